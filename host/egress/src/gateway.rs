@@ -32,6 +32,7 @@ use crate::{
     instance::{Capacity, Instance},
     metrics::EgressMetrics,
     refusal::Refusal,
+    secret::Secret,
     shares::{Kinds, Shares},
 };
 
@@ -209,6 +210,13 @@ impl Gateway {
     #[must_use]
     pub fn warnings(&self) -> Vec<ConfigWarning> {
         self.shared.policy.load().warnings.clone()
+    }
+
+    /// Returns the secrets of its credentials, also those of some time ago: recordings must have none
+    /// of them.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<Secret> {
+        self.shared.policy.load().secrets()
     }
 
     /// Decides on a request based on its head, without waiting.

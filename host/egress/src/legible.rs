@@ -8,23 +8,28 @@ use http::{
 
 use crate::refusal::{Cause, Code, Refusal};
 
-/// Beginnings of compressed data: gzip, compress, zstd, xz, bzip2, lz4, zip, 7z and snappy.
+/// Beginnings of compressed data: gzip, compress, zstd, xz, lz4, zip, 7z and snappy.
 const MAGIC: &[&[u8]] = &[
     b"\x1f\x8b",
     b"\x1f\x9d",
     b"\x28\xb5\x2f\xfd",
     b"\xfd7zXZ\0",
-    b"BZh91A",
     b"\x04\x22\x4d\x18",
     b"PK\x03\x04",
     b"7z\xbc\xaf",
     b"\xff\x06\0\0sN",
-    // zlib, for each level of compression.
+    // zlib, for each level of compression but the one below.
     b"\x78\x01",
     b"\x78\x9c",
     b"\x78\xda",
-    b"\x78\x5e",
 ];
+
+/// How zlib begins at another level of compression: a text may begin so, too, but has no such bytes
+/// behind it.
+const ZLIB: &[u8] = b"x^";
+
+/// What follows the level of compression in bzip2.
+const BZIP2: (&[u8], &[u8]) = (b"BZh", b"1AY&SY");
 
 /// Number of bytes of a body that are looked at. Of other compressed data, such as Brotli, which has
 /// no magic number, one byte of ten is a control character that texts do not have.
@@ -69,9 +74,8 @@ pub(crate) fn check(headers: &HeaderMap) -> Result<(), Refusal> {
         if words.any(|word| PACKED.iter().any(|packed| word.contains(packed))) {
             return Err(packed());
         }
-        if let Some(name) = charset(parameters)
-            && !CHARSETS.iter().any(|known| name.starts_with(known))
-        {
+        let is_other = |name: &&str| !CHARSETS.iter().any(|known| name.starts_with(known));
+        if let Some(name) = charsets(parameters).find(is_other) {
             let sentence = format!(
                 "the answer has the character set `{}`, in which secrets of the credential cannot be masked: configure the \
                  server to use UTF-8",
@@ -87,12 +91,14 @@ pub(crate) fn check(headers: &HeaderMap) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn charset(parameters: &str) -> Option<&str> {
-    let mut pairs = parameters
+/// Returns the character sets that parameters name. An empty one is none.
+fn charsets(parameters: &str) -> impl Iterator<Item = &str> {
+    parameters
         .split(';')
-        .filter_map(|pair| pair.split_once('='));
-    let (_, name) = pairs.find(|(name, _)| name.trim() == "charset")?;
-    Some(name.trim().trim_matches(['"', '\'']))
+        .filter_map(|pair| pair.split_once('='))
+        .filter(|(name, _)| name.trim() == "charset")
+        .map(|(_, name)| name.trim().trim_matches(['"', '\'']))
+        .filter(|name| !name.is_empty())
 }
 
 /// The beginning of a body.
@@ -130,18 +136,35 @@ impl Beginning {
             self.length += 1;
         }
         let known = self.bytes.get(..self.length).unwrap_or_default();
-        let has_magic = || MAGIC.iter().any(|magic| known.starts_with(magic));
-        if has_magic() || self.is_text && known.iter().any(is_strange) {
+        if is_packed(known) || self.is_text && known.iter().any(is_strange) {
             return Err(packed());
         }
         Ok(())
     }
 }
 
-/// Returns true for control characters that are neither white space nor for terminals. Zero bytes
-/// are those of UTF-16.
+/// Returns true for the beginning of compressed data.
+fn is_packed(beginning: &[u8]) -> bool {
+    let is_bzip2 = || {
+        let (name, rest) = BZIP2;
+        let after = beginning.strip_prefix(name).and_then(|it| it.get(1..));
+        after.is_some_and(|it| it.starts_with(rest))
+    };
+    // The last character may be cut.
+    let is_text = |bytes: &[u8]| {
+        let text = std::str::from_utf8(bytes);
+        text.map_or_else(|error| error.error_len().is_none(), |_| true)
+            && !bytes.iter().any(is_strange)
+    };
+    MAGIC.iter().any(|magic| beginning.starts_with(magic))
+        || is_bzip2()
+        || beginning.starts_with(ZLIB) && !is_text(beginning)
+}
+
+/// Returns true for control characters that are neither white space, nor for terminals, nor between
+/// records. Zero bytes are those of UTF-16.
 fn is_strange(byte: &u8) -> bool {
-    byte.is_ascii_control() && !b"\0\x07\x08\t\n\x0c\r\x1b".contains(byte)
+    byte.is_ascii_control() && !b"\0\x07\x08\t\n\x0b\x0c\r\x1b\x1e".contains(byte)
 }
 
 fn packed() -> Refusal {
@@ -173,6 +196,17 @@ mod tests {
                 "text/plain; format=flowed; charset=UTF-7",
                 false,
             ),
+            ("content-type", "text/plain; charset=", true),
+            (
+                "content-type",
+                "text/plain; charset=\"\"; charset=utf-8",
+                true,
+            ),
+            (
+                "content-type",
+                "text/plain; charset=utf-8; charset=cp037",
+                false,
+            ),
             ("content-type", "application/gzip", false),
             ("content-type", "application/x-gzip", false),
             ("content-type", "application/vnd.x+zip; a=b", false),
@@ -192,6 +226,11 @@ mod tests {
             (vec![b"", b"\x28\xb5", b"\x2f", b"\xfd...."], false),
             (vec![b"x\x9c..."], false),
             (vec![b"x is", b" y"], true),
+            (vec![b"x^2 + y", b"^2 = 1 \xc3", b"\xa9"], true),
+            (vec![b"x^", b"\xab\x56\x4a\x4c"], false),
+            (vec![b"x^", b"\x01\x10\0\xef\xff"], false),
+            (vec![b"BZh91A is a text"], true),
+            (vec![b"BZh", b"61AY&SY\x11"], false),
             (
                 vec![
                     b"{\"a\": 1}                        ",
@@ -217,6 +256,8 @@ mod tests {
             ("application/problem+json", b"{\"a\":\r\n\t1}", true),
             ("text/plain", b"\x1b[31mred\x1b[0m", true),
             ("text/plain", "\u{fffd}é".as_bytes(), true),
+            ("application/json", b"\x1e{\"a\": 1}\n", true),
+            ("text/plain", b"one\x0btwo", true),
             ("text/xml; charset=utf-16", b"\xff\xfe<\0a\0>\0", true),
             ("application/octet-stream", b"\x01\x02", true),
         ] {

@@ -19,7 +19,7 @@ use self::{
     unescaped::Unescaped,
 };
 
-pub(crate) use self::parts::SHORTEST;
+pub(crate) use self::parts::{SHORTEST, SHORTEST_OWN, is_key};
 
 /// Number of bytes of a group.
 const GROUP: usize = 6;
@@ -57,9 +57,9 @@ pub(crate) struct Quotes {
 }
 
 impl Quotes {
-    /// Returns what to search for, or `None` if the secret is too short.
+    /// Returns what to search for, or `None` if the secret is too short for any answer.
     pub(crate) fn of(secret: &[u8]) -> Option<Self> {
-        if secret.len() < SHORTEST {
+        if secret.len() < SHORTEST_OWN {
             return None;
         }
         let patterns = patterns(secret);

@@ -6,7 +6,8 @@ use std::{
     str::FromStr,
 };
 
-/// Why a text is not a valid target. Each error quotes the text.
+/// Why a text is not a valid target. Each error quotes the text, without what may be a secret: its
+/// user, path and query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not of the form scheme://host:port: {problem}")]
 pub struct RuleError {
@@ -217,10 +218,27 @@ impl FromStr for Rule {
 
     fn from_str(text: &str) -> Result<Self, RuleError> {
         parse(text).map_err(|problem| RuleError {
-            text: text.to_owned(),
+            text: without_secrets(text),
             problem,
         })
     }
+}
+
+fn without_secrets(text: &str) -> String {
+    let (scheme, rest) = text.split_at(text.find("://").map_or(0, |at| at + "://".len()));
+    let end = rest.find(['/', '?', '#', '\\']);
+    let authority = rest.get(..end.unwrap_or(rest.len())).unwrap_or(rest);
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((_, host)) => ("…@", host),
+        None => ("", authority),
+    };
+    // A password may have a slash.
+    let (user, host) = match rest.rsplit_once('@') {
+        Some((_, host)) if user.is_empty() => ("…@", host.split('/').next().unwrap_or(host)),
+        _ => (user, host),
+    };
+    let path = if end.is_some() { "/…" } else { "" };
+    format!("{scheme}{user}{host}{path}")
 }
 
 fn parse(text: &str) -> Result<Rule, Problem> {
@@ -347,7 +365,33 @@ mod tests {
         for (text, problem) in table {
             let error = text.parse::<Rule>().expect_err(text);
             assert_eq!(error.problem, problem, "{text}");
-            assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
+            let shown = match problem {
+                Problem::Path | Problem::UserInfo => "example.com:443".to_owned(),
+                _ => format!("`{text}`"),
+            };
+            assert!(error.to_string().contains(&shown), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_shows_no_user_path_or_query() {
+        for (text, shown) in [
+            ("https://a.example/bot123:Secret/", "`https://a.example/…`"),
+            (
+                "https://a.example:443?token=Secret",
+                "`https://a.example:443/…`",
+            ),
+            (
+                "https://u:Secret@a.example:443",
+                "`https://…@a.example:443`",
+            ),
+            (
+                "https://u:Sec/Secret@a.example:443",
+                "`https://…@a.example:443/…`",
+            ),
+        ] {
+            let said = text.parse::<Rule>().unwrap_err().to_string();
+            assert!(said.contains(shown) && !said.contains("Sec"), "{said}");
         }
     }
 

@@ -13,7 +13,7 @@ use memchr::memmem;
 
 use crate::{
     legible::{self, Beginning},
-    quotes::{self, Quotes},
+    quotes::{self, Quotes, SHORTEST, SHORTEST_OWN},
     refusal::Refusal,
     secret::Secret,
 };
@@ -39,13 +39,13 @@ impl Veil {
     pub(crate) fn add(&mut self, secrets: &[Secret], asked: &HeaderMap, sent: &HeaderMap) {
         for value in added(asked, sent) {
             for secret in in_header(value, secrets) {
-                self.hide(secret);
+                self.hide(secret, SHORTEST);
             }
         }
     }
 
     /// Hides all these secrets in an answer that Skydock has received itself, to a request in which
-    /// a plugin has no part.
+    /// a plugin has no part. So it hides shorter ones, too.
     ///
     /// # Errors
     /// [`Refusal`] if secrets cannot be found in it.
@@ -54,7 +54,7 @@ impl Veil {
         answer: Response<Bytes>,
     ) -> Result<Response<Bytes>, Refusal> {
         let (mut head, body) = answer.into_parts();
-        let mut veil = Self::over(secrets);
+        let mut veil = Self::over(secrets, SHORTEST_OWN);
         veil.begin(&mut head.headers, !body.is_empty())?;
         let body = [veil.pass(body)?, veil.rest()].concat();
         Ok(Response::from_parts(head, body.into()))
@@ -73,9 +73,11 @@ impl Veil {
         Ok(())
     }
 
-    fn over(secrets: Vec<Secret>) -> Self {
+    fn over(secrets: Vec<Secret>, least: usize) -> Self {
         let mut veil = Self::default();
-        secrets.into_iter().for_each(|secret| veil.hide(secret));
+        secrets
+            .into_iter()
+            .for_each(|secret| veil.hide(secret, least));
         veil
     }
 
@@ -84,8 +86,10 @@ impl Veil {
         !self.secrets.is_empty()
     }
 
-    fn hide(&mut self, secret: Secret) {
-        if let Some(reach) = secret.quotes().map(Quotes::reach)
+    /// Hides a secret that has at least this number of bytes.
+    fn hide(&mut self, secret: Secret, least: usize) {
+        if secret.expose().len() >= least
+            && let Some(reach) = secret.quotes().map(Quotes::reach)
             && !self.secrets.contains(&secret)
         {
             self.hold = self.hold.max(reach);
@@ -196,8 +200,12 @@ fn in_header(value: &HeaderValue, secrets: &[Secret]) -> Vec<Secret> {
     };
     let mut found = [within(user.expose()), within(password.expose())].concat();
     if !secrets.contains(password) {
-        // Only their encoding is known, which the file or the issuer has.
-        found.extend(encoded.iter().filter_map(Secret::pair).flatten().cloned());
+        // Only their encoding is known, which the file or the issuer has. Tokens may be the user.
+        for [user, password] in encoded.iter().filter_map(Secret::pair) {
+            let is_token = password.expose().is_empty() || quotes::is_key(user.expose());
+            found.extend(is_token.then(|| user.clone()));
+            found.push(password.clone());
+        }
     }
     found
 }
@@ -214,7 +222,7 @@ mod tests {
     const RANDOM: &str = "xK9vQ2mB7tR4wZ8nL3pC6hJ1dF5gS0yT";
 
     fn veiled(pieces: &[&[u8]], secret: &str) -> Vec<u8> {
-        let mut veil = Veil::over(vec![Secret::from(secret)]);
+        let mut veil = Veil::over(vec![Secret::from(secret)], SHORTEST);
         let mut all = Vec::new();
         for piece in pieces {
             all.extend(veil.pass(Bytes::copy_from_slice(piece)).unwrap());
@@ -335,6 +343,22 @@ mod tests {
                 encode(&format!("{RANDOM}:")),
                 vec![RANDOM],
             ),
+            (
+                "authorization",
+                format!("Basic {}", encode(&format!("{RANDOM}:x-oauth-basic"))),
+                encode(&format!("{RANDOM}:x-oauth-basic")),
+                vec![RANDOM],
+            ),
+            // A user name occurs in ordinary answers.
+            (
+                "authorization",
+                format!(
+                    "Basic {}",
+                    encode(&format!("kubernetes-cloud-controller:{RANDOM}"))
+                ),
+                encode(&format!("kubernetes-cloud-controller:{RANDOM}")),
+                vec![RANDOM],
+            ),
             // A key that is not Base64, or only looks like it.
             (
                 "authorization",
@@ -386,7 +410,7 @@ mod tests {
             veil.add(&tokens, &HeaderMap::new(), &sent);
         }
         assert_eq!(veil.secrets, tokens);
-        assert_eq!(veil.hold, Veil::over(tokens.to_vec()).hold);
+        assert_eq!(veil.hold, Veil::over(tokens.to_vec(), SHORTEST).hold);
     }
 
     #[test]
@@ -488,7 +512,7 @@ mod tests {
             words in prop::collection::vec((0_usize..30, prop::bool::ANY), 0..20),
         ) {
             let lengths = |word: &dyn Fn(usize, bool) -> String| {
-                let mut veil = Veil::over(vec![Secret::from(TOKEN)]);
+                let mut veil = Veil::over(vec![Secret::from(TOKEN)], SHORTEST);
                 let pass = |(length, guess): &(usize, bool)| veil.pass(Bytes::from(word(*length, *guess))).unwrap().len();
                 let mut lengths: Vec<_> = words.iter().map(pass).collect();
                 lengths.push(veil.rest().len());
@@ -501,7 +525,7 @@ mod tests {
 
     #[test]
     fn bytes_that_may_begin_a_secret_are_held() {
-        let mut veil = Veil::over(vec![Secret::from(TOKEN)]);
+        let mut veil = Veil::over(vec![Secret::from(TOKEN)], SHORTEST);
         assert_eq!(
             (
                 veil.pass(Bytes::from_static(b"hello")).unwrap(),

@@ -4,8 +4,8 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    name::{Strength, strength},
-    value::{is_login, is_random, is_trivial},
+    name::{Holder, Member, Strength, holder, member, strength},
+    value::{are_names, is_held, is_login, is_trivial, is_worth},
 };
 
 /// Names of the two fields of an object that is a name with its value.
@@ -28,29 +28,46 @@ pub(crate) fn first(text: &str, is_secret: impl Fn(&str) -> bool) -> Option<Stri
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options).ok()?;
     documents
         .iter()
-        .find_map(|document| within("", document, &is_secret))
+        .find_map(|document| within("", None, document, &is_secret))
 }
 
-fn within(name: &str, value: &Value, is_secret: &impl Fn(&str) -> bool) -> Option<String> {
+/// Returns the name of the first secret in a value with this name. It may be below that of a secret.
+fn within(
+    name: &str,
+    above: Option<(Holder, &str)>,
+    value: &Value,
+    is_secret: &impl Fn(&str) -> bool,
+) -> Option<String> {
     let secret = || Some(name.to_owned());
+    let held = |value: &str| {
+        let (holder, above) = above?;
+        is_held(holder, name, value).then(|| format!("{above}.{name}"))
+    };
     match value {
         Value::Null | Value::Bool(_) => None,
         Value::Number(_) if strength(name) == Strength::Secret => secret(),
-        Value::Number(_) => None,
+        Value::Number(number) => held(&number.to_string()),
         Value::String(text) => match strength(name) {
             _ if is_trivial(text) => None,
             Strength::Secret => secret(),
-            Strength::Maybe if is_random(text) || is_login(text) => secret(),
+            Strength::Maybe if is_worth(name, text) || is_login(text) => secret(),
             _ if is_secret(text) => secret(),
-            _ => None,
+            _ => held(text),
         },
-        Value::Array(all) => all.iter().find_map(|it| within(name, it, is_secret)),
-        Value::Object(fields) => object(name, fields, is_secret),
+        Value::Array(all) => all
+            .iter()
+            .filter(|it| {
+                let names = holder(name) == Some(Holder::Logins);
+                !(names && it.as_str().is_some_and(are_names))
+            })
+            .find_map(|it| within(name, above, it, is_secret)),
+        Value::Object(fields) => object(name, above, fields, is_secret),
     }
 }
 
 fn object(
     name: &str,
+    above: Option<(Holder, &str)>,
     fields: &Map<String, Value>,
     is_secret: &impl Fn(&str) -> bool,
 ) -> Option<String> {
@@ -59,16 +76,18 @@ fn object(
     let named = NAMED.iter().find_map(|(key, content)| {
         let label = fields.get(*key)?.as_str()?;
         let value = fields.get(*content)?;
-        within(label, value, is_secret)
+        within(label, None, value, is_secret)
     });
+    let own = holder(name).map(|holder| (holder, name));
+    let above = own.or(above.filter(|_| member(name) != Member::Reference));
     named.or_else(|| {
         fields.iter().find_map(|(key, value)| {
             let data = ["data", "stringData"].contains(&key.as_str()) && is_manifest;
             let is_content = CONTENTS.contains(&key.as_str()) && strength(name) == Strength::Secret;
             match value {
                 Value::Object(all) if data && !all.is_empty() => Some(format!("{key} of a Secret")),
-                value if is_content => within(name, value, is_secret),
-                value => within(key, value, is_secret),
+                value if is_content => within(name, None, value, is_secret),
+                value => within(key, above, value, is_secret),
             }
         })
     })

@@ -153,9 +153,55 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Returns a message without texts that look generated, whatever is before them. UUIDs, digests and
+/// absolute paths stay.
+#[must_use]
+pub fn without_generated(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "+/=_-".contains(c);
+    let (mut shown, mut at) = (String::new(), 0);
+    for run in shape::runs(text, is_part) {
+        let value = text.get(run.clone()).unwrap_or_default();
+        let before = text.get(at..run.start).unwrap_or_default();
+        let is_digest = text
+            .get(..run.start)
+            .is_some_and(|it| it.ends_with("sha256:"));
+        let is_secret = value::is_generated(value) && !value::is_uuid(value) && !is_digest;
+        shown.push_str(before);
+        shown.push_str(if is_secret { BLOT } else { value });
+        at = run.end;
+    }
+    shown.push_str(text.get(at..).unwrap_or_default());
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn generated_texts_are_removed_from_messages() {
+        let uuid = "123e4567-e89b-12d3-a456-426614174000";
+        for (text, shown) in [
+            (
+                "unknown field `Sup3rS3cretTokenABC987`, expected `name`",
+                "unknown field `[redacted]`, expected `name`",
+            ),
+            (
+                "string \"3b1f6a2e9c0d4f7a8b5c\" is not valid",
+                "string \"[redacted]\" is not valid",
+            ),
+        ] {
+            assert_eq!(without_generated(text), shown);
+        }
+        for text in [
+            "cannot read /run/secrets/Token9a8b7c6d5e: no such file",
+            "digest sha256:0f6c3d5e1a2b4c3d8e9f0a1b2c3d4e5f0f6c3d5e1a2b4c3d8e9f0a1b2c3d4e5f is not known",
+            "field `applicationCredentialSecretFile` of https://s3.eu-west-1.amazonaws.com:443 is missing",
+            uuid,
+        ] {
+            assert_eq!(without_generated(text), text);
+        }
+    }
 
     #[test]
     fn lines_of_a_log_lose_their_secrets_only() {
@@ -247,6 +293,14 @@ mod tests {
             "<passwords><a>",
             "<password><!--",
             "[passwords]\n",
+            "[ passwords x\n",
+            "password[",
+            "password:\n- a: b\n",
+            "password: {\"",
+            "<name>password</name>",
+            "<name>password</name><a>b</a>",
+            "<value>x</value><name>password</name><!--",
+            "<passwords><!--",
             "\"--password\",",
             "{\"name\":\"password\",",
             "a:b@c:1",

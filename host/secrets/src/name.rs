@@ -38,8 +38,8 @@ const PARTS: &[&str] = &[
 
 /// Last words of names of secrets.
 const LAST: &[&str] = &[
-    "pass", "pwd", "pswd", "psw", "pw", "psk", "otp", "totp", "jwt", "bearer", "sig", "sas",
-    "cred", "creds",
+    "pass", "pwd", "pword", "pswd", "psw", "pw", "psk", "otp", "totp", "jwt", "bearer", "sig",
+    "sas", "cred", "creds",
 ];
 
 /// Words that end like one for a password.
@@ -78,9 +78,11 @@ const ONE_WORD_MARKS: &[&str] = &["clienttoken", "requesttoken"];
 
 /// Ends of names of what only refers to a secret.
 const REFERENCES: &[&str] = &[
-    "accesskeyid",
+    "keyid",
+    "keyids",
     "credentialid",
     "credentialsid",
+    "existingsecret",
     "name",
     "namespace",
     "ref",
@@ -168,55 +170,74 @@ const FILLERS: &[&str] = &[
     "value",
 ];
 
-/// Ends of names of maps that have a secret for each key, such as the name of a user.
-const PLURALS: &[&str] = &[
-    "creds",
-    "credentials",
-    "keys",
-    "passphrases",
-    "passwords",
-    "secrets",
-    "tokens",
+/// Ends of names of secrets that may have others below them, with what these are.
+const HOLDERS: &[(&str, Holder)] = &[
+    ("passphrases", Holder::Passwords),
+    ("passwords", Holder::Passwords),
+    ("keys", Holder::Tokens),
+    ("tokens", Holder::Tokens),
+    ("pass", Holder::Password),
+    ("passphrase", Holder::Password),
+    ("passwd", Holder::Password),
+    ("password", Holder::Password),
+    ("pwd", Holder::Password),
+    ("credentials", Holder::Logins),
+    ("creds", Holder::Logins),
+    ("secrets", Holder::Logins),
+    ("cred", Holder::Single),
+    ("credential", Holder::Single),
+    ("key", Holder::Single),
+    ("secret", Holder::Single),
+    ("token", Holder::Single),
 ];
 
-/// Last words of names in such maps whose values are no secrets.
-const ORDINARY: &[&str] = &[
+/// Last words of what has a secret: below `tokens`, its token, but in a login its name.
+const OWNERS: &[&str] = &[
     "access",
     "account",
-    "address",
-    "addresses",
-    "annotations",
     "backend",
     "client",
     "cluster",
-    "comment",
-    "description",
     "domain",
     "email",
     "engine",
     "environment",
     "group",
-    "id",
-    "ids",
-    "items",
-    "key",
-    "keys",
-    "labels",
+    "host",
     "location",
     "login",
-    "note",
     "owner",
     "profile",
     "project",
+    "region",
+    "role",
     "server",
     "servers",
-    "status",
     "tenant",
     "user",
     "username",
     "users",
     "vault",
     "zone",
+];
+
+/// Last words of names below that of a secret whose values are about it.
+const REMARKS: &[&str] = &[
+    "address",
+    "addresses",
+    "annotations",
+    "comment",
+    "description",
+    "id",
+    "ids",
+    "items",
+    "key",
+    "keys",
+    "labels",
+    "max",
+    "min",
+    "note",
+    "status",
 ];
 
 /// Maximum bytes of a name that are considered: its end.
@@ -231,6 +252,41 @@ pub(crate) enum Strength {
     Maybe,
     /// It is a secret.
     Secret,
+}
+
+/// What may be below the name of a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A password of each owner.
+    Passwords,
+    /// A token of each owner.
+    Tokens,
+    /// One password, perhaps of several owners.
+    Password,
+    /// Logins: names and secrets.
+    Logins,
+    /// One secret, and settings about it.
+    Single,
+}
+
+impl Holder {
+    /// Returns true for a map that has a secret for each key, such as the name of a user.
+    pub(crate) fn is_map(self) -> bool {
+        matches!(self, Self::Passwords | Self::Tokens | Self::Logins)
+    }
+}
+
+/// What a name below that of a secret says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Member {
+    /// It refers to a secret.
+    Reference,
+    /// It is a setting or a remark.
+    Setting,
+    /// It is who has a secret, or a part of a login.
+    Owner,
+    /// Nothing.
+    Other,
 }
 
 /// Returns true for the name of a secret.
@@ -299,21 +355,38 @@ pub(crate) fn strength(name: &str) -> Strength {
     }
 }
 
-/// Returns true for the name of a map of secrets, or of something in it: `tokens`, `x.tokens.prod`.
-pub(crate) fn is_plural(name: &str) -> bool {
-    name.split('.').any(|part| {
-        let joined = words(part).concat();
-        PLURALS.iter().any(|end| joined.ends_with(end)) && is_secret(part)
-    })
+/// Returns what may be below this name: `x.tokens.prod` is one of tokens.
+pub(crate) fn holder(name: &str) -> Option<Holder> {
+    name.split('.')
+        .filter(|part| is_secret(part))
+        .find_map(|part| {
+            let joined = words(part).concat();
+            let mut ends = HOLDERS.iter().filter(|(end, _)| joined.ends_with(end));
+            let other = joined.contains("password").then_some(Holder::Single);
+            ends.next().map(|(_, holder)| *holder).or(other)
+        })
 }
 
-/// Returns true if what has this name is no secret, even if it is in a map of secrets.
-pub(crate) fn is_ordinary(name: &str) -> bool {
+/// Returns what a name below that of a secret says.
+pub(crate) fn member(name: &str) -> Member {
     let words = words(name);
     let (joined, last) = (words.concat(), words.last().map_or("", String::as_str));
-    REFERENCES.iter().any(|end| joined.ends_with(end))
-        || SETTINGS.contains(&last)
-        || ORDINARY.contains(&last)
+    if OWNERS.contains(&last) {
+        Member::Owner
+    } else if REFERENCES.iter().any(|end| joined.ends_with(end)) {
+        Member::Reference
+    } else if SETTINGS.contains(&last) || REMARKS.contains(&last) {
+        Member::Setting
+    } else {
+        Member::Other
+    }
+}
+
+/// Returns true for a name of keys, which may be those of others: `ssh_key: ID`.
+pub(crate) fn is_key(name: &str) -> bool {
+    let words = words(name);
+    let last = words.last().map(String::as_str);
+    last.is_some_and(|it| ["key", "keys"].contains(&it))
 }
 
 /// Returns the words of a name in lower case: of `aadClientSecret`, `AAD_CLIENT_SECRET` and

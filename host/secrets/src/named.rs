@@ -12,8 +12,8 @@ use self::{
 };
 use crate::{
     Found, What,
-    name::{Strength, is_ordinary, is_password, is_plural, strength},
-    value::{is_entry, is_generated, is_login, is_made_up, is_random},
+    name::{Holder, Strength, holder, is_password, strength},
+    value::{are_names, is_generated, is_held, is_login, is_made_up, is_worth},
 };
 
 const BLANKS: [char; 2] = [' ', '\t'];
@@ -28,8 +28,16 @@ const LOOK: usize = 256;
 /// Maximum bytes between a name and the field with its value.
 const PAIR: usize = 128;
 
+/// Maximum bytes before and after a name in which another field of the same object has its value.
+const OBJECT: usize = 512;
+
+/// Maximum bytes that are below the name of a single secret.
+const SINGLE: usize = 1024;
+
 /// Words of fields that have the value of what another field names.
-const FIELDS: [&str; 6] = ["value", "val", "content", "string", "text", "default"];
+const FIELDS: [&str; 7] = [
+    "value", "val", "content", "string", "text", "data", "default",
+];
 
 /// Words of fields that name what is in another field.
 const NAMING: [&str; 4] = ["key", "name", "id", "k"];
@@ -53,10 +61,16 @@ enum Between {
 }
 
 /// What is below the name of a secret.
-#[derive(Default)]
 struct Below {
     range: Range<usize>,
+    holder: Holder,
     name: String,
+}
+
+impl Below {
+    fn has(&self, place: &Range<usize>) -> bool {
+        self.range.contains(&place.start)
+    }
 }
 
 /// Adds all values behind names of secrets.
@@ -66,8 +80,8 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
         .filter(|(mark, _)| text.contains(mark))
         .flat_map(|(_, names)| names.iter().copied())
         .collect();
-    // Of a map of secrets, and of another name of a secret, which has one.
-    let (mut map, mut single) = (Below::default(), Below::default());
+    // Of a map of secrets, and of the name of a single one.
+    let (mut map, mut single): (Option<Below>, Option<Below>) = (None, None);
     let (mut at, mut previous) = (0, 0..0);
     while let Some(place) = next_name(text, at) {
         at = place.end;
@@ -85,13 +99,21 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
         let strength = strength(name).max(two);
 
         let between = between(text, &place);
-        if strength == Strength::Secret && place.start >= map.range.end {
-            let is_map = is_plural(name);
-            let most = text.floor_char_boundary((place.end + LOOK).min(text.len()));
+        if strength == Strength::Secret
+            && let Some(holder) = holder(name)
+            && !(holder.is_map() && map.as_ref().is_some_and(|it| place.start < it.range.end))
+        {
+            let is_map = holder.is_map();
+            let most = text.floor_char_boundary((place.end + SINGLE).min(text.len()));
             let near = if is_map { Some(text) } else { text.get(..most) };
             if let Some(range) = near.and_then(|near| below(near, &place, between.as_ref())) {
                 let name = name.to_owned();
-                *(if is_map { &mut map } else { &mut single }) = Below { range, name };
+                let kept = if is_map { &mut map } else { &mut single };
+                *kept = Some(Below {
+                    range,
+                    holder,
+                    name,
+                });
             }
         }
         let Some(between) = between else {
@@ -101,17 +123,25 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
         let begin = found.len();
         match (token(text, name, &between), strength) {
             (Some(token), _) => found.push(Found::new(token, What::Token)),
-            (None, Strength::Secret) => values(text, &place, &between, found),
-            (None, _) if single.range.contains(&place.start) && is_field(name) => {
+            (None, Strength::Secret) => {
                 values(text, &place, &between, found);
-                let label = What::Named(single.name.clone());
-                found
-                    .iter_mut()
-                    .skip(begin)
-                    .for_each(|it| it.what = label.clone());
+                if holder(name) == Some(Holder::Logins) {
+                    remove_names(text, begin, found);
+                }
             }
-            (None, _) if map.range.contains(&place.start) && !is_ordinary(name) => {
-                entries(text, &place, &between, &map.name, found);
+            (None, _)
+                if let Some(above) = [&single, &map]
+                    .into_iter()
+                    .flatten()
+                    .find(|it| it.has(&place)) =>
+            {
+                entries(text, &place, &between, (above.holder, &above.name), found);
+            }
+            (None, _)
+                if let Some(above) = parent(text, &before, &place)
+                    && let Some(holder) = holder(above) =>
+            {
+                entries(text, &place, &between, (holder, above), found);
             }
             (None, _) if parts_of_keys.contains(&name) => {
                 let mut inside = Vec::new();
@@ -127,25 +157,70 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
     }
 }
 
+/// Returns the name before a name in one key: `passwords.admin`, `passwords/admin`.
+fn parent<'a>(text: &'a str, before: &Range<usize>, name: &Range<usize>) -> Option<&'a str> {
+    let word = text.get(name.clone())?;
+    let parts = word.rsplit_once('.').map(|(above, _)| above);
+    let is_path = text.get(before.end..name.start) == Some("/");
+    parts.or_else(|| text.get(before.clone()).filter(|_| is_path))
+}
+
 fn is_field(name: &str) -> bool {
     FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field))
 }
 
-/// Adds the value of a name in a map of secrets.
-fn entries(text: &str, name: &Range<usize>, between: &Between, map: &str, found: &mut Vec<Found>) {
+/// Adds the value of a name below that of a secret.
+fn entries(
+    text: &str,
+    name: &Range<usize>,
+    between: &Between,
+    (holder, above): (Holder, &str),
+    found: &mut Vec<Found>,
+) {
     if matches!(between, Between::Blank(_)) {
         return;
     }
+    let inner = text.get(name.clone()).unwrap_or_default();
+    let inner = inner.rsplit('.').next().unwrap_or_default();
+    let is_alone = is_field(inner) && holder != Holder::Logins;
+    let label = if is_alone {
+        above.to_owned()
+    } else {
+        format!("{above}.{inner}")
+    };
     let mut inside = Vec::new();
     values(text, name, between, &mut inside);
     found.extend(inside.into_iter().filter_map(|it| {
         let value = text.get(it.range.clone())?;
-        let label = format!("{map}.{}", text.get(name.clone())?);
-        is_entry(value).then_some(Found {
-            what: What::Named(label),
+        let is_quoted = text.get(..it.range.start)?.ends_with(QUOTES);
+        // In YAML, `&a` and `*a` are an anchor and its alias.
+        let is_yaml = matches!(between, Between::Sign(_, false)) && !is_quoted;
+        let is_anchor = is_yaml && value.starts_with(['&', '*']);
+        let value = match value.split_once(' ').filter(|_| is_anchor) {
+            Some((_, value)) => value,
+            None if is_anchor => "",
+            None => value,
+        };
+        (is_alone || is_held(holder, inner, value)).then(|| Found {
+            what: What::Named(label.clone()),
             ..it
         })
     }));
+}
+
+/// Removes the lists of names of Secrets from what is found from here.
+fn remove_names(text: &str, begin: usize, found: &mut Vec<Found>) {
+    let is_list = |it: &Found| {
+        let before = text.get(..it.range.start).unwrap_or_default();
+        let before = before.trim_end_matches(QUOTES).trim_end_matches(BLANKS);
+        let value = text.get(it.range.clone()).unwrap_or_default();
+        (before.ends_with(['[', '-']) || value.starts_with('[')) && are_names(value)
+    };
+    let mut number = 0;
+    found.retain(|it| {
+        number += 1;
+        number <= begin || !is_list(it)
+    });
 }
 
 /// Returns the range of the next word that may be a name.
@@ -163,6 +238,7 @@ fn next_name(text: &str, at: usize) -> Option<Range<usize>> {
 /// Returns what is between the name at this place and its value.
 fn between(text: &str, name: &Range<usize>) -> Option<Between> {
     let (before, rest) = (text.get(..name.start)?, text.get(name.end..)?);
+    let is_parent = text.get(name.clone())?.ends_with('.');
     let at = |rest: &str| text.len() - rest.len();
     if before.ends_with(['<', ':']) && rest.starts_with(['>', ' ']) {
         // An element of XML, perhaps with attributes.
@@ -176,7 +252,11 @@ fn between(text: &str, name: &Range<usize>) -> Option<Between> {
         }
     }
     let close = unquoted(rest);
-    let sign = close.trim_start_matches(BLANKS);
+    let sign = match quoted_key(rest).filter(|_| is_parent) {
+        Some(sign) => sign,
+        None => unindexed(close),
+    };
+    let sign = sign.trim_start_matches(BLANKS);
     for (encoded, is_equals) in [("%3D", true), ("%3d", true), ("%3A", false), ("%3a", false)] {
         if let Some(rest) = sign.strip_prefix(encoded) {
             return Some(Between::Sign(at(without_encoded_quote(rest)), is_equals));
@@ -205,7 +285,11 @@ fn between(text: &str, name: &Range<usize>) -> Option<Between> {
             None => Between::Tag(end),
         });
     }
-    let next = || field(text, name.end).or_else(|| neighbour(text, name));
+    let next = || {
+        field(text, name.end)
+            .or_else(|| sibling(text, name))
+            .or_else(|| neighbour(text, name))
+    };
     next().map(Between::Field).or_else(|| {
         let word = text.get(name.clone())?;
         let is_item = || word.starts_with("--") || before.trim_end_matches(QUOTES).ends_with('[');
@@ -215,6 +299,33 @@ fn between(text: &str, name: &Range<usize>) -> Option<Between> {
         let is_alone = sign.len() < close.len() && (stands_alone(word) || is_line(text, name));
         is_alone.then(|| Between::Blank(at(sign)))
     })
+}
+
+/// Returns the rest of the text after indices: `[0]`, `["admin"]`.
+fn unindexed(text: &str) -> &str {
+    let after = |rest: &'_ str, open: &str, close: &str| {
+        let inner = rest.strip_prefix(open)?;
+        let near = inner
+            .get(..inner.floor_char_boundary(PAIR))
+            .unwrap_or(inner);
+        let end = near.find(|c| "[]{}=:,\n".contains(c) || close.starts_with(c))?;
+        inner.get(end..)?.strip_prefix(close).map(str::len)
+    };
+    let mut rest = text;
+    while let Some(length) = after(rest, "[", "]").or_else(|| after(rest, "%5B", "%5D")) {
+        rest = rest.get(rest.len() - length..).unwrap_or_default();
+    }
+    rest
+}
+
+/// Returns the rest of the text after a key in quotes: of `passwords."admin" = 1`, the sign.
+fn quoted_key(text: &str) -> Option<&str> {
+    let quote = text.chars().next().filter(|c| QUOTES.contains(c))?;
+    let inner = text.get(1..)?;
+    let near = inner
+        .get(..inner.floor_char_boundary(PAIR))
+        .unwrap_or(inner);
+    inner.get(near.find(quote)? + 1..)
 }
 
 /// Returns the rest of the text from the next item of a list: `"--password", "x"`, or of a pair.
@@ -283,13 +394,13 @@ fn is_named_by(before: &str) -> bool {
 /// Returns the place of the field with the value in the same object or tag, if this is its name:
 /// `{"name": "password", "type": "string", "value": "x"}`.
 fn neighbour(text: &str, name: &Range<usize>) -> Option<usize> {
-    let from = text.ceil_char_boundary(name.start.saturating_sub(PAIR));
+    let from = text.ceil_char_boundary(name.start.saturating_sub(OBJECT));
     let before = text.get(from..name.start)?;
     if !is_named_by(before) {
         return None;
     }
     let rest = text.get(name.end..)?;
-    let rest = rest.get(..rest.floor_char_boundary(LOOK))?;
+    let rest = rest.get(..rest.floor_char_boundary(OBJECT))?;
     let ends = ["{", "}", "<", ">", "\n- ", "\n\n", "- "];
     let begin = ends
         .iter()
@@ -314,6 +425,54 @@ fn neighbour(text: &str, name: &Range<usize>) -> Option<usize> {
         if is_assigned && is_field(near.get(place.clone())?) {
             return Some(place.start);
         }
+    }
+    None
+}
+
+/// Returns the place of the element with the value, if this is the text of the one with its name:
+/// `<value>x</value><name>password</name>`, perhaps with others between.
+fn sibling(text: &str, name: &Range<usize>) -> Option<usize> {
+    let from = text.ceil_char_boundary(name.start.saturating_sub(OBJECT));
+    let most = text.floor_char_boundary((name.end + OBJECT).min(text.len()));
+    let before = text.get(from..name.start)?.trim_end();
+    let (mut before, tag) = before.strip_suffix('>')?.rsplit_once('<')?;
+    let end = format!("</{tag}>");
+    let mut rest = text
+        .get(name.end..most)?
+        .trim_start()
+        .strip_prefix(end.as_str())?;
+    if !NAMING.iter().any(|it| tag.eq_ignore_ascii_case(it)) {
+        return None;
+    }
+    let is_value = |tag: &str| is_field(tag.split_whitespace().next().unwrap_or_default());
+
+    while let Some(element) = rest.trim_start().strip_prefix('<') {
+        let at = most - element.len();
+        if let Some(comment) = element.strip_prefix("!--") {
+            rest = comment.split_once("-->")?.1;
+            continue;
+        }
+        let (tag, inner) = element.split_once('>')?;
+        if is_value(tag) {
+            return Some(at);
+        }
+        if tag.starts_with('/') {
+            break;
+        }
+        let end = format!("</{}>", tag.split_whitespace().next()?);
+        rest = inner.split_once(end.as_str())?.1;
+    }
+    while let Some(element) = before.trim_end().strip_suffix('>') {
+        if let Some(comment) = element.strip_suffix("--") {
+            before = comment.rsplit_once("<!--")?.0;
+            continue;
+        }
+        let (inner, tag) = element.rsplit_once("</")?;
+        let begin = inner.rfind(&format!("<{tag}"))?;
+        if is_value(tag) {
+            return Some(from + begin + 1);
+        }
+        before = inner.get(..begin)?;
     }
     None
 }
@@ -379,7 +538,16 @@ fn values(text: &str, name: &Range<usize>, between: &Between, found: &mut Vec<Fo
         });
     };
     match *between {
-        Between::Tag(begin) => add(element(text, begin), false),
+        Between::Tag(begin) => {
+            let range = element(text, begin);
+            // Then its attributes may have the value.
+            if text
+                .get(range.clone())
+                .is_some_and(|it| !it.trim().is_empty())
+            {
+                add(range, false);
+            }
+        }
         Between::Field(at) => {
             let field = next_name(text, at).filter(|field| field.start == at);
             let inner = field.and_then(|field| Some((self::between(text, &field)?, field)));
@@ -432,7 +600,11 @@ fn assigned(text: &str, name: &Range<usize>, begin: usize, is_equals: bool) -> V
             return one(from, inside.find(quotes).unwrap_or(inside.len()));
         }
     }
-    if let Some(quote) = inner.chars().next().filter(|c| ['"', '\''].contains(c)) {
+    if let Some(quote) = inner
+        .chars()
+        .next()
+        .filter(|c| ['"', '\'', '`'].contains(c))
+    {
         let from = text.len() - inner.len() + 1;
         let length = quoted(
             text.get(from..).unwrap_or_default(),
@@ -508,12 +680,13 @@ fn is_prose(text: &str, range: &Range<usize>) -> bool {
 fn suspicious(text: &str, name: &Range<usize>, between: &Between, found: &mut Vec<Found>) {
     let most = text.floor_char_boundary((name.end + LOOK).min(text.len()));
     let Some(near) = text.get(..most) else { return };
+    let label = text.get(name.clone()).unwrap_or_default();
     let mut inside = Vec::new();
     values(near, name, between, &mut inside);
     found.extend(inside.into_iter().filter(|it| {
         let is_whole = it.range.end < most || most == text.len();
         let value = near.get(it.range.clone()).unwrap_or_default();
-        is_whole && (is_random(value) || is_login(value))
+        is_whole && (is_worth(label, value) || is_login(value))
     }));
 }
 

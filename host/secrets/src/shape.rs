@@ -4,7 +4,7 @@ use std::{net::Ipv4Addr, ops::Range};
 
 use crate::{
     Found, What,
-    value::{decoded, is_generated, is_mixed, is_private_key, is_random},
+    value::{decoded, is_generated, is_mixed, is_private_key, is_random, is_uuid},
 };
 
 /// Beginnings of tokens and keys, with the least number of bytes of the whole.
@@ -236,7 +236,8 @@ fn tokens_of_urls(text: &str) -> impl Iterator<Item = Range<usize>> {
             })
         });
         let is_hook = path.contains("hook");
-        let last = || path.split('/').skip(1).filter(|it| is_generated(it)).last();
+        let is_token = |part: &&str| is_generated(part) && !is_uuid(part);
+        let last = || path.split('/').skip(1).filter(is_token).last();
         bot.or_else(|| is_hook.then(last).flatten()).and_then(place)
     })
 }

@@ -5,6 +5,8 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 
+use crate::name::{Holder, Member, is_key, member};
+
 /// What is written in place of a secret.
 pub const BLOT: &str = "[redacted]";
 
@@ -36,11 +38,12 @@ pub(crate) fn is_trivial(value: &str) -> bool {
     ];
     WORDS.iter().any(|it| value.eq_ignore_ascii_case(it))
         || value == "~"
-        || value == BLOT.trim_matches(['[', ']'])
+        || value.eq_ignore_ascii_case(BLOT.trim_matches(['[', ']']))
         || value.is_empty()
         || is_mask('*', 3)
         || is_mask('x', MASK)
         || is_placeholder(value)
+        || is_reference(value)
         || is_file(value)
 }
 
@@ -50,6 +53,33 @@ fn is_placeholder(value: &str) -> bool {
         .strip_prefix('<')
         .and_then(|rest| rest.strip_suffix('>'));
     inner.is_some_and(|inner| !inner.contains(['<', '>', '/', '=']))
+}
+
+/// Returns true for what is replaced by a secret elsewhere: `${OS_PASSWORD}`, `{{ .Values.token }}`,
+/// `env:TOKEN`. A closing brace may be missing. What has small letters and digits is a secret.
+fn is_reference(value: &str) -> bool {
+    let is_name = |name: &str| {
+        let has = |kind: fn(&u8) -> bool| name.bytes().any(|b| kind(&b));
+        has(u8::is_ascii_alphabetic)
+            && !(has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit))
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
+    };
+    let is_variable =
+        |name: &str| name.contains('_') && !name.contains(char::is_lowercase) && is_name(name);
+    let is_template = |it: &str| it.starts_with([' ', '.', '-', '$']);
+    value.strip_prefix("{{").is_some_and(is_template)
+        || value.starts_with("arn:aws")
+        || ["${", "$("].iter().any(|begin| {
+            let name = value.strip_prefix(begin);
+            name.is_some_and(|it| is_name(it.trim_end_matches(['}', ')'])))
+        })
+        || value.strip_prefix('$').is_some_and(is_variable)
+        || value.strip_prefix("env:").is_some_and(is_variable)
+        || value
+            .strip_prefix("file:")
+            .is_some_and(|path| is_file(path.trim_start_matches("//")))
 }
 
 /// Returns true for the path of a file in a usual place. A password may begin with a slash.
@@ -109,18 +139,96 @@ pub(crate) fn is_made_up(word: &str) -> bool {
         && !word.contains(['/', '(', '<', '{', '$'])
 }
 
-/// Returns true for a text that may be a secret in a map of secrets: it is no structure, number, file
-/// or URL.
-pub(crate) fn is_entry(value: &str) -> bool {
+/// Returns true for a UUID.
+pub(crate) fn is_uuid(value: &str) -> bool {
+    let groups = value.split('-').map(|group| {
+        let is_hex = group.bytes().all(|b| b.is_ascii_hexdigit());
+        is_hex.then_some(group.len())
+    });
+    groups.eq([8, 4, 4, 4, 12].map(Some))
+}
+
+/// Returns true for a random value of a name that may be that of a secret. A key may have a UUID as
+/// its ID.
+pub(crate) fn is_worth(name: &str, value: &str) -> bool {
+    is_random(value) && !(is_key(name) && is_uuid(value))
+}
+
+/// Returns true for the ID of something in a cloud: a UUID, perhaps without its signs.
+fn is_id(value: &str) -> bool {
+    const PLAIN: usize = 32;
+    is_uuid(value) || value.len() == PLAIN && value.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Returns true for a name of several words, perhaps with numbers: `eu-west-1`, `vc1.example.com`.
+fn is_name(value: &str) -> bool {
+    let is_word = |word: &str| {
+        let digits = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        !word.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+    };
+    let signs: &[char] = &['-', '.', '@', '_', ' '];
+    value.contains(signs) && value.split(signs).all(is_word)
+}
+
+/// Returns true for a list of names of Secrets: `[cloud-config, ca]`.
+pub(crate) fn are_names(list: &str) -> bool {
+    let is_small = |name: &str| {
+        name.bytes().all(|b| b.is_ascii_lowercase())
+            || is_name(name)
+                && name
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
+    };
+    let trimmed = |it: &'static str| move |c: char| c.is_whitespace() || it.contains(c);
+    list.split(',')
+        .map(|name| name.trim_matches(trimmed("\"'[]\\")))
+        .all(is_small)
+}
+
+/// Returns true for a setting, whatever its name: a URL, a path, a duration, or a number.
+fn is_setting(value: &str) -> bool {
+    /// Minimum digits of a secret.
+    const DIGITS: usize = 6;
+    let is_scheme = |it: &str| it.len() > 1 && it.bytes().all(|b| b.is_ascii_alphabetic());
+    let is_path = |it: &str| it.trim_matches('/').contains('/') && !it.contains("//");
+    let is_unit = |it: &str| ["", "ms", "s", "m", "h", "d"].contains(&it);
+    let is_number = |it: &str| it.bytes().all(|b| b.is_ascii_digit() || b".:".contains(&b));
+    let is_plain = value.bytes().all(|b| b.is_ascii_digit());
+    value
+        .split_once("://")
+        .is_some_and(|(scheme, _)| is_scheme(scheme))
+        || value.starts_with("//")
+        || value.starts_with('/') && is_path(value)
+        || ["./", "../", "~/"].iter().any(|it| value.starts_with(it))
+        || value.starts_with(['{', '['])
+        || is_number(value) && !(is_plain && value.len() >= DIGITS)
+        || value.starts_with(|c: char| c.is_ascii_digit())
+            && value.split(|c: char| c.is_ascii_digit()).all(is_unit)
+            && !is_plain
+}
+
+/// Returns true for a secret that is below the name of one.
+pub(crate) fn is_held(holder: Holder, name: &str, value: &str) -> bool {
     /// Minimum bytes of such a secret.
     const SHORTEST: usize = 4;
-    value.len() >= SHORTEST
-        && !value.starts_with(['/', '.', '~', '$', '{', '[', '&', '*'])
-        && !value.contains("://")
-        && !value
-            .bytes()
-            .all(|b| b.is_ascii_digit() || b".:".contains(&b))
-        && !is_trivial(value)
+    let member = member(name);
+    if value.len() < SHORTEST
+        || is_trivial(value)
+        || is_setting(value)
+        || member == Member::Reference
+    {
+        return false;
+    }
+    match (holder, member) {
+        (Holder::Passwords, Member::Owner | Member::Other) | (Holder::Logins, Member::Other) => {
+            true
+        }
+        (Holder::Tokens | Holder::Password, Member::Owner) => !is_name(value),
+        (Holder::Tokens | Holder::Password, Member::Other) => true,
+        (Holder::Passwords | Holder::Tokens | Holder::Password, _) => is_generated(value),
+        (Holder::Single, Member::Other) if is_made_up(value) && !is_name(value) => true,
+        (Holder::Logins | Holder::Single, _) => is_generated(value) && !is_id(value),
+    }
 }
 
 /// Returns true for a private key without the lines of PEM around it: the Base64 or hexadecimal of

@@ -18,7 +18,10 @@ pub use self::{
     },
     text::{DigestPin, IssuerUrl},
 };
-use crate::absolute_path::AbsolutePath;
+use crate::{
+    absolute_path::AbsolutePath,
+    quotes::{SHORTEST, SHORTEST_OWN},
+};
 
 /// A credential.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -116,6 +119,34 @@ impl CredentialConfig {
             }
             _ => None,
         }
+    }
+
+    /// Returns the field and the file of the secret that is masked in answers that a plugin receives,
+    /// if it is a file of its own, and the minimum length in bytes for that.
+    #[must_use]
+    pub fn masked_file(&self) -> Option<(&'static str, &Path, usize)> {
+        let of_login = |field, file| Some((field, file, SHORTEST_OWN));
+        let (field, file, least) = match self {
+            Self::Header(it) => Some(("valueFile", &it.value_file, SHORTEST)),
+            Self::Basic(it) => Some(("passwordFile", &it.password_file, SHORTEST)),
+            Self::Session(it) if it.masked => match &it.login {
+                Login::Keystone(it) => {
+                    let password = it.password_file.as_ref();
+                    let secret = it.application_credential_secret_file.as_ref();
+                    password
+                        .and_then(|file| of_login("login.keystone.passwordFile", file))
+                        .or_else(|| {
+                            of_login("login.keystone.applicationCredentialSecretFile", secret?)
+                        })
+                }
+                Login::VsphereSoap(it) => {
+                    of_login("login.vsphereSoap.passwordFile", &it.password_file)
+                }
+                Login::Template(_) => None,
+            },
+            _ => None,
+        }?;
+        Some((field, file, least))
     }
 
     /// Returns which plugin may use the credential.

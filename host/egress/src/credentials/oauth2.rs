@@ -278,6 +278,7 @@ impl Source for OAuth2 {
 
     async fn renew(&self) -> Result<Fresh<Token>, Failure> {
         let fresh = self.get().await?;
+        self.upstream.warn_of_short(&fresh.value, false);
         Ok(Fresh {
             value: Token {
                 value: fresh.value,

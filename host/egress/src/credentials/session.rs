@@ -110,6 +110,8 @@ impl Source for Session {
             Kind::Vsphere(it) => it.log_in(&self.upstream).await?,
             Kind::Template(it) => it.log_in(&self.upstream).await?,
         };
+        let shows_answer = self.masked && !matches!(self.kind, Kind::Template(_));
+        self.upstream.warn_of_short(&token, shows_answer);
         Ok(Fresh {
             value: Token {
                 value: token,

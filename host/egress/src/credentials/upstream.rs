@@ -20,7 +20,11 @@ use super::{
     skew::{self, Skew},
 };
 use crate::credential::Issuer;
-use crate::{encode, secret::Secret};
+use crate::{
+    encode,
+    quotes::{SHORTEST, SHORTEST_OWN},
+    secret::Secret,
+};
 
 /// Dependencies of all sources.
 pub(crate) struct Upstream {
@@ -31,6 +35,8 @@ pub(crate) struct Upstream {
     /// Set if the clock was corrected because an issuer rejected a request.
     is_corrected: AtomicBool,
     vault: Vault,
+    /// Set if the operator was told that a secret is too short.
+    is_told: AtomicBool,
 }
 
 impl Upstream {
@@ -42,6 +48,7 @@ impl Upstream {
             skew: Skew::default(),
             is_corrected: AtomicBool::default(),
             vault: Vault::default(),
+            is_told: AtomicBool::default(),
         }
     }
 
@@ -82,6 +89,27 @@ impl Upstream {
         let secret = file.text().await?;
         self.vault.note(&secret);
         Ok(secret)
+    }
+
+    /// Warns once if secrets are too short to be masked where a plugin may see them: the token in
+    /// answers to requests, and those of the login in the answer to it, if that is shown.
+    pub(crate) fn warn_of_short(&self, token: &Secret, shows_login: bool) {
+        let is_short = |secret: &Secret| secret.expose().len() < SHORTEST_OWN;
+        let sentence = if token.expose().len() < SHORTEST {
+            format!(
+                "its token has fewer than {SHORTEST} bytes: it is not masked in answers that quote it"
+            )
+        } else if shows_login && self.vault.all().iter().any(is_short) {
+            format!(
+                "a secret of its login has fewer than {SHORTEST_OWN} bytes: it is not masked if the answer to the login, which \
+                 the plugin receives, quotes it; use a longer one"
+            )
+        } else {
+            return;
+        };
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(credential = self.name, "{sentence}");
+        }
     }
 
     /// Sends a request and returns the answer, whatever its status.

@@ -67,3 +67,13 @@ pub(super) fn guest_authenticates(rule: &str, what: &str) -> Refusal {
     );
     Refusal::denied(Cause::GuestAuth, sentence)
 }
+
+/// The refusal of a request whose query has `what`, which looks like authentication, although the
+/// rule has a credential.
+pub(super) fn query_authenticates(rule: &str, what: &str) -> Refusal {
+    let sentence = format!(
+        "its {what} looks like authentication, which the credential of rule `{rule}` adds; if it is none, list it in \
+         `queryParameters` of the rule"
+    );
+    Refusal::denied(Cause::GuestAuth, sentence)
+}

@@ -16,6 +16,7 @@ use crate::{
     grant::{self, Grant},
     hosts::lock,
     rule::Target,
+    secret::Secret,
 };
 
 /// Maximum number of headers of a rule that are logged.
@@ -121,6 +122,21 @@ impl Policy {
             reported: Mutex::default(),
             warnings,
         })
+    }
+
+    /// Returns the secrets of all credentials, each once.
+    pub(super) fn secrets(&self) -> Vec<Secret> {
+        let credentials = self
+            .grants
+            .iter()
+            .filter_map(|it| it.grant.credential.as_ref());
+        let mut all = Vec::new();
+        for secret in credentials.flat_map(|it| it.secrets()) {
+            if !all.contains(&secret) {
+                all.push(secret);
+            }
+        }
+        all
     }
 
     /// Returns the rules in force that allow a target, in order.

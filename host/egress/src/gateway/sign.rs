@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, Uri, header::HOST, request::Parts};
 
-use super::denial::guest_authenticates;
+use super::denial::query_authenticates;
 use crate::{
     config::GuestAuth,
     credential::{CredentialError, CredentialErrorKind, Prepared},
@@ -63,7 +63,7 @@ impl Sign<'_> {
             self.authentication.strip(&mut head.headers, listed);
             // A credential never uses the query.
             if let Some(what) = self.authentication.unlisted_parameter(listed) {
-                return Err(guest_authenticates(&self.grant.name, &what));
+                return Err(query_authenticates(&self.grant.name, &what));
             }
         }
         // A credential must not change the target of a request.

@@ -14,6 +14,8 @@ use zeroize::Zeroizing;
 /// Length of the shortest secret that texts are searched for, in bytes. A plugin could guess a
 /// shorter one, and see from the answer whether the guess is right.
 pub(crate) const SHORTEST: usize = 16;
+/// The same for answers in which a plugin has no part, so that it cannot guess.
+pub(crate) const SHORTEST_OWN: usize = 8;
 
 /// Minimum length of a part of a secret that looks random. Case is ignored, so it is one of at least
 /// 36^10 texts: too many to let a server quote all of them.
@@ -127,6 +129,52 @@ pub(super) fn patterns(secret: &[u8]) -> Vec<Pattern> {
 /// Divides a secret into parts. They do not overlap: otherwise, who knows one of them could guess
 /// the next byte alone, and see whether this part is found.
 fn parts(secret: &[u8]) -> Vec<Range<usize>> {
+    let of_field = |field: Range<usize>| {
+        let text = secret.get(field.clone()).unwrap_or_default();
+        parts_of(text)
+            .into_iter()
+            .map(move |part| field.start + part.start..field.start + part.end)
+    };
+    fields(secret).into_iter().flat_map(of_field).collect()
+}
+
+/// Returns what is secret in a text with several fields, such as `SharedAccessSignature sr=URI&sig=KEY`:
+/// everybody knows schemes and names, and ordinary answers have them. Otherwise, this is all.
+fn fields(secret: &[u8]) -> Vec<Range<usize>> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    for field in secret.split(|byte| b"&;, ".contains(byte)) {
+        let end = at + field.len();
+        let mut value = field;
+        while let Some(sign) = value.iter().position(|byte| *byte == b'=')
+            && let Some((name, [_, rest @ ..])) = value.split_at_checked(sign)
+            && is_word(name)
+            && !rest.is_empty()
+        {
+            value = rest;
+        }
+        if is_key(value) {
+            found.push(end - value.len()..end);
+        }
+        at = end + 1;
+    }
+    if found.is_empty() {
+        found.push(0..secret.len());
+    }
+    found
+}
+
+/// Returns true for what can be a secret of its own: it looks random, and is no URL.
+pub(crate) fn is_key(text: &[u8]) -> bool {
+    let is_url = [b"%3A%2F%2F".as_slice(), b"%3a%2f%2f", b"://"]
+        .iter()
+        .any(|sign| memchr::memmem::find(text, sign).is_some());
+    let is_random = || is_random(text) && !is_camel(text);
+    let is_hex = || is_mostly(text, u8::is_ascii_hexdigit);
+    !is_url && (text.len() >= OTHER && is_hex() || text.len() >= RANDOM && is_random())
+}
+
+/// Divides a secret, or a field of one, into parts.
+fn parts_of(secret: &[u8]) -> Vec<Range<usize>> {
     let known = known(secret);
     let rest = secret.get(known..).unwrap_or_default();
     let count = (rest.len() / least(rest)).max(1);
@@ -154,8 +202,6 @@ fn parts(secret: &[u8]) -> Vec<Range<usize>> {
 /// Returns the length of the words with which tokens of this kind begin, such as `ghp_`: everybody
 /// knows them. Words before words are a part of a passphrase.
 fn known(secret: &[u8]) -> usize {
-    let is_word =
-        |text: &[u8]| text.first().is_some_and(u8::is_ascii_alphabetic) && changes(text) < 2;
     let (mut known, mut rest) = (0, secret);
     while let Some(end) = rest.iter().position(|byte| b"_-.:= ".contains(byte))
         && let Some((word, [_, after @ ..])) = rest.split_at_checked(end)
@@ -170,6 +216,21 @@ fn known(secret: &[u8]) -> usize {
     } else {
         0
     }
+}
+
+/// Returns true for a word, or words in camel case.
+fn is_word(text: &[u8]) -> bool {
+    text.first().is_some_and(u8::is_ascii_alphabetic) && (changes(text) < 2 || is_camel(text))
+}
+
+/// Returns true for words in camel case. Random letters change their case more often. The last word
+/// may be cut.
+fn is_camel(text: &[u8]) -> bool {
+    const WORD: usize = 3;
+    let mut begins = (1..text.len()).filter(|at| text.get(*at).is_some_and(u8::is_ascii_uppercase));
+    let mut start = 0;
+    text.iter().all(u8::is_ascii_alphabetic)
+        && begins.all(|at| at - std::mem::replace(&mut start, at) >= WORD)
 }
 
 /// Returns the minimum length of a part of this secret.
@@ -187,7 +248,7 @@ fn least(secret: &[u8]) -> usize {
 fn least_of_part(part: &[u8]) -> usize {
     if is_mostly(part, u8::is_ascii_digit) {
         DIGITS
-    } else if is_mostly(part, u8::is_ascii_hexdigit) || changes(part) < 2 {
+    } else if is_mostly(part, u8::is_ascii_hexdigit) || changes(part) < 2 || is_camel(part) {
         OTHER
     } else {
         RANDOM
@@ -324,11 +385,28 @@ mod tests {
                 "github_pat_11ABCDEFG0xK9vQ2mB7tR4wZ8n_0123456789abcdef0123456789abcdef",
                 vec![22, 12, 12, 24],
             ),
+            // Schemes and names are no parts.
             (
                 "Bearer 0123456789abcdef0123456789abcdef01234567",
-                vec![27, 20],
+                vec![20, 20],
             ),
-            ("key=0123456789abcdef0123456789abcdef", vec![20, 16]),
+            ("key=0123456789abcdef0123456789abcdef", vec![16, 16]),
+            (
+                "SharedAccessSignature sr=https%3A%2F%2Fbus.example%2Fhub&sig=xK9vQ2mB7tR4wZ8nL3pC6hJ1dF5gS0yTcV2bN4mA8sD%3D&se=1735689600&skn=RootManageSharedAccessKey",
+                vec![11, 12, 11, 12],
+            ),
+            (
+                "SharedAccessSignature sr=x&sig=kKBhyPlEeujNgUGh8XIpIdPnBMZWmBYH",
+                vec![10, 11, 11],
+            ),
+            (
+                "svc_admin:8f6574e2712aa1120720cace4bb15d52100e4761",
+                vec![30, 20],
+            ),
+            (
+                "PVEAPIToken=root@pam!ccm=9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d",
+                vec![18, 18],
+            ),
             ("9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d", vec![18, 18]),
             // Each part has its own alphabet.
             (
@@ -344,7 +422,7 @@ mod tests {
             let parts = parts(secret.as_bytes());
             let lengths: Vec<_> = parts.iter().map(ExactSizeIterator::len).collect();
             assert_eq!(lengths, expected, "{secret}");
-            assert_eq!(lengths.iter().sum::<usize>(), secret.len());
+            assert!(parts.is_sorted_by(|one, next| one.end == next.start));
         }
     }
 

@@ -183,7 +183,12 @@ async fn a_query_that_authenticates_is_denied_beside_a_credential() {
     };
     for query in ["token=a", "a=1;sig=b", "password", "X-Amz-Credential=c"] {
         let refusal = of("").fetch(get(&server, &format!("/?{query}"))).await;
-        assert_eq!(refusal.unwrap_err().cause(), Cause::GuestAuth, "{query}");
+        let refusal = refusal.unwrap_err();
+        assert_eq!(refusal.cause(), Cause::GuestAuth, "{query}");
+        assert!(
+            refusal.sentence().contains("`queryParameters` of the rule"),
+            "{refusal}"
+        );
     }
     let listed = of(", queryParameters: [token]");
     listed.fetch(get(&server, "/?token=a")).await.unwrap();

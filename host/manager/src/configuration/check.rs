@@ -49,7 +49,12 @@ impl Reviewed {
         let problems = files::problems(configuration, tree).into_iter();
         self.errors
             .extend(problems.map(|(at, sentence)| located(tree, &at, &sentence)));
-        self.errors.sort_by_key(Problem::place);
+        let short = files::short_secrets(configuration).into_iter();
+        self.warnings
+            .extend(short.map(|(at, sentence)| located(tree, &at, &sentence)));
+        for problems in [&mut self.errors, &mut self.warnings] {
+            problems.sort_by_key(Problem::place);
+        }
     }
 
     /// Loads each plugin without network access, and returns what it says. A plugin that rejects

@@ -64,6 +64,28 @@ pub(super) fn problems(configuration: &SkydockConfiguration, tree: &tree::Node) 
     all
 }
 
+/// Returns which secrets are too short, each with the path of the field that names its file. Blocks
+/// the thread.
+pub(super) fn short_secrets(configuration: &SkydockConfiguration) -> super::Findings {
+    let all = configuration.credentials.iter().enumerate();
+    let short = all.filter_map(|(index, credential)| {
+        let (field, file, least) = credential.masked_file()?;
+        // That it cannot be read is found with the other files.
+        let text = super::text(file).ok()?;
+        let length = text.trim_end_matches(['\n', '\r']).len();
+        let at = tree::Path::default()
+            .key("credentials")
+            .index(index)
+            .keys(field);
+        let sentence = format!(
+            "the secret in {} has fewer than {least} bytes: it is not masked in answers that quote it; use a longer one",
+            file.display()
+        );
+        (1..least).contains(&length).then_some((at, sentence))
+    });
+    short.collect()
+}
+
 /// Returns the files that a text of a credential names: the field is a file, or the text contains
 /// `{{FILE}}`.
 fn files_in<'a>(path: &tree::Path, text: &'a str) -> Vec<&'a str> {
@@ -73,12 +95,16 @@ fn files_in<'a>(path: &tree::Path, text: &'a str) -> Vec<&'a str> {
         }
         _ => false,
     };
-    if is_file {
-        return vec![text];
-    }
     let templates = text.split("{{").skip(1);
-    templates
-        .filter_map(|rest| Some(rest.split_once("}}")?.0))
+    let templates = templates.filter_map(|rest| Some(rest.split_once("}}")?.0));
+    let all: Vec<_> = if is_file {
+        vec![text]
+    } else {
+        templates.collect()
+    };
+    // What is no absolute path is an error already, and may be the secret itself.
+    all.into_iter()
+        .filter(|file| file.starts_with('/'))
         .collect()
 }
 
@@ -147,6 +173,8 @@ mod tests {
                 "{\"p\": \"{{/a}}\", \"q\": \"{{/b}}\"}",
                 &["/a", "/b"],
             ),
+            ("valueFile", "t0ken", &[]),
+            ("login.template.body", "{{t0ken}}", &[]),
             ("name", "file", &[]),
             ("prefix", "{{", &[]),
         ] {

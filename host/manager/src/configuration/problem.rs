@@ -50,6 +50,12 @@ impl ConfigurationError {
     }
 }
 
+/// Returns a sentence whose values may be secrets, in the place of their files.
+fn without_secrets(sentence: &str) -> String {
+    let redacted = skydock_secrets::redacted(sentence);
+    shown(&skydock_secrets::without_generated(&redacted), SENTENCE).into_owned()
+}
+
 /// A mistake: `LINE:COLUMN: PATH: SENTENCE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -78,7 +84,7 @@ impl Problem {
         Self {
             place: place.map(|at| (at.line(), at.column())),
             path: String::new(),
-            sentence: shown(&sentence, SENTENCE).into_owned(),
+            sentence: without_secrets(&sentence),
         }
     }
 
@@ -87,8 +93,7 @@ impl Problem {
         Self {
             place: Some((place.line, place.column)),
             path: shown(&path.to_string(), SENTENCE).into_owned(),
-            // A value that is quoted may be a secret, or have one.
-            sentence: shown(&skydock_secrets::redacted(sentence.as_ref()), SENTENCE).into_owned(),
+            sentence: without_secrets(sentence.as_ref()),
         }
     }
 

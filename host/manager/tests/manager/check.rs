@@ -116,3 +116,22 @@ fn warnings_are_errors_only_if_strict() {
         (1, Some("skydock: config.yaml has 0 errors and 1 warning"))
     );
 }
+
+#[test]
+fn a_secret_that_is_too_short_is_a_warning() {
+    let dir = folder(
+        "  egress: [{name: r, to: 'https://cloud.example', credential: t}]\n\
+         credentials:\n- {name: t, type: header, for: {plugin: metal, digest: any}, valueFile: DIR/token}\n",
+    );
+    fs::write(dir.path().join("token"), "hunter2\n").unwrap();
+    let (code, _, said) = check(&dir, &[]);
+    assert!(
+        code == 0
+            && said.contains("credentials[0].valueFile: the secret in ")
+            && said.contains("fewer than 16 bytes"),
+        "{said}"
+    );
+    assert!(!said.contains("hunter2"), "{said}");
+    fs::write(dir.path().join("token"), "hunter2hunter2hunter2\n").unwrap();
+    assert_eq!(check(&dir, &[]).2, "");
+}

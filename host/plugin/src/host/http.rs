@@ -172,7 +172,11 @@ impl WasiHttpHooks for Egress {
         let sent = match &self.tape {
             None => self.send(request, options),
             Some(Tape::Recording(recorder)) => {
-                exchange::record(recorder, request, options, |it| self.send(it, options))
+                let gateway = self.gateway.clone();
+                let secrets = move || gateway.map(|it| it.secrets()).unwrap_or_default();
+                exchange::record(recorder, request, options, secrets, |it| {
+                    self.send(it, options)
+                })
             }
             Some(Tape::Playing(player)) => exchange::play(player, request, options),
         };

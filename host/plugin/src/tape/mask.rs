@@ -1,8 +1,8 @@
 //! Masks secrets, so that no recording contains them.
 //!
-//! Secrets of credentials never come here: the gateway adds them later, and masks them in answers.
-//! What is masked here are secrets that a plugin knows: all that `skydock-secrets` finds, and the
-//! data of Secrets. Each byte is replaced by an `x`, so that lengths stay the same
+//! The gateway adds secrets of credentials later, and masks them in answers to the same requests.
+//! What is masked here are those in other answers, and secrets that a plugin knows: all that
+//! `skydock-secrets` finds, and the data of Secrets. Each byte is replaced by an `x`, so that lengths stay the same
 //! and a plugin does the same with the masked value when it is replayed.
 
 mod known;
@@ -151,6 +151,11 @@ impl Masks {
         }
     }
 
+    /// Masks this secret wherever it occurs from here on.
+    pub(super) fn know(&self, secret: &str) {
+        self.known().learn(secret);
+    }
+
     /// Masks a text completely.
     fn whole(&self, text: &str) -> String {
         let mut known = self.known();
@@ -171,6 +176,10 @@ impl Masks {
     fn text(&self, text: &str) -> String {
         let found = secrets(text);
         let mut known = self.known();
+        for packed in packed(text) {
+            let mask = "x".repeat(packed.len());
+            known.add(packed.to_owned(), mask);
+        }
         found
             .iter()
             .filter_map(|it| text.get(it.range.clone()))
@@ -184,6 +193,18 @@ impl Masks {
         masked.push_str(hidden.get(at..).unwrap_or_default());
         masked
     }
+}
+
+/// Returns texts in Base64 that are compressed: gzip, zstd and zip. What is in them is not known.
+fn packed(text: &str) -> impl Iterator<Item = &str> {
+    const BEGINNINGS: [&str; 3] = ["H4sI", "KLUv/", "UEsDB"];
+    /// Minimum bytes of such a text.
+    const SHORTEST: usize = 24;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "+/-_=".contains(c);
+    let runs = text.split(move |c: char| !is_part(c));
+    runs.filter(|run| {
+        run.len() >= SHORTEST && BEGINNINGS.iter().any(|begin| run.starts_with(begin))
+    })
 }
 
 /// Returns a mask with the length and the lines of a secret. That of a number is one, so that JSON
@@ -271,6 +292,19 @@ mod tests {
                 "and masking again changes nothing"
             );
         }
+    }
+
+    // Holds: SEC-26
+    #[test]
+    fn what_is_compressed_and_encoded_is_masked() {
+        let packed = "H4sIAAAAAAAC/6tWKkgsLi7PL0pRslLKKM0rSS1SqgUAT0vPyRQAAAA=";
+        assert_eq!(
+            masked(&format!("{{\"data\": \"{packed}\", \"a\": \"H4sI\"}}")),
+            format!(
+                "{{\"data\": \"{}\", \"a\": \"H4sI\"}}",
+                "x".repeat(packed.len())
+            )
+        );
     }
 
     #[test]

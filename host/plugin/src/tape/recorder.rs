@@ -11,6 +11,7 @@ use std::{
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
+use skydock_egress::Secret;
 
 use super::{
     archive::{Note, Recordings, Reel},
@@ -31,6 +32,8 @@ struct Writing {
     reel: Reel,
     calls: u64,
     exchanges: u64,
+    /// Secrets of credentials that the thread knows.
+    known: Vec<Secret>,
 }
 
 impl Recorder {
@@ -61,6 +64,7 @@ impl Recorder {
             reel,
             calls: 0,
             exchanges: 0,
+            known: Vec::new(),
         };
         let recorder = Self {
             writing: Mutex::new(writing),
@@ -137,6 +141,17 @@ impl Recorder {
     /// Writes the body of a request.
     pub(crate) fn request_body(&self, exchange: u64, complete: bool) {
         self.write(Note::SentAll(exchange, complete));
+    }
+
+    /// Masks these secrets of credentials from here on.
+    pub(crate) fn know(&self, secrets: Vec<Secret>) {
+        let mut writing = self.writing();
+        let is_new = |secret: &&Secret| !writing.known.contains(secret);
+        let new: Vec<_> = secrets.iter().filter(is_new).cloned().collect();
+        if !new.is_empty() {
+            writing.known = secrets;
+            writing.reel.write(Note::Known(new));
+        }
     }
 
     /// Writes a response.

@@ -120,6 +120,148 @@ fn a_secret_is_found_in_every_format() {
     }
 }
 
+// Holds: SEC-50
+#[test]
+fn what_is_below_or_beside_a_name_is_a_secret() {
+    let random = "3b1f6a2e9c0d4f7a8b5c";
+    for owner in [
+        "cluster",
+        "server",
+        "client",
+        "user",
+        "account",
+        "project",
+        "eu-region",
+        "api-host",
+        "role",
+        "tenant",
+        "zone",
+        "admin",
+    ] {
+        for text in [
+            format!("tokens:\n  {owner}: {random}\n"),
+            format!("tokens:\n- {owner}: {random}\n"),
+            format!("{{\"tokens\":{{\"{owner}\":\"{random}\"}}}}"),
+            format!("[tokens]\n{owner} = {random}\n"),
+            format!("tokens.{owner} = {random}\n"),
+            format!("<tokens><{owner}>{random}</{owner}></tokens>"),
+            format!("passwords:\n  {owner}: hunter22\n"),
+            format!("passwords:\n  {owner}: correct-horse\n"),
+        ] {
+            assert!(name(&text).is_some(), "{text}");
+        }
+    }
+    for text in [
+        "passwords:\n  admin: 12345678\n",
+        "passwords:\n  admin: $ecret1234\n",
+        "passwords:\n  admin: .hunter22\n",
+        "passwords:\n  admin: \"&hunter22\"\n",
+        "passwords:\n  admin: &a hunter22\n",
+        "passwords:\n  admin: a://hunter22\n",
+        "passwords:\n  admin: /hunter22\n",
+        "passwords:\n  - admin: hunter22\n  - root: hunter23\n",
+        "passwords:\n- admin: hunter22\nregion: a\n",
+        "{\"passwords\":[{\"admin\":\"hunter22\"}]}//",
+        "{\"passwords\":[{\n\"admin\":\"hunter22\"}]}",
+        "password:\n  admin: hunter22\n",
+        "password:\n  current: hunter22\n",
+        "password:\n  user: hunter22\n",
+        "{\"password\":{\"admin\":\"hunter22\"}}",
+        "password: {admin: hunter22}\n",
+        "credential: {admin: hunter22}\n",
+        "credential:\n  eu:\n    admin: hunter22\n",
+        "secrets:\n  cluster: 3b1f6a2e9c0d4f7a8b5c\n",
+        "token:\n  prod: hunter22x\n",
+        "[ passwords ]\nadmin = hunter22\n",
+        "[\"passwords\"]\nadmin = \"hunter22\"\n",
+        "[passwords eu]\nadmin = hunter22\n",
+        "[eu passwords]\nadmin = hunter22\n",
+        "[passwords \"eu\"] ; x\nadmin = hunter22\n",
+        "[Credentials \"a\"]\nvalue2 = hunter22\n",
+        "[password]\nadmin = hunter22\n",
+        "[[passwords]]\nadmin = \"hunter22\"\n",
+        "password[0]=hunter22\n",
+        "password[]=hunter22",
+        "passwords[admin]=hunter22\n",
+        "passwords[\"admin\"] = \"hunter22\"\n",
+        "passwords%5Badmin%5D=hunter22",
+        "passwords[\"eu\"][\"admin\"] = \"hunter22\"\n",
+        "passwords.\"admin\" = \"hunter22\"\n",
+        "passwords/admin = hunter22\n",
+        "kv/tokens/cluster: 3b1f6a2e9c0d4f7a8b5c\n",
+        "[passwords:eu]\nadmin = hunter22\n",
+        "passwords \"eu\" {\n  admin = \"hunter22\"\n}\n",
+        "<passwords admin=\"hunter22\"/>",
+        "<tokens cluster=\"3b1f6a2e9c0d4f7a8b5c\">\n</tokens>",
+        "passwords = { admin = \"hunter22\" }\n",
+        ":passwords => {:admin => 'hunter22'}",
+        "passwords: # ours\n# of the admin\n  admin: hunter22\n",
+        "? passwords\n: admin: hunter22\n",
+        "{\"passwords\":{\"a\":\"./}\",\"b\":\"hunter22\"}}//",
+        "passwords = {\n # see {x}}\n a = \"hunter22\"\n}\n",
+        "<passwords><!-- a > b </x> --><admin>hunter22</admin></passwords>",
+        "<property><value>hunter22</value><name>db.password</name></property>",
+        "<property><value>hunter22</value><!-- a --><final>true</final><name>db.password</name></property>",
+        "<property>\n  <name>db.password</name>\n  <description>x</description>\n  <value>hunter22</value>\n</property>",
+        "<key>password</key>\n<data>x</data>",
+        "const password = `hunter22`",
+        "pword = hunter22\n",
+    ] {
+        assert!(name(text).is_some(), "{text}");
+    }
+}
+
+// Holds: SEC-50
+#[test]
+fn references_settings_and_ids_are_no_secrets() {
+    let uuid = "123e4567-e89b-12d3-a456-426614174000";
+    let texts = [
+        "ssh_key",
+        "kms_key",
+        "encryptionKeyId",
+        "masterKeyID",
+        "keys",
+    ]
+    .map(|key| format!("{key}: {uuid}\n"));
+    for text in texts.iter().map(String::as_str).chain([
+        "{\"aadClientId\":\"msi\",\"aadClientSecret\":\"msi\"}",
+        "[g]\ng2Credentials = /etc/vpc/ibmcloud_api_key\ncredentials = /etc/gcp/key.json\n",
+        "keys:\n- 123e4567-e89b-12d3-a456-426614174000\n",
+        "webhookUrl: https://alerts.example/webhook/123e4567-e89b-12d3-a456-426614174000\n",
+        "encryptionKey: arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab\n",
+        "secrets: [cloud-config, ca]\n",
+        "{\"secrets\": [\"cloud-config\", \"ca\"]}",
+        "secrets:\n- cloud-config\n- ca\n",
+        "existingSecret: cloud-config\n",
+        "[g]\n# password=\n# password = <your password>\nauth-url=https://k/v3\n",
+        "# password = \"REDACTED\"\nauth-url=https://k/v3\n",
+        "password = ${OS_PASSWORD}\n",
+        "password: $(OS_PASSWORD)\ntoken: \"${env:TOKEN}\"\npasswd: $OS_PASSWORD\n",
+        "password: {{ .Values.password }}\n",
+        "password: file:///etc/secret/password\ntoken: env:OS_TOKEN\n",
+        "tokens:\n  prod: ${PROD_TOKEN}\n  dev: /etc/tokens/dev\n  test: {secretName: test-token}\n",
+        "passwords:\n  admin: {secretKeyRef: {name: cloud1x, key: password1}}\n",
+        "passwordFrom:\n  secretKeyRef:\n    name: cloud-1\n    key: password1\n",
+        "secret:\n  name: cloud-config1\n  optional: true\n  create: false\n",
+        "volumes:\n- secret:\n    secretName: cloud-config1\n    items: [{key: conf-1a2b, path: b}]\n",
+        "credentials:\n  source: Secret\n  secretRef:\n    name: gcp1\n    namespace: crossplane\n    key: creds1\n",
+        "credentials:\n  type: instance-role\n  project: 0f6c3d5e1a2b4c3d8e9f0a1b2c3d4e5f\n",
+        "tokens:\n  server: https://vault.example\n  region: eu-west-1\n  ttl: 30m\n  max: 100000\n",
+        "token:\n  issuer: https://x\n  audience: vault1a\n  renewal: before\n  user: svc-admin1\n",
+        "password:\n  policy: strict1\n  length: 12\n  expires: 90d\n",
+        "cookie:\n  name: SRV1\n  sameSite: Strict\n",
+        "secrets:\n- name: regcred\n  namespace: a\n- name: other1x\nregion: north1\n",
+        "methods:\n  [\"password\", \"token\"]\nregion = north1ab\n",
+        "[LoadBalancerClass \"token service\"]\nregion = north1ab\n",
+        "url: https://a.example/secrets/region1x: y\n",
+        "<token ttl=\"5m\" name=\"token1abc\"/>",
+        "<property><name>token.ttl</name><value>abc123de</value></property>",
+        "<property><value>abc123de</value></property><property><name>db.password</name></property>",
+    ]) {
+        assert_eq!(name(text), None, "{text}");
+    }
+}
+
 #[test]
 fn a_secret_is_found_by_what_it_looks_like() {
     let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ1In0.c2lnbmF0dXJlLXNpZw";

@@ -46,7 +46,7 @@ static const struct {
     [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_TRANSFER_CODING] = {AWAY, "HTTP-response-transfer-coding",
                                                                   "the encoding of the answer is not valid"},
     [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_CONTENT_CODING] = {AWAY, "HTTP-response-content-coding",
-                                                                 "the answer is compressed, so Skydock cannot mask secrets in it"},
+                                                                 "the answer is compressed or in another character set, so Skydock cannot mask secrets in it"},
     [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_TIMEOUT] = {AWAY, "HTTP-response-timeout", "no answer in time"},
     [WASI_HTTP_TYPES_ERROR_CODE_HTTP_UPGRADE_FAILED] = {WRONG, "HTTP-upgrade-failed", "the cloud tried to switch protocols"},
     [WASI_HTTP_TYPES_ERROR_CODE_HTTP_PROTOCOL_ERROR] = {AWAY, "HTTP-protocol-error", "the answer is not valid HTTP"},

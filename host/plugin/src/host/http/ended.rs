@@ -20,6 +20,9 @@ pub(super) fn code(error: &IoError) -> Option<ErrorCode> {
         Error::ConnectionTerminated => ErrorCode::ConnectionTerminated,
         Error::HttpResponseIncomplete => ErrorCode::HttpResponseIncomplete,
         Error::HttpResponseBodySize(size) => ErrorCode::HttpResponseBodySize(*size),
+        Error::HttpResponseContentCoding(coding) => {
+            ErrorCode::HttpResponseContentCoding(coding.clone())
+        }
         Error::HttpResponseTimeout => ErrorCode::HttpResponseTimeout,
         Error::HttpProtocolError => ErrorCode::HttpProtocolError,
         other => ErrorCode::InternalError(Some(other.to_string())),
@@ -48,6 +51,10 @@ mod tests {
         assert_eq!(
             told(Code::HttpResponseBodySize),
             "ErrorCode::HttpResponseBodySize(None)"
+        );
+        assert_eq!(
+            told(Code::HttpResponseContentCoding),
+            "ErrorCode::HttpResponseContentCoding(None)"
         );
         for it in [
             Code::ConnectionReadTimeout,

@@ -19,6 +19,7 @@ use http::{
 };
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
+use skydock_egress::Secret;
 use wasmtime_wasi_http::{RequestOptions, WasiBody};
 
 use super::{Failure, Sent};
@@ -26,11 +27,12 @@ use crate::tape::{
     COMPRESSED, Ending, Fields, Player, Recorder, RequestHead, ResponseHead, Timeouts,
 };
 
-/// Sends a request, and records the exchange.
+/// Sends a request, and records the exchange, without the secrets of credentials.
 pub(super) fn record(
     recorder: &Arc<Recorder>,
     request: Request<WasiBody>,
     options: Option<RequestOptions>,
+    secrets: impl FnOnce() -> Vec<Secret> + Send + 'static,
     send: impl FnOnce(Request<WasiBody>) -> Sent,
 ) -> Sent {
     let (mut head, body) = request.into_parts();
@@ -65,6 +67,8 @@ pub(super) fn record(
         if is_compressed(&head.headers) {
             recorder.stop(COMPRESSED);
         }
+        // An answer may quote one that was sent with an earlier request.
+        recorder.know(secrets());
         recorder.response(
             exchange,
             ResponseHead {
@@ -388,7 +392,7 @@ mod tests {
                     .boxed_unsync(),
             )
             .unwrap();
-        let answer = record(&recorder, request, None, |request| {
+        let answer = record(&recorder, request, None, Vec::new, |request| {
             Box::pin(async move {
                 assert_eq!(request.headers()[ACCEPT_ENCODING], "identity");
                 request.into_body().collect().await.unwrap();

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use skydock_egress::Secret;
 
 use super::super::entry::Entry;
 
@@ -23,6 +24,8 @@ pub(in crate::tape) enum Note {
         /// What the host answered.
         answer: Value,
     },
+    /// Secrets of credentials, which are not written.
+    Known(Vec<Secret>),
     /// A part of the body of a request.
     Sent(u64, Bytes),
     /// The body of a request has ended, or was read only in part.
@@ -46,6 +49,10 @@ impl Note {
                 answer,
             } => OVERHEAD + function.len() + of_value(arguments) + of_value(answer),
             Self::Sent(_, bytes) | Self::Received(_, bytes) => OVERHEAD + bytes.len(),
+            Self::Known(secrets) => secrets
+                .iter()
+                .map(|secret| OVERHEAD + secret.expose().len())
+                .sum(),
             Self::SentAll(..) | Self::ReceivedAll(_) | Self::Cut(_) => OVERHEAD,
         }
     }

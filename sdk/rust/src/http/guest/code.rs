@@ -34,7 +34,7 @@ pub(super) fn failure(code: &ErrorCode) -> Failure {
         E::HttpResponseIncomplete => away("HTTP-response-incomplete", "the answer is incomplete", ""),
         E::HttpProtocolError => away("HTTP-protocol-error", "the answer is not valid HTTP", ""),
         E::HttpResponseTransferCoding(why) => away("HTTP-response-transfer-coding", "the encoding of the answer is not valid", why.as_deref().unwrap_or_default()),
-        E::HttpResponseContentCoding(why) => away("HTTP-response-content-coding", "the answer is compressed, so Skydock cannot mask secrets in it", why.as_deref().unwrap_or_default()),
+        E::HttpResponseContentCoding(why) => away("HTTP-response-content-coding", "the answer is compressed or in another character set, so Skydock cannot mask secrets in it", why.as_deref().unwrap_or_default()),
 
         // Something is too large.
         E::HttpRequestUriTooLong => large("HTTP-request-URI-too-long", "the URL", None),
