@@ -81,7 +81,7 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
         }
     }
     for other in others(cloud, &want, id.as_deref(), by_name)? {
-        if proof::leads_here(cloud, &want, &other)? {
+        if proof::leads_here(cloud, service, &want, &other)? {
             take_off(cloud, service, &want, other, keep)?;
         } else {
             tell_left(cloud, service, &other);
@@ -225,6 +225,7 @@ fn take_off(
                 &id,
                 0,
                 &leave(want, &tree, &ownership, cloud.cluster),
+                None,
             )?;
             if needed {
                 let message = format!(
@@ -356,7 +357,7 @@ fn delete(
             .collect();
         let unused = tree.pools.iter().filter(|pool| pool.listeners.is_empty());
         steps.extend(unused.map(|pool| Step::delete("pool", &pool.id)));
-        todo::begin(cloud, service, &id, 0, &steps)?;
+        todo::begin(cloud, service, &id, 0, &steps, None)?;
     }
     let query = if cascade { "?cascade=true" } else { "" };
     let step = Step {
@@ -365,6 +366,7 @@ fn delete(
         body: None,
         what: format!("cannot delete load balancer {id}"),
         optional: None,
+        follows: false,
     };
     step.take(cloud)?;
     Err(being_deleted(cloud, &id))
@@ -394,6 +396,7 @@ fn leave(want: &Want, tree: &Tree, ownership: &Ownership, cluster: &str) -> Vec<
                 balancer.id
             ),
             optional: None,
+            follows: false,
         });
     }
     steps

@@ -15,7 +15,7 @@ use super::{
     plan::plan,
     proof,
     read::{Depth, read},
-    security, served, status, subnet, targets, tell_ignored, tell_once,
+    security, served, status, subnet, targets, tell_ignored, tell_no_members, tell_once,
     todo::{self, Left},
     tree::Ownership,
     waited,
@@ -46,7 +46,7 @@ pub fn ensure(
     let found = find_or_none(cloud, &want, service)?;
     let Some(found) = found else {
         create::check_tls(cloud, &want)?;
-        let targets = targets(cloud, service, nodes, &want);
+        let targets = targets(nodes, &want);
         return Err(create::create(cloud, service, &want, &targets)?);
     };
     if proof::is_foreign(cloud, service, &want, &found, Some(nodes))? {
@@ -86,13 +86,16 @@ pub fn ensure(
         floating::may_share(cloud, &want, &load_balancer)?;
     }
     create::check_tls(cloud, &want)?;
-    let targets = targets(cloud, service, nodes, &want);
+    let targets = targets(nodes, &want);
     let backends = subnet::of_members(cloud, &mut want, &targets, &load_balancer)?;
+    tell_no_members(cloud, service, &want, &targets, &backends);
+    let mut changed = Ok(());
     if !create::is_as_made(cloud, &id, &want, &backends) {
         create::forget_made(cloud, &id);
         let digest = create::number("ensure", &want, &backends);
-        if todo::resume(cloud, service, &id, digest)? == Left::Unknown {
-            repair(
+        changed = match todo::resume(cloud, service, &id, digest) {
+            Ok(Left::Nothing) => Ok(()),
+            Ok(Left::Unknown) => repair(
                 cloud,
                 service,
                 &want,
@@ -100,17 +103,24 @@ pub fn ensure(
                 &load_balancer,
                 &ownership,
                 digest,
-            )?;
-        }
+            ),
+            Err(error) => Err(error),
+        };
     }
-    let address = floating::ensure(cloud, service, &want, &load_balancer, &ownership)?;
-    delete::previous(cloud, service, &want, &id, &address)?;
+    // What the cloud has rejected does not stop the rest of a Service that was complete before.
+    if changed.is_err() && !(served(service) && changed.as_ref().is_err_and(todo::is_rejection)) {
+        return changed.and(Ok(LoadBalancerStatus::default()));
+    }
+    let address = floating::ensure(cloud, service, &want, &load_balancer, &ownership);
+    let secured = security::ensure(cloud, service, &want, &load_balancer, &backends);
+    let address = address?;
     if annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, "") != address {
         cloud
             .host
             .annotate(service, annotation::LOAD_BALANCER_ADDRESS, Some(&address));
     }
-    security::ensure(cloud, service, &want, &load_balancer, &backends)?;
+    changed.and(secured)?;
+    delete::previous(cloud, service, &want, &id, &address)?;
     create::forget_made(cloud, &id);
     Ok(status::of(cloud.config, service, &want, &address))
 }
@@ -189,9 +199,14 @@ fn repair(
     digest: u64,
 ) -> Result<()> {
     let tree = read(cloud, load_balancer.clone(), want, ownership, Depth::Whole)?;
+    let (steps, taken) = plan(want, backends, &tree, ownership, cloud.cluster);
     // The owner of a required port may release it.
-    let steps =
-        plan(want, backends, &tree, ownership, cloud.cluster).map_err(CloudError::unavailable)?;
+    if let Some(taken) = taken
+        .clone()
+        .filter(|_| !ownership.owner && !ownership.attached)
+    {
+        return Err(CloudError::unavailable(taken));
+    }
     if let Some(old) = &ownership.renamed_from {
         let message = format!(
             "Load balancer {} is renamed: its name contains the previous name of the cluster, {old}",
@@ -206,5 +221,9 @@ fn repair(
             },
         );
     }
-    todo::begin(cloud, service, &load_balancer.id, digest, &steps)
+    if !steps.is_empty() {
+        // Before traffic is sent there. An error is reported when everything else is complete.
+        _ = security::open(cloud, service, want, load_balancer, backends);
+    }
+    todo::begin(cloud, service, &load_balancer.id, digest, &steps, taken)
 }

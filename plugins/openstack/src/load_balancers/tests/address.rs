@@ -29,6 +29,20 @@ fn requesting(
         )
         .on(&format!("PUT {FLOATING}"), 200, json!({}))
         .on(&format!("DELETE {FLOATING}"), 204, Value::Null);
+    request(script, shared)
+}
+
+/// Like [`requesting`], with other floating IPs that can be requested.
+fn answered(script: &Script, requested: &[Value]) -> (Result<String>, Vec<String>) {
+    script.on(
+        &format!("GET {FLOATING}?floating_ip_address"),
+        200,
+        json!({"floatingips": requested}),
+    );
+    request(script, false)
+}
+
+fn request(script: &Script, shared: bool) -> (Result<String>, Vec<String>) {
     let service = Service {
         load_balancer_ip: Some("203.0.113.200".to_owned()),
         ..service(true)
@@ -57,14 +71,60 @@ fn requesting(
 fn a_requested_floating_ip_replaces_the_current_one() {
     let own = names::floating_ip("c", &service(true));
     let free = floating("g", "203.0.113.200", "", None);
-    for (current, first) in [(own.as_str(), "DELETE"), ("mine", "PUT")] {
+    for (current, deleted) in [(own.as_str(), true), ("mine", false)] {
         let script = Script::new("");
         let (address, changes) = requesting(&script, current, std::slice::from_ref(&free), false);
         assert_eq!(address, Ok("203.0.113.200".to_owned()));
-        let expected = [format!("{first} {FLOATING}/f"), format!("PUT {FLOATING}/g")];
+        let mut expected = vec![format!("PUT {FLOATING}/f"), format!("PUT {FLOATING}/g")];
+        expected.extend(deleted.then(|| format!("DELETE {FLOATING}/f")));
         assert_eq!(changes, expected);
         assert!(script.host.events.borrow().is_empty());
     }
+}
+
+/// Another client may use it at the same time.
+#[test]
+fn a_rejected_floating_ip_costs_nobody_the_current_one() {
+    let own = names::floating_ip("c", &service(true));
+    let free = floating("g", "203.0.113.200", "", None);
+    for current in [own.as_str(), "mine"] {
+        let script = Script::new("");
+        // The last matching answer is used.
+        _ = requesting(&script, current, &[], false);
+        script.on(&format!("PUT {FLOATING}/g"), 412, json!({}));
+        let put = script.sent("PUT ").len();
+        let (address, changes) = answered(&script, std::slice::from_ref(&free));
+        assert!(
+            matches!(address, Err(CloudError::Conflict(_))),
+            "{address:?}"
+        );
+        let [f, g] = ["f", "g"].map(|id| format!("PUT {FLOATING}/{id}"));
+        assert_eq!(changes, [f.clone(), g, f]);
+        let sent = script.sent("PUT ").split_off(put);
+        assert_eq!(sent[2], json!({"floatingip": {"port_id": "p"}}));
+    }
+}
+
+/// The previous process ended before it deleted the previous one.
+#[test]
+fn a_replaced_floating_ip_that_was_left_is_deleted() {
+    let own = names::floating_ip("c", &service(true));
+    let script = Script::new("");
+    _ = requesting(&script, &own, &[], false);
+    script
+        .on(
+            &format!("GET {FLOATING}?port_id=p"),
+            200,
+            json!({"floatingips": [floating("g", "203.0.113.200", "", Some("p"))]}),
+        )
+        .on(
+            &format!("GET {FLOATING}?description"),
+            200,
+            json!({"floatingips": [floating("f", "203.0.113.7", &own, None)]}),
+        );
+    let (address, changes) = answered(&script, &[]);
+    assert_eq!(address, Ok("203.0.113.200".to_owned()));
+    assert_eq!(changes, [format!("DELETE {FLOATING}/f")]);
 }
 
 #[test]
@@ -112,6 +172,51 @@ fn a_floating_ip_in_another_network_is_reported() {
 }
 
 #[test]
+fn a_floating_ip_in_another_subnet_is_reported() {
+    let subnets = "GET http://network/v2.0/subnets";
+    let near = json!({"id": "near", "name": "near", "cidr": "203.0.113.0/24"});
+    let far = json!({"id": "far", "name": "far", "cidr": "198.51.100.0/24"});
+    for (key, value, events) in [
+        (annotation::FLOATING_SUBNET_ID, "near", 0),
+        (annotation::FLOATING_SUBNET_ID, "far", 1),
+        (annotation::FLOATING_SUBNET, "near*", 0),
+        (annotation::FLOATING_SUBNET, "f*", 1),
+        // Nothing shows where it should be.
+        (annotation::FLOATING_SUBNET, "none*", 0),
+        (annotation::HOSTNAME, "far", 0),
+    ] {
+        let script = Script::new("[LoadBalancer]\nfloating-subnet-id=far");
+        _ = requesting(&script, "", &[], false);
+        script.host.events.borrow_mut().clear();
+        script
+            .on(&format!("{subnets}?"), 200, json!({"subnets": [near, far]}))
+            .on(&format!("{subnets}/near"), 200, json!({"subnet": near}))
+            .on(&format!("{subnets}/far"), 200, json!({"subnet": far}));
+        let service = with(service(true), key, value);
+        let cloud = script.cloud();
+        let balancer = LoadBalancer {
+            vip_port_id: Some("p".to_owned()),
+            ..LoadBalancer::default()
+        };
+        let want = wanted(&cloud, &service).unwrap();
+        for _ in 0..2 {
+            let ownership = Ownership::default();
+            let address = floating::ensure(&cloud, &service, &want, &balancer, &ownership);
+            assert_eq!(address, Ok("203.0.113.7".to_owned()));
+        }
+        assert_eq!(script.host.events.borrow().len(), events, "{key} {value}");
+        let reads = script.asked();
+        assert!(
+            reads
+                .iter()
+                .filter(|line| line.contains("/subnets"))
+                .count()
+                <= 1
+        );
+    }
+}
+
+#[test]
 fn settings_of_new_load_balancers_are_reported_once() {
     let script = Script::new("");
     let mut made = balancer("PENDING_UPDATE");
@@ -148,7 +253,9 @@ fn a_selector_without_nodes_is_reported() {
     let cloud = script.cloud();
     let want = wanted(&cloud, &selecting).unwrap();
     for (labeled, events) in [(false, 1), (false, 1), (true, 1), (false, 2)] {
-        targets(&cloud, &selecting, &Labeled(labeled), &want);
+        let targets = targets(&Labeled(labeled), &want);
+        let backends: Vec<_> = targets.iter().map(|_| Backend::default()).collect();
+        tell_no_members(&cloud, &selecting, &want, &targets, &backends);
         assert_eq!(script.host.events.borrow().len(), events);
     }
     assert!(

@@ -43,7 +43,8 @@ fn annotated(annotations: &[(&str, &str)]) -> Want {
 }
 
 fn refused(service: &Service) -> String {
-    Want::of(&config(""), "c", full(), service).unwrap_err()
+    let want = Want::of(&config(""), "c", full(), service);
+    want.map_or_else(|reason| reason, |want| want.rejected.unwrap())
 }
 
 const CLASSES: &str = "[LoadBalancer]\nfloating-network-id=fn\nfloating-subnet-id=fs\nsubnet-id=s\nnetwork-id=n\n\
