@@ -90,13 +90,13 @@ fn tell_no_members(
     let message = if why.is_empty() {
         why
     } else {
-        format!("There are no available nodes for LoadBalancer: {why}")
+        format!("The load balancer has no members: {why}")
     };
-    tell_once(cloud, service, NO_NODES, &message);
+    tell_once(cloud, service, NO_MEMBERS, &message);
 }
 
-/// The reason of the event about a load balancer without members, which the host has, too.
-const NO_NODES: &str = "UnAvailableLoadBalancer";
+/// The reason of the event about a load balancer without members.
+const NO_MEMBERS: &str = "LoadBalancerWithoutMembers";
 
 /// The reason of the event about settings that apply only to a new load balancer.
 const SETTINGS_IGNORED: &str = "LoadBalancerSettingsIgnored";

@@ -258,7 +258,7 @@ fn families_that_cannot_be_given_are_reported() {
         ),
         (PreferDualStack, &[Ipv4, Ipv6], true, &[]),
         (SingleStack, &[Ipv4], true, &[]),
-        (SingleStack, &[Ipv6], true, &["UnAvailableLoadBalancer"]),
+        (SingleStack, &[Ipv6], true, &["LoadBalancerWithoutMembers"]),
         // The host reports a cluster without nodes.
         (SingleStack, &[Ipv6], false, &[]),
     ] {
