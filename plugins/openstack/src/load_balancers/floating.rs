@@ -455,18 +455,18 @@ fn make(
         // its address.
         return attach(cloud, service, floating, &port).map(Some);
     }
-    let network = match network_of(cloud, &subnet.id)? {
-        Some(network) if network_id.is_empty() || *network_id == network => Some(network),
+    let networks = match network_of(cloud, &subnet.id)? {
+        Some(network) if network_id.is_empty() || *network_id == network => vec![network],
         Some(_) => {
             return Err(CloudError::invalid(format!(
                 "subnet {} of the floating IP is not in network {network_id}",
                 subnet.id
             )));
         }
-        None if network_id.is_empty() => external_network(cloud, service)?,
-        None => Some(network_id.clone()),
+        None if network_id.is_empty() => external_networks(cloud, service)?,
+        None => vec![network_id.clone()],
     };
-    let Some(network) = network else {
+    if networks.is_empty() {
         let message = format!(
             "No floating network is configured, so the load balancer of {}/{} is internal",
             service.namespace, service.name
@@ -476,14 +476,47 @@ fn make(
             &Event::warning("LoadBalancerForcedInternal", message),
         );
         return Ok(None);
-    };
+    }
+    let mut unreachable = None;
+    for network in &networks {
+        match create_in(cloud, service, want, network, &port) {
+            // The router of the load balancer does not lead to this network.
+            Err(error @ CloudError::NotFound(_)) => {
+                unreachable.get_or_insert(error);
+            }
+            made => {
+                if network_id.is_empty() && made.is_ok() {
+                    let key = external_key(cloud)?;
+                    cloud.host.keep(&key, network.as_bytes(), BELIEVED);
+                }
+                return made.map(Some);
+            }
+        }
+    }
+    if network_id.is_empty() {
+        cloud.host.forget(&external_key(cloud)?);
+    }
+    unreachable.map_or(Ok(None), Err)
+}
+
+/// Creates a floating IP in this network.
+fn create_in(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    network: &str,
+    port: &str,
+) -> Result<String> {
+    let Floating {
+        subnet, address, ..
+    } = &want.floating;
     let mut body = json!({
         "floating_network_id": network,
         "port_id": port,
         "description": names::floating_ip(cloud.cluster, service),
     });
     if address.is_empty() && subnet.is_pattern() {
-        return in_one_of(cloud, want, &network, &body).map(Some);
+        return in_one_of(cloud, want, network, &body);
     }
     let mut set = |key: &str, value: &str| {
         if let Some(body) = body.as_object_mut().filter(|_| !value.is_empty()) {
@@ -492,7 +525,7 @@ fn make(
     };
     set("subnet_id", &subnet.id);
     set("floating_ip_address", address);
-    create(cloud, &body).map(Some)
+    create(cloud, &body)
 }
 
 /// Attaches an existing floating IP. Unless it already is the address of this Service, somebody has
@@ -559,15 +592,19 @@ fn network_of(cloud: &Cloud<'_>, subnet: &str) -> Result<Option<String>> {
     Ok(Some(answer.subnet.network_id))
 }
 
-/// Returns the first external network with an IPv4 subnet, or with a subnet that is not visible.
-fn external_network(cloud: &Cloud<'_>, service: &Service) -> Result<Option<String>> {
-    let key = format!("external network {}", cloud.url(Kind::Network, "")?);
-    if let Some(kept) = cloud
-        .host
-        .kept(&key)
-        .and_then(|kept| String::from_utf8(kept).ok())
-    {
-        return Ok(Some(kept));
+fn external_key(cloud: &Cloud<'_>) -> Result<String> {
+    Ok(format!(
+        "external network {}",
+        cloud.url(Kind::Network, "")?
+    ))
+}
+
+/// Returns the external networks with an IPv4 subnet, or with a subnet that is not visible, or only
+/// the one in which a floating IP was created.
+fn external_networks(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<String>> {
+    let kept = cloud.host.kept(&external_key(cloud)?);
+    if let Some(kept) = kept.and_then(|kept| String::from_utf8(kept).ok()) {
+        return Ok(vec![kept]);
     }
     let networks: Vec<Network> = cloud.list(
         Kind::Network,
@@ -596,19 +633,20 @@ fn external_network(cloud: &Cloud<'_>, service: &Service) -> Result<Option<Strin
                 .iter()
                 .any(|id| version(id).is_none_or(|version| version == 4))
     };
-    let found = networks.iter().find(fits).map(|network| network.id.clone());
-    match &found {
-        Some(id) => cloud.host.keep(&key, id.as_bytes(), BELIEVED),
-        None => {
-            let message = format!(
-                "No external network for a floating IP: set `floating-network-id` or annotation {}",
-                annotation::FLOATING_NETWORK_ID
-            );
-            cloud.host.tell(
-                service,
-                &Event::warning("LoadBalancerExternalNetworkSearchFailed", message),
-            );
-        }
+    let found: Vec<String> = networks
+        .iter()
+        .filter(fits)
+        .map(|network| network.id.clone())
+        .collect();
+    if found.is_empty() {
+        let message = format!(
+            "No external network for a floating IP: set `floating-network-id` or annotation {}",
+            annotation::FLOATING_NETWORK_ID
+        );
+        cloud.host.tell(
+            service,
+            &Event::warning("LoadBalancerExternalNetworkSearchFailed", message),
+        );
     }
     Ok(found)
 }

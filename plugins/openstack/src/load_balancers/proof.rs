@@ -114,28 +114,38 @@ fn is_known(
     Ok(has_status && (want.id.is_empty() || floating::serves(cloud, service, balancer)?))
 }
 
-/// Returns true if all members of a load balancer are nodes of this cluster. A load balancer that is
-/// deleted completely needs at least one member. This is remembered, because members are deleted
-/// first.
+/// Whether a load balancer that has the name or the tag of a Service leads to this cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leads {
+    /// All members are nodes of this cluster.
+    Here,
+    /// It has no members.
+    Perhaps,
+    /// Some members are not.
+    Elsewhere,
+}
+
+/// Returns where a load balancer leads. One with the name of the Service needs at least one member.
+/// What was found is remembered, because members are deleted first.
 pub(super) fn leads_here(
     cloud: &Cloud<'_>,
     service: &Service,
     want: &Want,
     found: &Found,
-) -> Result<bool> {
+) -> Result<Leads> {
     let key = format!("leads here {}", found.load_balancer.id);
     if cloud.host.kept(&key).is_some() {
-        return Ok(true);
+        return Ok(Leads::Here);
     }
-    let leads_here = match members(cloud, service, want, found, None)? {
-        Members::Here => true,
-        Members::None => !found.by_name,
-        Members::Mixed | Members::Elsewhere => false,
+    let leads = match members(cloud, service, want, found, None)? {
+        Members::Here => Leads::Here,
+        Members::None if !found.by_name => Leads::Perhaps,
+        Members::None | Members::Mixed | Members::Elsewhere => Leads::Elsewhere,
     };
-    if leads_here {
+    if leads == Leads::Here {
         cloud.host.keep(&key, &[1], PROVEN);
     }
-    Ok(leads_here)
+    Ok(leads)
 }
 
 /// Nodes of other providers are only among those that were lent for the call.

@@ -27,6 +27,11 @@ fn requesting(
             200,
             json!({"floatingips": requested}),
         )
+        .on(
+            &format!("GET {FLOATING}?description"),
+            200,
+            json!({"floatingips": []}),
+        )
         .on(&format!("PUT {FLOATING}"), 200, json!({}))
         .on(&format!("DELETE {FLOATING}"), 204, Value::Null);
     request(script, shared)
@@ -168,6 +173,82 @@ fn a_floating_ip_in_another_network_is_reported() {
         let address = floating::ensure(&cloud, &service, &want, &balancer, &ownership);
         assert_eq!(address, Ok("203.0.113.7".to_owned()));
         assert_eq!(script.host.events.borrow().len(), events, "{network}");
+    }
+}
+
+/// Upstream uses the first external network.
+#[test]
+fn the_external_network_is_the_one_that_the_router_reaches() {
+    let network = |id: &str| json!({"id": id, "router:external": true, "subnets": [id]});
+    let subnet = |id: &str| json!({"id": id, "network_id": id, "ip_version": 4});
+    let unreachable = json!({"NeutronError": {"type": "ExternalGatewayForFloatingIPNotFound"}});
+    let script = Script::new("");
+    _ = requesting(&script, "", &[], false);
+    script
+        .on(
+            &format!("GET {FLOATING}?port_id=p"),
+            200,
+            json!({"floatingips": []}),
+        )
+        .on(
+            "GET http://network/v2.0/networks",
+            200,
+            json!({"networks": [network("far"), network("near")]}),
+        )
+        .on(
+            "GET http://network/v2.0/subnets?",
+            200,
+            json!({"subnets": [subnet("far"), subnet("near")]}),
+        )
+        .on(&format!("POST {FLOATING}"), 404, unreachable);
+    let (address, changes) = answered(&script, &[]);
+    assert!(
+        matches!(address, Err(CloudError::NotFound(_))),
+        "{address:?}"
+    );
+    let create = format!("POST {FLOATING}");
+    assert_eq!(changes, [create.clone(), create.clone()]);
+    script.on(
+        &format!("POST {FLOATING}"),
+        201,
+        json!({"floatingip": {"id": "g", "floating_ip_address": "203.0.113.200"}}),
+    );
+    let networks = |script: &Script| {
+        let sent = script.sent("POST ").into_iter();
+        sent.map(|body| body["floatingip"]["floating_network_id"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(networks(&script), ["far", "near"]);
+    let (address, _) = answered(&script, &[]);
+    assert_eq!(address, Ok("203.0.113.200".to_owned()));
+}
+
+/// `floating-subnet-id` says which network is meant.
+#[test]
+fn the_network_of_the_floating_subnet_is_used() {
+    for (network, sent) in [("", Some("its")), ("its", Some("its")), ("other", None)] {
+        let script = Script::new(&format!(
+            "[LoadBalancer]\nfloating-subnet-id=fs\nfloating-network-id={network}"
+        ));
+        _ = requesting(&script, "", &[], false);
+        let subnet = json!({"subnet": {"id": "fs", "network_id": "its", "ip_version": 4}});
+        script
+            .on(
+                &format!("GET {FLOATING}?port_id=p"),
+                200,
+                json!({"floatingips": []}),
+            )
+            .on("GET http://network/v2.0/subnets/fs", 200, subnet)
+            .on(
+                &format!("POST {FLOATING}"),
+                201,
+                json!({"floatingip": {"id": "g", "floating_ip_address": "203.0.113.200"}}),
+            );
+        let (address, _) = answered(&script, &[]);
+        assert_eq!(address.is_ok(), sent.is_some(), "{address:?}");
+        let body = script.sent("POST ").pop();
+        let used = body.map(|body| body["floatingip"]["floating_network_id"].clone());
+        assert_eq!(used, sent.map(|network| json!(network)));
     }
 }
 
