@@ -25,6 +25,9 @@ use find::{Found, find};
 /// Number of IDs in one query: 47 bytes each, in the 8 KiB that the host allows for a URL.
 pub(crate) const IDS: usize = 120;
 
+/// The prefix of labels of nodes.
+pub const LABELS: &str = "topology.openstack.org/";
+
 /// The label with an opaque ID of the compute host, which tells nodes on the same host.
 const HOST_ID: &str = "topology.openstack.org/host-id";
 

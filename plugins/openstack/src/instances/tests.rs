@@ -294,5 +294,6 @@ fn the_compute_host_is_a_label() {
             .map(|(key, value)| (key.as_str(), value.as_str()))
             .collect();
         assert_eq!(told, labels, "{host}");
+        assert!(told.iter().all(|(key, _)| key.starts_with(LABELS)));
     }
 }

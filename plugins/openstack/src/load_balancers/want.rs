@@ -227,6 +227,15 @@ impl Want {
         let problems = annotation::problems(service);
         want.ignored
             .extend(problems.map(|problems| (ANNOTATIONS_IGNORED, problems)));
+        if lb.internal_lb
+            && annotation::flag(service, annotation::INTERNAL).is_some_and(|it| it != Ok(true))
+        {
+            let message = format!(
+                "Annotation {} has no effect: `internal-lb` of cloud.conf makes all load balancers internal",
+                annotation::INTERNAL
+            );
+            want.ignored.push((ANNOTATIONS_IGNORED, message));
+        }
         want.place_in_octavia(config, service);
         want.listener = want.listener_want(config, service);
         want.ports = want.port_wants(config, service);

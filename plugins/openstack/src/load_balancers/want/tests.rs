@@ -505,3 +505,22 @@ fn session_affinity_is_requested() {
     };
     assert!(want(&config(""), &service).affinity);
 }
+
+#[test]
+fn a_setting_that_forbids_external_load_balancers_is_reported() {
+    for (setting, value, reported) in [
+        ("true", "false", true),
+        ("true", "no", true),
+        ("true", "True", false),
+        ("false", "false", false),
+    ] {
+        let config = config(&format!("[LoadBalancer]\ninternal-lb={setting}"));
+        let want = want(&config, &service(&[(annotation::INTERNAL, value)]));
+        assert_eq!(
+            want.ignored.len(),
+            usize::from(reported),
+            "{setting} {value}"
+        );
+        assert_eq!(want.internal, setting == "true");
+    }
+}
