@@ -230,7 +230,8 @@ fn take_off(
                 0,
                 &leave(want, &tree, &ownership, cloud.cluster),
                 None,
-            )?;
+            )?
+            .complete()?;
             if needed {
                 let why = if is_proven {
                     "has listeners that do not belong to this Service"
@@ -364,7 +365,7 @@ fn delete(
             .collect();
         let unused = tree.pools.iter().filter(|pool| pool.listeners.is_empty());
         steps.extend(unused.map(|pool| Step::delete("pool", &pool.id)));
-        todo::begin(cloud, service, &id, 0, &steps, None)?;
+        todo::begin(cloud, service, &id, 0, &steps, None)?.complete()?;
     }
     let query = if cascade { "?cascade=true" } else { "" };
     let step = Step {

@@ -89,13 +89,13 @@ pub fn ensure(
     let targets = targets(nodes, &want);
     let backends = subnet::of_members(cloud, &mut want, &targets, &load_balancer)?;
     tell_no_members(cloud, service, &want, &targets, &backends);
-    let mut changed = Ok(());
+    let mut left = Left::Nothing;
     if !create::is_as_made(cloud, &id, &want, &backends) {
         create::forget_made(cloud, &id);
         let digest = create::number("ensure", &want, &backends);
-        changed = match todo::resume(cloud, service, &id, digest) {
-            Ok(Left::Nothing) => Ok(()),
-            Ok(Left::Unknown) => repair(
+        left = todo::resume(cloud, service, &id, digest)?;
+        if left == Left::Unknown {
+            left = repair(
                 cloud,
                 service,
                 &want,
@@ -103,24 +103,24 @@ pub fn ensure(
                 &load_balancer,
                 &ownership,
                 digest,
-            ),
-            Err(error) => Err(error),
-        };
+            )?;
+        }
     }
-    // What the cloud has rejected does not stop the rest of a Service that was complete before.
-    if changed.is_err() && !(served(service) && changed.as_ref().is_err_and(todo::is_rejection)) {
-        return changed.and(Ok(LoadBalancerStatus::default()));
+    let changed = left.complete();
+    // A Service that was complete before does not lose the rest.
+    if !served(service) {
+        changed.clone()?;
     }
     let address = floating::ensure(cloud, service, &want, &load_balancer, &ownership);
     let secured = security::ensure(cloud, service, &want, &load_balancer, &backends);
     let address = address?;
+    changed.and(secured)?;
+    delete::previous(cloud, service, &want, &id, &address)?;
     if annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, "") != address {
         cloud
             .host
             .annotate(service, annotation::LOAD_BALANCER_ADDRESS, Some(&address));
     }
-    changed.and(secured)?;
-    delete::previous(cloud, service, &want, &id, &address)?;
     create::forget_made(cloud, &id);
     Ok(status::of(cloud.config, service, &want, &address))
 }
@@ -188,7 +188,7 @@ fn failed(
     )))
 }
 
-/// Takes the first step of the necessary changes. Succeeds if there is none.
+/// Takes the first step of the necessary changes.
 fn repair(
     cloud: &Cloud<'_>,
     service: &Service,
@@ -197,7 +197,7 @@ fn repair(
     load_balancer: &LoadBalancer,
     ownership: &Ownership,
     digest: u64,
-) -> Result<()> {
+) -> Result<Left> {
     let tree = read(cloud, load_balancer.clone(), want, ownership, Depth::Whole)?;
     let (steps, taken) = plan(want, backends, &tree, ownership, cloud.cluster);
     // The owner of a required port may release it.

@@ -113,17 +113,32 @@ pub(super) enum Left {
     Unknown,
     /// All steps were taken, and nothing else is left to do.
     Nothing,
+    /// All possible steps were taken. This is why not all of them were.
+    Rejected(CloudError),
+}
+
+impl Left {
+    /// Returns an error unless all steps were taken.
+    ///
+    /// # Errors
+    /// Returns the reason.
+    pub(super) fn complete(self) -> Result<()> {
+        match self {
+            Self::Rejected(error) => Err(error),
+            Self::Unknown | Self::Nothing => Ok(()),
+        }
+    }
 }
 
 fn key(id: &str) -> String {
     format!("todo {id}")
 }
 
-/// Takes the first possible step and stores the others. Succeeds if there are none. `impossible` says
-/// why the plan does not contain everything.
+/// Takes the first possible step and stores the others. `impossible` says why the plan does not contain
+/// everything.
 ///
 /// # Errors
-/// Returns "in progress" after a step, otherwise the error of the cloud.
+/// Returns "in progress" after a step, otherwise an error of the cloud that ends the plan.
 pub(super) fn begin(
     cloud: &Cloud<'_>,
     service: &Service,
@@ -131,7 +146,7 @@ pub(super) fn begin(
     digest: u64,
     steps: &[Step],
     impossible: Option<String>,
-) -> Result<()> {
+) -> Result<Left> {
     // Several Services share the tags of a load balancer, so tags that were read are not written by
     // a later call.
     let later = steps.iter().skip(1).position(is_shared);
@@ -154,12 +169,6 @@ pub(super) fn begin(
             rejected: impossible.map(Rejected::Unavailable),
         },
     )
-    .map(|_| ())
-}
-
-/// Returns true if this error of a plan is about some of its steps only: the others are taken.
-pub(super) fn is_rejection(error: &CloudError) -> bool {
-    Rejected::of(error).is_some()
 }
 
 /// Returns true if a step changes the load balancer itself.
@@ -170,7 +179,7 @@ fn is_shared(step: &Step) -> bool {
 /// Continues a stored plan.
 ///
 /// # Errors
-/// Returns "in progress" after a step, otherwise the error of the cloud.
+/// See [`begin`].
 pub(super) fn resume(cloud: &Cloud<'_>, service: &Service, id: &str, digest: u64) -> Result<Left> {
     let kept = cloud
         .host
@@ -231,9 +240,9 @@ fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result
             }
         }
     }
-    match rejected {
-        Some(rejected) => Err(rejected.error()),
-        None if whole => Ok(Left::Nothing),
-        None => Ok(Left::Unknown),
-    }
+    Ok(match rejected {
+        Some(rejected) => Left::Rejected(rejected.error()),
+        None if whole => Left::Nothing,
+        None => Left::Unknown,
+    })
 }

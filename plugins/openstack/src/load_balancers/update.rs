@@ -50,7 +50,8 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
     tell_no_members(cloud, service, &want, &targets, &backends);
     create::forget_made(cloud, &id);
     let digest = create::number("update", &want, &backends);
-    if todo::resume(cloud, service, &id, digest)? == Left::Unknown {
+    let mut left = todo::resume(cloud, service, &id, digest)?;
+    if left == Left::Unknown {
         let tree = read(
             cloud,
             load_balancer.clone(),
@@ -63,14 +64,15 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
             // An error is reported when the group is complete: it does not keep members from others.
             _ = security::open(cloud, service, &want, &load_balancer, &backends);
         }
-        todo::begin(cloud, service, &id, digest, &steps, None)?;
+        left = todo::begin(cloud, service, &id, digest, &steps, None)?;
     }
-    if !cloud.config.load_balancer.manage_security_groups {
-        return Ok(());
-    }
-    if want.rejected.is_some() {
+    let secured = if !cloud.config.load_balancer.manage_security_groups {
+        Ok(())
+    } else if want.rejected.is_some() {
         // Which rules are not needed is unknown.
-        return security::open(cloud, service, &want, &load_balancer, &backends);
-    }
-    security::ensure(cloud, service, &want, &load_balancer, &backends)
+        security::open(cloud, service, &want, &load_balancer, &backends)
+    } else {
+        security::ensure(cloud, service, &want, &load_balancer, &backends)
+    };
+    left.complete().and(secured)
 }

@@ -119,6 +119,37 @@ fn a_rejected_listener_does_not_stop_the_floating_ip() {
     }
 }
 
+/// Nor does a port that another Service uses.
+#[test]
+fn a_used_port_does_not_stop_the_floating_ip() {
+    let script = Script::new("[LoadBalancer]\nsubnet-id=s\nfloating-network-id=ext");
+    complete(&script);
+    let listener = |id: &str, port: u16, tag: &str| json!({"id": id, "protocol": "TCP", "protocol_port": port, "tags": [tag]});
+    let listeners = [
+        listener("l1", 80, NAME),
+        listener("l2", 443, "kube_service_c_shop_other"),
+    ];
+    script
+        .on(
+            &format!("GET {LBAAS}/listeners"),
+            200,
+            json!({"listeners": listeners}),
+        )
+        .on(&format!("GET {FLOATING}"), 200, json!({"floatingips": []}))
+        .on(
+            &format!("POST {FLOATING}"),
+            201,
+            json!({"floatingip": {"id": "g", "floating_ip_address": "203.0.113.8"}}),
+        );
+    let service = two_ports(&[]);
+    let (answer, changes) = settled(&script, || ensure(&script.cloud(), &service, &NoNodes));
+    assert!(
+        matches!(&answer, Err(CloudError::Unavailable(text)) if text.starts_with("port 443")),
+        "{answer:?}"
+    );
+    assert!(changes.contains(&format!("POST {FLOATING}")), "{changes:?}");
+}
+
 /// A pool that cannot be replaced goes on serving.
 #[test]
 fn a_rejected_replacement_keeps_the_pool() {
