@@ -77,6 +77,10 @@ fn refusal(what: &str, answer: &Response) -> CloudError {
         400 | 422 if !says(MALFORMED) || says(MISSING) => CloudError::denied(text),
         // Nova and Neutron return 413 for limits of body sizes and of request rates.
         413 => CloudError::throttled(Duration::from_secs(5), text),
+        // What a proxy or another version of the API does not accept is not about the values.
+        status if ![400, 422].contains(&status) && matches!(error, CloudError::Invalid(_)) => {
+            CloudError::denied(text)
+        }
         _ => error,
     }
 }
@@ -168,6 +172,14 @@ mod tests {
         }
         let unknown = octavia("Provider 'ovn' was not found.");
         assert!(matches!(refused(501, &unknown), CloudError::Denied(_)));
+    }
+
+    #[test]
+    fn what_a_proxy_does_not_accept_is_retried() {
+        for status in [405, 406, 414, 415, 431, 451] {
+            let error = refused(status, "<html>no</html>");
+            assert!(matches!(error, CloudError::Denied(_)), "{error:?}");
+        }
     }
 
     #[test]
