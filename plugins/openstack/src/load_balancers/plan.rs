@@ -92,25 +92,7 @@ pub fn plan(
             }
         }
     }
-    steps.extend(unused(want, tree));
     (steps, taken)
-}
-
-/// Returns the steps that delete pools of this Service that no listener uses: one of two pools remains
-/// if a replacement is interrupted.
-fn unused(want: &Want, tree: &Tree) -> impl Iterator<Item = Step> {
-    let is_own = |pool: &&Pool| {
-        let index = pool
-            .name
-            .strip_prefix("pool_")
-            .and_then(|name| name.strip_suffix(&want.name)?.strip_suffix('_'));
-        index.is_some_and(|index| index.parse::<usize>().is_ok())
-    };
-    let pools = tree.pools.iter();
-    pools
-        .filter(|pool| pool.listeners.is_empty())
-        .filter(is_own)
-        .map(|pool| Step::delete("pool", &pool.id))
 }
 
 /// Returns the steps that set the members of the existing pools to these nodes, without other
@@ -344,7 +326,14 @@ fn replace_pool(
     let body = body::pool_of(want, port, &tree.load_balancer.id);
     let mut unprobed = port.clone();
     unprobed.monitor = None;
-    let mut steps = make_pool(want, &unprobed, tree, body, backends);
+    // Pools of replacements that were interrupted or rejected.
+    let name = names::part("pool", port.index, &want.name);
+    let unused = tree
+        .pools
+        .iter()
+        .filter(|pool| pool.listeners.is_empty() && pool.name == name);
+    let mut steps: Vec<Step> = unused.map(|pool| Step::delete("pool", &pool.id)).collect();
+    steps.extend(make_pool(want, &unprobed, tree, body, backends));
     let switch = fields([("default_pool_id", json!(MADE))]);
     steps.push(Step::update("listener", &listener.id, switch).after());
     steps.push(Step::delete("pool", &pool.id).after());

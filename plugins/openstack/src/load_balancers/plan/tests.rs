@@ -442,11 +442,11 @@ fn members_move_to_the_subnet_that_the_service_sets() {
     assert_eq!(steps(&moved, &made(&want(&[], &[80]))), [""; 0]);
 }
 
-/// The replacement of a pool was interrupted.
+/// The replacement of a pool was interrupted. Otherwise, a pool without a listener is not changed.
 #[test]
-fn an_own_pool_without_a_listener_is_deleted() {
-    let want = want(&[], &[80]);
-    let mut tree = made(&want);
+fn a_pool_is_replaced_only_once() {
+    let tcp = want(&[], &[80]);
+    let mut tree = made(&tcp);
     let pool = |id: &str, name: &str| Pool {
         id: id.to_owned(),
         name: name.to_owned(),
@@ -457,7 +457,11 @@ fn an_own_pool_without_a_listener_is_deleted() {
         pool("p8", "pool_0_kube_service_c_shop_other"),
         pool("p9", "pool_of_layer_7"),
     ]);
-    assert_eq!(steps(&want, &tree), ["DELETE /lbaas/pools/p7"]);
+    assert_eq!(steps(&tcp, &tree), [""; 0]);
+    let proxy = want(&[(annotation::PROXY_PROTOCOL, "true")], &[80]);
+    let replaced = steps(&proxy, &tree);
+    assert_eq!(replaced[0], "DELETE /lbaas/pools/p7");
+    assert_eq!(replaced[3..], SWITCH);
 }
 
 /// One that another Service uses does not stop the others.
