@@ -20,8 +20,8 @@ fn create(world: &World, path: &str, kind: &str, fields: Value) -> Value {
 }
 
 /// Creates a second IPv4 subnet in the network of the project, and returns its ID.
-fn second_subnet(world: &World) -> String {
-    let subnet = json!({"network_id": world.project.network_id, "name": "second", "ip_version": 4, "cidr": "10.10.0.0/24"});
+fn second_subnet(world: &World, name: &str) -> String {
+    let subnet = json!({"network_id": world.project.network_id, "name": name, "ip_version": 4, "cidr": "10.10.0.0/24"});
     let made = create(world, "/v2.0/subnets", "subnet", subnet);
     made["id"].as_str().unwrap().to_owned()
 }
@@ -52,7 +52,7 @@ fn a_listener_always_has_a_pool_with_members() {
     let mut service = named("steady", &[INTERNAL]);
     ensure(&world, &config, &mut service, &all).unwrap();
     let id = annotated(&service, annotation::LOAD_BALANCER_ID);
-    let elsewhere = second_subnet(&world);
+    let elsewhere = second_subnet(&world, "second");
     for (key, value) in [
         (annotation::PROXY_PROTOCOL, "true"),
         (annotation::MEMBER_SUBNET_ID, elsewhere.as_str()),
@@ -135,7 +135,7 @@ fn what_is_missing_or_fixed_is_reported() {
         .clone()
         .unwrap();
     reasons(&world);
-    let second = second_subnet(&world);
+    let second = second_subnet(&world, "second");
     let other = if address.starts_with("198.51.100.") {
         "public-v4"
     } else {
@@ -209,5 +209,29 @@ fn the_vip_has_the_family_of_the_service() {
     let member = made["members"][0][0]["address"].as_str().unwrap();
     assert!(member.starts_with("fd00:9:"), "{member}");
     assert!(reasons(&world).contains(&"LoadBalancerIPFamilyIgnored"));
+    delete(&world, &config, &mut service);
+}
+
+/// Octavia gives up, until what it needs works again.
+#[test]
+fn a_load_balancer_in_error_is_recreated() {
+    let world = World::new(1);
+    let config = world.config("");
+    let all = nodes(&world, 1);
+    let subnet = second_subnet(&world, "faulty");
+    let mut service = named("unlucky", &[INTERNAL, (annotation::SUBNET_ID, &subnet)]);
+    let failed = ensure(&world, &config, &mut service, &all).unwrap_err();
+    assert!(
+        matches!(&failed, CloudError::Unavailable(text) if text.contains("is being deleted")),
+        "{failed:?}"
+    );
+    assert_eq!(reasons(&world), ["LoadBalancerFailed"]);
+    let path = format!("/v2.0/subnets/{subnet}");
+    let works = json!({"subnet": {"name": "works"}});
+    let session = &world.project.session;
+    world.wait(session.put(Cataloged::Network, &path, Some(&works)));
+    let status = ensure(&world, &config, &mut service, &all).unwrap();
+    let address = status.ingress[0].ip.clone().unwrap();
+    assert!(address.starts_with("10.10.0."), "{address}");
     delete(&world, &config, &mut service);
 }
