@@ -24,6 +24,10 @@ pub struct Server {
     /// The IPv6 address at which the owner wants it to be reached.
     #[serde(default, rename = "accessIPv6")]
     pub access_ipv6: String,
+    /// An opaque ID of the compute host, different for each project, which live migration changes.
+    /// Empty without a host.
+    #[serde(default, rename = "hostId")]
+    pub host_id: String,
     /// Metadata of the owner.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,

@@ -25,6 +25,12 @@ use find::{Found, find};
 /// Number of IDs in one query: 47 bytes each, in the 8 KiB that the host allows for a URL.
 pub(crate) const IDS: usize = 120;
 
+/// The prefix of labels of nodes.
+pub const LABELS: &str = "topology.openstack.org/";
+
+/// The label with an opaque ID of the compute host, which tells nodes on the same host.
+const HOST_ID: &str = "topology.openstack.org/host-id";
+
 /// When to retry for a server without an address.
 const NO_ADDRESS_YET: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -102,8 +108,15 @@ fn instance(
         region: Some(cloud.config.global.region.clone())
             .filter(|region| label::is_value(region) && !region.is_empty()),
         addresses,
+        labels: host_id(server),
         ..Instance::default()
     })
+}
+
+/// Returns the label with the compute host, which upstream sets since #3166.
+fn host_id(server: &Server) -> Vec<(String, String)> {
+    let id = Some(server.host_id.clone()).filter(|id| label::is_value(id) && !id.is_empty());
+    id.map(|id| (HOST_ID.to_owned(), id)).into_iter().collect()
 }
 
 /// Returns the name of the flavor, or its ID if the name is not a valid label value.

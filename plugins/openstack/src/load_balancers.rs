@@ -44,6 +44,7 @@ pub use ensure::ensure;
 pub use status::get;
 pub use update::update_nodes;
 
+use members::Backend;
 use want::Want;
 
 /// The nodes of a call, which are only read if they are needed.
@@ -54,30 +55,48 @@ pub trait Nodes {
     fn nodes(&self) -> Vec<Node>;
 }
 
-/// Returns the nodes that belong behind a load balancer, and warns if no node is selected.
-fn targets(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes, want: &Want) -> Vec<Target> {
-    if !want.selects() {
-        return nodes.targets();
+/// Returns the nodes that belong behind a load balancer.
+fn targets(nodes: &dyn Nodes, want: &Want) -> Vec<Target> {
+    if want.selects() {
+        members::selected(nodes.nodes(), &want.node_selector)
+    } else {
+        nodes.targets()
     }
-    let selected = members::selected(nodes.nodes(), &want.node_selector);
-    let message = if selected.is_empty() {
-        format!(
-            "There are no available nodes for LoadBalancer: no node has the labels of the node selector `{}`",
-            annotation::text(
-                service,
-                annotation::NODE_SELECTOR,
-                &cloud.config.load_balancer.node_selector
-            )
-        )
+}
+
+/// Warns about a load balancer without members, unless the cluster has no nodes: the host warns then.
+fn tell_no_members(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    targets: &[Target],
+    backends: &[Backend],
+) {
+    let why = if !backends.is_empty() {
+        String::new()
+    } else if !targets.is_empty() {
+        let family = want.family.map_or("IP", want::version);
+        format!("no node has an {family} address")
+    } else if want.selects() {
+        let selector = annotation::text(
+            service,
+            annotation::NODE_SELECTOR,
+            &cloud.config.load_balancer.node_selector,
+        );
+        format!("no node has the labels of the node selector `{selector}`")
     } else {
         String::new()
     };
-    tell_once(cloud, service, NO_NODES, &message);
-    selected
+    let message = if why.is_empty() {
+        why
+    } else {
+        format!("The load balancer has no members: {why}")
+    };
+    tell_once(cloud, service, NO_MEMBERS, &message);
 }
 
-/// The reason of the event about a load balancer without members, which the host has, too.
-const NO_NODES: &str = "UnAvailableLoadBalancer";
+/// The reason of the event about a load balancer without members.
+const NO_MEMBERS: &str = "LoadBalancerWithoutMembers";
 
 /// The reason of the event about settings that apply only to a new load balancer.
 const SETTINGS_IGNORED: &str = "LoadBalancerSettingsIgnored";

@@ -1,5 +1,7 @@
 //! Resources of Neutron: ports, subnets, floating IPs, security groups, routers.
 
+use std::net::IpAddr;
+
 use serde::Deserialize;
 
 /// A port.
@@ -38,6 +40,33 @@ pub struct Port {
     /// Tags.
     #[serde(default)]
     pub tags: Vec<String>,
+}
+
+impl Port {
+    /// Returns true if the port has this address, in whatever notation.
+    #[must_use]
+    pub fn is_at(&self, address: &str) -> bool {
+        self.fixed_ips
+            .iter()
+            .any(|fixed| is_same(&fixed.ip_address, address))
+    }
+
+    /// Returns true if the port has this address in this subnet.
+    #[must_use]
+    pub fn is_in(&self, subnet: &str, address: &str) -> bool {
+        self.fixed_ips
+            .iter()
+            .any(|fixed| fixed.subnet_id == subnet && is_same(&fixed.ip_address, address))
+    }
+}
+
+/// Returns true if both are the same address.
+#[must_use]
+pub fn is_same(one: &str, other: &str) -> bool {
+    one == other
+        || one
+            .parse::<IpAddr>()
+            .is_ok_and(|ip| other.parse() == Ok(ip))
 }
 
 fn yes() -> bool {
@@ -131,6 +160,9 @@ pub struct FloatingIp {
     /// The port that it is attached to.
     #[serde(default)]
     pub port_id: Option<String>,
+    /// The address of the port that it leads to.
+    #[serde(default)]
+    pub fixed_ip_address: Option<String>,
     /// The revision, which is incremented by each change.
     #[serde(default)]
     pub revision_number: Option<u64>,

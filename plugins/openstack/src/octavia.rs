@@ -164,6 +164,9 @@ pub struct Member {
     /// The port for health checks, if it is different.
     #[serde(default)]
     pub monitor_port: Option<u16>,
+    /// The subnet, which cannot be changed.
+    #[serde(default)]
+    pub subnet_id: Option<String>,
 }
 
 /// A health monitor.

@@ -52,7 +52,8 @@ skydock_sdk::metadata! {
     name: "openstack",
     // Without and with the region.
     provider_id_prefixes: ["openstack:///", "openstack://*/"],
-    annotation_prefixes: ["loadbalancer.openstack.org/"],
+    // The second is that of a label, for which the same permission is needed.
+    annotation_prefixes: ["loadbalancer.openstack.org/", "topology.openstack.org/"],
     // Keystone; the others are in its catalog.
     wanted_hosts: ["*"],
 }
@@ -103,7 +104,7 @@ impl Plugin for OpenStack {
                 .collect(),
             max_batch: BATCH,
             unused,
-            annotation_prefixes: vec![annotation::PREFIX.to_owned()],
+            annotation_prefixes: vec![annotation::PREFIX.to_owned(), instances::LABELS.to_owned()],
             ..PluginInfo::default()
         }
     }

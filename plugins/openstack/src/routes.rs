@@ -69,13 +69,6 @@ fn canonical(cidr: &str) -> String {
         .map_or_else(|_| cidr.to_owned(), |net| net.trunc().to_string())
 }
 
-fn is_same(one: &str, other: &str) -> bool {
-    one == other
-        || one
-            .parse::<IpAddr>()
-            .is_ok_and(|ip| other.parse() == Ok(ip))
-}
-
 /// Returns the route for a name created by [`told`].
 fn named(name: &str) -> Option<ExtraRoute> {
     let (destination, nexthop) = name.split_once(" via ")?;
@@ -119,8 +112,8 @@ fn nexthop(route: &NewRoute, nets: &[IpNet]) -> Result<ExtraRoute> {
     })
 }
 
-/// Returns the networks that the router reaches, if nodes have several addresses: Neutron accepts
-/// only next hops in these.
+/// Returns the subnets that the router reaches, if nodes have several addresses: Neutron accepts only
+/// next hops in these.
 fn reached(cloud: &Cloud<'_>, routes: &[NewRoute]) -> Result<Vec<IpNet>> {
     let is_ambiguous = |route: &NewRoute| {
         let net = route.destination_cidr.parse();
@@ -129,10 +122,11 @@ fn reached(cloud: &Cloud<'_>, routes: &[NewRoute]) -> Result<Vec<IpNet>> {
     if !routes.iter().any(is_ambiguous) {
         return Ok(Vec::new());
     }
-    let networks = pairs::networks(cloud)?;
-    let query: Vec<(&str, &str)> = networks
+    let interfaces = pairs::interfaces(cloud)?;
+    let query: Vec<(&str, &str)> = interfaces
         .iter()
-        .map(|network| ("network_id", network.as_str()))
+        .map(|(_, subnet)| ("id", subnet.as_str()))
+        .filter(|(_, subnet)| !subnet.is_empty())
         .collect();
     if query.is_empty() {
         return Ok(Vec::new());
@@ -140,7 +134,7 @@ fn reached(cloud: &Cloud<'_>, routes: &[NewRoute]) -> Result<Vec<IpNet>> {
     let subnets: Vec<Subnet> = cloud.list(Kind::Network, "/subnets", query)?;
     let found = subnets
         .iter()
-        .filter(|subnet| networks.contains(&subnet.network_id));
+        .filter(|subnet| interfaces.iter().any(|(_, id)| *id == subnet.id));
     Ok(found
         .filter_map(|subnet| subnet.cidr.parse().ok())
         .collect())

@@ -55,6 +55,11 @@ impl Host for Memory {
     }
 
     fn tell(&self, _: &Service, event: &Event) {
+        assert!(
+            !skydock_cloud::reason::is_reserved(event.reason),
+            "Skydock rejects {}",
+            event.reason
+        );
         self.events.borrow_mut().push(event.clone());
     }
 

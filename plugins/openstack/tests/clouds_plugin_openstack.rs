@@ -17,6 +17,8 @@ mod world;
 mod instances;
 #[path = "real/load_balancers.rs"]
 mod load_balancers;
+#[path = "real/reports.rs"]
+mod reports;
 #[path = "real/routes.rs"]
 mod routes;
 #[path = "real/upstream.rs"]

@@ -15,8 +15,9 @@ const MALFORMED: &[&str] = &[
     "Unknown attribute",
 ];
 
-/// What they say about something that does not exist, or is disabled.
+/// What they say about something that does not exist, is disabled, or is in another state.
 const MISSING: &[&str] = &[
+    "Invalid input for operation",
     "not found",
     "ould not be found",
     "not exist",
@@ -67,14 +68,19 @@ fn refusal(what: &str, answer: &Response) -> CloudError {
         }
         // Neutron: an interface may be about to be added to the router.
         400 if says(&["is not connected with router"]) => CloudError::unavailable(text),
-        // Octavia's provider does not support it, or, with the same status, does not exist yet.
-        501 if !says(MISSING) => CloudError::invalid(text),
-        501 => CloudError::denied(text),
+        // Octavia's provider does not support it, or, with the same status, does not exist yet. What is
+        // on the way to Octavia, for example a proxy, has no fault.
+        501 if says(MISSING) => CloudError::denied(text),
+        501 if says(&["faultstring"]) => CloudError::invalid(text),
         // Most requests contain IDs and settings of resources that somebody may create or change a
         // minute later.
         400 | 422 if !says(MALFORMED) || says(MISSING) => CloudError::denied(text),
         // Nova and Neutron return 413 for limits of body sizes and of request rates.
         413 => CloudError::throttled(Duration::from_secs(5), text),
+        // What a proxy or another version of the API does not accept is not about the values.
+        status if ![400, 422].contains(&status) && matches!(error, CloudError::Invalid(_)) => {
+            CloudError::denied(text)
+        }
         _ => error,
     }
 }
@@ -123,7 +129,12 @@ mod tests {
 
     #[test]
     fn an_unsupported_request_is_invalid() {
-        assert!(matches!(refused(501, "{}"), CloudError::Invalid(_)));
+        let unsupported = r#"{"faultcode":"Server","faultstring":"Provider 'ovn' does not support a requested option."}"#;
+        assert!(matches!(refused(501, unsupported), CloudError::Invalid(_)));
+        assert!(
+            matches!(refused(501, "{}"), CloudError::Unavailable(_)),
+            "a proxy"
+        );
         assert!(matches!(refused(500, "{}"), CloudError::Unavailable(_)));
     }
 
@@ -151,6 +162,9 @@ mod tests {
             octavia("Supplied network does not contain a subnet for VIP address specified."),
             octavia("Invalid input for field/attribute vip_subnet_id: Subnet s not found."),
             neutron("Bad floatingip request: Network n has no gateway."),
+            neutron(
+                "Invalid input for operation: IP address 10.0.0.5 is not a valid IP for the specified subnet.",
+            ),
             "{}".to_owned(),
         ] {
             let error = refused(400, &body);
@@ -158,6 +172,14 @@ mod tests {
         }
         let unknown = octavia("Provider 'ovn' was not found.");
         assert!(matches!(refused(501, &unknown), CloudError::Denied(_)));
+    }
+
+    #[test]
+    fn what_a_proxy_does_not_accept_is_retried() {
+        for status in [405, 406, 414, 415, 431, 451] {
+            let error = refused(status, "<html>no</html>");
+            assert!(matches!(error, CloudError::Denied(_)), "{error:?}");
+        }
     }
 
     #[test]

@@ -273,3 +273,27 @@ fn the_instance_type_is_the_flavors_name_or_its_id() {
     );
     assert_eq!(instance_type(&server(""), &flavors), None);
 }
+
+/// Live migration changes it, and a server without a host has none.
+#[test]
+fn the_compute_host_is_a_label() {
+    let script = crate::testing::Script::new("");
+    for (host, labels) in [
+        ("ab12", vec![("topology.openstack.org/host-id", "ab12")]),
+        ("", vec![]),
+        ("not a label", vec![]),
+    ] {
+        let server: Server = serde_json::from_value(serde_json::json!({
+            "id": "s", "hostId": host, "accessIPv4": "10.0.0.1",
+        }))
+        .unwrap();
+        let told = instance(&script.cloud(), &server, &[], &BTreeMap::new(), &[]).unwrap();
+        let told: Vec<(&str, &str)> = told
+            .labels
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(told, labels, "{host}");
+        assert!(told.iter().all(|(key, _)| key.starts_with(LABELS)));
+    }
+}

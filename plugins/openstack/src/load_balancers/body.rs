@@ -120,6 +120,13 @@ pub(super) fn pool(want: &Want, port: &PortWant, listener: &str) -> Value {
     json!({"pool": pool})
 }
 
+/// Returns the body of a pool that no listener uses yet.
+pub(super) fn pool_of(want: &Want, port: &PortWant, load_balancer: &str) -> Value {
+    let mut pool = pool_fields(want, port);
+    put(&mut pool, "loadbalancer_id", load_balancer);
+    json!({"pool": pool})
+}
+
 fn pool_fields(want: &Want, port: &PortWant) -> Map<String, Value> {
     let mut body = Map::new();
     put(

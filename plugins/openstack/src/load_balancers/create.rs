@@ -14,7 +14,7 @@ use skydock_sdk::{
 
 use super::{
     annotation, being_made, body, doubt::doubt, members::Backend, note, security, served, subnet,
-    want::Want,
+    tell_no_members, want::Want,
 };
 use crate::{
     cloud::{Cloud, Kind},
@@ -58,6 +58,7 @@ pub(super) fn create(
     begin(cloud);
     let mut want = want.clone();
     let backends = &subnet::of_new(cloud, service, &mut want, targets)?;
+    tell_no_members(cloud, service, &want, targets, backends);
     let body = body::load_balancer(&want, backends);
     let what = format!("cannot create load balancer {}", want.name);
     let ask = cloud

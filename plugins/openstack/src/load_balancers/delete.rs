@@ -11,7 +11,7 @@ use super::{
     find::{Found, called, find, tagged, whose},
     floating, forget, is_noted, names,
     plan::{plan_removal, remove},
-    proof,
+    proof::{self, Leads},
     read::{Depth, read},
     security, served,
     step::Step,
@@ -77,14 +77,14 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
             tell_left(cloud, service, &found);
         } else {
             is_used = true;
-            take_off(cloud, service, &want, found, keep)?;
+            take_off(cloud, service, &want, found, keep, true)?;
         }
     }
     for other in others(cloud, &want, id.as_deref(), by_name)? {
-        if proof::leads_here(cloud, &want, &other)? {
-            take_off(cloud, service, &want, other, keep)?;
-        } else {
-            tell_left(cloud, service, &other);
+        match proof::leads_here(cloud, service, &want, &other)? {
+            Leads::Here => take_off(cloud, service, &want, other, keep, true)?,
+            Leads::Perhaps => take_off(cloud, service, &want, other, keep, false)?,
+            Leads::Elsewhere => tell_left(cloud, service, &other),
         }
     }
     if !is_used {
@@ -164,6 +164,7 @@ pub(super) fn previous(
                 by_name: false,
             },
             want.floating.keep,
+            true,
         ) {
             // The Service may have been switched because of this. It leaves when it is deleted.
             Err(CloudError::InProgress(_)) if waits(cloud, &previous) > PATIENCE => {}
@@ -173,7 +174,8 @@ pub(super) fn previous(
     Ok(())
 }
 
-/// Deletes a load balancer, or the parts of this Service if it is kept. Succeeds if it is kept.
+/// Deletes a load balancer, or the parts of this Service if it is kept. Succeeds if it is kept. Unless
+/// `is_proven` is true, it may be that of another cluster, and is kept.
 ///
 /// # Errors
 /// See [`ensure_deleted`]. Also returns "in progress" after the deletion was requested.
@@ -183,6 +185,7 @@ fn take_off(
     want: &Want,
     found: Found,
     keep: bool,
+    is_proven: bool,
 ) -> Result<()> {
     let balancer = found.load_balancer;
     let ownership = whose(cloud, &balancer, want, service, found.by_name)?;
@@ -198,7 +201,8 @@ fn take_off(
         Phase::Failed | Phase::Active => {}
     }
     let fate = fate(&balancer, &ownership);
-    let needed = fate == Fate::Goes && serves_others(cloud, &balancer, want, &ownership)?;
+    let needed =
+        fate == Fate::Goes && (!is_proven || serves_others(cloud, &balancer, want, &ownership)?);
     let stays = needed || fate == Fate::Stays;
     if stays && balancer.phase() == Phase::Failed {
         return Err(CloudError::unavailable(format!(
@@ -225,11 +229,16 @@ fn take_off(
                 &id,
                 0,
                 &leave(want, &tree, &ownership, cloud.cluster),
-            )?;
+                None,
+            )?
+            .complete()?;
             if needed {
-                let message = format!(
-                    "Load balancer {id} has listeners that do not belong to this Service, and is not deleted"
-                );
+                let why = if is_proven {
+                    "has listeners that do not belong to this Service"
+                } else {
+                    "has no members that show whether it belongs to this cluster"
+                };
+                let message = format!("Load balancer {id} {why}, and is not deleted");
                 cloud
                     .host
                     .tell(service, &Event::warning("LoadBalancerLeft", message));
@@ -356,7 +365,7 @@ fn delete(
             .collect();
         let unused = tree.pools.iter().filter(|pool| pool.listeners.is_empty());
         steps.extend(unused.map(|pool| Step::delete("pool", &pool.id)));
-        todo::begin(cloud, service, &id, 0, &steps)?;
+        todo::begin(cloud, service, &id, 0, &steps, None)?.complete()?;
     }
     let query = if cascade { "?cascade=true" } else { "" };
     let step = Step {
@@ -365,6 +374,7 @@ fn delete(
         body: None,
         what: format!("cannot delete load balancer {id}"),
         optional: None,
+        follows: false,
     };
     step.take(cloud)?;
     Err(being_deleted(cloud, &id))
@@ -394,6 +404,7 @@ fn leave(want: &Want, tree: &Tree, ownership: &Ownership, cluster: &str) -> Vec<
                 balancer.id
             ),
             optional: None,
+            follows: false,
         });
     }
     steps

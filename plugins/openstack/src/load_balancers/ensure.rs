@@ -15,7 +15,7 @@ use super::{
     plan::plan,
     proof,
     read::{Depth, read},
-    security, served, status, subnet, targets, tell_ignored, tell_once,
+    security, served, status, subnet, targets, tell_ignored, tell_no_members, tell_once,
     todo::{self, Left},
     tree::Ownership,
     waited,
@@ -46,7 +46,7 @@ pub fn ensure(
     let found = find_or_none(cloud, &want, service)?;
     let Some(found) = found else {
         create::check_tls(cloud, &want)?;
-        let targets = targets(cloud, service, nodes, &want);
+        let targets = targets(nodes, &want);
         return Err(create::create(cloud, service, &want, &targets)?);
     };
     if proof::is_foreign(cloud, service, &want, &found, Some(nodes))? {
@@ -86,13 +86,16 @@ pub fn ensure(
         floating::may_share(cloud, &want, &load_balancer)?;
     }
     create::check_tls(cloud, &want)?;
-    let targets = targets(cloud, service, nodes, &want);
+    let targets = targets(nodes, &want);
     let backends = subnet::of_members(cloud, &mut want, &targets, &load_balancer)?;
+    tell_no_members(cloud, service, &want, &targets, &backends);
+    let mut left = Left::Nothing;
     if !create::is_as_made(cloud, &id, &want, &backends) {
         create::forget_made(cloud, &id);
         let digest = create::number("ensure", &want, &backends);
-        if todo::resume(cloud, service, &id, digest)? == Left::Unknown {
-            repair(
+        left = todo::resume(cloud, service, &id, digest)?;
+        if left == Left::Unknown {
+            left = repair(
                 cloud,
                 service,
                 &want,
@@ -103,14 +106,21 @@ pub fn ensure(
             )?;
         }
     }
-    let address = floating::ensure(cloud, service, &want, &load_balancer, &ownership)?;
+    let changed = left.complete();
+    // A Service that was complete before does not lose the rest.
+    if !served(service) {
+        changed.clone()?;
+    }
+    let address = floating::ensure(cloud, service, &want, &load_balancer, &ownership);
+    let secured = security::ensure(cloud, service, &want, &load_balancer, &backends);
+    let address = address?;
+    changed.and(secured)?;
     delete::previous(cloud, service, &want, &id, &address)?;
     if annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, "") != address {
         cloud
             .host
             .annotate(service, annotation::LOAD_BALANCER_ADDRESS, Some(&address));
     }
-    security::ensure(cloud, service, &want, &load_balancer, &backends)?;
     create::forget_made(cloud, &id);
     Ok(status::of(cloud.config, service, &want, &address))
 }
@@ -178,7 +188,7 @@ fn failed(
     )))
 }
 
-/// Takes the first step of the necessary changes. Succeeds if there is none.
+/// Takes the first step of the necessary changes.
 fn repair(
     cloud: &Cloud<'_>,
     service: &Service,
@@ -187,11 +197,16 @@ fn repair(
     load_balancer: &LoadBalancer,
     ownership: &Ownership,
     digest: u64,
-) -> Result<()> {
+) -> Result<Left> {
     let tree = read(cloud, load_balancer.clone(), want, ownership, Depth::Whole)?;
+    let (steps, taken) = plan(want, backends, &tree, ownership, cloud.cluster);
     // The owner of a required port may release it.
-    let steps =
-        plan(want, backends, &tree, ownership, cloud.cluster).map_err(CloudError::unavailable)?;
+    if let Some(taken) = taken
+        .clone()
+        .filter(|_| !ownership.owner && !ownership.attached)
+    {
+        return Err(CloudError::unavailable(taken));
+    }
     if let Some(old) = &ownership.renamed_from {
         let message = format!(
             "Load balancer {} is renamed: its name contains the previous name of the cluster, {old}",
@@ -206,5 +221,9 @@ fn repair(
             },
         );
     }
-    todo::begin(cloud, service, &load_balancer.id, digest, &steps)
+    if !steps.is_empty() {
+        // Before traffic is sent there. An error is reported when everything else is complete.
+        _ = security::open(cloud, service, want, load_balancer, backends);
+    }
+    todo::begin(cloud, service, &load_balancer.id, digest, &steps, taken)
 }

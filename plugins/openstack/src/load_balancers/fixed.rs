@@ -4,7 +4,11 @@ use std::net::IpAddr;
 
 use skydock_sdk::types::{IpFamily, Service};
 
-use super::{annotation, tree::Ownership, want::Want};
+use super::{
+    annotation, floating,
+    tree::Ownership,
+    want::{Want, version},
+};
 use crate::octavia::LoadBalancer;
 
 /// Returns one message about the settings of a Service that its load balancer does not have, or an
@@ -26,6 +30,10 @@ pub(super) fn differences(
             .is_ok_and(|ip| other.parse() == Ok(ip))
     };
     let is_same = |one: &str, other: &str| one == other || is_address(one, other);
+    let family = want.family.map_or("", version).to_owned();
+    let has_family = floating::family(balancer).map(|family| version(family).to_owned());
+    // Without an address, it is not known yet.
+    let family = has_family.as_ref().map_or_else(String::new, |_| family);
     let found: Vec<String> = [
         (
             annotation::FLAVOR_ID,
@@ -63,6 +71,7 @@ pub(super) fn differences(
             &want.vip.address,
             &balancer.vip_address,
         ),
+        ("the first IP family", true, &family, &has_family),
     ]
     .into_iter()
     .map(|(name, is_set, wish, has)| {
@@ -172,6 +181,20 @@ mod tests {
             let said = said(key, &want, true);
             assert!(said.contains(expected), "{said}");
         }
+    }
+
+    #[test]
+    fn an_address_of_the_other_family_is_named() {
+        let of = |family| Want {
+            family: Some(family),
+            ..Want::default()
+        };
+        let four = said("x", &of(IpFamily::Ipv4), true);
+        assert!(
+            four.contains("the first IP family is IPv4, but load balancer lb has IPv6"),
+            "{four}"
+        );
+        assert_eq!(said("x", &of(IpFamily::Ipv6), true), "");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use skydock_sdk::{
@@ -11,9 +12,9 @@ use skydock_sdk::{
 };
 
 use super::{
-    annotation, names, tell_once,
+    annotation, names, subnet, tell_once,
     tree::Ownership,
-    want::{Floating, Want},
+    want::{Floating, SubnetSpec, Want},
 };
 use crate::{
     cloud::{BELIEVED, Cloud, Kind},
@@ -149,11 +150,13 @@ pub(super) fn attached(
     if is_v6(load_balancer) {
         return Ok(None);
     }
-    let found: Vec<FloatingIp> =
+    let mut found: Vec<FloatingIp> =
         cloud.list(Kind::Network, "/floatingips", vec![("port_id", port)])?;
+    found.retain(|floating| floating.port_id.as_deref() == Some(port));
+    // A port can have several addresses, with a floating IP each.
     Ok(found
         .into_iter()
-        .find(|floating| floating.port_id.as_deref() == Some(port)))
+        .min_by_key(|floating| floating.fixed_ip_address != load_balancer.vip_address))
 }
 
 /// Returns true if this load balancer's address is in the status of the Service.
@@ -194,12 +197,17 @@ fn addresses(service: &Service) -> Vec<&str> {
     told
 }
 
+/// Returns the IP family of the load balancer's address, if it has one.
+pub(super) fn family(load_balancer: &LoadBalancer) -> Option<IpFamily> {
+    let address = load_balancer.vip_address.as_deref()?;
+    Some(match address.parse().ok()? {
+        IpAddr::V4(_) => IpFamily::Ipv4,
+        IpAddr::V6(_) => IpFamily::Ipv6,
+    })
+}
+
 fn is_v6(load_balancer: &LoadBalancer) -> bool {
-    load_balancer
-        .vip_address
-        .as_deref()
-        .and_then(|address| address.parse().ok())
-        .is_some_and(|ip: IpAddr| ip.is_ipv6())
+    family(load_balancer) == Some(IpFamily::Ipv6)
 }
 
 /// Creates, deletes or detaches the floating IP as required, and returns the address of the
@@ -225,20 +233,22 @@ pub(super) fn ensure(
     }
     let attached = attached(cloud, balancer)?;
     let had_one = was_elsewhere(service, &vip);
-    match decide(want, ownership, attached.as_ref(), had_one) {
+    let decision = decide(want, ownership, attached.as_ref(), had_one);
+    let is_settled = matches!(decision, Decision::Keep(_) | Decision::Make);
+    let address = match decision {
         Decision::Vip => Ok(vip),
         Decision::Keep(floating) => {
             let message = if is_other(want, floating) {
                 not_used(want, floating, "it is also the address of other Services")
             } else {
-                elsewhere(service, want, floating)
+                elsewhere(cloud, service, want, floating)?
             };
             tell_once(cloud, service, ADDRESS_IGNORED, &message);
             Ok(floating.floating_ip_address.clone())
         }
         Decision::Replace(floating) => replace(cloud, service, want, balancer, floating),
         Decision::Delete(floating) => remove(cloud, floating).map(|()| vip),
-        Decision::Detach(floating) => detach(cloud, floating).map(|()| vip),
+        Decision::Detach(floating) => detach(cloud, floating, kept(floating)).map(|()| vip),
         Decision::OwnersOnly => Err(owners_only(balancer)),
         Decision::OfOthers => Err(of_others(balancer)),
         Decision::Exposes => Err(CloudError::unavailable(format!(
@@ -246,7 +256,13 @@ pub(super) fn ensure(
             balancer.id
         ))),
         Decision::Make => Ok(make(cloud, service, want, balancer)?.unwrap_or(vip)),
+    }?;
+    // If the replacement of a floating IP was interrupted, the previous one is still there.
+    let is_requested = !want.floating.keep && want.floating.address == address;
+    if is_settled && is_requested && was_elsewhere(service, &address) {
+        sweep(cloud, service)?;
     }
+    Ok(address)
 }
 
 /// Returns true if the Service requests another address than that of this floating IP.
@@ -262,21 +278,82 @@ fn not_used(want: &Want, current: &FloatingIp, why: &str) -> String {
     )
 }
 
-/// Returns a message if the Service selects another network than that of its floating IP, or an empty
-/// one. Defaults of `cloud.conf` are meant for new floating IPs.
-fn elsewhere(service: &Service, want: &Want, floating: &FloatingIp) -> String {
-    let selects = [annotation::FLOATING_NETWORK_ID, annotation::CLASS]
-        .iter()
-        .any(|key| !annotation::text(service, key, "").is_empty());
-    let network = &want.floating.network_id;
-    let requested = &want.floating.address;
-    if !selects || !requested.is_empty() || floating.is_in(network) {
-        return String::new();
+/// Returns a message if the Service selects another network or subnet than that of its floating IP, or
+/// an empty one. Defaults of `cloud.conf` are meant for new floating IPs.
+fn elsewhere(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    floating: &FloatingIp,
+) -> Result<String> {
+    let selects = |keys: &[&str]| {
+        keys.iter()
+            .chain([&annotation::CLASS])
+            .any(|key| !annotation::text(service, key, "").is_empty())
+    };
+    let FloatingIp {
+        floating_ip_address: address,
+        floating_network_id: network,
+        ..
+    } = floating;
+    let wanted = &want.floating;
+    if !wanted.address.is_empty() {
+        return Ok(String::new());
     }
-    format!(
-        "floating-network-id is {network}, but floating IP {} is in network {}: delete it to get one in the other network",
-        floating.floating_ip_address, floating.floating_network_id
-    )
+    if selects(&[annotation::FLOATING_NETWORK_ID]) && !floating.is_in(&wanted.network_id) {
+        return Ok(format!(
+            "floating-network-id is {}, but floating IP {address} is in network {network}: delete it to get one in the other network",
+            wanted.network_id
+        ));
+    }
+    let keys = [
+        annotation::FLOATING_SUBNET_ID,
+        annotation::FLOATING_SUBNET,
+        annotation::FLOATING_SUBNET_TAGS,
+    ];
+    if !selects(&keys) || !wanted.subnet.is_set() {
+        return Ok(String::new());
+    }
+    let key = format!("{address} in {:?}", wanted.subnet);
+    let is_there = if let Some(kept) = cloud.host.kept(&key) {
+        kept == [1]
+    } else {
+        let subnets = if wanted.subnet.id.is_empty() {
+            matching(cloud, &wanted.subnet, network)?
+        } else {
+            let known = subnet::known(cloud, &wanted.subnet.id)?;
+            known.into_iter().collect()
+        };
+        let ip: Option<IpAddr> = address.parse().ok();
+        let holds = |subnet: &Subnet| {
+            let net: Option<IpNet> = subnet.cidr.parse().ok();
+            net.zip(ip).is_none_or(|(net, ip)| net.contains(&ip))
+        };
+        let is_there = subnets.is_empty() || subnets.iter().any(holds);
+        cloud.host.keep(&key, &[u8::from(is_there)], BELIEVED);
+        is_there
+    };
+    if is_there {
+        return Ok(String::new());
+    }
+    Ok(format!(
+        "floating IP {address} is not in the subnet that the Service selects: delete it to get one in that subnet"
+    ))
+}
+
+/// Returns the subnets of a network that match.
+fn matching(cloud: &Cloud<'_>, spec: &SubnetSpec, network: &str) -> Result<Vec<Subnet>> {
+    let tags = spec.tag_filter();
+    let mut query = vec![("network_id", network)];
+    query.extend(tags.as_ref().map(|(name, tags)| (*name, tags.as_str())));
+    let subnets: Vec<Subnet> = cloud.list(Kind::Network, "/subnets", query)?;
+    let mut matching = Vec::new();
+    for subnet in subnets {
+        if subnet.ip_version != 6 && spec.fits(&subnet.name).map_err(CloudError::invalid)? {
+            matching.push(subnet);
+        }
+    }
+    Ok(matching)
 }
 
 /// Replaces a floating IP by the one that the Service requests, if that is free. Otherwise, the
@@ -303,14 +380,28 @@ fn replace(
     let Some(requested) = requested.filter(is_free) else {
         return Ok(current.floating_ip_address.clone());
     };
-    // A port can have only one. If the next request fails, the retry attaches the requested one.
-    if is_ours(current) && !want.floating.keep {
-        remove(cloud, current)?;
-    } else {
-        detach(cloud, current)?;
-    }
+    // A port can have only one.
+    let deletes = is_ours(current) && !want.floating.keep;
+    let mark = if deletes { Map::new() } else { kept(current) };
+    detach(cloud, current, mark)?;
     let port = balancer.vip_port_id.clone().unwrap_or_default();
-    attach(cloud, service, &requested, &port)
+    let address = match attach(cloud, service, &requested, &port) {
+        Ok(address) => address,
+        Err(error) => {
+            // The Service does not lose its address. Its revision has changed.
+            let back = FloatingIp {
+                revision_number: None,
+                ..current.clone()
+            };
+            let change = [("port_id".to_owned(), json!(port))].into_iter().collect();
+            let what = format!("cannot attach floating IP {}", current.floating_ip_address);
+            return update(cloud, &back, &change, what).and(Err(error));
+        }
+    };
+    if deletes {
+        remove(cloud, current)?;
+    }
+    Ok(address)
 }
 
 fn with_address(cloud: &Cloud<'_>, address: &str) -> Result<Option<FloatingIp>> {
@@ -325,9 +416,9 @@ fn is_free(floating: &FloatingIp) -> bool {
     floating.port_id.as_deref().unwrap_or_default().is_empty()
 }
 
-fn detach(cloud: &Cloud<'_>, floating: &FloatingIp) -> Result<()> {
+/// Detaches a floating IP, with another change.
+fn detach(cloud: &Cloud<'_>, floating: &FloatingIp, mut change: Map<String, Value>) -> Result<()> {
     let what = format!("cannot detach floating IP {}", floating.floating_ip_address);
-    let mut change = kept(floating);
     change.insert("port_id".to_owned(), Value::Null);
     update(cloud, floating, &change, what)
 }
@@ -364,12 +455,18 @@ fn make(
         // its address.
         return attach(cloud, service, floating, &port).map(Some);
     }
-    let network = if network_id.is_empty() {
-        external_network(cloud, service)?
-    } else {
-        Some(network_id.clone())
+    let networks = match network_of(cloud, &subnet.id)? {
+        Some(network) if network_id.is_empty() || *network_id == network => vec![network],
+        Some(_) => {
+            return Err(CloudError::invalid(format!(
+                "subnet {} of the floating IP is not in network {network_id}",
+                subnet.id
+            )));
+        }
+        None if network_id.is_empty() => external_networks(cloud, service)?,
+        None => vec![network_id.clone()],
     };
-    let Some(network) = network else {
+    if networks.is_empty() {
         let message = format!(
             "No floating network is configured, so the load balancer of {}/{} is internal",
             service.namespace, service.name
@@ -379,26 +476,56 @@ fn make(
             &Event::warning("LoadBalancerForcedInternal", message),
         );
         return Ok(None);
-    };
+    }
+    let mut unreachable = None;
+    for network in &networks {
+        match create_in(cloud, service, want, network, &port) {
+            // The router of the load balancer does not lead to this network.
+            Err(error @ CloudError::NotFound(_)) => {
+                unreachable.get_or_insert(error);
+            }
+            made => {
+                if network_id.is_empty() && made.is_ok() {
+                    let key = external_key(cloud)?;
+                    cloud.host.keep(&key, network.as_bytes(), BELIEVED);
+                }
+                return made.map(Some);
+            }
+        }
+    }
+    if network_id.is_empty() {
+        cloud.host.forget(&external_key(cloud)?);
+    }
+    unreachable.map_or(Ok(None), Err)
+}
+
+/// Creates a floating IP in this network.
+fn create_in(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    network: &str,
+    port: &str,
+) -> Result<String> {
+    let Floating {
+        subnet, address, ..
+    } = &want.floating;
     let mut body = json!({
         "floating_network_id": network,
         "port_id": port,
         "description": names::floating_ip(cloud.cluster, service),
     });
     if address.is_empty() && subnet.is_pattern() {
-        return in_one_of(cloud, want, &network, &body).map(Some);
+        return in_one_of(cloud, want, network, &body);
     }
     let mut set = |key: &str, value: &str| {
         if let Some(body) = body.as_object_mut().filter(|_| !value.is_empty()) {
             body.insert(key.to_owned(), json!(value));
         }
     };
-    if !subnet.id.is_empty() {
-        check_subnet(cloud, &subnet.id, &network)?;
-    }
     set("subnet_id", &subnet.id);
     set("floating_ip_address", address);
-    create(cloud, &body).map(Some)
+    create(cloud, &body)
 }
 
 /// Attaches an existing floating IP. Unless it already is the address of this Service, somebody has
@@ -427,18 +554,10 @@ fn attach(
 
 /// Tries the matching subnets one after the other until one has a free address.
 fn in_one_of(cloud: &Cloud<'_>, want: &Want, network: &str, body: &Value) -> Result<String> {
-    let spec = &want.floating.subnet;
-    let tags = spec.tag_filter();
-    let mut query = vec![("network_id", network)];
-    query.extend(tags.as_ref().map(|(name, tags)| (*name, tags.as_str())));
-    let subnets: Vec<Subnet> = cloud.list(Kind::Network, "/subnets", query)?;
     let mut last = CloudError::not_found(format!(
         "no subnet of network {network} matches the floating IP subnet of the Service or the configuration"
     ));
-    for subnet in subnets {
-        if subnet.ip_version == 6 || !spec.fits(&subnet.name).map_err(CloudError::invalid)? {
-            continue;
-        }
+    for subnet in matching(cloud, &want.floating.subnet, network)? {
         let mut body = body.clone();
         if let Some(body) = body.as_object_mut() {
             body.insert("subnet_id".to_owned(), json!(subnet.id));
@@ -462,30 +581,30 @@ fn create(cloud: &Cloud<'_>, body: &Value) -> Result<String> {
     Ok(made.floatingip.floating_ip_address)
 }
 
-fn check_subnet(cloud: &Cloud<'_>, id: &str, network: &str) -> Result<()> {
-    let what = "cannot read the floating IP's subnet";
-    let answer: SubnetAnswer = cloud.get(
-        Kind::Network,
-        &format!("/subnets/{}", skydock_sdk::http::segment(id)?),
-        what,
-    )?;
-    if answer.subnet.network_id == network {
-        return Ok(());
+/// Returns the network of the configured subnet, or `None` if none is configured.
+fn network_of(cloud: &Cloud<'_>, subnet: &str) -> Result<Option<String>> {
+    if subnet.is_empty() {
+        return Ok(None);
     }
-    Err(CloudError::invalid(format!(
-        "subnet {id} of the floating IP is not in network {network}"
-    )))
+    let what = "cannot read the floating IP's subnet";
+    let path = format!("/subnets/{}", skydock_sdk::http::segment(subnet)?);
+    let answer: SubnetAnswer = cloud.get(Kind::Network, &path, what)?;
+    Ok(Some(answer.subnet.network_id))
 }
 
-/// Returns the first external network with an IPv4 subnet, or with a subnet that is not visible.
-fn external_network(cloud: &Cloud<'_>, service: &Service) -> Result<Option<String>> {
-    let key = format!("external network {}", cloud.url(Kind::Network, "")?);
-    if let Some(kept) = cloud
-        .host
-        .kept(&key)
-        .and_then(|kept| String::from_utf8(kept).ok())
-    {
-        return Ok(Some(kept));
+fn external_key(cloud: &Cloud<'_>) -> Result<String> {
+    Ok(format!(
+        "external network {}",
+        cloud.url(Kind::Network, "")?
+    ))
+}
+
+/// Returns the external networks with an IPv4 subnet, or with a subnet that is not visible, or only
+/// the one in which a floating IP was created.
+fn external_networks(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<String>> {
+    let kept = cloud.host.kept(&external_key(cloud)?);
+    if let Some(kept) = kept.and_then(|kept| String::from_utf8(kept).ok()) {
+        return Ok(vec![kept]);
     }
     let networks: Vec<Network> = cloud.list(
         Kind::Network,
@@ -514,19 +633,20 @@ fn external_network(cloud: &Cloud<'_>, service: &Service) -> Result<Option<Strin
                 .iter()
                 .any(|id| version(id).is_none_or(|version| version == 4))
     };
-    let found = networks.iter().find(fits).map(|network| network.id.clone());
-    match &found {
-        Some(id) => cloud.host.keep(&key, id.as_bytes(), BELIEVED),
-        None => {
-            let message = format!(
-                "No external network for a floating IP: set `floating-network-id` or annotation {}",
-                annotation::FLOATING_NETWORK_ID
-            );
-            cloud.host.tell(
-                service,
-                &Event::warning("LoadBalancerExternalNetworkSearchFailed", message),
-            );
-        }
+    let found: Vec<String> = networks
+        .iter()
+        .filter(fits)
+        .map(|network| network.id.clone())
+        .collect();
+    if found.is_empty() {
+        let message = format!(
+            "No external network for a floating IP: set `floating-network-id` or annotation {}",
+            annotation::FLOATING_NETWORK_ID
+        );
+        cloud.host.tell(
+            service,
+            &Event::warning("LoadBalancerExternalNetworkSearchFailed", message),
+        );
     }
     Ok(found)
 }

@@ -16,17 +16,16 @@ use super::{
 };
 use crate::octavia::{Listener, Member, Monitor, Pool};
 
-/// Returns all steps. Steps for parts of resources that do not exist yet refer to them with `MADE`.
-///
-/// # Errors
-/// Returns one sentence if another client uses a port of the Service.
+/// Returns all steps, and one sentence if another Service uses a port of this one. Steps for parts of
+/// resources that do not exist yet refer to them with `MADE`.
+#[must_use]
 pub fn plan(
     want: &Want,
     backends: &[Backend],
     tree: &Tree,
     ownership: &Ownership,
     cluster: &str,
-) -> Result<Vec<Step>, String> {
+) -> (Vec<Step>, Option<String>) {
     let mut renamed = tree.clone();
     let mut steps = Vec::new();
     if let Some(old) = &ownership.renamed_from {
@@ -35,19 +34,26 @@ pub fn plan(
     let tree = &renamed;
     steps.extend(tag(want, tree));
     let mut kept: Vec<&str> = Vec::new();
+    let mut ports: Vec<&PortWant> = Vec::new();
+    let mut taken = None;
     for port in &want.ports {
-        let Some(listener) = tree.listener(port) else {
-            continue;
-        };
-        if !tree.is_own(listener, want, ownership) {
-            return Err(format!(
-                "port {} ({}) of load balancer {} is used by listener {}, which belongs to another Service",
-                port.port, port.transport, tree.load_balancer.id, listener.id
-            ));
+        let listener = tree.listener(port);
+        match listener.filter(|listener| !tree.is_own(listener, want, ownership)) {
+            Some(other) => {
+                taken.get_or_insert_with(|| {
+                    format!(
+                        "port {} ({}) of load balancer {} is used by listener {}, which belongs to another Service",
+                        port.port, port.transport, tree.load_balancer.id, other.id
+                    )
+                });
+            }
+            None => ports.push(port),
         }
-        if listener.protocol == port.listener_protocol {
-            kept.push(&listener.id);
-        }
+        kept.extend(
+            listener
+                .filter(|listener| listener.protocol == port.listener_protocol)
+                .map(|listener| listener.id.as_str()),
+        );
     }
     // First, so that their ports are free.
     for listener in tree
@@ -59,7 +65,7 @@ pub fn plan(
             steps.extend(remove(tree, listener));
         }
     }
-    for port in &want.ports {
+    for port in ports {
         match tree
             .listener(port)
             .filter(|listener| kept.contains(&listener.id.as_str()))
@@ -77,11 +83,16 @@ pub fn plan(
                     body,
                     what,
                 ));
-                steps.extend(make_pool(want, port, tree, MADE, backends));
+                let pool = body::pool(want, port, MADE);
+                steps.extend(
+                    make_pool(want, port, tree, pool, backends)
+                        .into_iter()
+                        .map(Step::after),
+                );
             }
         }
     }
-    Ok(steps)
+    (steps, taken)
 }
 
 /// Returns the steps that set the members of the existing pools to these nodes, without other
@@ -271,28 +282,82 @@ fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<
     (!changed.is_empty()).then(|| Step::update("listener", &listener.id, changed))
 }
 
-/// Returns the steps that create the pool of a listener, with members and monitor.
+/// Returns the steps that create a pool with this body, with members and monitor.
 fn make_pool(
     want: &Want,
     port: &PortWant,
     tree: &Tree,
-    listener: &str,
+    body: Value,
     backends: &[Backend],
 ) -> Vec<Step> {
     let what = format!("cannot create the pool for port {}", port.port);
     let mut steps = vec![Step::new(
         Method::Post,
         "/lbaas/pools".to_owned(),
-        body::pool(want, port, listener),
+        body,
         what,
     )];
-    let pool = Pool {
+    let pool = made();
+    let parts = change_members(want, port, tree, &pool, backends)
+        .into_iter()
+        .chain(change_monitor(want, port, &pool, None));
+    steps.extend(parts.map(Step::after));
+    steps
+}
+
+/// Returns the pool that the closest previous step creates.
+fn made() -> Pool {
+    Pool {
         id: MADE.to_owned(),
         ..Pool::default()
-    };
-    steps.extend(change_members(want, port, tree, &pool, backends));
-    steps.extend(change_monitor(want, port, &pool, None));
+    }
+}
+
+/// Returns the steps that replace a pool whose protocol, or the subnet of whose members, cannot be
+/// changed. The listener uses the previous one until the new one has its members.
+fn replace_pool(
+    want: &Want,
+    port: &PortWant,
+    tree: &Tree,
+    listener: &Listener,
+    pool: &Pool,
+    backends: &[Backend],
+) -> Vec<Step> {
+    let body = body::pool_of(want, port, &tree.load_balancer.id);
+    let mut unprobed = port.clone();
+    unprobed.monitor = None;
+    // Pools of replacements that were interrupted or rejected.
+    let name = names::part("pool", port.index, &want.name);
+    let unused = tree
+        .pools
+        .iter()
+        .filter(|pool| pool.listeners.is_empty() && pool.name == name);
+    let mut steps: Vec<Step> = unused.map(|pool| Step::delete("pool", &pool.id)).collect();
+    steps.extend(make_pool(want, &unprobed, tree, body, backends));
+    let switch = fields([("default_pool_id", json!(MADE))]);
+    steps.push(Step::update("listener", &listener.id, switch).after());
+    steps.push(Step::delete("pool", &pool.id).after());
+    steps.extend(
+        change_monitor(want, port, &made(), None)
+            .into_iter()
+            .map(Step::after),
+    );
     steps
+}
+
+/// Returns true if members that the Service wants are in another subnet than the one that it sets for
+/// them.
+fn is_elsewhere(want: &Want, have: &[Member], wanted: &[MemberWant]) -> bool {
+    want.moves_members
+        && wanted.iter().any(|member| {
+            have.iter().any(|other| {
+                is_same(other, member)
+                    && other
+                        .subnet_id
+                        .as_ref()
+                        .is_some_and(|subnet| *subnet != want.member_subnet)
+            })
+        })
 }
 
 fn change_pool(
@@ -302,16 +367,15 @@ fn change_pool(
     listener: &Listener,
     backends: &[Backend],
 ) -> Vec<Step> {
-    let make = || make_pool(want, port, tree, &listener.id, backends);
     let Some(pool) = tree.pool(&listener.id) else {
-        return make();
+        let body = body::pool(want, port, &listener.id);
+        return make_pool(want, port, tree, body, backends);
     };
-    let mut steps = Vec::new();
-    if pool.protocol != port.pool_protocol {
-        steps.push(Step::delete("pool", &pool.id));
-        steps.extend(make());
-        return steps;
+    let have = tree.members.get(&pool.id).map_or(&[][..], Vec::as_slice);
+    if pool.protocol != port.pool_protocol || is_elsewhere(want, have, &members(port, backends)) {
+        return replace_pool(want, port, tree, listener, pool, backends);
     }
+    let mut steps = Vec::new();
     if pool.lb_algorithm != want.lb_method {
         let step = Step::update(
             "pool",
@@ -413,6 +477,7 @@ fn serially(
         body: None,
         what: what.clone(),
         optional: None,
+        follows: false,
     });
     let new = wanted.iter().filter_map(|member| {
         let fields = |subnet: &str| json!({"member": body::member_fields(member, subnet)});
@@ -470,7 +535,8 @@ fn change_monitor(
         (Some(wanted), None, None) => vec![make(wanted)],
         (None, _, Some(id)) => vec![Step::delete("healthmonitor", id)],
         (Some(wanted), Some(monitor), _) if monitor.kind != wanted.kind => {
-            vec![Step::delete("healthmonitor", &monitor.id), make(wanted)]
+            let delete = Step::delete("healthmonitor", &monitor.id);
+            vec![delete, make(wanted).after()]
         }
         (Some(wanted), Some(monitor), _) => {
             let same = monitor.name == names::part("monitor", port.index, &want.name)

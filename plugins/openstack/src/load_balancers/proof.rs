@@ -2,7 +2,7 @@
 //! name and a Service with the same name, so that the names and tags of its load balancers are the
 //! same, too.
 
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 
 use skydock_sdk::{
     Lookup as _, Result,
@@ -19,7 +19,10 @@ use super::{
 };
 use crate::{
     cloud::Cloud,
+    instances::ports_of,
+    network::is_same,
     octavia::{LoadBalancer, Member, Phase},
+    provider_id::{self, Machine},
 };
 
 /// How long it is remembered that a load balancer leads to this cluster.
@@ -59,7 +62,7 @@ pub(super) fn is_foreign(
     {
         return Ok(false);
     }
-    let members = members(cloud, want, found, lent)?;
+    let members = members(cloud, service, want, found, lent)?;
     if matches!(members, Members::Here | Members::Mixed) {
         cloud.host.keep(&key, &[1], PROVEN);
     }
@@ -111,28 +114,44 @@ fn is_known(
     Ok(has_status && (want.id.is_empty() || floating::serves(cloud, service, balancer)?))
 }
 
-/// Returns true if all members of a load balancer are nodes of this cluster. A load balancer that is
-/// deleted completely needs at least one member. This is remembered, because members are deleted
-/// first.
-pub(super) fn leads_here(cloud: &Cloud<'_>, want: &Want, found: &Found) -> Result<bool> {
+/// Whether a load balancer that has the name or the tag of a Service leads to this cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leads {
+    /// All members are nodes of this cluster.
+    Here,
+    /// It has no members.
+    Perhaps,
+    /// Some members are not.
+    Elsewhere,
+}
+
+/// Returns where a load balancer leads. One with the name of the Service needs at least one member.
+/// What was found is remembered, because members are deleted first.
+pub(super) fn leads_here(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    found: &Found,
+) -> Result<Leads> {
     let key = format!("leads here {}", found.load_balancer.id);
     if cloud.host.kept(&key).is_some() {
-        return Ok(true);
+        return Ok(Leads::Here);
     }
-    let leads_here = match members(cloud, want, found, None)? {
-        Members::Here => true,
-        Members::None => !found.by_name,
-        Members::Mixed | Members::Elsewhere => false,
+    let leads = match members(cloud, service, want, found, None)? {
+        Members::Here => Leads::Here,
+        Members::None if !found.by_name => Leads::Perhaps,
+        Members::None | Members::Mixed | Members::Elsewhere => Leads::Elsewhere,
     };
-    if leads_here {
+    if leads == Leads::Here {
         cloud.host.keep(&key, &[1], PROVEN);
     }
-    Ok(leads_here)
+    Ok(leads)
 }
 
 /// Nodes of other providers are only among those that were lent for the call.
 fn members(
     cloud: &Cloud<'_>,
+    service: &Service,
     want: &Want,
     found: &Found,
     lent: Option<&dyn Nodes>,
@@ -149,14 +168,20 @@ fn members(
         ));
     };
     let lent = lent.map(Nodes::targets).unwrap_or_default();
-    let known: Vec<&NodeAddress> = nodes
+    let known: Vec<(Option<&str>, &NodeAddress)> = nodes
         .iter()
-        .flat_map(|node| &node.addresses)
-        .chain(lent.iter().flat_map(|target| &target.addresses))
+        .map(|node| (node.provider_id.as_deref(), &node.addresses))
+        .chain(
+            lent.iter()
+                .map(|target| (target.provider_id.as_deref(), &target.addresses)),
+        )
+        .flat_map(|(id, addresses)| addresses.iter().map(move |address| (id, address)))
         .collect();
     let members: Vec<&Member> = tree.members.values().flatten().collect();
-    let here = members.iter().filter(|member| is_at(&known, member));
-    Ok(match (here.count(), members.len()) {
+    let mut here = members.clone();
+    here.retain(|member| known.iter().any(|(_, address)| is_at(address, member)));
+    remove_strangers(cloud, service, &known, &mut here)?;
+    Ok(match (here.len(), members.len()) {
         (_, 0) => Members::None,
         (0, _) => Members::Elsewhere,
         (here, all) if here == all => Members::Here,
@@ -164,9 +189,52 @@ fn members(
     })
 }
 
-fn is_at(known: &[&NodeAddress], member: &Member) -> bool {
-    let ip: Option<IpAddr> = member.address.parse().ok();
-    let is_same =
-        |address: &str| address == member.address || ip.is_some_and(|ip| address.parse() == Ok(ip));
-    known.iter().any(|known| is_same(&known.address))
+/// Removes members with the address of a node, but in a subnet in which neither the nodes at these
+/// addresses have a port, nor the Service or the configuration places members: networks of clusters
+/// often have the same addresses.
+fn remove_strangers(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    known: &[(Option<&str>, &NodeAddress)],
+    members: &mut Vec<&Member>,
+) -> Result<()> {
+    let config = cloud.config;
+    let mut own: Vec<&str> = [&config.load_balancer.class]
+        .into_iter()
+        .chain(config.classes.values())
+        .flat_map(|class| [&class.subnet_id, &class.member_subnet_id])
+        .map(String::as_str)
+        .collect();
+    own.extend(
+        [annotation::SUBNET_ID, annotation::MEMBER_SUBNET_ID]
+            .map(|key| annotation::text(service, key, "")),
+    );
+    let is_elsewhere = |member: &Member, own: &[&str]| {
+        let subnet = member.subnet_id.as_deref().unwrap_or_default();
+        !subnet.is_empty() && !own.contains(&subnet)
+    };
+    let unclear = members.iter().filter(|member| is_elsewhere(member, &own));
+    let mut servers: Vec<&str> = unclear
+        .flat_map(|member| known.iter().filter(|(_, address)| is_at(address, member)))
+        .filter_map(|(id, _)| match provider_id::read(config, (*id)?) {
+            Machine::Server(id) => Some(id),
+            Machine::NotOurs => None,
+        })
+        .collect();
+    servers.sort_unstable();
+    servers.dedup();
+    let ports = ports_of(cloud, &servers)?;
+    own.extend(
+        ports
+            .iter()
+            .flat_map(|port| &port.fixed_ips)
+            .map(|fixed| fixed.subnet_id.as_str()),
+    );
+    // Without ports, nothing shows where the nodes are.
+    members.retain(|member| ports.is_empty() || !is_elsewhere(member, &own));
+    Ok(())
+}
+
+fn is_at(known: &NodeAddress, member: &Member) -> bool {
+    is_same(&known.address, &member.address)
 }

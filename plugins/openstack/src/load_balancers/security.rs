@@ -1,26 +1,26 @@
 //! The security group of a Service, which allows traffic from the load balancer to the nodes
 //! (`manage-security-groups`).
 
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use skydock_sdk::{
     Result,
-    http::{self, Method},
-    types::Service,
+    http::Method,
+    types::{CloudError, Service},
 };
 
 use super::{
     members::Backend,
-    names,
+    names, subnet,
     want::{PortWant, Want},
 };
 use crate::{
     cloud::{Ask, Cloud, Kind, send_all_for},
     instances::ports_of,
-    network::{Port, SecurityGroup, SecurityGroupRule, Subnet},
+    network::{Port, SecurityGroup, SecurityGroupRule},
     octavia::LoadBalancer,
     provider_id::{self, Machine},
 };
@@ -31,11 +31,6 @@ const NONE: Duration = Duration::from_secs(3600);
 #[derive(Deserialize)]
 struct Answer {
     security_group: SecurityGroup,
-}
-
-#[derive(Deserialize)]
-struct SubnetAnswer {
-    subnet: Subnet,
 }
 
 /// A required rule.
@@ -124,34 +119,60 @@ pub(super) fn ensure(
     balancer: &LoadBalancer,
     backends: &[Backend],
 ) -> Result<()> {
-    let lb = &cloud.config.load_balancer;
-    if !lb.manage_security_groups {
+    if !cloud.config.load_balancer.manage_security_groups {
         return remove(cloud, service);
     }
+    apply(cloud, service, want, balancer, backends, true)
+}
+
+/// Adds what is missing in the group and at the ports, before the load balancer sends traffic there.
+/// What is not needed any more stays until [`ensure`].
+pub(super) fn open(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    balancer: &LoadBalancer,
+    backends: &[Backend],
+) -> Result<()> {
+    if !cloud.config.load_balancer.manage_security_groups {
+        return Ok(());
+    }
+    apply(cloud, service, want, balancer, backends, false)
+}
+
+fn apply(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    balancer: &LoadBalancer,
+    backends: &[Backend],
+    closes: bool,
+) -> Result<()> {
     cloud.host.forget(&none_key(service));
     let subnet = if want.member_subnet.is_empty() {
         balancer.vip_subnet_id.clone().unwrap_or_default()
     } else {
         want.member_subnet.clone()
     };
-    let what = "cannot read the subnet of the members";
-    let read: SubnetAnswer = cloud.get(
-        Kind::Network,
-        &format!("/subnets/{}", http::segment(&subnet)?),
-        what,
-    )?;
+    let cidr = subnet::known(cloud, &subnet)?
+        .ok_or_else(|| {
+            CloudError::not_found(format!("cannot read subnet {subnet} of the members"))
+        })?
+        .cidr;
     let mut found = find(cloud, service)?.into_iter();
     let group = match found.next() {
         Some(group) => group,
         None => make(cloud, service)?,
     };
-    set_rules(
-        cloud,
-        &group,
-        &rules(want, service, &read.subnet.cidr, lb.lb_provider == "ovn"),
-    )?;
-    set_ports(cloud, &group.id, backends, &subnet)?;
-    found.try_for_each(|other| delete(cloud, &other))
+    let is_ovn = cloud.config.load_balancer.lb_provider == "ovn";
+    let wanted = rules(want, service, &cidr, is_ovn);
+    let ruled = set_rules(cloud, &group, &wanted, closes);
+    // If a rule is rejected, the others are also for the ports of new nodes.
+    set_ports(cloud, &group.id, backends, &subnet, closes).and(ruled)?;
+    if closes {
+        found.try_for_each(|other| delete(cloud, &other))?;
+    }
+    Ok(())
 }
 
 fn none_key(service: &Service) -> String {
@@ -191,7 +212,12 @@ fn make(cloud: &Cloud<'_>, service: &Service) -> Result<SecurityGroup> {
     Ok(answer.security_group)
 }
 
-fn set_rules(cloud: &Cloud<'_>, group: &SecurityGroup, wanted: &[RuleWant]) -> Result<()> {
+fn set_rules(
+    cloud: &Cloud<'_>,
+    group: &SecurityGroup,
+    wanted: &[RuleWant],
+    closes: bool,
+) -> Result<()> {
     let missing: Vec<Value> = wanted
         .iter()
         .filter(|wanted| !group.rules.iter().any(|rule| wanted.is(rule)))
@@ -206,7 +232,7 @@ fn set_rules(cloud: &Cloud<'_>, group: &SecurityGroup, wanted: &[RuleWant]) -> R
     let stale = group
         .rules
         .iter()
-        .filter(|rule| !wanted.iter().any(|wanted| wanted.is(rule)));
+        .filter(|rule| closes && !wanted.iter().any(|wanted| wanted.is(rule)));
     let delete = |rule: &SecurityGroupRule| {
         let what = "cannot delete a rule of the Service's security group";
         cloud.ask(
@@ -234,9 +260,15 @@ fn ports_with(cloud: &Cloud<'_>, group: &str) -> Result<Vec<Port>> {
     Ok(ports)
 }
 
-/// Adds the group to the members' ports and removes it from others. Upstream keeps it on nodes that
-/// are not members.
-fn set_ports(cloud: &Cloud<'_>, group: &str, backends: &[Backend], subnet: &str) -> Result<()> {
+/// Adds the group to the members' ports and, if `closes`, removes it from others. Upstream keeps it on
+/// nodes that are not members.
+fn set_ports(
+    cloud: &Cloud<'_>,
+    group: &str,
+    backends: &[Backend],
+    subnet: &str,
+    closes: bool,
+) -> Result<()> {
     let server = |backend: &Backend| match provider_id::read(cloud.config, &backend.provider_id) {
         Machine::Server(id) => Some((id.to_owned(), backend.address.clone())),
         Machine::NotOurs => None,
@@ -244,14 +276,18 @@ fn set_ports(cloud: &Cloud<'_>, group: &str, backends: &[Backend], subnet: &str)
     let servers: Vec<(String, String)> = backends.iter().filter_map(server).collect();
     let ids: Vec<&str> = servers.iter().map(|(id, _)| id.as_str()).collect();
     let ports = ports_of(cloud, &ids)?;
-    let having = ports_with(cloud, group)?;
+    let having = if closes {
+        ports_with(cloud, group)?
+    } else {
+        Vec::new()
+    };
     let is_member = |port: &Port| {
         servers.iter().any(|(id, address)| {
-            *id == port.device_id
-                && port
-                    .fixed_ips
-                    .iter()
-                    .any(|fixed| is_at(&fixed.ip_address, address) && fixed.subnet_id == subnet)
+            port.device_id == *id && port.is_at(address) && {
+                // Two ports of a server can have the same address, in different networks.
+                let is_near = |port: &Port| port.device_id == *id && port.is_in(subnet, address);
+                is_near(port) || !ports.iter().any(is_near)
+            }
         })
     };
     let lacks = |port: &&Port| {
@@ -268,13 +304,6 @@ fn set_ports(cloud: &Cloud<'_>, group: &str, backends: &[Backend], subnet: &str)
         .filter(|port| !is_member(port))
         .map(|port| set_groups(cloud, port, group, false));
     all_gone(added.chain(taken).collect::<Result<_>>()?)
-}
-
-fn is_at(one: &str, other: &str) -> bool {
-    one == other
-        || one
-            .parse::<IpAddr>()
-            .is_ok_and(|ip| other.parse() == Ok(ip))
 }
 
 /// Returns the request that adds the group to a port or removes it. If the port was changed since

@@ -29,6 +29,9 @@ pub struct Step {
     /// The reason of the event if the cloud rejects the step. The following steps are then taken
     /// anyway. `None` if the step is required.
     pub optional: Option<&'static str>,
+    /// True if the step is only possible after the previous one: if the cloud rejects that one, this
+    /// one is not taken.
+    pub follows: bool,
 }
 
 /// A placeholder for the ID of the resource that the closest previous step [with
@@ -43,6 +46,15 @@ impl Step {
             body: Some(body),
             what,
             optional: None,
+            follows: false,
+        }
+    }
+
+    /// Returns the step, which is only taken after the previous one.
+    pub(super) fn after(self) -> Self {
+        Self {
+            follows: true,
+            ..self
         }
     }
 
@@ -54,6 +66,7 @@ impl Step {
             body: None,
             what: format!("cannot delete {kind} {id}"),
             optional: None,
+            follows: false,
         }
     }
 
@@ -88,7 +101,7 @@ impl Step {
             .into_iter()
             .flat_map(Map::values_mut);
         for thing in things.filter_map(Value::as_object_mut) {
-            for key in ["listener_id", "pool_id"] {
+            for key in ["listener_id", "pool_id", "default_pool_id"] {
                 if thing.get(key).is_some_and(|id| id == MADE) {
                     thing.insert(key.to_owned(), json!(made?));
                 }

@@ -18,18 +18,21 @@ use skydock_sdk::{
 use super::{
     annotation,
     members::{Backend, backends, is_ambiguous},
-    want::Want,
+    want::{Want, version},
 };
 use crate::{
     cloud::{BELIEVED, Cloud, Kind},
     instances::ports_of,
-    network::Subnet,
+    network::{Subnet, is_same},
     octavia::LoadBalancer,
     provider_id::{self, Machine},
 };
 
 /// When to retry if no node shows which subnet the load balancer should use.
 const NO_NODE: Duration = Duration::from_secs(30);
+
+/// Number of nodes that may show the subnet.
+const TRIED: usize = 8;
 
 /// Sets the subnets of a new load balancer and its members, and returns its nodes.
 ///
@@ -51,11 +54,11 @@ pub(super) fn of_new(
             want.member_subnet = subnet.unwrap_or_default();
         }
     } else if want.vip.port_id.is_empty() {
-        set_vip(cloud, service, want)?;
+        set_vip(cloud, service, want, targets)?;
     }
     let is_own =
         |subnet: &str| annotation::text(service, annotation::MEMBER_SUBNET_ID, "") == subnet;
-    if let Some(wrong) = set_member_subnet(cloud, want, &want.vip.subnet_id.clone())?
+    if let Some(wrong) = set_member_subnet(cloud, want, &want.vip.subnet_id.clone(), targets)?
         && is_own(&wrong)
     {
         return Err(of_other_family(annotation::MEMBER_SUBNET_ID, &wrong));
@@ -79,14 +82,19 @@ pub(super) fn of_members(
         let first = backends(targets, want.family, &[]);
         want.member_subnet = of_nodes(cloud, &first)?.unwrap_or(of_balancer);
     } else {
-        set_member_subnet(cloud, want, &of_balancer)?;
+        set_member_subnet(cloud, want, &of_balancer, targets)?;
     }
     near(cloud, want, targets)
 }
 
 /// Sets the subnet of the VIP if the configured one has the other IP family, or if Octavia would
 /// choose one: it prefers IPv4.
-fn set_vip(cloud: &Cloud<'_>, service: &Service, want: &mut Want) -> Result<()> {
+fn set_vip(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &mut Want,
+    targets: &[Target],
+) -> Result<()> {
     let Some(family) = want.family else {
         return Ok(());
     };
@@ -106,16 +114,29 @@ fn set_vip(cloud: &Cloud<'_>, service: &Service, want: &mut Want) -> Result<()> 
     {
         return Err(of_other_family(annotation::SUBNET_ID, configured));
     }
-    let subnet = in_network(cloud, &network)?
-        .into_iter()
-        .find(|subnet| has(subnet, family));
+    let subnet = of_family(in_network(cloud, &network)?, family, targets);
     want.vip.subnet_id = subnet.map(|subnet| subnet.id).ok_or_else(|| {
         let version = version(family);
         CloudError::denied(format!(
-            "network {network} has no IPv{version} subnet, which the IP family of the Service requires"
+            "network {network} has no {version} subnet, which the IP family of the Service requires"
         ))
     })?;
     Ok(())
+}
+
+/// Returns a subnet of this family, preferably one in which nodes have addresses.
+fn of_family(mut subnets: Vec<Subnet>, family: IpFamily, targets: &[Target]) -> Option<Subnet> {
+    subnets.retain(|subnet| has(subnet, family));
+    let addresses: Vec<IpAddr> = targets
+        .iter()
+        .flat_map(|target| &target.addresses)
+        .filter_map(|address| address.address.parse().ok())
+        .collect();
+    let is_far = |subnet: &Subnet| {
+        let net: Option<IpNet> = subnet.cidr.parse().ok();
+        !net.is_some_and(|net| addresses.iter().any(|ip| net.contains(ip)))
+    };
+    subnets.into_iter().min_by_key(is_far)
 }
 
 /// Replaces the subnet of the members if it has the other IP family, by another one in its network,
@@ -124,6 +145,7 @@ fn set_member_subnet(
     cloud: &Cloud<'_>,
     want: &mut Want,
     of_balancer: &str,
+    targets: &[Target],
 ) -> Result<Option<String>> {
     let Some(family) = want.family.filter(|_| !want.member_subnet.is_empty()) else {
         return Ok(None);
@@ -132,9 +154,7 @@ fn set_member_subnet(
     else {
         return Ok(None);
     };
-    let other = in_network(cloud, &subnet.network_id)?
-        .into_iter()
-        .find(|subnet| has(subnet, family))
+    let other = of_family(in_network(cloud, &subnet.network_id)?, family, targets)
         .map_or_else(|| of_balancer.to_owned(), |subnet| subnet.id);
     Ok(Some(std::mem::replace(&mut want.member_subnet, other)))
 }
@@ -183,7 +203,6 @@ fn use_ports(
         };
         let server = server.to_owned();
         match cloud.host.kept(&key(&server)).map(String::from_utf8) {
-            Some(Ok(kept)) if kept.is_empty() => {}
             Some(Ok(kept)) => backend.address = kept,
             _ => unknown.push((server, backend)),
         }
@@ -195,10 +214,10 @@ fn use_ports(
             .iter()
             .filter(|port| port.device_id == *server)
             .flat_map(|port| &port.fixed_ips);
-        let found = fixed.find(|fixed| fixed.subnet_id == subnet);
-        let address = found.map_or("", |fixed| fixed.ip_address.as_str());
-        cloud.host.keep(&key(server), address.as_bytes(), BELIEVED);
-        if !address.is_empty() {
+        // A port may be added to a server later, so its absence is not cached.
+        if let Some(found) = fixed.find(|fixed| fixed.subnet_id == subnet) {
+            let address = found.ip_address.as_str();
+            cloud.host.keep(&key(server), address.as_bytes(), BELIEVED);
             address.clone_into(&mut backend.address);
         }
     }
@@ -211,20 +230,13 @@ fn of_other_family(key: &str, subnet: &str) -> CloudError {
     ))
 }
 
-const fn version(family: IpFamily) -> u8 {
-    match family {
-        IpFamily::Ipv4 => 4,
-        IpFamily::Ipv6 => 6,
-    }
-}
-
 fn has(subnet: &Subnet, family: IpFamily) -> bool {
-    subnet.ip_version == version(family)
+    (subnet.ip_version == 6) == (family == IpFamily::Ipv6)
 }
 
 /// Returns a subnet. `None` if Neutron does not show it: only Octavia can tell whether it can be
 /// used.
-fn known(cloud: &Cloud<'_>, id: &str) -> Result<Option<Subnet>> {
+pub(super) fn known(cloud: &Cloud<'_>, id: &str) -> Result<Option<Subnet>> {
     let read = || {
         let path = format!("/subnets/{}", http::segment(id)?);
         match cloud.get::<Value>(Kind::Network, &path, "cannot read the subnet") {
@@ -264,9 +276,12 @@ fn cached<T: DeserializeOwned>(
         .map_err(|error| CloudError::internal(format!("cannot read a subnet: {error}")))
 }
 
-/// Returns the first node with a server, and the server's ID.
-fn first<'a>(cloud: &Cloud<'_>, backends: &'a [Backend]) -> Option<(&'a Backend, &'a str)> {
-    backends.iter().find_map(|backend| {
+/// Returns the nodes with a server, and its ID.
+fn servers<'a>(
+    cloud: &Cloud<'_>,
+    backends: &'a [Backend],
+) -> impl Iterator<Item = (&'a Backend, &'a str)> {
+    backends.iter().filter_map(|backend| {
         match provider_id::read(cloud.config, &backend.provider_id) {
             Machine::Server(id) => Some((backend, id)),
             Machine::NotOurs => None,
@@ -275,9 +290,11 @@ fn first<'a>(cloud: &Cloud<'_>, backends: &'a [Backend]) -> Option<(&'a Backend,
 }
 
 /// Returns the subnet of the address of the first node with a server, or `None` if no port of the
-/// server has the address.
+/// server has the address. The server of the first node may just have been deleted: the next nodes
+/// are tried, too.
 fn of_nodes(cloud: &Cloud<'_>, backends: &[Backend]) -> Result<Option<String>> {
-    let Some((backend, server)) = first(cloud, backends) else {
+    let tried: Vec<(&Backend, &str)> = servers(cloud, backends).take(TRIED).collect();
+    let Some((backend, server)) = tried.first() else {
         return Ok(None);
     };
     let key = format!("subnet of {server} {}", backend.address);
@@ -288,11 +305,16 @@ fn of_nodes(cloud: &Cloud<'_>, backends: &[Backend]) -> Result<Option<String>> {
     {
         return Ok(Some(kept));
     }
-    let ports = ports_of(cloud, &[server])?;
-    let mut fixed = ports.into_iter().flat_map(|port| port.fixed_ips);
-    let subnet = fixed
-        .find(|fixed| fixed.ip_address == backend.address)
-        .map(|fixed| fixed.subnet_id);
+    let ids: Vec<&str> = tried.iter().map(|(_, server)| *server).collect();
+    let ports = ports_of(cloud, &ids)?;
+    let subnet = tried.iter().find_map(|(backend, server)| {
+        ports
+            .iter()
+            .filter(|port| port.device_id == *server)
+            .flat_map(|port| &port.fixed_ips)
+            .find(|fixed| is_same(&fixed.ip_address, &backend.address))
+            .map(|fixed| fixed.subnet_id.clone())
+    });
     if let Some(subnet) = &subnet {
         cloud.host.keep(&key, subnet.as_bytes(), BELIEVED);
     }
@@ -301,7 +323,7 @@ fn of_nodes(cloud: &Cloud<'_>, backends: &[Backend]) -> Result<Option<String>> {
 
 /// Returns the error for nodes that do not show a subnet.
 fn unknown(cloud: &Cloud<'_>, backends: &[Backend]) -> CloudError {
-    let Some((Backend { name, address, .. }, _)) = first(cloud, backends) else {
+    let Some((Backend { name, address, .. }, _)) = servers(cloud, backends).next() else {
         return CloudError::in_progress(
             NO_NODE,
             "no node shows which subnet the load balancer should use: set `subnet-id` or `network-id` in section \

@@ -31,6 +31,40 @@ struct Todo {
     whole: bool,
     /// The ID of the last resource with parts that the steps created.
     made: Option<String>,
+    /// The first error of a step that the cloud has rejected. The others do not depend on it.
+    #[serde(default)]
+    rejected: Option<Rejected>,
+}
+
+/// A step that is not possible in the current state of the cloud, or never.
+#[derive(Serialize, Deserialize)]
+enum Rejected {
+    Invalid(String),
+    Denied(String),
+    Conflict(String),
+    Unavailable(String),
+}
+
+impl Rejected {
+    /// Returns `None` for errors that show that the plan is outdated, or that the cloud does not
+    /// work.
+    fn of(error: &CloudError) -> Option<Self> {
+        match error {
+            CloudError::Invalid(text) => Some(Self::Invalid(text.clone())),
+            CloudError::Denied(text) => Some(Self::Denied(text.clone())),
+            CloudError::Conflict(text) => Some(Self::Conflict(text.clone())),
+            _ => None,
+        }
+    }
+
+    fn error(self) -> CloudError {
+        match self {
+            Self::Invalid(text) => CloudError::invalid(text),
+            Self::Denied(text) => CloudError::denied(text),
+            Self::Conflict(text) => CloudError::conflict(text),
+            Self::Unavailable(text) => CloudError::unavailable(text),
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -40,6 +74,7 @@ struct Kept {
     body: Option<Value>,
     what: String,
     optional: bool,
+    follows: bool,
 }
 
 impl Kept {
@@ -50,6 +85,7 @@ impl Kept {
             body: step.body.clone(),
             what: step.what.clone(),
             optional: step.optional.is_some(),
+            follows: step.follows,
         }
     }
 
@@ -65,6 +101,7 @@ impl Kept {
             body: self.body,
             what: self.what,
             optional,
+            follows: self.follows,
         })
     }
 }
@@ -76,27 +113,44 @@ pub(super) enum Left {
     Unknown,
     /// All steps were taken, and nothing else is left to do.
     Nothing,
+    /// All possible steps were taken. This is why not all of them were.
+    Rejected(CloudError),
+}
+
+impl Left {
+    /// Returns an error unless all steps were taken.
+    ///
+    /// # Errors
+    /// Returns the reason.
+    pub(super) fn complete(self) -> Result<()> {
+        match self {
+            Self::Rejected(error) => Err(error),
+            Self::Unknown | Self::Nothing => Ok(()),
+        }
+    }
 }
 
 fn key(id: &str) -> String {
     format!("todo {id}")
 }
 
-/// Takes the first possible step and stores the others. Succeeds if there are none.
+/// Takes the first possible step and stores the others. `impossible` says why the plan does not contain
+/// everything.
 ///
 /// # Errors
-/// Returns "in progress" after a step, otherwise the error of the cloud.
+/// Returns "in progress" after a step, otherwise an error of the cloud that ends the plan.
 pub(super) fn begin(
     cloud: &Cloud<'_>,
     service: &Service,
     id: &str,
     digest: u64,
     steps: &[Step],
-) -> Result<()> {
+    impossible: Option<String>,
+) -> Result<Left> {
     // Several Services share the tags of a load balancer, so tags that were read are not written by
     // a later call.
-    let shared = |step: &Step| step.path.starts_with("/lbaas/loadbalancers/");
-    let later = steps.iter().skip(1).position(shared).map(|place| place + 1);
+    let later = steps.iter().skip(1).position(is_shared);
+    let later = later.map(|place| place + 1);
     let whole = later.is_none();
     let steps = steps
         .iter()
@@ -112,15 +166,20 @@ pub(super) fn begin(
             steps,
             whole,
             made: None,
+            rejected: impossible.map(Rejected::Unavailable),
         },
     )
-    .map(|_| ())
+}
+
+/// Returns true if a step changes the load balancer itself.
+fn is_shared(step: &Step) -> bool {
+    step.path.starts_with("/lbaas/loadbalancers/")
 }
 
 /// Continues a stored plan.
 ///
 /// # Errors
-/// Returns "in progress" after a step, otherwise the error of the cloud.
+/// See [`begin`].
 pub(super) fn resume(cloud: &Cloud<'_>, service: &Service, id: &str, digest: u64) -> Result<Left> {
     let kept = cloud
         .host
@@ -138,10 +197,16 @@ fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result
         steps,
         whole,
         made,
+        mut rejected,
     } = todo;
     cloud.host.forget(&key(id));
     let mut steps = steps.into_iter();
+    let mut was_rejected = false;
     while let Some(step) = steps.next().and_then(Kept::step) {
+        if step.follows && was_rejected {
+            continue;
+        }
+        was_rejected = false;
         let Some(step) = step.of_made(made.as_deref()) else {
             return Ok(Left::Unknown);
         };
@@ -151,8 +216,14 @@ fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result
                     .host
                     .tell(service, &Event::warning(reason, error.message().to_owned()));
             }
-            // The error ends the plan, because its basis may have changed.
-            (Err(error), _) => return Err(error),
+            (Err(error), _) => {
+                // The error ends the plan if its basis may have changed. Everything depends on tags.
+                let Some(this) = Rejected::of(&error).filter(|_| !is_shared(&step)) else {
+                    return Err(error);
+                };
+                was_rejected = true;
+                rejected.get_or_insert(this);
+            }
             (Ok(new), _) => {
                 let made = if step.has_parts() { new } else { made };
                 let left = Todo {
@@ -160,6 +231,7 @@ fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result
                     steps: steps.collect(),
                     whole,
                     made,
+                    rejected,
                 };
                 if let Ok(left) = serde_json::to_vec(&left) {
                     cloud.host.keep(&key(id), &left, KEPT);
@@ -168,5 +240,9 @@ fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result
             }
         }
     }
-    Ok(if whole { Left::Nothing } else { Left::Unknown })
+    Ok(match rejected {
+        Some(rejected) => Left::Rejected(rejected.error()),
+        None if whole => Left::Nothing,
+        None => Left::Unknown,
+    })
 }

@@ -11,7 +11,7 @@ use super::{
     plan::plan_members,
     proof,
     read::{Depth, read},
-    security, subnet, targets,
+    security, subnet, targets, tell_no_members,
     todo::{self, Left},
     waited, wanted,
 };
@@ -45,11 +45,13 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
         }
     }
     let ownership = whose(cloud, &load_balancer, &want, service, by_name)?;
-    let targets = targets(cloud, service, nodes, &want);
+    let targets = targets(nodes, &want);
     let backends = subnet::of_members(cloud, &mut want, &targets, &load_balancer)?;
+    tell_no_members(cloud, service, &want, &targets, &backends);
     create::forget_made(cloud, &id);
     let digest = create::number("update", &want, &backends);
-    if todo::resume(cloud, service, &id, digest)? == Left::Unknown {
+    let mut left = todo::resume(cloud, service, &id, digest)?;
+    if left == Left::Unknown {
         let tree = read(
             cloud,
             load_balancer.clone(),
@@ -57,16 +59,20 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
             &ownership,
             Depth::Members,
         )?;
-        todo::begin(
-            cloud,
-            service,
-            &id,
-            digest,
-            &plan_members(&want, &backends, &tree, &ownership),
-        )?;
+        let steps = plan_members(&want, &backends, &tree, &ownership);
+        if !steps.is_empty() {
+            // An error is reported when the group is complete: it does not keep members from others.
+            _ = security::open(cloud, service, &want, &load_balancer, &backends);
+        }
+        left = todo::begin(cloud, service, &id, digest, &steps, None)?;
     }
-    if cloud.config.load_balancer.manage_security_groups {
-        security::ensure(cloud, service, &want, &load_balancer, &backends)?;
-    }
-    Ok(())
+    let secured = if !cloud.config.load_balancer.manage_security_groups {
+        Ok(())
+    } else if want.rejected.is_some() {
+        // Which rules are not needed is unknown.
+        security::open(cloud, service, &want, &load_balancer, &backends)
+    } else {
+        security::ensure(cloud, service, &want, &load_balancer, &backends)
+    };
+    left.complete().and(secured)
 }

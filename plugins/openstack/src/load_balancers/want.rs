@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use skydock_sdk::types::{IpFamily, Service, ServicePort, TrafficPolicy, Transport};
+use skydock_sdk::types::{
+    IpFamily, IpFamilyPolicy, Service, ServicePort, TrafficPolicy, Transport,
+};
 
 use super::{annotation, names};
 use crate::{
@@ -20,13 +22,15 @@ const ANNOTATIONS_IGNORED: &str = "LoadBalancerAnnotationsIgnored";
 const AVAILABILITY_ZONES_IGNORED: &str = "LoadBalancerAvailabilityZonesIgnored";
 const SOURCE_RANGES_IGNORED: &str = "LoadBalancerSourceRangesIgnored";
 const LOCAL_WITHOUT_MONITOR: &str = "LoadBalancerLocalWithoutMonitor";
+const FAMILY_IGNORED: &str = "LoadBalancerIPFamilyIgnored";
 
 /// The reasons in [`Want::ignored`].
-pub(super) const IGNORED: [&str; 4] = [
+pub(super) const IGNORED: [&str; 5] = [
     ANNOTATIONS_IGNORED,
     AVAILABILITY_ZONES_IGNORED,
     SOURCE_RANGES_IGNORED,
     LOCAL_WITHOUT_MONITOR,
+    FAMILY_IGNORED,
 ];
 
 /// The request of a Service.
@@ -48,6 +52,8 @@ pub struct Want {
     pub member_subnet: String,
     /// True if this subnet was set for the members, not only for the load balancer.
     pub is_member_subnet_set: bool,
+    /// True if the Service itself sets it, and so members in another one are replaced.
+    pub moves_members: bool,
     /// How the floating IP is chosen.
     pub floating: Floating,
     /// The provider of Octavia.
@@ -200,6 +206,7 @@ impl Want {
             vip,
             member_subnet,
             is_member_subnet_set,
+            moves_members: !annotation::text(service, annotation::MEMBER_SUBNET_ID, "").is_empty(),
             floating: Floating::of(config, class, service, internal),
             provider: lb.lb_provider.clone(),
             lb_method: not_empty(
@@ -220,9 +227,27 @@ impl Want {
         let problems = annotation::problems(service);
         want.ignored
             .extend(problems.map(|problems| (ANNOTATIONS_IGNORED, problems)));
+        if lb.internal_lb
+            && annotation::flag(service, annotation::INTERNAL).is_some_and(|it| it != Ok(true))
+        {
+            let message = format!(
+                "Annotation {} has no effect: `internal-lb` of cloud.conf makes all load balancers internal",
+                annotation::INTERNAL
+            );
+            want.ignored.push((ANNOTATIONS_IGNORED, message));
+        }
         want.place_in_octavia(config, service);
-        want.listener = want.listener_want(config, service)?;
-        want.ports = want.port_wants(config, service)?;
+        want.listener = want.listener_want(config, service);
+        want.ports = want.port_wants(config, service);
+        let is_dual = service.ip_family_policy == IpFamilyPolicy::RequireDualStack;
+        if let (true, [first, second, ..]) = (is_dual, service.ip_families.as_slice()) {
+            let message = format!(
+                "ipFamilyPolicy is RequireDualStack, but the load balancer has only an {} address: use another Service for {}",
+                version(*first),
+                version(*second)
+            );
+            want.ignored.push((FAMILY_IGNORED, message));
+        }
         let is_unprobed = |port: &PortWant| port.node_port > 0 && port.monitor.is_none();
         if health_port(service).is_some() && want.ports.iter().any(is_unprobed) {
             let message = format!(
@@ -257,12 +282,11 @@ impl Want {
         }
     }
 
-    fn listener_want(
-        &mut self,
-        config: &Config,
-        service: &Service,
-    ) -> Result<ListenerWant, String> {
-        let ranges = source_ranges(service, self.family)?;
+    fn listener_want(&mut self, config: &Config, service: &Service) -> ListenerWant {
+        let ranges = source_ranges(service, self.family).unwrap_or_else(|reason| {
+            self.rejected.get_or_insert(reason);
+            Vec::new()
+        });
         let by_group = !self.features.allowed_cidrs
             && config.load_balancer.lb_provider == "ovn"
             && config.load_balancer.manage_security_groups;
@@ -273,7 +297,7 @@ impl Want {
             self.ignored.push((SOURCE_RANGES_IGNORED, message));
         }
         let timeout = |key: &str, unset: i64| annotation::number(service, key, unset);
-        Ok(ListenerWant {
+        ListenerWant {
             connection_limit: annotation::number(service, annotation::CONNECTION_LIMIT, -1),
             x_forwarded_for: annotation::boolean(service, annotation::X_FORWARDED_FOR, false),
             tls_container_ref: annotation::text(
@@ -292,10 +316,10 @@ impl Want {
             }),
             allowed_cidrs: self.features.allowed_cidrs.then(|| ranges.clone()),
             source_ranges: ranges,
-        })
+        }
     }
 
-    fn port_wants(&self, config: &Config, service: &Service) -> Result<Vec<PortWant>, String> {
+    fn port_wants(&mut self, config: &Config, service: &Service) -> Vec<PortWant> {
         let lb = &config.load_balancer;
         let proxy = annotation::proxy(service);
         let (http, tls) = (
@@ -304,9 +328,9 @@ impl Want {
         );
         if proxy.is_some() && http {
             let (one, other) = (annotation::PROXY_PROTOCOL, annotation::X_FORWARDED_FOR);
-            return Err(format!(
-                "annotations {one} and {other} are mutually exclusive"
-            ));
+            self.rejected.get_or_insert_with(|| {
+                format!("annotations {one} and {other} are mutually exclusive")
+            });
         }
         let chosen =
             annotation::flag(service, annotation::ENABLE_HEALTH_MONITOR).and_then(Result::ok);
@@ -373,7 +397,7 @@ impl Want {
                 monitor,
             }
         };
-        Ok(service.ports.iter().enumerate().map(port).collect())
+        service.ports.iter().enumerate().map(port).collect()
     }
 
     /// Returns true if pools use the PROXY protocol, so that traffic to the address must not bypass
@@ -503,6 +527,14 @@ fn places(
             .unwrap_or_default(),
     };
     (vip, member_subnet, is_member_subnet_set)
+}
+
+/// Returns the name of an IP family.
+pub(super) const fn version(family: IpFamily) -> &'static str {
+    match family {
+        IpFamily::Ipv4 => "IPv4",
+        IpFamily::Ipv6 => "IPv6",
+    }
 }
 
 fn not_empty(text: &str, otherwise: &str) -> String {

@@ -2,9 +2,9 @@
 
 use super::{
     Ask, BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, Value,
-    canonical, is_same, json, router, send_all,
+    canonical, json, router, send_all,
 };
-use crate::instances::ports_of;
+use crate::{instances::ports_of, network::FixedIp};
 
 /// Adds the destinations of routes to the allowed addresses of the ports at their next hops, or
 /// removes them. Returns one result per route.
@@ -95,11 +95,7 @@ fn needs(port: &Port, deleted: &ExtraRoute, staying: &[ExtraRoute]) -> bool {
 }
 
 fn at<'a>(ports: &'a [Port], address: &str) -> Option<&'a Port> {
-    ports.iter().find(|port| {
-        port.fixed_ips
-            .iter()
-            .any(|fixed| is_same(&fixed.ip_address, address))
-    })
+    ports.iter().find(|port| port.is_at(address))
 }
 
 /// Returns the pairs of a port with these added or removed, or `None` if nothing changes.
@@ -186,29 +182,44 @@ fn ports_at(cloud: &Cloud<'_>, routes: &[ExtraRoute]) -> Result<Vec<Port>> {
 }
 
 /// Returns the networks of the router.
-pub(super) fn networks(cloud: &Cloud<'_>) -> Result<Vec<String>> {
-    let router = cloud.config.router_id.as_str();
-    let key = format!("networks of router {router}");
-    if let Some(kept) = cloud
-        .host
-        .kept(&key)
-        .and_then(|kept| String::from_utf8(kept).ok())
-    {
-        return Ok(kept.split('\n').map(str::to_owned).collect());
-    }
-    let interfaces = ports_of(cloud, &[router])?
-        .into_iter()
-        .filter(|port| port.device_id == router);
-    let mut networks: Vec<String> = interfaces.map(|port| port.network_id).collect();
+fn networks(cloud: &Cloud<'_>) -> Result<Vec<String>> {
+    let interfaces = interfaces(cloud)?;
+    let mut networks: Vec<String> = interfaces.into_iter().map(|(network, _)| network).collect();
     networks.retain(|network| !network.is_empty());
-    networks.sort();
     networks.dedup();
-    if !networks.is_empty() {
-        cloud
-            .host
-            .keep(&key, networks.join("\n").as_bytes(), super::BELIEVED);
-    }
     Ok(networks)
+}
+
+/// Returns the networks and subnets in which the router has an address.
+pub(super) fn interfaces(cloud: &Cloud<'_>) -> Result<Vec<(String, String)>> {
+    let router = cloud.config.router_id.as_str();
+    let key = format!("interfaces of router {router}");
+    let kept = cloud.host.kept(&key);
+    if let Some(kept) = kept.and_then(|kept| serde_json::from_slice(&kept).ok()) {
+        return Ok(kept);
+    }
+    let ports = ports_of(cloud, &[router])?;
+    let mut interfaces: Vec<(String, String)> = ports
+        .into_iter()
+        .filter(|port| port.device_id == router)
+        .flat_map(|port| {
+            let mut fixed = port.fixed_ips;
+            if fixed.is_empty() {
+                fixed.push(FixedIp::default());
+            }
+            let network = port.network_id;
+            fixed
+                .into_iter()
+                .map(move |fixed| (network.clone(), fixed.subnet_id))
+        })
+        .collect();
+    interfaces.sort();
+    interfaces.dedup();
+    if !interfaces.is_empty() {
+        let kept = json!(interfaces).to_string();
+        cloud.host.keep(&key, kept.as_bytes(), super::BELIEVED);
+    }
+    Ok(interfaces)
 }
 
 #[cfg(test)]

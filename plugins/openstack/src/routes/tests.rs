@@ -38,7 +38,7 @@ fn neutron(interfaces: &[&str], network: &str, pairs: &[&str]) -> Script {
     let script = Script::new("[Route]\nrouter-id=r");
     let interfaces: Vec<_> = interfaces
         .iter()
-        .map(|network| json!({"id": "i", "device_id": "r", "network_id": network}))
+        .map(|network| json!({"id": "i", "device_id": "r", "network_id": network, "fixed_ips": [{"subnet_id": "near"}]}))
         .collect();
     let pairs: Vec<_> = pairs
         .iter()
@@ -122,12 +122,12 @@ fn address_pairs_are_changed_before_the_route() {
 #[test]
 fn the_next_hop_is_in_a_network_of_the_router() {
     let script = neutron(&["net"], "net", &[CIDR]);
-    let subnet =
-        |network: &str, cidr: &str| json!({"id": cidr, "network_id": network, "cidr": cidr});
+    // The router is in one of two subnets of the network.
+    let subnet = |id: &str, cidr: &str| json!({"id": id, "network_id": "net", "cidr": cidr});
     script.on(
-        "GET http://network/v2.0/subnets?network_id=net",
+        "GET http://network/v2.0/subnets?id=near",
         200,
-        json!({"subnets": [subnet("net", "10.0.0.0/24"), subnet("other", "172.20.0.0/24")]}),
+        json!({"subnets": [subnet("near", "10.0.0.0/24"), subnet("far", "172.20.0.0/24")]}),
     );
     let two = NewRoute {
         target_addresses: vec![internal("172.20.0.5"), internal("10.0.0.5")],

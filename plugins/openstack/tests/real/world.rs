@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::json;
-use skydock_clouds::{OpenStack, Project, Server, Service as Cataloged};
+use skydock_clouds::{OpenStack, Project, Server, Service as Cataloged, Session};
 use skydock_openstack::{
     cloud::Cloud,
     config::Config,
@@ -167,6 +167,19 @@ impl World {
             calls,
             _interception: interception,
         }
+    }
+
+    /// Waits for a request that is not one of the plugin.
+    pub(crate) fn wait<T>(
+        &self,
+        request: impl Future<Output = Result<T, skydock_clouds::Error>>,
+    ) -> T {
+        started().runtime.block_on(request).unwrap()
+    }
+
+    /// Returns a session of the administrator.
+    pub(crate) fn admin(&self) -> Session {
+        self.wait(started().cloud.admin())
     }
 
     /// Returns the setting for the network of floating IPs, because there are two external

@@ -126,6 +126,7 @@ fn made(want: &Want) -> Tree {
             address: wanted.address,
             protocol_port: wanted.port,
             monitor_port: wanted.monitor_port,
+            subnet_id: Some(want.member_subnet.clone()).filter(|subnet| !subnet.is_empty()),
         };
         tree.members.insert(
             format!("p{index}"),
@@ -142,7 +143,7 @@ fn steps(want: &Want, tree: &Tree) -> Vec<String> {
 
 fn steps_of(want: &Want, tree: &Tree, ownership: &Ownership) -> Vec<String> {
     plan(want, &backends(), tree, ownership, "c")
-        .unwrap()
+        .0
         .iter()
         .map(line)
         .collect()
@@ -257,7 +258,7 @@ fn changed_ports_create_and_delete_listeners() {
 fn steps_use_the_id_of_the_part_created_before() {
     let mut tree = made(&want(&[], &[80]));
     tree.listeners.clear();
-    let steps = plan(&want(&[], &[80]), &backends(), &tree, &owner(), "c").unwrap();
+    let (steps, _) = plan(&want(&[], &[80]), &backends(), &tree, &owner(), "c");
     assert_eq!(
         steps.iter().map(Step::has_parts).collect::<Vec<_>>(),
         [true, true, false]
@@ -374,7 +375,7 @@ fn pools_follow_method_affinity_and_protocol() {
         &owner(),
         "c",
     )
-    .unwrap();
+    .0;
     assert_eq!(
         line(&plan[0]),
         r#"PUT /lbaas/pools/p0 {"pool":{"lb_algorithm":"SOURCE_IP"}}"#
@@ -391,12 +392,93 @@ fn pools_follow_method_affinity_and_protocol() {
     assert_eq!(steps(&sticky, &tree), [expected]);
     let expected = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":null}}"#;
     assert_eq!(steps(&want(&[], &[80]), &made(&sticky)), [expected]);
-    let proxy = steps(&want(&[(annotation::PROXY_PROTOCOL, "v2")], &[80]), &tree);
-    assert_eq!(proxy[0], "DELETE /lbaas/pools/p0");
-    assert!(
-        proxy[1].starts_with("POST /lbaas/pools ") && proxy[1].contains("PROXYV2"),
-        "{proxy:#?}"
+}
+
+const SWITCH: [&str; 2] = [
+    r#"PUT /lbaas/listeners/l0 {"listener":{"default_pool_id":"{made}"}}"#,
+    "DELETE /lbaas/pools/p0",
+];
+
+/// Neither the protocol of a pool nor the subnet of a member can be changed.
+#[test]
+fn a_pool_is_used_until_another_one_has_its_members() {
+    let monitored = (annotation::ENABLE_HEALTH_MONITOR, "true");
+    let proxy = want(&[(annotation::PROXY_PROTOCOL, "v2"), monitored], &[80]);
+    let replaced = steps(&proxy, &made(&want(&[monitored], &[80])));
+    assert_eq!(replaced[2..4], SWITCH);
+    for (step, beginning) in replaced.iter().zip([
+        r#"POST /lbaas/pools {"pool":{"lb_algorithm":"ROUND_ROBIN","loadbalancer_id":"lb","#,
+        r#"PUT /lbaas/pools/{made}/members {"members":[{"address":"10.0.0.1","#,
+        SWITCH[0],
+        SWITCH[1],
+        r#"POST /lbaas/healthmonitors {"healthmonitor":{"#,
+    ]) {
+        assert!(step.starts_with(beginning), "{step}");
+    }
+    // The listener is not changed if the new pool is rejected.
+    let (plan, _) = plan(
+        &proxy,
+        &backends(),
+        &made(&want(&[monitored], &[80])),
+        &owner(),
+        "c",
     );
+    let follows: Vec<bool> = plan.iter().map(|step| step.follows).collect();
+    assert_eq!(follows, [false, true, true, true, true]);
+    let step = plan[2].clone().of_made(Some("new")).unwrap();
+    assert!(line(&step).contains(r#""default_pool_id":"new""#));
+}
+
+#[test]
+fn members_move_to_the_subnet_that_the_service_sets() {
+    let of_config = want_with("[LoadBalancer]\nmember-subnet-id=s", &service(&[], &[80]));
+    let moved = want(&[(annotation::MEMBER_SUBNET_ID, "t")], &[80]);
+    let steps_then = steps(&moved, &made(&of_config));
+    assert_eq!(steps_then[2..], SWITCH);
+    assert!(steps_then[1].contains(r#""subnet_id":"t""#));
+    assert_eq!(steps(&moved, &made(&moved)), [""; 0]);
+    // Defaults are meant for new members, and not every provider returns subnets.
+    assert_eq!(steps(&of_config, &made(&moved)), [""; 0]);
+    assert_eq!(steps(&moved, &made(&want(&[], &[80]))), [""; 0]);
+}
+
+/// The replacement of a pool was interrupted. Otherwise, a pool without a listener is not changed.
+#[test]
+fn a_pool_is_replaced_only_once() {
+    let tcp = want(&[], &[80]);
+    let mut tree = made(&tcp);
+    let pool = |id: &str, name: &str| Pool {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        ..Pool::default()
+    };
+    tree.pools.extend([
+        pool("p7", &format!("pool_0_{NAME}")),
+        pool("p8", "pool_0_kube_service_c_shop_other"),
+        pool("p9", "pool_of_layer_7"),
+    ]);
+    assert_eq!(steps(&tcp, &tree), [""; 0]);
+    let proxy = want(&[(annotation::PROXY_PROTOCOL, "true")], &[80]);
+    let replaced = steps(&proxy, &tree);
+    assert_eq!(replaced[0], "DELETE /lbaas/pools/p7");
+    assert_eq!(replaced[3..], SWITCH);
+}
+
+/// One that another Service uses does not stop the others.
+#[test]
+fn a_used_port_does_not_stop_the_others() {
+    let want = want(&[], &[80, 443]);
+    let mut tree = made(&want);
+    tree.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
+    tree.members.get_mut("p1").unwrap().clear();
+    let (plan, taken) = plan(&want, &backends(), &tree, &owner(), "c");
+    assert_eq!(
+        plan.iter()
+            .map(|step| step.path.as_str())
+            .collect::<Vec<_>>(),
+        ["/lbaas/pools/p1/members"]
+    );
+    assert!(taken.unwrap().starts_with("port 80 (TCP) "));
 }
 
 #[test]
@@ -506,21 +588,16 @@ fn rejects_a_port_of_another_service() {
     let want = want(&[], &[80]);
     let mut tree = made(&want);
     tree.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
-    let refusal = plan(&want, &backends(), &tree, &owner(), "c").unwrap_err();
+    let refusal = plan(&want, &backends(), &tree, &owner(), "c").1.unwrap();
     assert!(
         refusal.contains("port 80 (TCP) of load balancer lb is used by listener l0"),
         "{refusal}"
     );
     // This includes another protocol on top of TCP, for which upstream fails.
     tree.listeners[0].protocol = "HTTP".to_owned();
-    assert!(plan(&want, &backends(), &tree, &owner(), "c").is_err());
+    assert!(plan(&want, &backends(), &tree, &owner(), "c").1.is_some());
     tree.listeners[0].protocol = "UDP".to_owned();
-    assert_eq!(
-        plan(&want, &backends(), &tree, &owner(), "c")
-            .unwrap()
-            .len(),
-        3
-    );
+    assert_eq!(plan(&want, &backends(), &tree, &owner(), "c").0.len(), 3);
 }
 
 #[test]
@@ -555,7 +632,7 @@ fn untagged_listeners_belong_to_the_owner() {
         owner: false,
         ..owner()
     };
-    assert!(plan(&want, &backends(), &tree, &guest, "c").is_err());
+    assert!(plan(&want, &backends(), &tree, &guest, "c").1.is_some());
     assert_eq!(plan_removal(&want, &tree, &guest), []);
     assert_eq!(plan_removal(&want, &tree, &owner()).len(), 2);
 }

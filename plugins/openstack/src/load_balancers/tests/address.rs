@@ -27,8 +27,27 @@ fn requesting(
             200,
             json!({"floatingips": requested}),
         )
+        .on(
+            &format!("GET {FLOATING}?description"),
+            200,
+            json!({"floatingips": []}),
+        )
         .on(&format!("PUT {FLOATING}"), 200, json!({}))
         .on(&format!("DELETE {FLOATING}"), 204, Value::Null);
+    request(script, shared)
+}
+
+/// Like [`requesting`], with other floating IPs that can be requested.
+fn answered(script: &Script, requested: &[Value]) -> (Result<String>, Vec<String>) {
+    script.on(
+        &format!("GET {FLOATING}?floating_ip_address"),
+        200,
+        json!({"floatingips": requested}),
+    );
+    request(script, false)
+}
+
+fn request(script: &Script, shared: bool) -> (Result<String>, Vec<String>) {
     let service = Service {
         load_balancer_ip: Some("203.0.113.200".to_owned()),
         ..service(true)
@@ -57,14 +76,60 @@ fn requesting(
 fn a_requested_floating_ip_replaces_the_current_one() {
     let own = names::floating_ip("c", &service(true));
     let free = floating("g", "203.0.113.200", "", None);
-    for (current, first) in [(own.as_str(), "DELETE"), ("mine", "PUT")] {
+    for (current, deleted) in [(own.as_str(), true), ("mine", false)] {
         let script = Script::new("");
         let (address, changes) = requesting(&script, current, std::slice::from_ref(&free), false);
         assert_eq!(address, Ok("203.0.113.200".to_owned()));
-        let expected = [format!("{first} {FLOATING}/f"), format!("PUT {FLOATING}/g")];
+        let mut expected = vec![format!("PUT {FLOATING}/f"), format!("PUT {FLOATING}/g")];
+        expected.extend(deleted.then(|| format!("DELETE {FLOATING}/f")));
         assert_eq!(changes, expected);
         assert!(script.host.events.borrow().is_empty());
     }
+}
+
+/// Another client may use it at the same time.
+#[test]
+fn a_rejected_floating_ip_costs_nobody_the_current_one() {
+    let own = names::floating_ip("c", &service(true));
+    let free = floating("g", "203.0.113.200", "", None);
+    for current in [own.as_str(), "mine"] {
+        let script = Script::new("");
+        // The last matching answer is used.
+        _ = requesting(&script, current, &[], false);
+        script.on(&format!("PUT {FLOATING}/g"), 412, json!({}));
+        let put = script.sent("PUT ").len();
+        let (address, changes) = answered(&script, std::slice::from_ref(&free));
+        assert!(
+            matches!(address, Err(CloudError::Conflict(_))),
+            "{address:?}"
+        );
+        let [f, g] = ["f", "g"].map(|id| format!("PUT {FLOATING}/{id}"));
+        assert_eq!(changes, [f.clone(), g, f]);
+        let sent = script.sent("PUT ").split_off(put);
+        assert_eq!(sent[2], json!({"floatingip": {"port_id": "p"}}));
+    }
+}
+
+/// The previous process ended before it deleted the previous one.
+#[test]
+fn a_replaced_floating_ip_that_was_left_is_deleted() {
+    let own = names::floating_ip("c", &service(true));
+    let script = Script::new("");
+    _ = requesting(&script, &own, &[], false);
+    script
+        .on(
+            &format!("GET {FLOATING}?port_id=p"),
+            200,
+            json!({"floatingips": [floating("g", "203.0.113.200", "", Some("p"))]}),
+        )
+        .on(
+            &format!("GET {FLOATING}?description"),
+            200,
+            json!({"floatingips": [floating("f", "203.0.113.7", &own, None)]}),
+        );
+    let (address, changes) = answered(&script, &[]);
+    assert_eq!(address, Ok("203.0.113.200".to_owned()));
+    assert_eq!(changes, [format!("DELETE {FLOATING}/f")]);
 }
 
 #[test]
@@ -111,6 +176,127 @@ fn a_floating_ip_in_another_network_is_reported() {
     }
 }
 
+/// Upstream uses the first external network.
+#[test]
+fn the_external_network_is_the_one_that_the_router_reaches() {
+    let network = |id: &str| json!({"id": id, "router:external": true, "subnets": [id]});
+    let subnet = |id: &str| json!({"id": id, "network_id": id, "ip_version": 4});
+    let unreachable = json!({"NeutronError": {"type": "ExternalGatewayForFloatingIPNotFound"}});
+    let script = Script::new("");
+    _ = requesting(&script, "", &[], false);
+    script
+        .on(
+            &format!("GET {FLOATING}?port_id=p"),
+            200,
+            json!({"floatingips": []}),
+        )
+        .on(
+            "GET http://network/v2.0/networks",
+            200,
+            json!({"networks": [network("far"), network("near")]}),
+        )
+        .on(
+            "GET http://network/v2.0/subnets?",
+            200,
+            json!({"subnets": [subnet("far"), subnet("near")]}),
+        )
+        .on(&format!("POST {FLOATING}"), 404, unreachable);
+    let (address, changes) = answered(&script, &[]);
+    assert!(
+        matches!(address, Err(CloudError::NotFound(_))),
+        "{address:?}"
+    );
+    let create = format!("POST {FLOATING}");
+    assert_eq!(changes, [create.clone(), create.clone()]);
+    script.on(
+        &format!("POST {FLOATING}"),
+        201,
+        json!({"floatingip": {"id": "g", "floating_ip_address": "203.0.113.200"}}),
+    );
+    let networks = |script: &Script| {
+        let sent = script.sent("POST ").into_iter();
+        sent.map(|body| body["floatingip"]["floating_network_id"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(networks(&script), ["far", "near"]);
+    let (address, _) = answered(&script, &[]);
+    assert_eq!(address, Ok("203.0.113.200".to_owned()));
+}
+
+/// `floating-subnet-id` says which network is meant.
+#[test]
+fn the_network_of_the_floating_subnet_is_used() {
+    for (network, sent) in [("", Some("its")), ("its", Some("its")), ("other", None)] {
+        let script = Script::new(&format!(
+            "[LoadBalancer]\nfloating-subnet-id=fs\nfloating-network-id={network}"
+        ));
+        _ = requesting(&script, "", &[], false);
+        let subnet = json!({"subnet": {"id": "fs", "network_id": "its", "ip_version": 4}});
+        script
+            .on(
+                &format!("GET {FLOATING}?port_id=p"),
+                200,
+                json!({"floatingips": []}),
+            )
+            .on("GET http://network/v2.0/subnets/fs", 200, subnet)
+            .on(
+                &format!("POST {FLOATING}"),
+                201,
+                json!({"floatingip": {"id": "g", "floating_ip_address": "203.0.113.200"}}),
+            );
+        let (address, _) = answered(&script, &[]);
+        assert_eq!(address.is_ok(), sent.is_some(), "{address:?}");
+        let body = script.sent("POST ").pop();
+        let used = body.map(|body| body["floatingip"]["floating_network_id"].clone());
+        assert_eq!(used, sent.map(|network| json!(network)));
+    }
+}
+
+#[test]
+fn a_floating_ip_in_another_subnet_is_reported() {
+    let subnets = "GET http://network/v2.0/subnets";
+    let near = json!({"id": "near", "name": "near", "cidr": "203.0.113.0/24"});
+    let far = json!({"id": "far", "name": "far", "cidr": "198.51.100.0/24"});
+    for (key, value, events) in [
+        (annotation::FLOATING_SUBNET_ID, "near", 0),
+        (annotation::FLOATING_SUBNET_ID, "far", 1),
+        (annotation::FLOATING_SUBNET, "near*", 0),
+        (annotation::FLOATING_SUBNET, "f*", 1),
+        // Nothing shows where it should be.
+        (annotation::FLOATING_SUBNET, "none*", 0),
+        (annotation::HOSTNAME, "far", 0),
+    ] {
+        let script = Script::new("[LoadBalancer]\nfloating-subnet-id=far");
+        _ = requesting(&script, "", &[], false);
+        script.host.events.borrow_mut().clear();
+        script
+            .on(&format!("{subnets}?"), 200, json!({"subnets": [near, far]}))
+            .on(&format!("{subnets}/near"), 200, json!({"subnet": near}))
+            .on(&format!("{subnets}/far"), 200, json!({"subnet": far}));
+        let service = with(service(true), key, value);
+        let cloud = script.cloud();
+        let balancer = LoadBalancer {
+            vip_port_id: Some("p".to_owned()),
+            ..LoadBalancer::default()
+        };
+        let want = wanted(&cloud, &service).unwrap();
+        for _ in 0..2 {
+            let ownership = Ownership::default();
+            let address = floating::ensure(&cloud, &service, &want, &balancer, &ownership);
+            assert_eq!(address, Ok("203.0.113.7".to_owned()));
+        }
+        assert_eq!(script.host.events.borrow().len(), events, "{key} {value}");
+        let reads = script.asked();
+        assert!(
+            reads
+                .iter()
+                .filter(|line| line.contains("/subnets"))
+                .count()
+                <= 1
+        );
+    }
+}
+
 #[test]
 fn settings_of_new_load_balancers_are_reported_once() {
     let script = Script::new("");
@@ -148,7 +334,9 @@ fn a_selector_without_nodes_is_reported() {
     let cloud = script.cloud();
     let want = wanted(&cloud, &selecting).unwrap();
     for (labeled, events) in [(false, 1), (false, 1), (true, 1), (false, 2)] {
-        targets(&cloud, &selecting, &Labeled(labeled), &want);
+        let targets = targets(&Labeled(labeled), &want);
+        let backends: Vec<_> = targets.iter().map(|_| Backend::default()).collect();
+        tell_no_members(&cloud, &selecting, &want, &targets, &backends);
         assert_eq!(script.host.events.borrow().len(), events);
     }
     assert!(

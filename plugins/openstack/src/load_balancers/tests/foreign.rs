@@ -212,3 +212,41 @@ fn waits_until_the_nodes_of_the_cluster_are_known() {
         "{answer:?}"
     );
 }
+
+/// Networks of clusters that were created in the same way have the same addresses.
+#[test]
+fn a_node_with_the_same_address_elsewhere_is_another_one() {
+    for (subnet, ours) in [
+        (json!("theirs"), false),
+        (json!("near"), true),
+        (json!("configured"), true),
+        (Value::Null, true),
+    ] {
+        let script = Script::new("[LoadBalancer]\ninternal-lb=true\nmember-subnet-id=configured");
+        theirs(&script, "ACTIVE", &[]);
+        let member =
+            json!({"id": "m", "address": "10.7.0.1", "protocol_port": 30080, "subnet_id": subnet});
+        let port = json!({"id": "np", "device_id": "server", "fixed_ips": [{"subnet_id": "near", "ip_address": "10.7.0.1"}]});
+        let configured =
+            json!({"subnet": {"id": "configured", "ip_version": 4, "cidr": "10.7.0.0/24"}});
+        script
+            .on(
+                &format!("GET {LBAAS}/pools/p/members"),
+                200,
+                json!({"members": [member]}),
+            )
+            .on(
+                "GET http://network/v2.0/ports?device_id=server",
+                200,
+                json!({"ports": [port]}),
+            )
+            .on(
+                "GET http://network/v2.0/subnets/configured",
+                200,
+                configured,
+            );
+        let answer = ensure(&script.cloud(), &service(false), &OneNode);
+        assert_eq!(is_rejected(&answer), !ours, "{subnet}: {answer:?}");
+        assert_eq!(changes(&script).is_empty(), !ours, "{subnet}");
+    }
+}

@@ -321,3 +321,51 @@ fn a_renamed_cluster_leaves_a_shared_load_balancer() {
         [json!({"loadbalancer": {"tags": [other]}})]
     );
 }
+
+/// Its owner has left it, and a Service of another cluster with this name may share it.
+#[test]
+fn a_load_balancer_without_members_is_only_left() {
+    for (members, gone) in [(&["10.0.0.1"][..], true), (&[], false)] {
+        let script = Script::new("");
+        named(&script, &[]);
+        script.on(
+            &format!("GET {BALANCERS}?name=au"),
+            200,
+            json!({"loadbalancers": []}),
+        );
+        shared(&script, "ACTIVE", "10.0.0.6");
+        let alone = json!({"id": "shared", "name": OTHER, "provisioning_status": "ACTIVE", "vip_address": "10.0.0.6",
+            "vip_port_id": "q", "tags": [NAME]});
+        let listener = json!({"id": "l2", "protocol": "TCP", "protocol_port": 80, "tags": [NAME]});
+        let members: Vec<_> = members
+            .iter()
+            .map(|address| json!({"id": "m", "address": address, "protocol_port": 30080}))
+            .collect();
+        script
+            .on(
+                &format!("GET {BALANCERS}?tags={NAME}"),
+                200,
+                json!({"loadbalancers": [alone]}),
+            )
+            .on(
+                &format!("GET {LBAAS}/listeners?loadbalancer_id=shared"),
+                200,
+                json!({"listeners": [listener]}),
+            )
+            .on(
+                &format!("GET {LBAAS}/pools/p2/members"),
+                200,
+                json!({"members": members}),
+            );
+        assert!(is_in_progress(&ensure_deleted(
+            &script.cloud(),
+            &service(true)
+        )));
+        let expected = if gone {
+            "/loadbalancers/shared?cascade=true"
+        } else {
+            "/pools/p2"
+        };
+        assert_eq!(deleted(&script), [expected]);
+    }
+}

@@ -173,7 +173,8 @@ fn a_member_has_the_address_of_its_node_in_the_member_subnet() {
 /// With `internal-network-name`, the node does not have it.
 #[test]
 fn the_address_in_the_member_subnet_may_be_at_a_port() {
-    for (subnet, expected) in [("s4b", "172.20.0.9"), ("other", "10.7.0.1")] {
+    // A port that is not there yet is searched again.
+    for (subnet, expected, searches) in [("s4b", "172.20.0.9", 1), ("other", "10.7.0.1", 2)] {
         let script = Script::new("[LoadBalancer]\nsubnet-id=s4\nmember-subnet-id=s4b");
         named(&script, &[]);
         networks(&script);
@@ -204,7 +205,7 @@ fn the_address_in_the_member_subnet_may_be_at_a_port() {
         assert_eq!(sent.len(), 2, "the second call uses what is remembered");
         let asked = script.asked();
         let reads = asked.iter().filter(|line| line.contains("/ports?"));
-        assert_eq!(reads.count(), 1);
+        assert_eq!(reads.count(), searches);
     }
 }
 
@@ -244,4 +245,80 @@ fn members_are_updated_to_the_addresses_in_their_subnet() {
         sent[0]["members"],
         json!([{"name": "n", "address": "172.20.0.21", "protocol_port": 30080, "subnet_id": "s4b"}])
     );
+}
+
+/// Octavia and Neutron would choose any of them.
+#[test]
+fn of_several_subnets_the_one_of_the_nodes_is_chosen() {
+    let script = Script::new("[LoadBalancer]\nnetwork-id=many");
+    named(&script, &[]);
+    let subnet = |id: &str, cidr: &str| json!({"id": id, "network_id": "many", "ip_version": 6, "cidr": cidr});
+    let subnets = [
+        subnet("s1", "2001:db8:1::/64"),
+        subnet("s2", "2001:db8::/64"),
+    ];
+    script
+        .on(
+            "GET http://network/v2.0/subnets?network_id=many",
+            200,
+            json!({"subnets": subnets}),
+        )
+        .on(
+            &format!("POST {BALANCERS}"),
+            201,
+            json!({"loadbalancer": balancer("PENDING_CREATE")}),
+        );
+    let service = of_family(IpFamily::Ipv6, &[]);
+    assert!(is_in_progress(&ensure(
+        &script.cloud(),
+        &service,
+        &Interfaces
+    )));
+    let body = script.sent("POST ").remove(0)["loadbalancer"].clone();
+    assert_eq!(body["vip_subnet_id"], json!("s2"));
+}
+
+/// The server of the first node was deleted a moment ago.
+#[test]
+fn the_next_node_shows_the_subnet_if_the_first_does_not() {
+    struct Two;
+    impl Nodes for Two {
+        fn targets(&self) -> Vec<Target> {
+            let node = |id: &str, address: &str| Target {
+                name: id.to_owned(),
+                provider_id: Some(format!("openstack:///{id}")),
+                zone: None,
+                addresses: vec![NodeAddress {
+                    kind: AddressKind::InternalIp,
+                    address: address.to_owned(),
+                }],
+            };
+            vec![node("gone", "10.7.0.1"), node("there", "10.7.0.2")]
+        }
+
+        fn nodes(&self) -> Vec<Node> {
+            Vec::new()
+        }
+    }
+    let script = Script::new("");
+    named(&script, &[]);
+    let port = json!({"id": "p", "device_id": "there", "fixed_ips": [{"subnet_id": "s", "ip_address": "10.7.0.2"}]});
+    script
+        .on(
+            "GET http://network/v2.0/ports?device_id=gone&device_id=there",
+            200,
+            json!({"ports": [port]}),
+        )
+        .on(
+            &format!("POST {BALANCERS}"),
+            201,
+            json!({"loadbalancer": balancer("PENDING_CREATE")}),
+        );
+    assert!(is_in_progress(&ensure(
+        &script.cloud(),
+        &service(false),
+        &Two
+    )));
+    let body = script.sent("POST ").remove(0)["loadbalancer"].clone();
+    assert_eq!(body["vip_subnet_id"], json!("s"));
 }

@@ -43,7 +43,8 @@ fn annotated(annotations: &[(&str, &str)]) -> Want {
 }
 
 fn refused(service: &Service) -> String {
-    Want::of(&config(""), "c", full(), service).unwrap_err()
+    let want = Want::of(&config(""), "c", full(), service);
+    want.map_or_else(|reason| reason, |want| want.rejected.unwrap())
 }
 
 const CLASSES: &str = "[LoadBalancer]\nfloating-network-id=fn\nfloating-subnet-id=fs\nsubnet-id=s\nnetwork-id=n\n\
@@ -503,4 +504,23 @@ fn session_affinity_is_requested() {
         ..service(&[])
     };
     assert!(want(&config(""), &service).affinity);
+}
+
+#[test]
+fn a_setting_that_forbids_external_load_balancers_is_reported() {
+    for (setting, value, reported) in [
+        ("true", "false", true),
+        ("true", "no", true),
+        ("true", "True", false),
+        ("false", "false", false),
+    ] {
+        let config = config(&format!("[LoadBalancer]\ninternal-lb={setting}"));
+        let want = want(&config, &service(&[(annotation::INTERNAL, value)]));
+        assert_eq!(
+            want.ignored.len(),
+            usize::from(reported),
+            "{setting} {value}"
+        );
+        assert_eq!(want.internal, setting == "true");
+    }
 }

@@ -1,6 +1,7 @@
 """Octavia's doors: VIPs that are real ports in Neutron, on appliances that are not there; and a provider with OVN's limits."""
 
 from octavia.api.drivers.amphora_driver.v2 import driver as amphora
+from octavia.network import base
 from octavia.network.data_models import Interface
 from octavia.network.drivers.neutron.allowed_address_pairs import AllowedAddressPairsDriver
 from octavia_lib.api.drivers import exceptions
@@ -10,6 +11,9 @@ class Network(AllowedAddressPairsDriver):
     """Real VIP ports and security groups in Neutron; no server to plug them into."""
 
     def plug_port(self, amphora, port):
+        # What makes Octavia give up, so that the load balancer is in ERROR.
+        if any(self.get_subnet(fixed.subnet_id).name == "faulty" for fixed in port.fixed_ips):
+            raise base.PlugNetworkException("the subnet is faulty")
         # As Nova would mark it: what is plugged is found by it.
         self.network_proxy.update_port(port.id, device_id=amphora.compute_id, device_owner="compute:nova")
         return Interface(compute_id=amphora.compute_id, network_id=port.network_id, port_id=port.id, fixed_ips=port.fixed_ips)
