@@ -23,6 +23,8 @@ reasons! {
     DUPLICATE_PROVIDER_ID = "DuplicateProviderID";
     /// Two nodes have the same internal address. Ours.
     DUPLICATE_NODE_ADDRESS = "DuplicateNodeAddress";
+    /// The cloud does not know the instance of a node that is ready. Ours.
+    INSTANCE_NOT_FOUND = "InstanceNotFound";
     /// A node that is not ready has no provider ID, so that nobody can find out whether its instance
     /// exists. Ours.
     MISSING_PROVIDER_ID = "MissingProviderID";

@@ -17,7 +17,7 @@ mod round;
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
     time::Duration,
 };
 
@@ -102,6 +102,8 @@ pub(crate) struct LifecycleController {
     said: Option<Arc<Said>>,
     memory: Mutex<Memory>,
     history: Mutex<History>,
+    /// Number of ready nodes whose instances the cloud does not know, when it was asked last.
+    denied: AtomicUsize,
     /// UIDs of nodes that are being written: a write that hangs is not repeated in parallel.
     writing: Mutex<HashSet<String>>,
     /// UIDs of nodes without provider ID, each of which has an event that says so.
@@ -153,6 +155,7 @@ impl LifecycleController {
             said,
             memory: Mutex::default(),
             history: Mutex::default(),
+            denied: AtomicUsize::default(),
             writing: Mutex::default(),
             reported: Mutex::default(),
             pause: Pause::default(),

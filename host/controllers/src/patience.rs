@@ -1,5 +1,5 @@
-//! Reports operations in the cloud that take too long. Work in progress is not a failure and is not
-//! reported at first.
+//! Reports operations in the cloud that take too long. Work in progress, and what another writer is
+//! changing, is not a failure and is not reported at first.
 
 use std::{sync::Arc, time::Duration};
 
@@ -47,7 +47,7 @@ impl Patience {
         long: &Gauge,
         now: Instant,
     ) -> Option<Duration> {
-        if !matches!(error, CloudError::InProgress(_)) {
+        if !matches!(error, CloudError::InProgress(_) | CloudError::Conflict(_)) {
             // A temporary error says nothing about the operation.
             if !retry::passes(error) {
                 *self = Self::default();
@@ -116,6 +116,11 @@ mod tests {
         assert_eq!(patience.note(&at_it, &gauge, start + 77 * minute), None);
         assert_eq!(patience.note(&at_it, &gauge, start + 86 * minute), None);
         assert!(patience.note(&at_it, &gauge, start + 87 * minute).is_some());
+        let busy = CloudError::Conflict(String::new());
+        let mut patience = Patience::default();
+        assert_eq!(patience.note(&busy, &gauge, start), None);
+        let lasted = patience.note(&busy, &gauge, start + LONG);
+        assert_eq!(lasted, Some(LONG), "a conflict that does not end");
         drop(patience);
         assert_eq!(gauge.get(), 0, "what is forgotten is in progress no more");
     }

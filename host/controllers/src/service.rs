@@ -70,6 +70,10 @@ const GATHER: Duration = Duration::from_millis(100);
 /// whoever can give addresses to objects can do so all the time.
 const DOUBLED: Duration = Duration::from_secs(10);
 
+/// Time after which a status that someone else has written is replaced: they may write it again
+/// each time.
+const TAKEN: Duration = Duration::from_secs(10);
+
 type ServiceEntry = Arc<Entry<ServiceKind>>;
 
 /// The service controller. `perform.rs` performs what is decided about a Service, `apply.rs`
@@ -152,11 +156,20 @@ impl ServiceController {
                 queue.add(new.key(), priority);
             }
             Change::Updated(old, new) => {
+                let before = &old.view.service.status;
                 let (old, new_object) = (&old.object, &new.object);
                 let echo = |key: &str, value: Option<&str>| written.is(new.uid(), key, value);
                 let kept = || known.get(&new.key()).is_some_and(|it| it.read(State::kept));
                 if plan::matters(old, new_object, &classes, echo, kept) {
                     queue.add(new.key(), Priority::Change);
+                } else if known.get(&new.key()).is_some_and(|known| {
+                    known.read(|state| {
+                        let status = &new.view.service.status;
+                        let written = state.written.as_ref();
+                        state.kept() && plan::status_taken(before, status, written)
+                    })
+                }) {
+                    queue.add_after(new.key(), TAKEN, Priority::Change);
                 }
             }
             Change::Deleted(old) => queue.add(old.key(), Priority::Change),

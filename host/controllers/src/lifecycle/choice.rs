@@ -24,6 +24,44 @@ pub(super) struct Choice {
     pub(super) told: Vec<NodeEntry>,
 }
 
+/// Returns true if [`choose`] would let a node go as far as its answer is concerned.
+pub(super) fn would_delete(
+    nodes: &[NodeEntry],
+    deleted: &HashSet<String>,
+    brake: &BrakeOptions,
+    memory: &Memory,
+) -> bool {
+    let (condemned, verdict) = judge(nodes, deleted, 0, brake, memory);
+    let is_new = |entry: &&NodeEntry| memory.get(entry.uid()).is_some_and(|known| known.doomed);
+    verdict == Verdict::Go && condemned.iter().any(is_new)
+}
+
+/// Returns the condemned nodes, and whether they are too many.
+fn judge<'a>(
+    nodes: &'a [NodeEntry],
+    deleted: &HashSet<String>,
+    denied: usize,
+    brake: &BrakeOptions,
+    memory: &Memory,
+) -> (Vec<&'a NodeEntry>, Verdict) {
+    let counted = |entry: &NodeEntry| deleted.contains(entry.uid());
+    let leaving = |entry: &NodeEntry| entry.object.deletion_timestamp.is_some();
+
+    let (mut condemned, mut open) = (Vec::new(), 0);
+    for entry in nodes {
+        match memory.get(entry.uid()) {
+            Some(known) if known.condemned => condemned.push(entry),
+            Some(known) if known.is_open() && !counted(entry) && !leaving(entry) => open += 1,
+            _ => {}
+        }
+    }
+    let candidates = condemned.iter().filter(|entry| !counted(entry)).count();
+    let others = nodes.iter().filter(|entry| !counted(entry)).count();
+    let denied = if condemned.is_empty() { 0 } else { denied };
+    let verdict = brake.judge_early(candidates + denied, open, others, deleted.len());
+    (condemned, verdict)
+}
+
 /// Decides about the nodes that the last answers have condemned. If they are too many, only those
 /// are deleted that an operator has allowed, and those whose deletion was attempted before. All of
 /// them count, so that allowing a few does not release the others.
@@ -31,28 +69,20 @@ pub(super) struct Choice {
 /// It need not be known for every node that is not ready whether its instance exists: if the limit
 /// would not be exceeded even if none did, no more answers are waited for.
 ///
-/// `deleted` has the UIDs of nodes whose deletion was attempted within the interval. Each decision
-/// to delete a node, or to hold it with an event, is made once for each answer; this is recorded in
-/// `memory`.
+/// `deleted` has the UIDs of nodes whose deletion was attempted within the interval, and `denied` is
+/// the number of ready nodes whose instances the cloud does not know either. Each decision to delete
+/// a node, or to hold it with an event, is made once for each answer; this is recorded in `memory`.
 pub(super) fn choose(
     nodes: &[NodeEntry],
     deleted: &HashSet<String>,
+    denied: usize,
     brake: &BrakeOptions,
     memory: &mut Memory,
     now: Instant,
 ) -> Choice {
     let counted = |entry: &NodeEntry| deleted.contains(entry.uid());
-    let (mut condemned, mut open) = (Vec::new(), 0);
-    for entry in nodes {
-        match memory.get(entry.uid()) {
-            Some(known) if known.condemned => condemned.push(entry),
-            Some(known) if known.is_open() && !counted(entry) => open += 1,
-            _ => {}
-        }
-    }
-    let candidates = condemned.iter().filter(|entry| !counted(entry)).count();
-    let others = nodes.iter().filter(|entry| !counted(entry)).count();
-    let verdict = brake.judge_early(candidates, open, others, deleted.len());
+    let (condemned, verdict) = judge(nodes, deleted, denied, brake, memory);
+
     let goes = |entry: &NodeEntry| {
         verdict == Verdict::Go || plan::deletion_is_allowed(&entry.view) || counted(entry)
     };
@@ -143,7 +173,7 @@ mod tests {
         ] {
             let (nodes, mut memory) = cluster(100, condemned, open, now);
             let deleted = (0..deleted).map(|n| format!("gone-{n}")).collect();
-            let choice = choose(&nodes, &deleted, &brake, &mut memory, now);
+            let choice = choose(&nodes, &deleted, 0, &brake, &mut memory, now);
             assert_eq!(
                 (choice.going.len(), choice.held),
                 (going, held),
@@ -165,7 +195,7 @@ mod tests {
             let allowed = json!({"metadata": {"annotations": {ANNOTATION_ALLOW_DELETION: "true"}}});
             nodes[1] = Arc::new(Entry::new(with(&node("n1"), &allowed)));
             let deleted = HashSet::from(["uid-n2".to_owned()]);
-            let choice = choose(&nodes, &deleted, &brake, &mut memory, now);
+            let choice = choose(&nodes, &deleted, 0, &brake, &mut memory, now);
             assert_eq!(names(&choice.going), ["n1", "n2"], "{open} open");
             let held = if open == 0 {
                 vec!["n0", "n3", "n4", "n5"]
@@ -189,21 +219,50 @@ mod tests {
             .entry(nodes[30].uid())
             .answer(Presence::Running, now, now);
         assert_eq!(
-            choose(&nodes, &HashSet::new(), &brake, &mut memory, now).verdict,
+            choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now).verdict,
             Verdict::Go
         );
         let (nodes, mut memory) = cluster(100, 20, 6, now);
         assert_eq!(
-            choose(&nodes, &HashSet::new(), &brake, &mut memory, now).verdict,
+            choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now).verdict,
             Verdict::Wait
         );
         // The deletion of one of those in question was attempted before: it counts already.
         let (nodes, mut memory) = cluster(100, 20, 5, now);
         let attempted = HashSet::from([nodes[20].uid().to_owned()]);
         assert_eq!(
-            choose(&nodes, &attempted, &brake, &mut memory, now).verdict,
+            choose(&nodes, &attempted, 0, &brake, &mut memory, now).verdict,
             Verdict::Go
         );
+    }
+
+    #[test]
+    fn nodes_that_wait_for_confirmation_are_waited_for() {
+        let (brake, now) = (BrakeOptions::default(), Instant::now());
+        for (absent, expected) in [(5, Verdict::Go), (6, Verdict::Wait)] {
+            let (nodes, mut memory) = cluster(100, 20, 0, now);
+            for entry in &nodes[20..20 + absent] {
+                memory.entry(entry.uid()).answer(Presence::Absent, now, now);
+            }
+            let choice = choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now);
+            assert_eq!(choice.verdict, expected, "{absent}");
+        }
+    }
+
+    #[test]
+    fn ready_nodes_that_the_cloud_denies_count() {
+        let (brake, now) = (BrakeOptions::default(), Instant::now());
+        for (denied, going) in [(0, 20), (5, 20), (6, 0)] {
+            let (nodes, mut memory) = cluster(100, 20, 0, now);
+            assert!(would_delete(&nodes, &HashSet::new(), &brake, &memory));
+            let choice = choose(&nodes, &HashSet::new(), denied, &brake, &mut memory, now);
+            assert_eq!(
+                (choice.going.len(), choice.held),
+                (going, 20 - going),
+                "{denied}"
+            );
+            assert!(!would_delete(&nodes, &HashSet::new(), &brake, &memory));
+        }
     }
 
     #[test]
@@ -212,13 +271,13 @@ mod tests {
         let nobody = HashSet::new();
         let (nodes, mut memory) = cluster(100, 5, 0, now);
         assert_eq!(
-            choose(&nodes, &nobody, &brake, &mut memory, now)
+            choose(&nodes, &nobody, 0, &brake, &mut memory, now)
                 .going
                 .len(),
             5
         );
         assert_eq!(
-            choose(&nodes, &nobody, &brake, &mut memory, now)
+            choose(&nodes, &nobody, 0, &brake, &mut memory, now)
                 .going
                 .len(),
             0
@@ -226,7 +285,7 @@ mod tests {
         // Those that have to wait are decided about when the others have answered.
         let (nodes, mut memory) = cluster(100, 20, 6, now);
         assert_eq!(
-            choose(&nodes, &nobody, &brake, &mut memory, now)
+            choose(&nodes, &nobody, 0, &brake, &mut memory, now)
                 .going
                 .len(),
             0
@@ -235,7 +294,7 @@ mod tests {
             .iter()
             .for_each(|entry| memory.forget(entry.uid()));
         assert_eq!(
-            choose(&nodes, &nobody, &brake, &mut memory, now)
+            choose(&nodes, &nobody, 0, &brake, &mut memory, now)
                 .going
                 .len(),
             20
@@ -250,7 +309,7 @@ mod tests {
         for minutes in 0..=70 {
             let now = start + Duration::from_secs(60 * minutes);
             memory.entry("uid-n0").condemn(false);
-            let choice = choose(&nodes, &HashSet::new(), &brake, &mut memory, now);
+            let choice = choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now);
             assert_eq!(choice.held, 1);
             told.extend(choice.told.iter().map(|_| minutes));
         }

@@ -1,7 +1,9 @@
 //! Deletes nodes whose instance does not exist, unless they are too many.
 
+use std::sync::{Arc, atomic::Ordering};
+
 use futures::{StreamExt, stream};
-use skydock_cloud::reason;
+use skydock_cloud::{CloudError, Node, Presence, reason};
 use skydock_kube::api::ApiError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -13,10 +15,21 @@ use super::{
 };
 use crate::constants::ANNOTATION_ALLOW_DELETION;
 
+/// Maximum number of ready nodes that the cloud is asked about before nodes are deleted.
+const SAMPLE: usize = 20;
+
 impl LifecycleController {
     /// Deletes the nodes that the last answers have condemned, unless they are too many.
     pub(super) async fn delete_condemned(&self, stop: &CancellationToken) {
-        let going = self.choose();
+        if self.would_delete() {
+            let denied = tokio::select! {
+                () = stop.cancelled() => return,
+                denied = self.denied() => denied,
+            };
+            self.denied.store(denied, Ordering::SeqCst);
+        }
+        let denied = self.denied.load(Ordering::SeqCst);
+        let going = self.choose(denied);
         stream::iter(&going)
             .for_each_concurrent(WRITERS, |entry| async move {
                 if !stop.is_cancelled() {
@@ -26,8 +39,40 @@ impl LifecycleController {
             .await;
     }
 
+    fn would_delete(&self) -> bool {
+        let (brake, nodes) = (&self.options.brake, self.shared.nodes.list());
+        let (memory, mut history) = (self.memory(), self.history());
+        let deleted = history.within(brake.interval, Instant::now());
+        choice::would_delete(&nodes, &deleted, brake, &memory)
+    }
+
+    /// Returns how many ready nodes have instances that the cloud does not know either, by asking
+    /// about some of them: these nodes run, so such answers are wrong, or will condemn them soon.
+    async fn denied(&self) -> usize {
+        let info = self.shared.provider.info();
+        let owned = |node: &Node| node.provider_id.as_ref().is_some_and(|id| info.owns(id));
+        let ready: Vec<_> = self.shared.nodes.list();
+        let ready: Vec<_> = ready
+            .iter()
+            .filter(|entry| entry.view.ready && owned(&entry.view))
+            .map(|entry| Arc::clone(&entry.view))
+            .collect();
+
+        let most = SAMPLE.min(info.max_batch).max(1);
+        let step = ready.len().div_ceil(most).max(1);
+        let sample: Vec<_> = ready.iter().step_by(step).map(Arc::clone).collect();
+        if sample.is_empty() {
+            return 0;
+        }
+        // Without an answer, nothing speaks against the deletion.
+        let answers = self.shared.provider.check(&sample).await;
+        let absent = |answer: &Result<Presence, CloudError>| matches!(answer, Ok(Presence::Absent));
+        let absent = answers.iter().flatten().filter(|it| absent(it)).count();
+        absent.saturating_mul(ready.len()) / sample.len()
+    }
+
     /// Returns the nodes to delete now, and reports those that are held.
-    fn choose(&self) -> Vec<NodeEntry> {
+    fn choose(&self, denied: usize) -> Vec<NodeEntry> {
         let (now, brake, nodes) = (
             Instant::now(),
             &self.options.brake,
@@ -37,6 +82,7 @@ impl LifecycleController {
         let choice = choice::choose(
             &nodes,
             &history.within(brake.interval, now),
+            denied,
             brake,
             &mut memory,
             now,

@@ -99,11 +99,12 @@ impl Known {
         self.row.is_some_and(|row| row.presence == presence)
     }
 
-    /// Returns true if a useful answer is expected: there is an open query, and the previous one
-    /// has not failed.
+    /// Returns true if the node may be condemned soon: its instance was reported as absent, and
+    /// this is to be confirmed, or there is an open query, and the previous one has not failed.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.asked.is_some() && self.failures == 0
+        let is_confirmed_next = self.says(Presence::Absent) && !self.condemned;
+        is_confirmed_next || self.asked.is_some() && self.failures == 0
     }
 
     /// Records an error. An error does not mean that the instance is absent, and ends the series of

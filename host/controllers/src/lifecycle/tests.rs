@@ -1169,3 +1169,38 @@ async fn a_node_without_provider_id_is_kept_and_reported_once() {
     bench.pass().await;
     assert_eq!(bench.controller.metrics.unidentified.get(), 0);
 }
+
+// Holds: L-08, L-12
+#[tokio::test(start_paused = true)]
+async fn nodes_are_kept_while_the_cloud_denies_others_that_are_ready() {
+    for (denied, deleted) in [(0, 1), (1, 1), (5, 0), (9, 0)] {
+        let bench = bench();
+        bench.has_ready(10);
+        let ready = (1..=denied).map(|number| format!("n{number}"));
+        ready.for_each(|name| bench.says(&name, Ok(Presence::Absent)));
+        bench.loses(&["n0"]);
+        for _ in 0..2 {
+            bench.pass().await;
+        }
+        assert_eq!(bench.deleted().len(), deleted, "{denied}");
+        let held = i64::from(deleted == 0);
+        assert_eq!(bench.held(), held, "{denied}");
+    }
+}
+
+// Holds: L-08, L-12
+#[tokio::test(start_paused = true)]
+async fn nodes_that_become_not_ready_one_after_the_other_are_judged_together() {
+    let bench = bench();
+    bench.has_ready(6);
+    let names = ["n0", "n1", "n2", "n3", "n4", "n5"];
+    names
+        .iter()
+        .for_each(|name| bench.says(name, Ok(Presence::Absent)));
+    for name in names {
+        bench.loses(&[name]);
+        bench.pass().await;
+    }
+    bench.pass().await;
+    assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 6));
+}

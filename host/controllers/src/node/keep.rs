@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use skydock_cloud::{CloudError, Instance};
+use skydock_cloud::{CloudError, Instance, reason};
 use skydock_kube::queue::Priority;
-use tokio::{sync::Semaphore, time::sleep};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep},
+};
 
 use super::{NodeController, NodeEntry, apply, plan};
 use crate::retry::Again;
@@ -66,6 +69,9 @@ impl NodeController {
     /// next period at the latest.
     pub(super) fn put_off(&self, entry: &NodeEntry, error: &CloudError, asked: u64) {
         self.shared.cloud_error(entry.name(), error);
+        if matches!(error, CloudError::NotFound(_)) && entry.view.ready {
+            self.report_unknown(entry, error);
+        }
         match Again::after(error) {
             Again::OnChange => {
                 self.queue.forget(&entry.key());
@@ -73,6 +79,23 @@ impl NodeController {
             }
             Again::BackOff => self.next_period(entry, asked),
             again @ (Again::After(_) | Again::Soon) => again.schedule(&self.queue, &entry.key()),
+        }
+    }
+
+    /// Reports that the cloud does not know the instance of a node that is ready. If the instance is
+    /// gone, the node will be deleted when it is not ready any more; until then, its addresses may be
+    /// those of nobody.
+    fn report_unknown(&self, entry: &NodeEntry, error: &CloudError) {
+        let told = self.memory.told_as_unknown(entry, Instant::now());
+        if told.is_none() {
+            let id = entry.view.provider_id.as_deref().unwrap_or_default();
+            let name = entry.name();
+            let message = format!(
+                "The cloud does not know instance {id} of this ready node ({error}), so its addresses and labels are not updated. If \
+                 the machine was replaced, run: kubectl delete node {name}"
+            );
+            self.shared
+                .warning(entry, reason::INSTANCE_NOT_FOUND, message);
         }
     }
 

@@ -24,10 +24,25 @@ struct Remembered {
     settled: Option<String>,
     /// UID of the node for which a warning about a foreign provider ID was published, and when.
     foreign: Option<(String, Instant)>,
+    /// The same for a warning that the cloud does not know its instance.
+    unknown: Option<(String, Instant)>,
     /// How large a batch with this node may be, if it is limited.
     fit: Option<Fit>,
     /// How long the cloud has answered that an operation is in progress.
     patience: Option<Patience>,
+}
+
+/// Returns `None` if an event about the node with this UID is to be published, and records that it
+/// is; otherwise the time until the next one.
+fn told(last: &mut Option<(String, Instant)>, uid: &str, now: Instant) -> Option<Duration> {
+    let at = last.as_ref().filter(|(of, _)| of == uid).map(|(_, at)| *at);
+    let waits = at
+        .map(|at| (at + TELL_AGAIN).saturating_duration_since(now))
+        .filter(|it| !it.is_zero());
+    if waits.is_none() {
+        *last = Some((uid.to_owned(), now));
+    }
+    waits
 }
 
 impl Remembered {
@@ -35,10 +50,12 @@ impl Remembered {
         let Self {
             settled,
             foreign,
+            unknown,
             fit,
             patience,
         } = self;
-        settled.is_none() && foreign.is_none() && fit.is_none() && patience.is_none()
+        let is_told = foreign.is_some() || unknown.is_some();
+        settled.is_none() && !is_told && fit.is_none() && patience.is_none()
     }
 }
 
@@ -105,18 +122,18 @@ impl Memory {
         now: Instant,
     ) -> Option<Duration> {
         self.note(entry.name(), |node| {
-            let told = node
-                .foreign
-                .as_ref()
-                .filter(|(uid, _)| uid == entry.uid())
-                .map(|(_, at)| *at);
-            let waits = told
-                .map(|at| (at + TELL_AGAIN).saturating_duration_since(now))
-                .filter(|it| !it.is_zero());
-            if waits.is_none() {
-                node.foreign = Some((entry.uid().to_owned(), now));
-            }
-            waits
+            told(&mut node.foreign, entry.uid(), now)
+        })
+    }
+
+    /// The same for a node whose instance the cloud does not know.
+    pub(super) fn told_as_unknown(
+        &self,
+        entry: &Entry<NodeKind>,
+        now: Instant,
+    ) -> Option<Duration> {
+        self.note(entry.name(), |node| {
+            told(&mut node.unknown, entry.uid(), now)
         })
     }
 

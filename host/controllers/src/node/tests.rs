@@ -1243,3 +1243,28 @@ async fn a_provider_id_of_a_ready_node_is_not_given_to_another() {
             .contains(&"PATCH /api/v1/nodes/new".to_owned())
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_instance_of_a_ready_node_is_reported_every_half_hour() {
+    let bench = bench();
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let nodes = &bench.controller.shared.nodes;
+    nodes.apply(with(&initialized("a"), &ready));
+    nodes.apply(initialized("b"));
+    bench.start();
+    sleep(Duration::from_secs(29 * 60)).await;
+    let reported = || -> Vec<String> {
+        let events = bench.events().into_iter();
+        let unknown = events.filter(|(reason, _)| reason == "InstanceNotFound");
+        unknown.map(|(_, message)| message).collect()
+    };
+    assert_eq!(
+        reported(),
+        [
+            "The cloud does not know instance fake://a of this ready node (not found: no such machine), so its addresses and labels \
+             are not updated. If the machine was replaced, run: kubectl delete node a"
+        ]
+    );
+    sleep(Duration::from_secs(10 * 60)).await;
+    assert_eq!(reported().len(), 2);
+}

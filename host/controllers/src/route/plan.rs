@@ -7,8 +7,9 @@ use std::{
 };
 
 use ipnet::IpNet;
-use skydock_cloud::{NewRoute, Node, NodeAddress, Route};
+use skydock_cloud::{NewRoute, Node, NodeAddress, ProviderInfo, Route};
 
+use super::NodeEntry;
 use crate::ClusterCidrs;
 
 /// Changes to make, and what they mean for nodes.
@@ -37,6 +38,28 @@ pub(super) struct Create {
     /// True if one of these leads to the same node, and not into a black hole: only its addresses
     /// are outdated.
     pub(super) stale: bool,
+}
+
+/// Leaves to other providers what is theirs: nodes with their provider IDs, and the routes to the
+/// Pods on these.
+pub(super) fn own(
+    mut routes: Vec<Route>,
+    nodes: Vec<NodeEntry>,
+    info: &ProviderInfo,
+) -> (Vec<Route>, Vec<NodeEntry>) {
+    // A provider without instances has no provider IDs.
+    let is_foreign = |id: &String| !info.provider_id_prefixes.is_empty() && !info.owns(id);
+    let (foreign, own): (Vec<_>, Vec<_>) = nodes
+        .into_iter()
+        .partition(|node| node.view.provider_id.as_ref().is_some_and(is_foreign));
+
+    let destinations = |nodes: &[NodeEntry]| -> HashSet<String> {
+        let cidrs = nodes.iter().flat_map(|node| &node.view.pod_cidrs);
+        cidrs.map(|cidr| canonical(cidr)).collect()
+    };
+    let theirs = &destinations(&foreign) - &destinations(&own);
+    routes.retain(|route| !theirs.contains(&canonical(&route.destination_cidr)));
+    (routes, own)
 }
 
 /// Compares the routes in the cloud with those that the nodes need.

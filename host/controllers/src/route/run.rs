@@ -136,6 +136,7 @@ impl<'a> Run<'a> {
         // Nodes are read after the list: the node of a listed route is known by then, unless it
         // does not exist.
         let entries = controller.shared.nodes.list();
+        let (routes, entries) = plan::own(routes, entries, &controller.shared.provider.info());
         let nodes: Vec<_> = entries.iter().map(|entry| &*entry.view).collect();
         let plan = plan::plan(routes, &nodes, &controller.cidrs);
         let mut turn =

@@ -210,6 +210,16 @@ pub fn needs_mending(old: &Service, new: &Service, classes: &Classes) -> bool {
     wants_load_balancer(new, classes) && !deleting(new) && lost
 }
 
+/// Returns true if someone else has changed the status: it is neither as before nor as this process
+/// has `written` it.
+pub(crate) fn status_taken(
+    old: &LoadBalancerStatus,
+    new: &LoadBalancerStatus,
+    written: Option<&LoadBalancerStatus>,
+) -> bool {
+    !same_status(old, new) && !written.is_some_and(|written| same_status(written, new))
+}
+
 /// Returns true if the status contains a load balancer.
 #[must_use]
 pub fn served(service: &Service) -> bool {

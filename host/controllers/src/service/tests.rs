@@ -802,3 +802,27 @@ async fn a_partly_created_load_balancer_is_deleted_even_if_not_shown() {
         assert_eq!(bench.reasons(), ["DeletedLoadBalancer"]);
     }
 }
+
+// Holds: S-12
+#[tokio::test(start_paused = true)]
+async fn a_status_that_someone_else_has_written_is_replaced() {
+    let bench = bench();
+    bench.serves().await;
+    let before = bench.api.calls().len();
+    let other = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.66"}]}}});
+    bench
+        .has(with(
+            &with(&served("3"), &other),
+            &json!({"metadata": {"resourceVersion": "3"}}),
+        ))
+        .await;
+    assert_eq!(bench.calls(), Vec::<String>::new(), "not each time");
+    sleep(Duration::from_secs(11)).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    assert_eq!(bench.api.calls().len(), before + 1);
+
+    // What this process has written is no such change.
+    bench.has(served("4")).await;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(bench.calls(), Vec::<String>::new());
+}

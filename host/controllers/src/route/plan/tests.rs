@@ -1,6 +1,11 @@
+use std::sync::Arc;
+
+use serde_json::json;
 use skydock_cloud::AddressKind;
+use skydock_kube::informer::Entry;
 
 use super::*;
+use crate::testing::with;
 
 /// Parses the ranges of upstream's tests.
 fn cidrs(list: &[&str]) -> ClusterCidrs {
@@ -551,4 +556,48 @@ fn the_host_maps_next_hop_addresses_to_nodes() {
     let more = hop("10.0.1.2", "10.120.3.0/24");
     let done = plan([&there[..2], &[more]].concat(), &nodes, &cidrs(V4));
     assert_eq!((done.deletes, done.creates), (vec![], vec![]));
+}
+
+#[test]
+fn nodes_of_other_providers_and_their_routes_are_left_alone() {
+    let entry = |name: &str, id: serde_json::Value, cidr: &str| -> NodeEntry {
+        let spec = json!({"providerID": id, "podCIDR": cidr, "podCIDRs": [cidr]});
+        Arc::new(Entry::new(with(
+            &crate::testing::node(name),
+            &json!({"spec": spec}),
+        )))
+    };
+    let nodes = || {
+        vec![
+            entry("ours", json!("fake://ours"), "10.0.1.0/24"),
+            entry("theirs", json!("hcloud://bm-7"), "10.0.7.0/24"),
+            entry("waiting", json!(null), "10.0.2.0/24"),
+            // It has registered with the Pod CIDR of a node of ours.
+            entry("doubled", json!("hcloud://bm-8"), "10.0.1.0/24"),
+        ]
+    };
+    let routes = || {
+        vec![
+            route("ours", "10.0.1.0/24"),
+            route("", "10.0.7.0/24"),
+            route("", "10.0.9.0/24"),
+        ]
+    };
+    let names = |nodes: &[NodeEntry]| {
+        let names = nodes.iter().map(|node| node.name().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    let info = crate::testing::info();
+    let (left, own_nodes) = own(routes(), nodes(), &info);
+    assert_eq!(names(&own_nodes), ["ours", "waiting"]);
+    let destinations: Vec<_> = left.iter().map(|it| it.destination_cidr.as_str()).collect();
+    assert_eq!(destinations, ["10.0.1.0/24", "10.0.9.0/24"]);
+
+    // Without provider IDs of its own, a provider serves all nodes.
+    let info = ProviderInfo {
+        provider_id_prefixes: Vec::new(),
+        ..info
+    };
+    let (left, own_nodes) = own(routes(), nodes(), &info);
+    assert_eq!((left.len(), own_nodes.len()), (3, 4));
 }
