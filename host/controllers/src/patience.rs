@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(patience.note(&at_it, &gauge, start + 86 * minute), None);
         assert!(patience.note(&at_it, &gauge, start + 87 * minute).is_some());
         let busy = CloudError::Conflict(String::new());
-        let mut patience = Patience::default();
+        patience = Patience::default();
         assert_eq!(patience.note(&busy, &gauge, start), None);
         let lasted = patience.note(&busy, &gauge, start + LONG);
         assert_eq!(lasted, Some(LONG), "a conflict that does not end");
