@@ -143,11 +143,11 @@ impl Cloud<'_> {
     /// if it was created here: this is how users keep one beyond its Service.
     ///
     /// # Errors
-    /// Returns `in-progress` before the second look, or if something is still in use. Fails if a
-    /// request to AWS fails.
+    /// Returns `implemented-elsewhere` for a load balancer that was handed over, and `in-progress`
+    /// before the second look, or if something is still in use. Fails if a request to AWS fails.
     pub fn delete_balancer(&self, service: &Service) -> Result<()> {
         if kind(service) == Kind::Elsewhere {
-            return Ok(());
+            return Err(CloudError::ImplementedElsewhere);
         }
         let (network, groups) = nlb::delete::delete(self, service)?;
         let classic = classic::delete(self, service, groups.as_ref())?;
@@ -430,10 +430,10 @@ mod tests {
                         .ensure_balancer(&elsewhere, &Members::default())
                         .map(|_| ()),
                     cloud.update_members(&elsewhere, &Members::default()),
+                    cloud.delete_balancer(&elsewhere),
                 ] {
                     assert_eq!(changed, Err(CloudError::ImplementedElsewhere), "{kind}");
                 }
-                assert_eq!(cloud.delete_balancer(&elsewhere), Ok(()), "{kind}");
                 assert_eq!(wire.sent.borrow().len(), 0, "{kind} {existing:?}");
             }
         }
