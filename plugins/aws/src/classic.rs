@@ -150,7 +150,7 @@ pub(crate) fn ensure(
             places: &places,
             are_partial: !awaited.ids.is_empty(),
         };
-        cloud.sync_access(&cluster, &vpc, &wish.name, group, nodes)
+        cloud.sync_access(service, &cluster, &vpc, group, nodes)
     };
     let (groups, failed) = ready_groups(secured, service, there, &open);
     errors.extend(failed);
@@ -184,6 +184,7 @@ pub(crate) fn ensure(
     let rejected = cloud.tell_rejected(service, &rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
+    errors.extend(cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR));
     errors.extend(awaited.error(cloud, service));
     match warning::together(errors) {
         Some(error) => Err(error),
@@ -470,9 +471,10 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
         are_partial: !awaited.ids.is_empty(),
     };
     let opened = access::first(&balancer.security_groups.items, service)
-        .map(|group| cloud.sync_access(&cluster, &balancer.vpc_id, &name, group, nodes));
+        .map(|group| cloud.sync_access(service, &cluster, &balancer.vpc_id, group, nodes));
     errors.extend(opened.and_then(Result::err));
     errors.extend(cloud.tell_rejected(service, &rejected));
+    errors.extend(cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR));
     errors.extend(awaited.error(cloud, service));
     warning::together(errors).map_or(Ok(()), Err)
 }

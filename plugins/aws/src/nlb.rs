@@ -147,28 +147,29 @@ pub(crate) fn ensure(
         places: &places,
         are_partial: !awaited.ids.is_empty(),
     };
-    let will_hide = !wish::preserves(&wish.group_attributes) && hides(&observed).contains(&false);
-    if !fresh && (will_hide || plan::moves(&wish, &observed)) {
-        // The nodes must accept the traffic before it comes.
-        if let Err(error) = open_nodes(cloud, &wish, &observed, nodes, true) {
-            observed.holds = true;
-            errors.push(error);
-        }
-    }
     let at_work = Work {
         cloud,
         service,
         wish: &wish,
     };
+    let will_hide = !wish::preserves(&wish.group_attributes) && hides(&observed).contains(&false);
+    if !fresh && (will_hide || plan::moves(&wish, &observed)) {
+        // The nodes must accept the traffic before it comes.
+        if let Err(error) = open_nodes(at_work, &observed, nodes, true) {
+            observed.holds = true;
+            errors.push(error);
+        }
+    }
     errors.extend(reconcile(at_work, &mut observed, &targets, &vpc));
     if let Some(throttled) = errors.iter().find(|error| is_throttled(error)) {
         return Err(throttled.clone());
     }
     let settled = groups::settle(cloud, &cluster, service, &wish, &observed, &secured, fresh);
     errors.extend(settled.err());
-    match open_nodes(cloud, &wish, &observed, nodes, fresh) {
-        Ok(()) if errors.is_empty() => update::note_groups(cloud, &wish.name, &places),
-        opened => errors.extend(opened.err()),
+    errors.extend(open_nodes(at_work, &observed, nodes, fresh).err());
+    let unclear = cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR);
+    if errors.is_empty() && unclear.is_none() {
+        update::note_groups(cloud, &wish.name, &places);
     }
     if !errors.is_empty() {
         applied.extend(before);
@@ -180,6 +181,7 @@ pub(crate) fn ensure(
     let rejected = update::tell_rejected(cloud, service, rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
+    errors.extend(unclear);
     errors.extend(awaited.error(cloud, service));
     match warning::together(errors) {
         Some(error) => Err(error),
@@ -269,20 +271,19 @@ struct Nodes<'a> {
 
 /// Allows the traffic to the nodes that the load balancer has, and that the Service requests. `likely`
 /// is true if rules are probably missing.
-fn open_nodes(
-    cloud: &Cloud<'_>,
-    wish: &Wish,
-    observed: &Observed,
-    nodes: Nodes<'_>,
-    likely: bool,
-) -> Result<()> {
+fn open_nodes(work: Work<'_>, observed: &Observed, nodes: Nodes<'_>, likely: bool) -> Result<()> {
+    let Work {
+        cloud,
+        service,
+        wish,
+    } = work;
     let mut traffic = traffic(cloud, wish, observed)?;
     traffic.is_partial = nodes.are_partial;
     let vpc = observed.balancer.vpc_id.as_str();
     let Nodes {
         cluster, places, ..
     } = nodes;
-    cloud.sync_node_rules(cluster, Some(vpc), &wish.name, places, &traffic, likely)?;
+    cloud.sync_node_rules(service, cluster, Some(vpc), places, &traffic, likely)?;
     Ok(())
 }
 

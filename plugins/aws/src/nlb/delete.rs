@@ -168,7 +168,7 @@ pub(crate) fn delete(
     let seen = match &cluster {
         Some(cluster) => {
             let likely = found.is_some();
-            cloud.sync_node_rules(cluster, vpc_id, &name, &nobody, &traffic, likely)?
+            cloud.sync_node_rules(service, cluster, vpc_id, &nobody, &traffic, likely)?
         }
         None => None,
     };
