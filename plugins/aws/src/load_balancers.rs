@@ -67,7 +67,7 @@ fn check(service: &Service) -> Result<()> {
              service.beta.kubernetes.io/aws-load-balancer-eip-allocations",
         ));
     }
-    Ok(())
+    Annotations(&service.annotations).check_clients(service)
 }
 
 impl Cloud<'_> {
@@ -322,6 +322,13 @@ mod tests {
             (
                 change(&|service| service.load_balancer_ip = Some("192.0.2.1".into())),
                 "loadBalancerIP",
+            ),
+            (
+                change(&|service| {
+                    let narrow = (annotation::key("source-ranges"), "10.0.0.0/8".to_owned());
+                    service.annotations.push(narrow);
+                }),
+                "aws-load-balancer-source-ranges is not supported",
             ),
         ] {
             let error = format!("{:?}", answer.unwrap_err());
