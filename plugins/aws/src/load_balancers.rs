@@ -106,17 +106,31 @@ impl Cloud<'_> {
         self.store.remove(&looked(service));
         // The type cannot change. The status of the Service does not show whether there is a load
         // balancer of the other kind.
-        let status = if kind == Kind::Network {
+        let ensured = if kind == Kind::Network {
             nlb::ensure(self, service, members, &|name| {
                 Ok(classic::find(self, name)?.is_some())
-            })?
+            })
         } else {
             classic::ensure(self, service, members, &|name| {
                 Ok(nlb::find(self, name)?.is_some())
-            })?
+            })
         };
+        self.settled(service, ensured)
+    }
+
+    /// Ends the wait of a Service after success.
+    fn settled<T>(&self, service: &Service, result: Result<T>) -> Result<T> {
+        let value = result.map_err(|error| self.lasting(service, error))?;
         self.waits_no_longer(service);
-        Ok(status)
+        Ok(value)
+    }
+
+    /// Converts a conflict that lasts to an error of which people hear: it does not pass by itself.
+    fn lasting(&self, service: &Service, error: CloudError) -> CloudError {
+        match error {
+            CloudError::Conflict(text) if self.waits_long(service) => CloudError::internal(text),
+            error => error,
+        }
     }
 
     /// Changes the nodes behind the load balancer of a Service.
@@ -124,13 +138,12 @@ impl Cloud<'_> {
     /// # Errors
     /// Fails if the load balancer does not exist, or if a request to AWS fails.
     pub fn update_members(&self, service: &Service, members: &Members) -> Result<()> {
-        match kind(service) {
+        let updated = match kind(service) {
             Kind::Elsewhere => return Err(CloudError::ImplementedElsewhere),
-            Kind::Network => nlb::update(self, service, members)?,
-            Kind::Classic => classic::update(self, service, members)?,
-        }
-        self.waits_no_longer(service);
-        Ok(())
+            Kind::Network => nlb::update(self, service, members),
+            Kind::Classic => classic::update(self, service, members),
+        };
+        self.settled(service, updated)
     }
 
     /// Deletes everything that was created for a Service, of either kind: its annotations may have
@@ -149,8 +162,9 @@ impl Cloud<'_> {
         if kind(service) == Kind::Elsewhere {
             return Err(CloudError::ImplementedElsewhere);
         }
-        let (network, groups) = nlb::delete::delete(self, service)?;
-        let classic = classic::delete(self, service, groups.as_ref())?;
+        let lasting = |error| self.lasting(service, error);
+        let (network, groups) = nlb::delete::delete(self, service).map_err(lasting)?;
+        let classic = classic::delete(self, service, groups.as_ref()).map_err(lasting)?;
         let looked = looked(service);
         if network || classic || self.store.get(&looked).is_some() {
             self.store.remove(&looked);
@@ -417,6 +431,35 @@ mod tests {
         first(cloud.delete_balancer(&other));
         assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
         first(cloud.delete_balancer(&of("nlb")));
+    }
+
+    #[test]
+    fn a_conflict_that_lasts_is_told() {
+        let (setup, store, none) = (setup(), Memory::default(), Vec::new);
+        let existing = with(Some(Api::Elbv2));
+        let wire = Scripted::new(|call: &Call| match call.action {
+            "CreateListener" => refused(call, "DuplicateListener"),
+            "DescribeTargetGroups" => {
+                let group = "<TargetGroupArn>arn:tg</TargetGroupArn><TargetGroupName>k8s-default-web-0</TargetGroupName>\
+                    <Protocol>TCP</Protocol><Port>30080</Port><HealthCheckProtocol>TCP</HealthCheckProtocol>\
+                    <HealthCheckIntervalSeconds>30</HealthCheckIntervalSeconds>";
+                result(
+                    call,
+                    &format!("<TargetGroups><member>{group}</member></TargetGroups>"),
+                )
+            }
+            _ => existing(call),
+        });
+        for (now, lasts) in [(0, false), (59, false), (60, true)] {
+            let cloud = Cloud::new(&setup, &wire, &store, &none, now);
+            let ensured = cloud.ensure_balancer(&of("nlb"), &Members::default());
+            let is_as_expected = match &ensured {
+                Err(CloudError::Internal(text)) => lasts && text.contains("DuplicateListener"),
+                Err(CloudError::Conflict(_)) => !lasts,
+                _ => false,
+            };
+            assert!(is_as_expected, "{now}: {ensured:?}");
+        }
     }
 
     #[test]
