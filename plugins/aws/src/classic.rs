@@ -358,8 +358,8 @@ fn carry_out(cloud: &Cloud<'_>, stage: &[Call]) -> Vec<CloudError> {
 }
 
 /// Changes listeners, and returns the errors: certificates in place, then additional listeners, and
-/// then those that are replaced or removed. A listener whose replacement AWS rejects is created
-/// again as it was.
+/// then those that are replaced or removed. A listener whose certificate AWS rejects stays as it is;
+/// one whose replacement AWS rejects is created again as it was.
 fn change_listeners(cloud: &Cloud<'_>, name: &str, changes: ListenerChanges) -> Vec<CloudError> {
     let ListenerChanges {
         mut gone,
@@ -375,13 +375,13 @@ fn change_listeners(cloud: &Cloud<'_>, name: &str, changes: ListenerChanges) -> 
         .collect();
     for ((before, after), answer) in certified.into_iter().zip(cloud.wire.send(&calls)) {
         match answer.map_err(CloudError::from) {
+            Ok(_) if before.is_except_certificate(&after) => {}
             // The policy of the official provider does not include this permission.
-            Err(CloudError::Denied(_)) => {
+            Ok(_) | Err(CloudError::Denied(_)) => {
                 gone.push(before);
                 fresh.push(after);
             }
             Err(error) => errors.push(error),
-            Ok(_) => {}
         }
     }
     let is_taken = |listener: &Listener| {
