@@ -50,7 +50,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let mut answers = send(cloud.wire, &calls).into_iter();
     let groups = answers
         .next()
-        .map(made_groups)
+        .map(|answer| made_groups(answer, service))
         .transpose()?
         .unwrap_or_default();
     let tags = read_tags(answers)?;

@@ -338,6 +338,69 @@ fn all_nodes_leave_and_come_back() {
     }
 }
 
+#[test]
+fn listeners_and_target_groups_of_others_are_kept_and_named() {
+    let world = World::new(1, "");
+    let web = service(&[(80, 30080)]);
+    ensure(&world, &web).unwrap();
+    world.warnings();
+    let mut theirs = Vec::new();
+    // The AWS Load Balancer Controller has names like the second one.
+    for (port, prefix) in [("9000", "own"), ("9001", "k8s-shop-api")] {
+        let name = format!("{prefix}-{}", &web.uid[22..]);
+        let params = [
+            ("Name", name.as_str()),
+            ("Protocol", "TCP"),
+            ("Port", "31999"),
+            ("VpcId", world.vpc.as_str()),
+            ("TargetType", "instance"),
+        ];
+        let group = text(&world.elbv2("CreateTargetGroup", &params), "TargetGroupArn");
+        let params = [
+            ("LoadBalancerArn", balancer(&world, &web)),
+            ("Port", port.into()),
+            ("Protocol", "TCP".into()),
+            ("DefaultActions.member.1.Type", "forward".into()),
+            ("DefaultActions.member.1.TargetGroupArn", group.clone()),
+        ];
+        let params = params.each_ref().map(|(key, text)| (*key, text.as_str()));
+        world.elbv2("CreateListener", &params);
+        theirs.push(group);
+    }
+    world.line.take();
+    ensure(&world, &web).unwrap();
+    let sent = world.line.take();
+    let writes = sent.iter().filter(|action| !action.starts_with("Describe"));
+    assert_eq!(writes.count(), 0, "{sent:?}");
+    let told = world.warnings();
+    for port in ["9000", "9001"] {
+        let part = format!("the listener on port {port} stays");
+        assert!(told.contains(&part), "{told}");
+    }
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    for group in &theirs {
+        world.elbv2(
+            "DescribeTargetGroups",
+            &[("TargetGroupArns.member.1", group)],
+        );
+    }
+}
+
+#[test]
+fn a_target_group_that_others_use_is_named() {
+    let world = World::new(1, "");
+    let mut web = service(&[(80, 30777)]);
+    ensure(&world, &web).unwrap();
+    // The Service was removed by force and installed again, or another cluster has the same one.
+    let before = name(&web);
+    web.uid = format!("{:0>32}", crate::world::unique());
+    let answer = ensure(&world, &web);
+    let is_told = matches!(&answer, Err(CloudError::Internal(text)) if text.contains(&before));
+    assert!(is_told, "{answer:?}");
+    web.ports[0].node_port = 30778;
+    ensure(&world, &web).unwrap();
+}
+
 /// Of the control plane, or of a second pool.
 #[test]
 fn an_instance_with_two_tagged_groups_does_not_stop_the_others() {
