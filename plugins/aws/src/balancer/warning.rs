@@ -21,7 +21,7 @@ pub(crate) const NOT_ENFORCED: &str = "LoadBalancerSourceRangesNotEnforced";
 /// Instances with several security groups that could be the nodes' group.
 pub(crate) const NODE_GROUP_UNCLEAR: &str = "LoadBalancerNodeGroupUnclear";
 
-/// Properties that cannot change after the creation.
+/// Properties that cannot change after the creation, and listeners of users.
 pub(crate) const NOT_CHANGED: &str = "LoadBalancerNotChanged";
 
 impl Cloud<'_> {
