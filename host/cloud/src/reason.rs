@@ -26,8 +26,6 @@ reasons! {
     /// A node that is not ready has no provider ID, so that nobody can find out whether its instance
     /// exists. Ours.
     MISSING_PROVIDER_ID = "MissingProviderID";
-    /// The cloud does not know the instance of a node that is ready. Ours.
-    INSTANCE_NOT_FOUND = "InstanceNotFound";
     /// A node is being deleted because its instance does not exist.
     DELETING_NODE = "DeletingNode";
     /// Deleting a node failed.

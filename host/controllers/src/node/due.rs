@@ -3,14 +3,9 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use skydock_cloud::Node;
-use tokio::time::Instant;
-
-/// How long the cloud does not know an instance before this is reported, and reported again.
-const MISSING: Duration = Duration::from_secs(120);
 
 /// Names of nodes that are due, and nodes that are not to be looked up until they change.
 #[derive(Default)]
@@ -21,8 +16,6 @@ struct State {
     /// Due nodes, with the number of the mark that made them due.
     names: HashMap<String, u64>,
     refused: HashMap<String, Arc<Node>>,
-    /// Nodes whose instances the cloud does not know, and since when, or when this was reported.
-    missing: HashMap<String, Instant>,
     marks: u64,
 }
 
@@ -56,9 +49,6 @@ impl Due {
         };
         let mut names = Vec::new();
         for node in nodes {
-            if let Some(since) = state.missing.remove(&node.name) {
-                now.missing.insert(node.name.clone(), since);
-            }
             match state.refused.remove(&node.name) {
                 Some(refused) if refused == node => {
                     drop(now.refused.insert(node.name.clone(), node));
@@ -97,25 +87,6 @@ impl Due {
         if state.done(&node.name, asked) {
             state.refused.insert(node.name.clone(), Arc::clone(node));
         }
-    }
-
-    /// Records whether the cloud knows the instance of a node. Returns true if this is to be reported,
-    /// because it has not known it for some time.
-    pub(super) fn misses(&self, name: &str, known: bool) -> bool {
-        let mut state = self.state();
-        if known {
-            state.missing.remove(name);
-            return false;
-        }
-        let since = state
-            .missing
-            .entry(name.to_owned())
-            .or_insert_with(Instant::now);
-        let lasts = since.elapsed() >= MISSING;
-        if lasts {
-            *since = Instant::now();
-        }
-        lasts
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

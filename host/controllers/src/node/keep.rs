@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use skydock_cloud::{CloudError, Instance, reason};
+use skydock_cloud::{CloudError, Instance};
 use skydock_kube::queue::Priority;
 use tokio::{sync::Semaphore, time::sleep};
 
@@ -42,7 +42,6 @@ impl NodeController {
         turns: &Semaphore,
     ) {
         let _turn = turns.acquire().await;
-        self.due.misses(entry.name(), true);
         let mut plan = plan::repair(&entry.view, instance, self.options.kept);
         let info = self.shared.provider.info();
         plan.annotations
@@ -67,17 +66,6 @@ impl NodeController {
     /// next period at the latest.
     pub(super) fn put_off(&self, entry: &NodeEntry, error: &CloudError, asked: u64) {
         self.shared.cloud_error(entry.name(), error);
-        let is_denied = entry.view.ready && matches!(error, CloudError::NotFound(_));
-        if self.due.misses(entry.name(), !is_denied) {
-            self.shared.warning(
-                entry,
-                reason::INSTANCE_NOT_FOUND,
-                format!(
-                    "The node is ready, but its instance does not exist: {error}. If another instance has the node's name, delete the \
-                     Node, so that it registers again"
-                ),
-            );
-        }
         match Again::after(error) {
             Again::OnChange => {
                 self.queue.forget(&entry.key());

@@ -1000,31 +1000,6 @@ async fn each_error_of_an_initialized_node_decides_on_the_retry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ready_node_without_an_instance_is_told_after_minutes() {
-    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    for (is_ready, returns, expected) in [(true, false, 1), (false, false, 0), (true, true, 0)] {
-        let bench = bench();
-        bench.says("a", Err(CloudError::NotFound("i-1 does not exist".into())));
-        let node = initialized("a");
-        let node = if is_ready { with(&node, &ready) } else { node };
-        bench.controller.shared.nodes.apply(node);
-        bench.start();
-        wait().await;
-        if returns {
-            bench.knows("a");
-            sleep(Duration::from_secs(300)).await;
-            bench.says("a", Err(CloudError::NotFound("i-1 does not exist".into())));
-        }
-        assert_eq!(told(&bench, "InstanceNotFound"), []);
-        sleep(Duration::from_secs(301)).await;
-        let told = told(&bench, "InstanceNotFound");
-        assert_eq!(told.len(), expected, "{told:?}");
-        let names_it = |(_, text): &(String, String)| text.contains("i-1 does not exist");
-        assert!(told.iter().all(names_it), "{told:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_throttling_cloud_is_not_queried_until_the_delay_is_over() {
     let bench = bench();
     *bench.cloud.whole.lock().unwrap() = Some(every_error()[3].clone());
