@@ -150,7 +150,7 @@ pub(crate) fn ensure(
             places: &places,
             are_partial: !awaited.ids.is_empty(),
         };
-        cloud.sync_access(&cluster, &vpc, &wish.name, group, nodes)
+        cloud.sync_access(service, &cluster, &vpc, group, nodes)
     };
     let (groups, failed) = ready_groups(secured, service, there, &open);
     errors.extend(failed);
@@ -184,6 +184,7 @@ pub(crate) fn ensure(
     let rejected = cloud.tell_rejected(service, &rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
+    errors.extend(cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR));
     errors.extend(awaited.error(cloud, service));
     match warning::together(errors) {
         Some(error) => Err(error),
@@ -357,8 +358,8 @@ fn carry_out(cloud: &Cloud<'_>, stage: &[Call]) -> Vec<CloudError> {
 }
 
 /// Changes listeners, and returns the errors: certificates in place, then additional listeners, and
-/// then those that are replaced or removed. A listener whose replacement AWS rejects is created
-/// again as it was.
+/// then those that are replaced or removed. A listener whose certificate AWS rejects stays as it is;
+/// one whose replacement AWS rejects is created again as it was.
 fn change_listeners(cloud: &Cloud<'_>, name: &str, changes: ListenerChanges) -> Vec<CloudError> {
     let ListenerChanges {
         mut gone,
@@ -374,13 +375,13 @@ fn change_listeners(cloud: &Cloud<'_>, name: &str, changes: ListenerChanges) -> 
         .collect();
     for ((before, after), answer) in certified.into_iter().zip(cloud.wire.send(&calls)) {
         match answer.map_err(CloudError::from) {
+            Ok(_) if before.is_except_certificate(&after) => {}
             // The policy of the official provider does not include this permission.
-            Err(CloudError::Denied(_)) => {
+            Ok(_) | Err(CloudError::Denied(_)) => {
                 gone.push(before);
                 fresh.push(after);
             }
             Err(error) => errors.push(error),
-            Ok(_) => {}
         }
     }
     let is_taken = |listener: &Listener| {
@@ -470,9 +471,10 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
         are_partial: !awaited.ids.is_empty(),
     };
     let opened = access::first(&balancer.security_groups.items, service)
-        .map(|group| cloud.sync_access(&cluster, &balancer.vpc_id, &name, group, nodes));
+        .map(|group| cloud.sync_access(service, &cluster, &balancer.vpc_id, group, nodes));
     errors.extend(opened.and_then(Result::err));
     errors.extend(cloud.tell_rejected(service, &rejected));
+    errors.extend(cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR));
     errors.extend(awaited.error(cloud, service));
     warning::together(errors).map_or(Ok(()), Err)
 }

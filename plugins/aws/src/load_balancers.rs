@@ -67,7 +67,7 @@ fn check(service: &Service) -> Result<()> {
              service.beta.kubernetes.io/aws-load-balancer-eip-allocations",
         ));
     }
-    Ok(())
+    Annotations(&service.annotations).check_clients(service)
 }
 
 impl Cloud<'_> {
@@ -106,17 +106,31 @@ impl Cloud<'_> {
         self.store.remove(&looked(service));
         // The type cannot change. The status of the Service does not show whether there is a load
         // balancer of the other kind.
-        let status = if kind == Kind::Network {
+        let ensured = if kind == Kind::Network {
             nlb::ensure(self, service, members, &|name| {
                 Ok(classic::find(self, name)?.is_some())
-            })?
+            })
         } else {
             classic::ensure(self, service, members, &|name| {
                 Ok(nlb::find(self, name)?.is_some())
-            })?
+            })
         };
+        self.settled(service, ensured)
+    }
+
+    /// Ends the wait of a Service after success.
+    fn settled<T>(&self, service: &Service, result: Result<T>) -> Result<T> {
+        let value = result.map_err(|error| self.lasting(service, error))?;
         self.waits_no_longer(service);
-        Ok(status)
+        Ok(value)
+    }
+
+    /// Converts a conflict that lasts to an error of which people hear: it does not pass by itself.
+    fn lasting(&self, service: &Service, error: CloudError) -> CloudError {
+        match error {
+            CloudError::Conflict(text) if self.waits_long(service) => CloudError::internal(text),
+            error => error,
+        }
     }
 
     /// Changes the nodes behind the load balancer of a Service.
@@ -124,13 +138,12 @@ impl Cloud<'_> {
     /// # Errors
     /// Fails if the load balancer does not exist, or if a request to AWS fails.
     pub fn update_members(&self, service: &Service, members: &Members) -> Result<()> {
-        match kind(service) {
+        let updated = match kind(service) {
             Kind::Elsewhere => return Err(CloudError::ImplementedElsewhere),
-            Kind::Network => nlb::update(self, service, members)?,
-            Kind::Classic => classic::update(self, service, members)?,
-        }
-        self.waits_no_longer(service);
-        Ok(())
+            Kind::Network => nlb::update(self, service, members),
+            Kind::Classic => classic::update(self, service, members),
+        };
+        self.settled(service, updated)
     }
 
     /// Deletes everything that was created for a Service, of either kind: its annotations may have
@@ -143,14 +156,15 @@ impl Cloud<'_> {
     /// if it was created here: this is how users keep one beyond its Service.
     ///
     /// # Errors
-    /// Returns `in-progress` before the second look, or if something is still in use. Fails if a
-    /// request to AWS fails.
+    /// Returns `implemented-elsewhere` for a load balancer that was handed over, and `in-progress`
+    /// before the second look, or if something is still in use. Fails if a request to AWS fails.
     pub fn delete_balancer(&self, service: &Service) -> Result<()> {
         if kind(service) == Kind::Elsewhere {
-            return Ok(());
+            return Err(CloudError::ImplementedElsewhere);
         }
-        let (network, groups) = nlb::delete::delete(self, service)?;
-        let classic = classic::delete(self, service, groups.as_ref())?;
+        let lasting = |error| self.lasting(service, error);
+        let (network, groups) = nlb::delete::delete(self, service).map_err(lasting)?;
+        let classic = classic::delete(self, service, groups.as_ref()).map_err(lasting)?;
         let looked = looked(service);
         if network || classic || self.store.get(&looked).is_some() {
             self.store.remove(&looked);
@@ -323,6 +337,13 @@ mod tests {
                 change(&|service| service.load_balancer_ip = Some("192.0.2.1".into())),
                 "loadBalancerIP",
             ),
+            (
+                change(&|service| {
+                    let narrow = (annotation::key("source-ranges"), "10.0.0.0/8".to_owned());
+                    service.annotations.push(narrow);
+                }),
+                "aws-load-balancer-source-ranges is not supported",
+            ),
         ] {
             let error = format!("{:?}", answer.unwrap_err());
             assert!(error.contains(expected), "{error}");
@@ -413,6 +434,35 @@ mod tests {
     }
 
     #[test]
+    fn a_conflict_that_lasts_is_told() {
+        let (setup, store, none) = (setup(), Memory::default(), Vec::new);
+        let existing = with(Some(Api::Elbv2));
+        let wire = Scripted::new(|call: &Call| match call.action {
+            "CreateListener" => refused(call, "DuplicateListener"),
+            "DescribeTargetGroups" => {
+                let group = "<TargetGroupArn>arn:tg</TargetGroupArn><TargetGroupName>k8s-default-web-0</TargetGroupName>\
+                    <Protocol>TCP</Protocol><Port>30080</Port><HealthCheckProtocol>TCP</HealthCheckProtocol>\
+                    <HealthCheckIntervalSeconds>30</HealthCheckIntervalSeconds>";
+                result(
+                    call,
+                    &format!("<TargetGroups><member>{group}</member></TargetGroups>"),
+                )
+            }
+            _ => existing(call),
+        });
+        for (now, lasts) in [(0, false), (59, false), (60, true)] {
+            let cloud = Cloud::new(&setup, &wire, &store, &none, now);
+            let ensured = cloud.ensure_balancer(&of("nlb"), &Members::default());
+            let is_as_expected = match &ensured {
+                Err(CloudError::Internal(text)) => lasts && text.contains("DuplicateListener"),
+                Err(CloudError::Conflict(_)) => !lasts,
+                _ => false,
+            };
+            assert!(is_as_expected, "{now}: {ensured:?}");
+        }
+    }
+
+    #[test]
     fn nothing_is_requested_for_a_service_that_was_handed_over() {
         for kind in ["external", "nlb-ip"] {
             for existing in [Some(Api::Elbv2), Some(Api::Elb), None] {
@@ -430,10 +480,10 @@ mod tests {
                         .ensure_balancer(&elsewhere, &Members::default())
                         .map(|_| ()),
                     cloud.update_members(&elsewhere, &Members::default()),
+                    cloud.delete_balancer(&elsewhere),
                 ] {
                     assert_eq!(changed, Err(CloudError::ImplementedElsewhere), "{kind}");
                 }
-                assert_eq!(cloud.delete_balancer(&elsewhere), Ok(()), "{kind}");
                 assert_eq!(wire.sent.borrow().len(), 0, "{kind} {existing:?}");
             }
         }

@@ -11,7 +11,7 @@ use crate::{
     api::{
         self,
         call::Call,
-        elbv2::{self, Found, LoadBalancer},
+        elbv2::{self, Found, LoadBalancer, TargetGroup},
         failure::{Answer, Failure},
         partly,
     },
@@ -97,7 +97,7 @@ pub(crate) fn ensure(
     let fresh = found.is_none();
     let mut places = cloud.places(&ids)?;
     let mut observed = match found {
-        Some(balancer) => Observed::look(cloud.wire, balancer, &wish)?,
+        Some(balancer) => Observed::look(cloud.wire, balancer, service, &wish)?,
         None => Observed::fresh(create(cloud, &wish, &cluster, has_classic(&wish.name)?)?),
     };
     check_owner(&observed, &cluster)?;
@@ -115,11 +115,18 @@ pub(crate) fn ensure(
         warning::ANNOTATION_IGNORED,
         &annotations.ignored(Kind::Network, service),
     );
-    let fixed = if fresh {
+    let mut fixed = if fresh {
         Vec::new()
     } else {
         fixed_differences(cloud, annotations, &wish, &cluster, &observed.balancer)
     };
+    let (_, of_users) = plan::unrequested(&wish, &observed);
+    fixed.extend(of_users.into_iter().map(|listener| {
+        format!(
+            "the listener on port {} stays, because it forwards to a target group that was not created for the Service",
+            listener.port
+        )
+    }));
     cloud.warn(service, warning::NOT_CHANGED, &fixed);
     places.retain(|id, place| in_vpc(id, place, &vpc));
     let awaited = cloud.awaited(&ids);
@@ -147,28 +154,29 @@ pub(crate) fn ensure(
         places: &places,
         are_partial: !awaited.ids.is_empty(),
     };
-    let will_hide = !wish::preserves(&wish.group_attributes) && hides(&observed).contains(&false);
-    if !fresh && (will_hide || plan::moves(&wish, &observed)) {
-        // The nodes must accept the traffic before it comes.
-        if let Err(error) = open_nodes(cloud, &wish, &observed, nodes, true) {
-            observed.holds = true;
-            errors.push(error);
-        }
-    }
     let at_work = Work {
         cloud,
         service,
         wish: &wish,
     };
+    let will_hide = !wish::preserves(&wish.group_attributes) && hides(&observed).contains(&false);
+    if !fresh && (will_hide || plan::moves(&wish, &observed)) {
+        // The nodes must accept the traffic before it comes.
+        if let Err(error) = open_nodes(at_work, &observed, nodes, true) {
+            observed.holds = true;
+            errors.push(error);
+        }
+    }
     errors.extend(reconcile(at_work, &mut observed, &targets, &vpc));
     if let Some(throttled) = errors.iter().find(|error| is_throttled(error)) {
         return Err(throttled.clone());
     }
     let settled = groups::settle(cloud, &cluster, service, &wish, &observed, &secured, fresh);
     errors.extend(settled.err());
-    match open_nodes(cloud, &wish, &observed, nodes, fresh) {
-        Ok(()) if errors.is_empty() => update::note_groups(cloud, &wish.name, &places),
-        opened => errors.extend(opened.err()),
+    errors.extend(open_nodes(at_work, &observed, nodes, fresh).err());
+    let unclear = cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR);
+    if errors.is_empty() && unclear.is_none() {
+        update::note_groups(cloud, &wish.name, &places);
     }
     if !errors.is_empty() {
         applied.extend(before);
@@ -180,6 +188,7 @@ pub(crate) fn ensure(
     let rejected = update::tell_rejected(cloud, service, rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
+    errors.extend(unclear);
     errors.extend(awaited.error(cloud, service));
     match warning::together(errors) {
         Some(error) => Err(error),
@@ -269,20 +278,19 @@ struct Nodes<'a> {
 
 /// Allows the traffic to the nodes that the load balancer has, and that the Service requests. `likely`
 /// is true if rules are probably missing.
-fn open_nodes(
-    cloud: &Cloud<'_>,
-    wish: &Wish,
-    observed: &Observed,
-    nodes: Nodes<'_>,
-    likely: bool,
-) -> Result<()> {
+fn open_nodes(work: Work<'_>, observed: &Observed, nodes: Nodes<'_>, likely: bool) -> Result<()> {
+    let Work {
+        cloud,
+        service,
+        wish,
+    } = work;
     let mut traffic = traffic(cloud, wish, observed)?;
     traffic.is_partial = nodes.are_partial;
     let vpc = observed.balancer.vpc_id.as_str();
     let Nodes {
         cluster, places, ..
     } = nodes;
-    cloud.sync_node_rules(cluster, Some(vpc), &wish.name, places, &traffic, likely)?;
+    cloud.sync_node_rules(service, cluster, Some(vpc), places, &traffic, likely)?;
     Ok(())
 }
 
@@ -460,6 +468,13 @@ fn outcome(
         (Step::CreateGroup(group), "DuplicateTargetGroupName") => {
             adopt(cloud, wish, observed, group)
         }
+        // AWS returns an existing group with the same settings.
+        (Step::CreateGroup(_), _) => {
+            let found = answer?;
+            let mut groups = found.groups.iter();
+            groups.try_for_each(|group| check_user(group, &observed.balancer))?;
+            Ok(found)
+        }
         (Step::AddTags(arns, tags), _) => match answer {
             Err(failure) => {
                 let arns = || arns.iter().map(String::as_str);
@@ -479,25 +494,46 @@ fn outcome(
     }
 }
 
-/// Returns an existing target group with the right name if no other load balancer uses it.
+/// Rejects a target group that another load balancer uses.
+fn check_user(group: &TargetGroup, balancer: &LoadBalancer) -> Result<()> {
+    let mut users = group.load_balancer_arns.items.iter();
+    match users.find(|arn| **arn != balancer.load_balancer_arn) {
+        None => Ok(()),
+        Some(other) => {
+            let other = other.split('/').nth(2).unwrap_or(other);
+            Err(taken(group, &format!("belongs to load balancer {other}")))
+        }
+    }
+}
+
+/// Returns the error for a target group of somebody else with the name of one for the Service.
+fn taken(group: &TargetGroup, whose: &str) -> CloudError {
+    CloudError::internal(format!(
+        "target group {}, which has the name that a port of the Service needs, {whose}: delete it if it is not in use, otherwise \
+         change the node port",
+        group.target_group_name
+    ))
+}
+
+/// Returns an existing target group with the right name if nobody else uses it.
 fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group) -> Result<Found> {
     let name = &wanted.name;
     let mut found = ask(cloud, &elbv2::group_named(name))?;
-    let ours = &observed.balancer.load_balancer_arn;
-    found.groups.retain(|group| {
-        group.target_group_name == *name
-            && group.load_balancer_arns.items.iter().all(|arn| arn == ours)
-    });
+    found
+        .groups
+        .retain(|group| group.target_group_name == *name);
     let Some(group) = found.groups.first() else {
         return Err(CloudError::conflict(format!(
-            "target group {name} belongs to another load balancer"
+            "target group {name} exists but is not listed"
         )));
     };
+    check_user(group, &observed.balancer)?;
     let vpc = &observed.balancer.vpc_id;
     if !group.vpc_id.is_empty() && group.vpc_id != *vpc {
-        return Err(CloudError::conflict(format!(
-            "target group {name} already exists in another VPC"
-        )));
+        return Err(taken(
+            group,
+            &format!("is in another VPC, {}", group.vpc_id),
+        ));
     }
     if !plan::fits(wanted, group) {
         return Err(CloudError::internal(format!(
@@ -517,9 +553,7 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
             || wish.clusters().all(|key| !tags.contains_key(key))
     };
     if tags.get(&arn).is_some_and(is_others) {
-        return Err(CloudError::conflict(format!(
-            "target group {name} already exists with the tags of another Service or cluster"
-        )));
+        return Err(taken(group, "has the tags of another Service or cluster"));
     }
     let targets = ask(cloud, &elbv2::targets(&arn))?.targets;
     observed.targets.insert(arn, targets.into_iter().collect());

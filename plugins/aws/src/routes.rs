@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use skydock_sdk::{
     Result,
     routes::{NewRoute, Route, RoutePage},
-    types::{CloudError, Node},
+    types::{CloudError, Node, NodeAddress},
 };
 
 use crate::{
@@ -132,6 +132,62 @@ fn way(table: &RouteTable, net: IpNet, machine: &str) -> Result<Way> {
     }
 }
 
+/// What a route to a node leads to. EC2 rejects the ID of an instance that has several network
+/// interfaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Hop<'a> {
+    Instance(&'a str),
+    Interface(&'a str),
+}
+
+impl<'a> Hop<'a> {
+    /// Returns the instance, or the one of its several interfaces that has the node's address,
+    /// otherwise the primary one. The second value is true if it rejects traffic for Pods.
+    fn to(machine: &'a ec2::Instance, addresses: &[NodeAddress]) -> (Self, bool) {
+        let interfaces = machine.interfaces();
+        let named = addresses.iter().find_map(|address| {
+            let mut interfaces = interfaces.iter();
+            interfaces.find(|interface| interface.has(&address.address))
+        });
+        match named.or(interfaces.first()) {
+            Some(interface) if machine.network_interface_set.items.len() > 1 => (
+                Self::Interface(&interface.network_interface_id),
+                interface.source_dest_check != Some(false),
+            ),
+            _ => (
+                Self::Instance(&machine.instance_id),
+                machine.source_dest_check != Some(false),
+            ),
+        }
+    }
+
+    fn named_in(self, call: Call) -> Call {
+        match self {
+            Self::Instance(id) => call.with("InstanceId", id),
+            Self::Interface(id) => call.with("NetworkInterfaceId", id),
+        }
+    }
+
+    /// Returns the request that lets it receive traffic for other addresses than its own.
+    fn source_dest_check_off(self) -> Call {
+        let action = match self {
+            Self::Instance(_) => "ModifyInstanceAttribute",
+            Self::Interface(_) => "ModifyNetworkInterfaceAttribute",
+        };
+        self.named_in(Call::new(Api::Ec2, action))
+            .with("SourceDestCheck.Value", false)
+    }
+}
+
+/// What has to be done for a route to a node.
+struct Plan<'a> {
+    net: IpNet,
+    hop: Hop<'a>,
+    /// True if the hop rejects traffic for Pods.
+    is_closed: bool,
+    way: Way,
+}
+
 fn on_route(action: &'static str, table: &str, net: IpNet) -> Call {
     let key = if net.addr().is_ipv4() {
         "DestinationCidrBlock"
@@ -216,30 +272,28 @@ impl Cloud<'_> {
             Ok(found) => found,
             Err(error) => return failed(error),
         };
-        let planned: Vec<Result<(IpNet, &ec2::Instance, Way)>> = routes
-            .iter()
-            .zip(&references)
-            .map(|(route, reference)| {
-                let net = parsed(&route.destination_cidr)?;
-                match found.of(reference)? {
-                    Found::Machine(machine) => Ok((
-                        net,
-                        machine.as_ref(),
-                        way(&table, net, &machine.instance_id)?,
-                    )),
-                    Found::Gone => Err(CloudError::not_found(format!(
+        let planned = routes.iter().zip(&references).map(|(route, reference)| {
+            let net = parsed(&route.destination_cidr)?;
+            let machine = match found.of(reference)? {
+                Found::Machine(machine) => machine,
+                Found::Gone => {
+                    return Err(CloudError::not_found(format!(
                         "node {} has no instance",
                         route.target_node
-                    ))),
+                    )));
                 }
+            };
+            let (hop, is_closed) = Hop::to(machine, &route.target_addresses);
+            Ok(Plan {
+                net,
+                hop,
+                is_closed,
+                way: way(&table, net, &machine.instance_id)?,
             })
-            .collect();
-        let open = self.open_machines(
-            planned
-                .iter()
-                .filter_map(|plan| plan.as_ref().ok().map(|plan| plan.1)),
-        );
-        self.carry_out(&table.route_table_id, planned, &open)
+        });
+        let planned: Vec<Result<Plan<'_>>> = planned.collect();
+        let closed = self.open(&planned);
+        self.carry_out(&table.route_table_id, planned, &closed)
     }
 
     fn reference(&self, route: &NewRoute) -> Reference {
@@ -251,36 +305,33 @@ impl Cloud<'_> {
         reference::of(&node, &self.config.region)
     }
 
-    /// Allows instances to receive traffic for their Pods. Returns errors by instance ID.
-    fn open_machines<'a>(
-        &self,
-        machines: impl Iterator<Item = &'a ec2::Instance>,
-    ) -> BTreeMap<String, CloudError> {
-        let closed = machines.filter(|machine| machine.source_dest_check != Some(false));
-        let closed: BTreeSet<&str> = closed.map(|machine| machine.instance_id.as_str()).collect();
+    /// Lets hops receive traffic for Pods. Returns the errors.
+    fn open<'a>(&self, planned: &[Result<Plan<'a>>]) -> BTreeMap<Hop<'a>, CloudError> {
+        let closed = planned.iter().flatten().filter(|plan| plan.is_closed);
+        let closed: BTreeSet<Hop<'_>> = closed.map(|plan| plan.hop).collect();
         let calls: Vec<Call> = closed
             .iter()
-            .map(|id| ec2::source_dest_check_off(id))
+            .map(|hop| hop.source_dest_check_off())
             .collect();
-        let answers = closed.iter().zip(self.wire.send(&calls));
+        let answers = closed.into_iter().zip(self.wire.send(&calls));
         answers
-            .filter_map(|(id, answer)| Some(((*id).to_owned(), answer.err()?.into())))
+            .filter_map(|(hop, answer)| Some((hop, answer.err()?.into())))
             .collect()
     }
 
     fn carry_out(
         &self,
         table: &str,
-        planned: Vec<Result<(IpNet, &ec2::Instance, Way)>>,
-        closed: &BTreeMap<String, CloudError>,
+        planned: Vec<Result<Plan<'_>>>,
+        closed: &BTreeMap<Hop<'_>, CloudError>,
     ) -> Vec<Result<()>> {
         let mut calls = Vec::new();
         // Each outcome is done, failed, or the index of the answer to wait for.
         let outcomes: Vec<Result<Option<usize>>> = planned
             .into_iter()
             .map(|plan| {
-                let (net, machine, way) = plan?;
-                if let Some(error) = closed.get(&machine.instance_id) {
+                let Plan { net, hop, way, .. } = plan?;
+                if let Some(error) = closed.get(&hop) {
                     return Err(error.clone());
                 }
                 let action = match way {
@@ -288,7 +339,7 @@ impl Cloud<'_> {
                     Way::Create => "CreateRoute",
                     Way::Replace => "ReplaceRoute",
                 };
-                calls.push(on_route(action, table, net).with("InstanceId", &machine.instance_id));
+                calls.push(hop.named_in(on_route(action, table, net)));
                 Ok(Some(calls.len() - 1))
             })
             .collect();

@@ -299,8 +299,8 @@ async fn a_service_implemented_elsewhere_is_not_retried() {
     let removal =
         json!({"metadata": {"uid": "uid-web", "$deleteFromPrimitiveList/finalizers": [FINALIZER]}});
     let patches = bench.api.requests();
-    let patches = patches.iter().filter(|request| request.method == "PATCH");
-    assert_eq!(patches.last().unwrap().body, removal);
+    let mut patches = patches.iter().filter(|request| request.method == "PATCH");
+    assert_eq!(patches.next_back().unwrap().body, removal);
     assert!(bench.controller.known.all().is_empty());
     assert!(!bench.reasons().contains(&"EnsuredLoadBalancer".to_owned()));
     assert!(

@@ -61,6 +61,22 @@ impl Instance {
             .map(|group| group.group_id.clone())
             .collect()
     }
+
+    /// Returns the interfaces that are in use, the primary interface first. The order of EC2 is
+    /// arbitrary.
+    pub(crate) fn interfaces(&self) -> Vec<&Interface> {
+        let interfaces = self.network_interface_set.items.iter();
+        let mut interfaces: Vec<&Interface> = interfaces
+            .filter(|interface| interface.status == "in-use")
+            .collect();
+        interfaces.sort_by_key(|interface| {
+            interface
+                .attachment
+                .as_ref()
+                .map_or(u32::MAX, |one| one.device_index)
+        });
+        interfaces
+    }
 }
 
 /// The element `instanceState`.
@@ -89,10 +105,22 @@ pub(crate) struct Group {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Interface {
+    pub(crate) network_interface_id: String,
     pub(crate) status: String,
+    pub(crate) source_dest_check: Option<bool>,
     pub(crate) attachment: Option<Attachment>,
     pub(crate) private_ip_addresses_set: Items<PrivateAddress>,
     pub(crate) ipv6_addresses_set: Items<Ipv6Address>,
+}
+
+impl Interface {
+    /// Returns true if the interface has this private or IPv6 address.
+    pub(crate) fn has(&self, address: &str) -> bool {
+        let mut private = self.private_ip_addresses_set.items.iter();
+        let mut ipv6 = self.ipv6_addresses_set.items.iter();
+        private.any(|one| one.private_ip_address == address)
+            || ipv6.any(|one| one.ipv6_address == address)
+    }
 }
 
 /// The attachment of a network interface.
@@ -157,14 +185,6 @@ pub(crate) fn instances(wire: &dyn Wire, call: &Call) -> Result<Vec<Instance>, F
     Ok(reservations
         .flat_map(|reservation| reservation.instances_set.items)
         .collect())
-}
-
-/// Creates the `ModifyInstanceAttribute` request that allows an instance to receive traffic for
-/// other addresses than its own.
-pub(crate) fn source_dest_check_off(instance: &str) -> Call {
-    Call::new(Api::Ec2, "ModifyInstanceAttribute")
-        .with("InstanceId", instance)
-        .with("SourceDestCheck.Value", false)
 }
 
 /// An availability zone.

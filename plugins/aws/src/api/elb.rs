@@ -62,6 +62,14 @@ impl Listener {
             && self.certificate.eq_ignore_ascii_case(&other.certificate)
     }
 
+    /// Returns true if both listeners are the same except for their certificates.
+    pub(crate) fn is_except_certificate(&self, other: &Self) -> bool {
+        self.is(&Self {
+            certificate: self.certificate.clone(),
+            ..other.clone()
+        })
+    }
+
     /// Returns true if clients connect with TLS.
     pub(crate) fn is_tls(&self) -> bool {
         self.protocol.eq_ignore_ascii_case("ssl") || self.protocol.eq_ignore_ascii_case("https")

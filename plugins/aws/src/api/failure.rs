@@ -251,6 +251,14 @@ fn kind(code: &str) -> Kind {
     }
 }
 
+/// Returns true if AWS knows the credential, but does not permit what it requests.
+fn is_of_policy(code: &str) -> bool {
+    matches!(
+        code,
+        "UnauthorizedOperation" | "AccessDenied" | "AccessDeniedException"
+    )
+}
+
 impl From<Failure> for CloudError {
     fn from(failure: Failure) -> Self {
         let text = failure.to_string();
@@ -260,7 +268,12 @@ impl From<Failure> for CloudError {
             Failure::Refused { status, code, .. } => match kind(&code) {
                 Kind::Throttled => Self::throttled(SLOW_DOWN, text),
                 Kind::Denied => Self::denied(format!(
-                    "{text}: check the IAM policy of Skydock's credential"
+                    "{text}: check {} Skydock's credential",
+                    if is_of_policy(&code) {
+                        "the IAM policy of"
+                    } else {
+                        "whether AWS accepts"
+                    }
                 )),
                 Kind::Quota => Self::denied(format!(
                     "{text}: a quota of the account is exhausted; request an increase"
@@ -356,6 +369,8 @@ mod tests {
         for (code, word) in [
             ("TooManyTargetGroups", "quota"),
             ("AccessDenied", "IAM policy"),
+            ("ExpiredToken", "accepts Skydock's credential"),
+            ("AuthFailure", "accepts Skydock's credential"),
         ] {
             let CloudError::Denied(text) = refused(code, 400) else {
                 panic!("{code}")

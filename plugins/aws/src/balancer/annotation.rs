@@ -16,8 +16,6 @@ pub(crate) const TYPE: &str = "type";
 pub(crate) const INTERNAL: &str = "internal";
 /// Of the AWS Load Balancer Controller. A load balancer that it makes internal must not be public.
 pub(crate) const SCHEME: &str = "scheme";
-/// Of the AWS Load Balancer Controller: restricts clients.
-pub(crate) const PREFIX_LISTS: &str = "security-group-prefix-lists";
 pub(crate) const PROXY_PROTOCOL: &str = "proxy-protocol";
 pub(crate) const ACCESS_LOG_INTERVAL: &str = "access-log-emit-interval";
 pub(crate) const ACCESS_LOG_ENABLED: &str = "access-log-enabled";
@@ -50,6 +48,12 @@ pub(crate) const IP_ADDRESS_TYPE: &str = "ip-address-type";
 
 /// The policy for TLS that AWS uses by default.
 pub(crate) const DEFAULT_POLICY: &str = "ELBSecurityPolicy-2016-08";
+
+/// Of the AWS Load Balancer Controller: restricts clients.
+const PREFIX_LISTS: &str = "security-group-prefix-lists";
+
+/// Parts of the names of annotations that do not exist, with which users mean to restrict clients.
+const RESTRICTIONS: [&str; 2] = ["source-range", "cidr"];
 
 /// Maximum number of characters of the key of a tag.
 const LONGEST_KEY: usize = 128;
@@ -188,21 +192,40 @@ impl<'a> Annotations<'a> {
     /// with the scheme `internal`. If they contradict each other, it is not public.
     ///
     /// # Errors
-    /// Fails if the scheme is not valid, or if clients are restricted in a way that is not supported.
+    /// Fails if the scheme is not valid.
     pub(crate) fn internal(self) -> Result<bool> {
-        if self.text(PREFIX_LISTS).is_some() {
-            return Err(CloudError::invalid(format!(
-                "annotation {} is not supported, and without it the load balancer would have more clients; remove it, and \
-                 set spec.loadBalancerSourceRanges",
-                key(PREFIX_LISTS)
-            )));
-        }
         let by_scheme = match self.text(SCHEME).map(str::trim) {
             None | Some("internet-facing") => false,
             Some("internal") => true,
             Some(_) => return Err(wrong(SCHEME, "internal or internet-facing")),
         };
         Ok(by_scheme || self.text(INTERNAL).is_some_and(|value| value != "false"))
+    }
+
+    /// Rejects annotations that restrict clients in a way that is not supported, if ignoring them would
+    /// open the load balancer to more clients.
+    ///
+    /// # Errors
+    /// Fails if there is such an annotation.
+    pub(crate) fn check_clients(self, service: &Service) -> Result<()> {
+        let opens = |name: &str, value: &str| {
+            let mut ranges = value.split(',').map(str::trim);
+            let is_narrow = ranges.any(|range| !range.is_empty() && !range.ends_with("/0"));
+            let is_restriction = RESTRICTIONS.iter().any(|part| name.contains(part));
+            (name == PREFIX_LISTS && !value.is_empty())
+                || (is_restriction && is_narrow && service.source_ranges.is_empty())
+        };
+        let mut annotations = self.0.iter();
+        match annotations.find(|(key, value)| {
+            key.strip_prefix(PREFIX)
+                .is_some_and(|name| opens(name, value))
+        }) {
+            None => Ok(()),
+            Some((key, _)) => Err(CloudError::invalid(format!(
+                "annotation {key} is not supported, and without it the load balancer would have more clients; remove it, and \
+                 set spec.loadBalancerSourceRanges"
+            ))),
+        }
     }
 
     /// Returns sentences about annotations and values of a Service without the effect that they may
@@ -405,7 +428,6 @@ mod tests {
             ),
             (&[("scheme", "Internal")], None),
             (&[("scheme", "private")], None),
-            (&[("security-group-prefix-lists", "pl-1")], None),
             (&[("internal", "no")], Some(true)),
         ] {
             let pairs: Vec<_> = pairs
@@ -413,6 +435,30 @@ mod tests {
                 .map(|(name, value)| (key(name), (*value).to_owned()))
                 .collect();
             assert_eq!(Annotations(&pairs).internal().ok(), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn clients_are_restricted_or_the_service_is_rejected() {
+        let (none, some) = (&[][..], &["192.0.2.0/24"][..]);
+        for (name, value, ranges, expected) in [
+            (PREFIX_LISTS, "pl-1", none, false),
+            (PREFIX_LISTS, "pl-1", some, false),
+            (PREFIX_LISTS, "", none, true),
+            ("source-ranges", "10.0.0.0/8", none, false),
+            ("source-ranges", "0.0.0.0/0, 10.0.0.0/8", none, false),
+            ("source-ranges", "10.0.0.0/8", some, true),
+            ("source-ranges", "0.0.0.0/0, ::/0", none, true),
+            ("source-ranges", "", none, true),
+            ("inbound-cidrs", "10.0.0.0/8", none, false),
+            (SUBNETS, "subnet-1", none, true),
+        ] {
+            let service = Service {
+                source_ranges: ranges.iter().map(|range| (*range).to_owned()).collect(),
+                ..Service::default()
+            };
+            let checked = Annotations(&of(name, value)).check_clients(&service);
+            assert_eq!(checked.is_ok(), expected, "{name}: {value} {ranges:?}");
         }
     }
 

@@ -77,11 +77,13 @@ pub(crate) fn group_prefix(service: &Service) -> String {
     )
 }
 
-/// Returns true for the name of a target group that was created for a Service, also by former
-/// versions of the official provider. Others belong to users, who may have attached them to the load
-/// balancer of a Service.
-pub(crate) fn is_group(name: &str) -> bool {
-    name.starts_with("k8s-")
+/// Returns true for the name of a target group that was created for this Service, also by former
+/// versions of the official provider. Others belong to users and other controllers, which may have
+/// attached them to the load balancer of the Service.
+pub(crate) fn is_group(name: &str, service: &Service) -> bool {
+    let hash = hex::encode(Sha1::digest(self::service(service)));
+    name.starts_with(&group_prefix(service))
+        || name.starts_with(&format!("k8s-tg-{}-", first(&hash, 13)))
 }
 
 /// Returns the name of the security group created for a network load balancer. It depends on
@@ -162,6 +164,22 @@ mod tests {
             classic_security_group(&web()),
             "k8s-elb-a0123abcd456789abcdef0123456789a"
         );
+    }
+
+    #[test]
+    fn target_groups_of_others_have_other_names() {
+        for (name, expected) in [
+            ("k8s-kubepubl-webfront-c7e6dc3e82", true),
+            ("k8s-tg-HASH-80-30080", true),
+            ("k8s-tg-0123456789abc-80-30080", false),
+            ("k8s-shop-api-0123456789", false),
+            ("blue", false),
+        ] {
+            // As of the official provider until Kubernetes 1.14.
+            let hash = hex::encode(Sha1::digest("kube-public/web-frontend"));
+            let name = name.replace("HASH", &hash[..13]);
+            assert_eq!(is_group(&name, &web()), expected, "{name}");
+        }
     }
 
     #[test]

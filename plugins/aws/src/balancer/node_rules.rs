@@ -5,10 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use skydock_sdk::{Result, types::CloudError};
+use skydock_sdk::{
+    Result,
+    types::{CloudError, Service},
+};
 
 use super::{
-    machine,
+    machine, name,
     rule_change::{Changed, RuleChange},
     turn::Turn,
     warning,
@@ -184,44 +187,63 @@ pub(crate) fn changes(
     (grant, revoke)
 }
 
-/// Returns the nodes' security groups that must allow the traffic: for each instance the group with
-/// the cluster's tag, or its only group.
-///
-/// # Errors
-/// Fails if an instance has several candidates.
-pub(crate) fn groups(
-    places: &BTreeMap<String, machine::Place>,
-    tagged: &BTreeSet<String>,
-) -> Result<BTreeSet<String>> {
-    let mut groups = BTreeSet::new();
-    for (id, place) in places {
-        let candidates: Vec<&String> = place.groups.intersection(tagged).collect();
-        let candidates = if candidates.is_empty() {
-            place.groups.iter().collect()
-        } else {
-            candidates
-        };
-        match candidates.as_slice() {
-            [] => {}
-            [one] => _ = groups.insert((*one).clone()),
-            [..] => {
-                let all = candidates
-                    .iter()
-                    .map(|group| group.as_str())
-                    .collect::<Vec<_>>()
-                    .join(", ");
-                let advice = if candidates.iter().any(|group| tagged.contains(*group)) {
-                    "remove the cluster's tag from all but one of them"
-                } else {
-                    "add the cluster's tag to exactly one of them"
-                };
-                return Err(CloudError::internal(format!(
-                    "instance {id} has several security groups that could be the nodes' group ({all}): {advice}"
-                )));
+/// The security groups of the nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NodeGroups {
+    /// The groups that must allow the traffic: for each instance the group with the cluster's tag, or
+    /// its only group.
+    pub(crate) open: BTreeSet<String>,
+    /// The groups that are not opened but keep their rules: instances have several of them that could
+    /// be the nodes' group.
+    pub(crate) kept: BTreeSet<String>,
+    /// Sentences about these instances.
+    unclear: Vec<String>,
+}
+
+impl NodeGroups {
+    fn of(places: &BTreeMap<String, machine::Place>, tagged: &BTreeSet<String>) -> Self {
+        let mut groups = Self::default();
+        let mut unclear: BTreeMap<BTreeSet<String>, Vec<&String>> = BTreeMap::new();
+        for (id, place) in places {
+            let mut candidates: BTreeSet<String> =
+                place.groups.intersection(tagged).cloned().collect();
+            if candidates.is_empty() {
+                candidates.clone_from(&place.groups);
+            }
+            if candidates.len() > 1 {
+                unclear.entry(candidates).or_default().push(id);
+            } else {
+                groups.open.extend(candidates);
             }
         }
+        for (candidates, ids) in unclear {
+            groups.unclear.push(sentence(&candidates, &ids, tagged));
+            groups.kept.extend(candidates);
+        }
+        groups
+            .kept
+            .retain(|candidate| !groups.open.contains(candidate));
+        groups
     }
-    Ok(groups)
+}
+
+/// Returns a sentence about instances with several groups that could be the nodes' group.
+fn sentence(candidates: &BTreeSet<String>, ids: &[&String], tagged: &BTreeSet<String>) -> String {
+    let who = match ids {
+        [] => String::new(),
+        [id] => format!("instance {id} has"),
+        [id, others @ ..] => format!("instance {id} and {} more have", others.len()),
+    };
+    let advice = if candidates.is_subset(tagged) {
+        "remove the cluster's tag from all but one of them"
+    } else {
+        "add the cluster's tag to exactly one of them"
+    };
+    let all: Vec<&str> = candidates.iter().map(String::as_str).collect();
+    format!(
+        "{who} several security groups that could be the nodes' group ({}), whose rules are not changed for that: {advice}",
+        all.join(", ")
+    )
 }
 
 /// Security groups whose rules were read.
@@ -230,8 +252,7 @@ struct Looked {
     tagged: ClusterGroups,
     /// These groups and the nodes' own groups.
     all: ClusterGroups,
-    /// The groups that must allow the traffic.
-    open: BTreeSet<String>,
+    groups: NodeGroups,
 }
 
 impl Looked {
@@ -241,9 +262,9 @@ impl Looked {
         let mut all = Vec::new();
         let mut closes_checks = false;
         for (id, group) in &self.all {
-            let wanted = match self.open.contains(id) {
+            let wanted = match self.groups.open.contains(id) {
                 true => &rules,
-                false if traffic.is_partial => continue,
+                false if traffic.is_partial || self.groups.kept.contains(id) => continue,
                 false => &none,
             };
             let there = permission::rules(&group.ip_permissions);
@@ -281,7 +302,26 @@ impl Cloud<'_> {
             .collect())
     }
 
-    /// Allows a load balancer's traffic to the nodes behind it, and only to them. Without nodes or
+    /// Returns the security groups of nodes, and publishes a warning about those that are unclear.
+    /// They do not keep others from being opened.
+    ///
+    /// # Errors
+    /// Fails if the groups of all nodes are unclear.
+    pub(crate) fn node_groups(
+        &self,
+        service: &Service,
+        places: &BTreeMap<String, machine::Place>,
+        tagged: &ClusterGroups,
+    ) -> Result<NodeGroups> {
+        let groups = NodeGroups::of(places, &tagged.keys().cloned().collect());
+        self.warn(service, warning::NODE_GROUP_UNCLEAR, &groups.unclear);
+        if groups.open.is_empty() && !groups.unclear.is_empty() {
+            return Err(CloudError::internal(groups.unclear.join("; ")));
+        }
+        Ok(groups)
+    }
+
+    /// Allows the traffic of a Service's load balancer to the nodes behind it, and only to them. Without nodes or
     /// traffic, all its rules are removed. Returns the groups with the cluster's tag, or `None` if
     /// the plugin does not manage the nodes' groups.
     ///
@@ -289,9 +329,9 @@ impl Cloud<'_> {
     /// Fails if a request to AWS fails, or if another plugin instance holds the lock for too long.
     pub(crate) fn sync_node_rules(
         &self,
+        service: &Service,
         cluster: &Cluster,
         vpc: Option<&str>,
-        balancer: &str,
         places: &BTreeMap<String, machine::Place>,
         traffic: &Traffic,
         likely: bool,
@@ -299,8 +339,9 @@ impl Cloud<'_> {
         if self.config.keep_node_groups {
             return Ok(None);
         }
+        let balancer = &name::balancer(service);
         if !likely {
-            let looked = self.look_at_groups(cluster, vpc, places)?;
+            let looked = self.look_at_groups(service, cluster, vpc, places)?;
             if looked.changes(balancer, traffic).0.is_empty() {
                 return Ok(Some(looked.tagged));
             }
@@ -312,7 +353,7 @@ impl Cloud<'_> {
             ));
         };
         for _ in 0..LOOKS {
-            let looked = self.look_at_groups(cluster, vpc, places)?;
+            let looked = self.look_at_groups(service, cluster, vpc, places)?;
             let (mut changes, closes_checks) = looked.changes(balancer, traffic);
             if closes_checks && traffic.probes.others.is_some() {
                 // A load balancer that needs the checks since then has created its target group
@@ -352,14 +393,16 @@ impl Cloud<'_> {
     /// Reads the cluster's groups and the nodes' own groups.
     fn look_at_groups(
         &self,
+        service: &Service,
         cluster: &Cluster,
         vpc: Option<&str>,
         places: &BTreeMap<String, machine::Place>,
     ) -> Result<Looked> {
         let tagged = self.cluster_groups(cluster, vpc)?;
         let mut all = tagged.clone();
-        let open = groups(places, &all.keys().cloned().collect())?;
-        let untagged: Vec<String> = open
+        let groups = self.node_groups(service, places, &tagged)?;
+        let untagged: Vec<String> = groups
+            .open
             .iter()
             .filter(|id| !all.contains_key(*id))
             .cloned()
@@ -370,7 +413,11 @@ impl Cloud<'_> {
                 all.insert(group.group_id.clone(), group);
             }
         }
-        Ok(Looked { tagged, all, open })
+        Ok(Looked {
+            tagged,
+            all,
+            groups,
+        })
     }
 
     /// Returns the ports on which other load balancers check their targets.

@@ -18,14 +18,17 @@ pub(crate) const ANNOTATION_IGNORED: &str = "LoadBalancerAnnotationIgnored";
 /// Source ranges that cannot be enforced.
 pub(crate) const NOT_ENFORCED: &str = "LoadBalancerSourceRangesNotEnforced";
 
-/// Properties that cannot change after the creation.
+/// Instances with several security groups that could be the nodes' group.
+pub(crate) const NODE_GROUP_UNCLEAR: &str = "LoadBalancerNodeGroupUnclear";
+
+/// Properties that cannot change after the creation, and listeners of users.
 pub(crate) const NOT_CHANGED: &str = "LoadBalancerNotChanged";
 
 impl Cloud<'_> {
     /// Publishes sentences as one event on a Service, unless the last event with this reason had
     /// the same ones. Without a sentence, the last event is forgotten.
     pub(crate) fn warn(&self, service: &Service, reason: &str, sentences: &[String]) {
-        let key = self.key(&format!("warned/{reason}/{}", service.uid));
+        let key = self.warned(service, reason);
         if sentences.is_empty() {
             self.store.remove(&key);
             return;
@@ -35,6 +38,17 @@ impl Cloud<'_> {
             self.store.set(&key, &text, WARNED);
             (self.tell)(service, reason, &text);
         }
+    }
+
+    /// Returns the error with which a Service is retried while its last warning with this reason
+    /// holds. The address of a new load balancer does not wait for that.
+    pub(crate) fn still_warned(&self, service: &Service, reason: &str) -> Option<CloudError> {
+        let text = self.store.get(&self.warned(service, reason))?;
+        (!service.status.ingress.is_empty()).then(|| CloudError::internal(text))
+    }
+
+    fn warned(&self, service: &Service, reason: &str) -> String {
+        self.key(&format!("warned/{reason}/{}", service.uid))
     }
 
     /// Publishes which instances AWS rejected as targets. Returns the error with which the call is

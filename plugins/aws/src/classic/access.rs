@@ -18,7 +18,7 @@ use crate::{
         annotation::{self, Annotations},
         machine::Place,
         name,
-        node_rules::{self, ClusterGroups},
+        node_rules::{ClusterGroups, NodeGroups},
         warning,
     },
     cloud::Cloud,
@@ -49,7 +49,7 @@ pub(super) fn first<'a>(groups: &'a [String], service: &Service) -> Option<&'a S
 /// not need it.
 fn changes(
     groups: &BTreeMap<String, SecurityGroup>,
-    open: &BTreeSet<String>,
+    NodeGroups { open, kept, .. }: &NodeGroups,
     cluster: &Cluster,
     rule: &Rule,
 ) -> (Vec<String>, Vec<String>) {
@@ -59,9 +59,10 @@ fn changes(
         .filter(|id| !groups.get(*id).is_some_and(has))
         .cloned()
         .collect();
+    let stays = |id: &String| open.contains(id) || kept.contains(id);
     let idle = groups
         .values()
-        .filter(|group| has(group) && !open.contains(&group.group_id));
+        .filter(|group| has(group) && !stays(&group.group_id));
     let revoke = idle
         .filter(|group| cluster.has(&group.tags()))
         .map(|group| group.group_id.clone())
@@ -96,12 +97,12 @@ impl Cloud<'_> {
     /// is unknown, may need it.
     ///
     /// # Errors
-    /// Fails if a request to AWS fails, or if the nodes' group is ambiguous.
+    /// Fails if a request to AWS fails, or if the groups of all nodes are unclear.
     pub(super) fn sync_access(
         &self,
+        service: &Service,
         cluster: &Cluster,
         vpc: &str,
-        balancer: &str,
         group: &str,
         nodes: Nodes<'_>,
     ) -> Result<()> {
@@ -110,8 +111,9 @@ impl Cloud<'_> {
         }
         let tagged = self.cluster_groups(cluster, Some(vpc))?;
         let mut groups = tagged.clone();
-        let mut open = node_rules::groups(nodes.places, &groups.keys().cloned().collect())?;
+        let mut of_nodes = self.node_groups(service, nodes.places, &tagged)?;
         // The operator's group is not changed, even if instances have it.
+        let open = &mut of_nodes.open;
         open.retain(|id| Some(id) != self.config.elb_security_group.as_ref());
         let untagged: Vec<String> = open
             .iter()
@@ -128,9 +130,14 @@ impl Cloud<'_> {
         }
         let rule = everything_from(group);
         let stays = is_clusters(&tagged, group);
-        let (grant, mut revoke) = changes(&groups, &open, cluster, &rule);
+        let (grant, mut revoke) = changes(&groups, &of_nodes, cluster, &rule);
         let stays = stays || nodes.are_partial;
-        if !revoke.is_empty() && (stays || self.groups_of_others(balancer)?.contains(group)) {
+        if !revoke.is_empty()
+            && (stays
+                || self
+                    .groups_of_others(&name::balancer(service))?
+                    .contains(group))
+        {
             revoke.clear();
         }
         let rules = Rules::from([(rule, String::new())]);

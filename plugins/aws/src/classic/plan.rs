@@ -36,7 +36,8 @@ pub(crate) struct ListenerChanges {
     pub(crate) gone: Vec<Listener>,
     /// The requested listeners that do not exist.
     pub(crate) fresh: Vec<Listener>,
-    /// The current listeners that only get another certificate, and what they become.
+    /// The current listeners that get another certificate, and what they become. Other properties may
+    /// differ too.
     pub(crate) certified: Vec<(Listener, Listener)>,
 }
 
@@ -55,12 +56,9 @@ pub(crate) fn listener_changes(wish: &Wish, there: &Description) -> ListenerChan
     };
     for after in std::mem::take(&mut changes.fresh) {
         let same = |before: &Listener| {
-            let certificate = before.certificate.clone();
-            after.is_tls()
-                && before.is(&Listener {
-                    certificate,
-                    ..after.clone()
-                })
+            before.load_balancer_port == after.load_balancer_port
+                && (before.is_tls() && after.is_tls())
+                && !before.certificate.eq_ignore_ascii_case(&after.certificate)
         };
         match changes.gone.iter().position(same) {
             Some(index) => changes.certified.push((changes.gone.remove(index), after)),

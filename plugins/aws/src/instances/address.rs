@@ -7,10 +7,7 @@ use skydock_sdk::{
     types::{AddressKind, CloudError, NodeAddress},
 };
 
-use crate::{
-    api::ec2::{Instance, Interface},
-    config::Family,
-};
+use crate::{api::ec2::Instance, config::Family};
 
 /// Maximum number of node addresses that the host accepts. An instance whose interfaces have
 /// additional addresses for Pods has more. The first ones, which are its own, are kept.
@@ -45,26 +42,11 @@ pub(crate) fn of(machine: &Instance, families: &[Family]) -> Result<Vec<NodeAddr
     Ok(kept)
 }
 
-/// Returns the interfaces that are in use, the primary interface first. The order of EC2 is arbitrary.
-fn in_use(machine: &Instance) -> Vec<&Interface> {
-    let interfaces = machine.network_interface_set.items.iter();
-    let mut interfaces: Vec<&Interface> = interfaces
-        .filter(|interface| interface.status == "in-use")
-        .collect();
-    interfaces.sort_by_key(|interface| {
-        interface
-            .attachment
-            .as_ref()
-            .map_or(u32::MAX, |one| one.device_index)
-    });
-    interfaces
-}
-
 /// Adds the private addresses of all interfaces, the primary interface first, then the public
 /// address, then the names.
 fn ipv4(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
-    let in_use = in_use(machine).into_iter();
-    for private in in_use.flat_map(|interface| &interface.private_ip_addresses_set.items) {
+    let interfaces = machine.interfaces().into_iter();
+    for private in interfaces.flat_map(|interface| &interface.private_ip_addresses_set.items) {
         push_v4(
             machine,
             AddressKind::InternalIp,
@@ -96,8 +78,8 @@ fn ipv4(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
 /// Adds the first IPv6 address of each interface, the primary interface first. They are internal
 /// addresses even if they are reachable from the internet.
 fn ipv6(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
-    let in_use = in_use(machine).into_iter();
-    for first in in_use.filter_map(|interface| interface.ipv6_addresses_set.items.first()) {
+    let interfaces = machine.interfaces().into_iter();
+    for first in interfaces.filter_map(|interface| interface.ipv6_addresses_set.items.first()) {
         let ip: Ipv6Addr = first
             .ipv6_address
             .parse()

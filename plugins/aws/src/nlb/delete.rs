@@ -168,7 +168,7 @@ pub(crate) fn delete(
     let seen = match &cluster {
         Some(cluster) => {
             let likely = found.is_some();
-            cloud.sync_node_rules(cluster, vpc_id, &name, &nobody, &traffic, likely)?
+            cloud.sync_node_rules(service, cluster, vpc_id, &nobody, &traffic, likely)?
         }
         None => None,
     };
@@ -312,7 +312,7 @@ fn groups(cloud: &Cloud<'_>, service: &Service, balancer: Option<&LoadBalancer>)
         } = group;
         let of = &load_balancer_arns.items;
         let is_own = balancer.is_some_and(|balancer| of.contains(&balancer.load_balancer_arn));
-        if is_own && name::is_group(&target_group_name) {
+        if is_own && name::is_group(&target_group_name, service) {
             groups.own.push(target_group_arn);
         } else if target_group_name.starts_with(&prefix)
             && of.iter().all(|arn| arn.contains(&own_name))

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use skydock_sdk::{Result, log};
+use skydock_sdk::{Result, log, types::Service};
 
 use super::{
     steps::Step,
@@ -68,7 +68,12 @@ impl Observed {
     ///
     /// # Errors
     /// Fails if a request to AWS fails.
-    pub(crate) fn look(wire: &dyn Wire, balancer: LoadBalancer, wish: &Wish) -> Result<Self> {
+    pub(crate) fn look(
+        wire: &dyn Wire,
+        balancer: LoadBalancer,
+        service: &Service,
+        wish: &Wish,
+    ) -> Result<Self> {
         let arn = balancer.load_balancer_arn.clone();
         let calls = [
             elbv2::groups_of(&arn),
@@ -84,7 +89,7 @@ impl Observed {
         let mut answers = send(wire, &calls).into_iter();
         observed.groups = answers
             .next()
-            .map(made_groups)
+            .map(|answer| made_groups(answer, service))
             .transpose()?
             .unwrap_or_default();
         for found in answers {
@@ -257,13 +262,13 @@ fn without_rejected(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Fo
 }
 
 /// Returns the target groups of a load balancer from the answer to a request for them, without those
-/// of users, of which nothing is changed.
+/// that were not created for the Service, of which nothing is changed.
 ///
 /// # Errors
 /// Fails if a request to AWS fails.
-pub(crate) fn made_groups(answer: Answer<Found>) -> Answer<Vec<TargetGroup>> {
+pub(crate) fn made_groups(answer: Answer<Found>, service: &Service) -> Answer<Vec<TargetGroup>> {
     let mut groups = elbv2::groups(answer)?;
-    groups.retain(|group| name::is_group(&group.target_group_name));
+    groups.retain(|group| name::is_group(&group.target_group_name, service));
     Ok(groups)
 }
 

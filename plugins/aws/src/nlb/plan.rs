@@ -191,13 +191,27 @@ fn health_differs(wanted: &Group, group: &TargetGroup) -> bool {
             .is_some_and(|timeout| timeout != group.health_check_timeout_seconds)
 }
 
+/// Returns the listeners that are not requested: those that forward to a target group of the Service,
+/// and those of users.
+pub(super) fn unrequested<'a>(
+    wish: &Wish,
+    observed: &'a Observed,
+) -> (Vec<&'a Listener>, Vec<&'a Listener>) {
+    let listeners = observed.listeners.iter();
+    let unrequested =
+        listeners.filter(|listener| !wish.fronts.iter().any(|front| front.port == listener.port));
+    unrequested.partition(|listener| {
+        let mut groups = observed.groups.iter();
+        groups.any(|group| group_of(listener) == Some(group.target_group_arn.as_str()))
+    })
+}
+
 /// Returns the steps that delete listeners that are not requested, and target groups that no
 /// listener uses.
 fn removals(wish: &Wish, observed: &Observed) -> Vec<Step> {
-    let unwanted =
-        |listener: &&Listener| !wish.fronts.iter().any(|front| front.port == listener.port);
-    let listeners = observed.listeners.iter().filter(unwanted);
-    let mut steps: Vec<Step> = listeners
+    let (unwanted, _) = unrequested(wish, observed);
+    let mut steps: Vec<Step> = unwanted
+        .into_iter()
         .map(|one| Step::DeleteListener(one.listener_arn.clone()))
         .collect();
     let led_to: BTreeSet<&str> = observed.listeners.iter().filter_map(group_of).collect();

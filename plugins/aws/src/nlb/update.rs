@@ -50,7 +50,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let mut answers = send(cloud.wire, &calls).into_iter();
     let groups = answers
         .next()
-        .map(made_groups)
+        .map(|answer| made_groups(answer, service))
         .transpose()?
         .unwrap_or_default();
     let tags = read_tags(answers)?;
@@ -74,11 +74,12 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
         let opened = traffic(cloud, service, &balancer, &groups).and_then(|mut traffic| {
             traffic.is_partial = !awaited.ids.is_empty();
             let vpc = Some(balancer.vpc_id.as_str());
-            cloud.sync_node_rules(&cluster, vpc, &name, &places, &traffic, false)
+            cloud.sync_node_rules(service, &cluster, vpc, &places, &traffic, false)
         });
+        let unclear = cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR);
         match opened {
-            Ok(_) => note_groups(cloud, &name, &places),
-            Err(error) => errors.push(error),
+            Ok(_) if unclear.is_none() => note_groups(cloud, &name, &places),
+            opened => errors.extend(opened.err().into_iter().chain(unclear)),
         }
     }
     errors.extend(tell_rejected(cloud, service, &rejected));

@@ -78,3 +78,51 @@ fn existing_routes_decide_between_create_and_replace() {
         Err(CloudError::Internal(_))
     ));
 }
+
+#[test]
+fn an_instance_with_several_interfaces_is_named_by_one_of_them() {
+    let machine = |interfaces: &[(&str, u32, &str, &str, bool)]| -> ec2::Instance {
+        let item = |(id, index, status, address, check): &(&str, u32, &str, &str, bool)| {
+            format!(
+                "<item><networkInterfaceId>{id}</networkInterfaceId><status>{status}</status><sourceDestCheck>{check}</sourceDestCheck>\
+                 <attachment><deviceIndex>{index}</deviceIndex></attachment><privateIpAddressesSet><item>\
+                 <privateIpAddress>{address}</privateIpAddress></item></privateIpAddressesSet></item>"
+            )
+        };
+        let items: String = interfaces.iter().map(item).collect();
+        quick_xml::de::from_str(&format!(
+            "<item><instanceId>i-1</instanceId><sourceDestCheck>false</sourceDestCheck><networkInterfaceSet>{items}\
+             </networkInterfaceSet></item>"
+        ))
+        .unwrap()
+    };
+    let (first, second) = (
+        ("eni-1", 0, "in-use", "10.0.0.4", true),
+        ("eni-2", 1, "in-use", "10.0.9.4", false),
+    );
+    let coming = ("eni-3", 2, "attaching", "10.0.7.4", true);
+    let primary = (Hop::Interface("eni-1"), true);
+    for (interfaces, addresses, expected) in [
+        (&[][..], &[][..], (Hop::Instance("i-1"), false)),
+        (&[first], &["10.0.0.4"], (Hop::Instance("i-1"), false)),
+        (&[second, first], &["10.0.0.4", "10.0.9.4"], primary),
+        (&[second, first], &["web.example.com"], primary),
+        (
+            &[second, first],
+            &["10.0.9.4"],
+            (Hop::Interface("eni-2"), false),
+        ),
+        (&[coming, first], &["10.0.7.4", "10.0.0.4"], primary),
+    ] {
+        let addresses: Vec<NodeAddress> = addresses
+            .iter()
+            .map(|address| NodeAddress {
+                kind: skydock_sdk::types::AddressKind::InternalIp,
+                address: (*address).to_owned(),
+            })
+            .collect();
+        let machine = machine(interfaces);
+        let hop = Hop::to(&machine, &addresses);
+        assert_eq!(hop, expected, "{interfaces:?} {addresses:?}");
+    }
+}

@@ -187,6 +187,24 @@ fn a_certificate_of_a_classic_listener_changes_in_place() {
         let now = if is_rejected { "b" } else { name };
         assert_eq!(there, arn(now));
     }
+    // A rejected certificate does not cost the listener, whatever else changes.
+    for (name, code, expected) in [
+        ("e", Some("CertificateNotFound"), &[set][..]),
+        ("f", None, &[set, delete, create]),
+        ("g", Some("AccessDenied"), &[set, delete, create]),
+    ] {
+        web.annotations = vec![annotation("ssl-cert", &arn(name))];
+        web.ports[0].node_port += 1;
+        let faults = code.map(|code| (set, 0, 1, code));
+        *world.line.faults.borrow_mut() = faults.into_iter().collect();
+        world.line.take();
+        let answer = ensure(&world, &web);
+        assert_eq!(answer.is_ok(), expected.len() > 1, "{answer:?}");
+        assert_eq!(sent(&world, &[set, create, delete]), expected, "{code:?}");
+        let there = text(&described(&world, &web), "SSLCertificateId");
+        let now = if expected.len() > 1 { name } else { "d" };
+        assert_eq!(there, arn(now));
+    }
 }
 
 #[test]
@@ -403,7 +421,7 @@ fn a_target_group_of_another_vpc_or_cluster_is_not_taken() {
         web.uid = format!("e{}", &web.uid[1..]);
         let answer = ensure(&world, &web);
         assert!(
-            matches!(&answer, Err(CloudError::Conflict(text)) if text.contains("another")),
+            matches!(&answer, Err(CloudError::Internal(text)) if text.contains("another")),
             "{of_vpc}: {answer:?}"
         );
     }

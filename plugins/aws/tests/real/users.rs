@@ -337,3 +337,153 @@ fn all_nodes_leave_and_come_back() {
         assert_eq!(count(&rules(&world)), count(&before), "{kind:?}");
     }
 }
+
+#[test]
+fn listeners_and_target_groups_of_others_are_kept_and_named() {
+    let world = World::new(1, "");
+    let web = service(&[(80, 30080)]);
+    ensure(&world, &web).unwrap();
+    world.warnings();
+    let mut theirs = Vec::new();
+    // The AWS Load Balancer Controller has names like the second one.
+    for (port, prefix) in [("9000", "own"), ("9001", "k8s-shop-api")] {
+        let name = format!("{prefix}-{}", &web.uid[22..]);
+        let params = [
+            ("Name", name.as_str()),
+            ("Protocol", "TCP"),
+            ("Port", "31999"),
+            ("VpcId", world.vpc.as_str()),
+            ("TargetType", "instance"),
+        ];
+        let group = text(&world.elbv2("CreateTargetGroup", &params), "TargetGroupArn");
+        let params = [
+            ("LoadBalancerArn", balancer(&world, &web)),
+            ("Port", port.into()),
+            ("Protocol", "TCP".into()),
+            ("DefaultActions.member.1.Type", "forward".into()),
+            ("DefaultActions.member.1.TargetGroupArn", group.clone()),
+        ];
+        let params = params.each_ref().map(|(key, text)| (*key, text.as_str()));
+        world.elbv2("CreateListener", &params);
+        theirs.push(group);
+    }
+    world.line.take();
+    ensure(&world, &web).unwrap();
+    let sent = world.line.take();
+    let writes = sent.iter().filter(|action| !action.starts_with("Describe"));
+    assert_eq!(writes.count(), 0, "{sent:?}");
+    let told = world.warnings();
+    for port in ["9000", "9001"] {
+        let part = format!("the listener on port {port} stays");
+        assert!(told.contains(&part), "{told}");
+    }
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    for group in &theirs {
+        world.elbv2(
+            "DescribeTargetGroups",
+            &[("TargetGroupArns.member.1", group)],
+        );
+    }
+}
+
+#[test]
+fn a_target_group_that_others_use_is_named() {
+    let world = World::new(1, "");
+    let mut web = service(&[(80, 30777)]);
+    ensure(&world, &web).unwrap();
+    // The Service was removed by force and installed again, or another cluster has the same one.
+    let before = name(&web);
+    web.uid = format!("{:0>32}", crate::world::unique());
+    let answer = ensure(&world, &web);
+    let is_told = matches!(&answer, Err(CloudError::Internal(text)) if text.contains(&before));
+    assert!(is_told, "{answer:?}");
+    web.ports[0].node_port = 30778;
+    ensure(&world, &web).unwrap();
+}
+
+/// Of the control plane, or of a second pool.
+#[test]
+fn an_instance_with_two_tagged_groups_does_not_stop_the_others() {
+    let config = "NLBSecurityGroupMode = Managed";
+    for (kind, config) in [(Some("nlb"), ""), (Some("nlb"), config), (None, "")] {
+        let mut world = World::new(1, config);
+        let params = [
+            ("GroupName", "second"),
+            ("GroupDescription", "x"),
+            ("VpcId", world.vpc.as_str()),
+        ];
+        let second = text(&world.ec2("CreateSecurityGroup", &params), "groupId");
+        let key = format!("kubernetes.io/cluster/{}", world.cluster);
+        world.tag(&second, &key, "owned");
+        let of = |port: (u16, u16)| {
+            let mut service = service(&[port]);
+            service.annotations = kind
+                .into_iter()
+                .map(|kind| annotation("type", kind))
+                .collect();
+            service
+        };
+        let count = |world: &World, group: &str| {
+            let found = world.ec2("DescribeSecurityGroups", &[("GroupId.1", group)]);
+            let text = text(&found, "ipPermissions");
+            texts(&text, "fromPort").len() + text.matches("<groupId>").count()
+        };
+        // The instance is alone in the second group before it also gets the first one.
+        let odd = world.launch(1);
+        let set = |groups: &[&str]| {
+            let mut params = vec![("InstanceId", odd.as_str())];
+            let keys = ["GroupId.1", "GroupId.2"];
+            params.extend(keys.into_iter().zip(groups.iter().copied()));
+            world.ec2("ModifyInstanceAttribute", &params);
+        };
+        set(&[&second]);
+        let mut old = of((80, 30080));
+        old.status = ensure(&world, &old).unwrap();
+        let before = count(&world, &second);
+        assert!(before > 0, "{kind:?}");
+        set(&[&second, &world.group]);
+        world.store.clear();
+        world.warnings();
+
+        // The address does not wait, and the other instance gets the traffic.
+        let (first, mut new) = (count(&world, &world.group), of((80, 30081)));
+        new.status = ensure(&world, &new).unwrap();
+        assert_eq!(new.status.ingress.len(), 1);
+        assert!(count(&world, &world.group) > first, "{kind:?}");
+        let told = world.warnings();
+        assert!(
+            told.contains("LoadBalancerNodeGroupUnclear") && told.contains(&odd),
+            "{told}"
+        );
+        assert_eq!(count(&world, &second), before, "{kind:?}");
+
+        // A change of a Service that has an address is made, and is retried.
+        old.ports[0].node_port = 30082;
+        for _ in 0..2 {
+            let answer = ensure(&world, &old);
+            let is_told = matches!(&answer, Err(CloudError::Internal(text)) if text.contains(&odd));
+            assert!(is_told, "{answer:?}");
+            let update = world.call(|cloud| cloud.update_members(&old, &world.members()));
+            assert_eq!(update, answer.map(|_| ()), "{kind:?}");
+        }
+        if kind.is_some() {
+            assert!(opened(&world).contains(&"30082".to_owned()), "{kind:?}");
+            assert!(
+                listeners(&world, &old).contains(&text(&groups(&world, &old), "TargetGroupArn"))
+            );
+        }
+        assert!(count(&world, &second) >= before, "{kind:?}");
+
+        world.ec2(
+            "DeleteTags",
+            &[("ResourceId.1", &second), ("Tag.1.Key", &key)],
+        );
+        world.store.clear();
+        for service in [&old, &new] {
+            ensure(&world, service).unwrap();
+            world
+                .call(|cloud| cloud.update_members(service, &world.members()))
+                .unwrap();
+        }
+    }
+}

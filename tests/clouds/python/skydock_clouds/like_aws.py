@@ -141,6 +141,39 @@ def classic():
         setattr(Backend, one.__name__, one)
 
 
+def interfaces():
+    from moto.ec2.models import EC2Backend as Backend
+    from moto.ec2.models.route_tables import Route
+
+    def check(backend, instance):
+        if instance and len(backend.get_instance(instance).nics) > 1:
+            raise Rejected("InvalidInstanceID", f"There are multiple interfaces attached to instance '{instance}'. "
+                           "Please specify an interface ID for the operation instead.")
+
+    def instance_id(route):
+        instance = route.instance or (route.interface and route.interface.instance)
+        return instance.id if instance else None
+
+    create, replace, modify = Backend.create_route, Backend.replace_route, Backend.modify_instance_attribute
+
+    def create_route(self, *args, **options):
+        check(self, options.get("instance_id"))
+        return create(self, *args, **options)
+
+    def replace_route(self, *args, **options):
+        check(self, options.get("instance_id"))
+        return replace(self, *args, **options)
+
+    def modify_instance_attribute(self, instance_id, key, value):
+        check(self, instance_id if key == "source_dest_check" else None)
+        return modify(self, instance_id, key, value)
+
+    Route.instance_id = property(instance_id)
+    for one in (create_route, replace_route, modify_instance_attribute):
+        setattr(Backend, one.__name__, one)
+
+
 def correct():
+    interfaces()
     network()
     classic()

@@ -12,6 +12,14 @@ fn traffic(clients: &[(&'static str, u16)], health: &[u16], ranges: &[&str]) -> 
     }
 }
 
+/// Returns a Service whose load balancer has the name `alb`.
+fn lb() -> Service {
+    Service {
+        uid: "lb".into(),
+        ..Service::default()
+    }
+}
+
 fn shown(rules: &Rules) -> Vec<String> {
     let shown = |(rule, text): (&Rule, &String)| {
         let source = match &rule.source {
@@ -171,42 +179,65 @@ fn changed_source_ranges_replace_the_previous_rules() {
 
 #[test]
 fn the_node_security_group_is_tagged_or_the_only_one() {
-    let tagged = BTreeSet::from(["sg-1".to_owned(), "sg-2".to_owned()]);
-    let groups = |ids: &[&str]| {
-        let place = machine::Place {
-            vpc: "v".into(),
-            groups: ids.iter().map(|id| (*id).to_owned()).collect(),
+    let tagged = BTreeSet::from(["sg-1".to_owned(), "sg-2".to_owned(), "sg-3".to_owned()]);
+    let joined = |ids: BTreeSet<String>| ids.into_iter().collect::<Vec<_>>().join(" ");
+    // Of each instance, and then: groups to open, to keep, and a part of each sentence.
+    for (groups, open, kept, told) in [
+        (&["sg-1 sg-8"][..], "sg-1", "", &[][..]),
+        (&["sg-9"], "sg-9", "", &[]),
+        (&[""], "", "", &[]),
+        (&["sg-8 sg-9"], "", "sg-8 sg-9", &["add the cluster's tag"]),
+        (&["sg-1 sg-2 sg-9"], "", "sg-1 sg-2", &["(sg-1, sg-2)"]),
+        (
+            &["sg-1", "sg-1 sg-2", "sg-2 sg-1", "sg-2 sg-3", "sg-8"],
+            "sg-1 sg-8",
+            "sg-2 sg-3",
+            &["instance i-1 and 1 more have", "instance i-3 has several"],
+        ),
+    ] {
+        let place = |(index, ids): (usize, &&str)| {
+            let place = machine::Place {
+                vpc: "v".into(),
+                groups: ids.split_whitespace().map(str::to_owned).collect(),
+            };
+            (format!("i-{index}"), place)
         };
-        groups(&BTreeMap::from([("i-1".to_owned(), place)]), &tagged)
-            .map(|groups| groups.into_iter().collect::<Vec<_>>().join(" "))
-    };
-    assert_eq!(groups(&["sg-1", "sg-8"]), Ok("sg-1".into()));
-    assert_eq!(groups(&["sg-9"]), Ok("sg-9".into()));
-    assert_eq!(groups(&[]), Ok(String::new()));
-    assert!(groups(&["sg-8", "sg-9"]).is_err());
-    assert!(groups(&["sg-1", "sg-2"]).is_err());
+        let found = NodeGroups::of(&groups.iter().enumerate().map(place).collect(), &tagged);
+        assert_eq!(joined(found.open), open, "{groups:?}");
+        assert_eq!(joined(found.kept), kept, "{groups:?}");
+        assert_eq!(found.unclear.len(), told.len(), "{groups:?}");
+        for (sentence, part) in found.unclear.iter().zip(told) {
+            assert!(sentence.contains(part), "{sentence}");
+        }
+    }
 }
 
 /// A port that several load balancers check has one rule, with the name of the first load balancer.
 #[test]
-fn groups_of_unknown_instances_keep_their_rules() {
+fn groups_of_unknown_and_unclear_instances_keep_their_rules() {
     let group = |id: &str| {
         let text = described(id, true, &[(30080, CLIENT)]);
         let group: SecurityGroup = quick_xml::de::from_str(&text).unwrap();
         (id.to_owned(), group)
     };
     let tagged = ClusterGroups::from([group("sg-1"), group("sg-2")]);
-    let looked = Looked {
+    let mut looked = Looked {
         all: tagged.clone(),
         tagged,
-        open: BTreeSet::from(["sg-1".to_owned()]),
+        groups: NodeGroups {
+            open: BTreeSet::from(["sg-1".to_owned()]),
+            ..NodeGroups::default()
+        },
     };
-    for (is_partial, expected) in [(false, 1), (true, 0)] {
+    for (is_partial, is_kept, expected) in [(false, false, 1), (true, false, 0), (false, true, 0)] {
+        if is_kept {
+            looked.groups.kept.insert("sg-2".to_owned());
+        }
         let traffic = Traffic {
             is_partial,
             ..traffic(&[("tcp", 30080)], &[], &["192.0.2.0/24"])
         };
-        let (changes, _) = looked.changes("lb", &traffic);
+        let (changes, _) = looked.changes("alb", &traffic);
         let revoked = changes.iter().filter(|change| !change.revoke.is_empty());
         assert_eq!(revoked.count(), expected, "{is_partial}: {changes:?}");
     }
@@ -290,7 +321,7 @@ fn a_rule_removed_concurrently_does_not_block_revocation() {
     let item = |port: usize| {
         format!(
             "<item><ipProtocol>tcp</ipProtocol><fromPort>{port}</fromPort><toPort>{port}</toPort><ipRanges><item>\
-             <cidrIp>192.0.2.0/24</cidrIp><description>{CLIENT}=lb</description></item></ipRanges></item>"
+             <cidrIp>192.0.2.0/24</cidrIp><description>{CLIENT}=alb</description></item></ipRanges></item>"
         )
     };
     let wire = Scripted::new(|call: &Call| match call.action {
@@ -315,9 +346,9 @@ fn a_rule_removed_concurrently_does_not_block_revocation() {
     };
     let sync = || {
         cloud.sync_node_rules(
+            &lb(),
             &cluster,
             Some("v"),
-            "lb",
             &BTreeMap::new(),
             &Traffic::default(),
             true,
@@ -335,9 +366,9 @@ fn a_rule_removed_concurrently_does_not_block_revocation() {
     });
     let cloud = Cloud::new(&setup, &rude, &store, &none, 0);
     let answer = cloud.sync_node_rules(
+        &lb(),
         &cluster,
         Some("v"),
-        "lb",
         &BTreeMap::new(),
         &Traffic::default(),
         true,
@@ -360,7 +391,7 @@ fn a_health_check_rule_needed_by_a_new_service_stays() {
         };
         let rules = [
             item(30001, &format!("{CLIENT}=other"), "192.0.2.0/24"),
-            item(10256, &format!("{HEALTH}=lb"), "10.0.1.0/24"),
+            item(10256, &format!("{HEALTH}=alb"), "10.0.1.0/24"),
         ];
         let wire = Scripted::new(|call: &Call| match call.action {
             "DescribeSecurityGroups" => Ok(format!(
@@ -374,7 +405,7 @@ fn a_health_check_rule_needed_by_a_new_service_stays() {
                 &format!(
                     "<TargetGroups><member><TargetGroupArn>new</TargetGroupArn><VpcId>v</VpcId><HealthCheckPort>{port}\
                      </HealthCheckPort></member><member><TargetGroupArn>own</TargetGroupArn><VpcId>v</VpcId>\
-                     <HealthCheckPort>10256</HealthCheckPort><LoadBalancerArns><member>arn:x/net/lb/1</member></LoadBalancerArns>\
+                     <HealthCheckPort>10256</HealthCheckPort><LoadBalancerArns><member>arn:x/net/alb/1</member></LoadBalancerArns>\
                      </member></TargetGroups>"
                 ),
             ),
@@ -395,7 +426,7 @@ fn a_health_check_rule_needed_by_a_new_service_stays() {
             ..Traffic::default()
         };
         cloud
-            .sync_node_rules(&cluster, Some("v"), "lb", &BTreeMap::new(), &traffic, true)
+            .sync_node_rules(&lb(), &cluster, Some("v"), &BTreeMap::new(), &traffic, true)
             .unwrap();
         assert_eq!(
             !wire.all("RevokeSecurityGroupIngress", "GroupId").is_empty(),
@@ -462,12 +493,12 @@ fn health_checks_of_others_stay_if_no_rule_names_them() {
 }
 
 /// What AWS answers about a group: its ID, whether it has the cluster's tag, and the ports with a
-/// rule for clients of `lb`.
+/// rule for clients of `alb`.
 fn described(id: &str, tagged: bool, rules: &[(u16, &str)]) -> String {
     let rule = |(port, text): &(u16, &str)| {
         format!(
             "<item><ipProtocol>tcp</ipProtocol><fromPort>{port}</fromPort><toPort>{port}</toPort><ipRanges><item>\
-             <cidrIp>192.0.2.0/24</cidrIp><description>{text}=lb</description></item></ipRanges></item>"
+             <cidrIp>192.0.2.0/24</cidrIp><description>{text}=alb</description></item></ipRanges></item>"
         )
     };
     let tag = if tagged {
@@ -481,7 +512,7 @@ fn described(id: &str, tagged: bool, rules: &[(u16, &str)]) -> String {
     )
 }
 
-/// Synchronizes the rules for clients of `lb` on port 30080, with a node in `group`, in a cloud
+/// Synchronizes the rules for clients of `alb` on port 30080, with a node in `group`, in a cloud
 /// where these groups have the cluster's tag and any other group has not. Returns the actions with
 /// their groups, and the result.
 fn synced(
@@ -523,7 +554,7 @@ fn synced(
         id: "c".into(),
         legacy: false,
     };
-    let result = cloud.sync_node_rules(&cluster, Some("v"), "lb", &places, &traffic, likely);
+    let result = cloud.sync_node_rules(&lb(), &cluster, Some("v"), &places, &traffic, likely);
     let sent = wire.sent.borrow();
     let shown = sent.iter().map(|call| {
         let group = call

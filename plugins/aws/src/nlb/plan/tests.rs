@@ -300,6 +300,23 @@ fn a_removed_port_deletes_its_listener_then_its_group() {
 }
 
 #[test]
+fn a_listener_of_a_user_stays() {
+    let mut observed = settled();
+    observed.listeners.push(listener(9000, "TCP", "of-user"));
+    assert_eq!(plan(&web(), &observed, &members(&["i-1"])), []);
+    let (_, of_users) = unrequested(&web(), &observed);
+    assert_eq!(of_users, [&observed.listeners[1]]);
+    // A port that the Service has is its own.
+    let mut observed = settled();
+    observed.listeners[0] = listener(80, "TCP", "of-user");
+    let steps = plan(&web(), &observed, &members(&["i-1"]));
+    assert!(
+        matches!(steps.as_slice(), [Step::ModifyListener(..)]),
+        "{steps:?}"
+    );
+}
+
+#[test]
 fn changed_health_checks_modify_or_recreate_the_group() {
     let with = |change: fn(&mut Health)| {
         let mut front = front(80, "TCP");
