@@ -209,7 +209,7 @@ fn repair(
     }
     if let Some(old) = &ownership.renamed_from {
         let message = format!(
-            "Load balancer {} is renamed: its name contains the previous name of the cluster, {old}",
+            "Load balancer {} is renamed: its name or its tags contain the previous name of the cluster, {old}",
             load_balancer.id
         );
         cloud.host.tell(

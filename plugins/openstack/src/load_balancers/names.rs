@@ -39,6 +39,12 @@ pub fn legacy(service: &Service) -> String {
     name
 }
 
+/// Returns true if a load balancer has one of the names that are given to those of this Service.
+#[must_use]
+pub fn is_of(name: &str, load_balancer: &str, service: &Service) -> bool {
+    name == load_balancer || name == legacy(service)
+}
+
 /// Returns the description of a load balancer.
 #[must_use]
 pub fn description(cluster: &str, service: &Service) -> String {
@@ -136,6 +142,10 @@ mod tests {
             "kube_service_kubernetes_shop_web"
         );
         assert_eq!(legacy(&service), "a0b9b2d4c123456789abcdef01234567");
+        let is_own = |name: &str| is_of(name, &load_balancer("kubernetes", &service), &service);
+        assert!(is_own("kube_service_kubernetes_shop_web"));
+        assert!(is_own("a0b9b2d4c123456789abcdef01234567"));
+        assert!(!is_own("a0b9b2d4c123456789abcdef01234568"));
         assert_eq!(
             part("listener", 0, &load_balancer("c", &service)),
             "listener_0_kube_service_c_shop_web"

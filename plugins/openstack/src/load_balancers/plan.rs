@@ -29,7 +29,8 @@ pub fn plan(
     let mut renamed = tree.clone();
     let mut steps = Vec::new();
     if let Some(old) = &ownership.renamed_from {
-        steps.extend(rename(&mut renamed, old, cluster));
+        let only = (!ownership.owner).then_some(want.name.as_str());
+        steps.extend(rename(&mut renamed, old, cluster, only));
     }
     let tree = &renamed;
     steps.extend(tag(want, tree));
@@ -96,24 +97,34 @@ pub fn plan(
 }
 
 /// Returns the steps that set the members of the existing pools to these nodes, without other
-/// changes.
+/// changes, and one sentence if the load balancer has no listener of this Service.
 #[must_use]
 pub fn plan_members(
     want: &Want,
     backends: &[Backend],
     tree: &Tree,
     ownership: &Ownership,
-) -> Vec<Step> {
+) -> (Vec<Step>, Option<String>) {
     let mut steps = Vec::new();
+    let mut missing = (!want.ports.is_empty()).then(|| {
+        format!(
+            "load balancer {} has no listener of this Service",
+            tree.load_balancer.id
+        )
+    });
     for port in &want.ports {
-        let own = tree
+        let Some(listener) = tree
             .listener(port)
-            .filter(|listener| tree.is_own(listener, want, ownership));
-        if let Some(pool) = own.and_then(|listener| tree.pool(&listener.id)) {
+            .filter(|listener| tree.is_own(listener, want, ownership))
+        else {
+            continue;
+        };
+        missing = None;
+        if let Some(pool) = tree.pool(&listener.id) {
             steps.extend(change_members(want, port, tree, pool, backends));
         }
     }
-    steps
+    (steps, missing)
 }
 
 /// Returns the steps that delete the parts of this Service from a load balancer that is kept.
@@ -151,22 +162,27 @@ pub(super) fn remove(tree: &Tree, listener: &Listener) -> Vec<Step> {
         .collect()
 }
 
-/// Returns the steps that replace the old name of the cluster in all names and tags. Updates the
-/// tree accordingly.
-fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
+/// Returns the steps that replace the old name of the cluster in all names and tags, or only in those
+/// of the Service with this name. Updates the tree accordingly.
+fn rename(tree: &mut Tree, old: &str, new: &str, only: Option<&str>) -> Vec<Step> {
     let mut steps = Vec::new();
+    let renamed = |name: &str| {
+        let renamed = names::with_cluster(name, old, new);
+        if only.is_none_or(|only| renamed.ends_with(only)) {
+            renamed
+        } else {
+            name.to_owned()
+        }
+    };
     let mut change = |kind: &str, id: &str, name: &mut String, tags: Option<&mut Vec<String>>| {
         let mut changed = Map::new();
-        let named = names::with_cluster(name, old, new);
+        let named = renamed(name);
         if named != *name {
             changed.insert("name".to_owned(), json!(named));
             *name = named;
         }
         if let Some(tags) = tags {
-            let tagged: Vec<String> = tags
-                .iter()
-                .map(|tag| names::with_cluster(tag, old, new))
-                .collect();
+            let tagged: Vec<String> = tags.iter().map(|tag| renamed(tag)).collect();
             if tagged != *tags {
                 changed.insert("tags".to_owned(), json!(tagged));
                 *tags = tagged;

@@ -15,6 +15,7 @@ mod address;
 mod foreign;
 mod guests;
 mod kept;
+mod legacy;
 mod moves;
 mod partial;
 mod repeats;

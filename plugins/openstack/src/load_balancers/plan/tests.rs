@@ -311,11 +311,9 @@ fn members_are_set_with_one_request() {
     pool[0].address = "10.0.0.9".to_owned();
     let members = r#"PUT /lbaas/pools/p0/members {"members":[{"address":"10.0.0.1","name":"n1","protocol_port":30080,"subnet_id":"s"},{"address":"10.0.0.2","monitor_port":null,"name":"n2","protocol_port":30080}]}"#;
     assert_eq!(steps(&want, &tree), [members]);
-    let only: Vec<String> = plan_members(&want, &backends(), &tree, &owner())
-        .iter()
-        .map(line)
-        .collect();
-    assert_eq!(only, [members]);
+    let (only, missing) = plan_members(&want, &backends(), &tree, &owner());
+    assert_eq!(only.iter().map(line).collect::<Vec<_>>(), [members]);
+    assert_eq!(missing, None);
 }
 
 #[test]
@@ -323,7 +321,7 @@ fn changed_nodes_change_only_members() {
     let mut tree = made(&want(&[], &[80, 443]));
     tree.members.get_mut("p1").unwrap().clear();
     let asked = want(&[(annotation::CONNECTION_LIMIT, "5")], &[80, 443, 8080]);
-    let steps = plan_members(&asked, &backends(), &tree, &owner());
+    let (steps, missing) = plan_members(&asked, &backends(), &tree, &owner());
     assert_eq!(
         steps
             .iter()
@@ -331,6 +329,26 @@ fn changed_nodes_change_only_members() {
             .collect::<Vec<_>>(),
         ["/lbaas/pools/p1/members"]
     );
+    assert_eq!(missing, None, "the listener for port 8080 is not there yet");
+}
+
+/// Otherwise, nothing would show that the members do not follow the nodes.
+#[test]
+fn nodes_without_a_listener_are_reported() {
+    let tree = made(&want(&[], &[443]));
+    let of_another = {
+        let mut tree = made(&want(&[], &[80]));
+        tree.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
+        tree
+    };
+    for tree in [tree, of_another] {
+        let (steps, missing) = plan_members(&want(&[], &[80]), &backends(), &tree, &owner());
+        assert_eq!(steps, []);
+        assert_eq!(
+            missing.as_deref(),
+            Some("load balancer lb has no listener of this Service")
+        );
+    }
 }
 
 #[test]
@@ -679,6 +697,47 @@ fn a_renamed_cluster_renames_its_resources() {
             r#"PUT /lbaas/pools/p0 {"pool":{"name":"pool_0_kube_service_c_shop_web"}}"#,
             r#"PUT /lbaas/listeners/l0 {"listener":{"name":"listener_0_kube_service_c_shop_web","tags":["kube_service_c_shop_web"]}}"#,
             r#"PUT /lbaas/loadbalancers/lb {"loadbalancer":{"name":"kube_service_c_shop_web","tags":["kube_service_c_shop_web"]}}"#,
+        ])
+    );
+}
+
+/// The Service that the load balancer was created for may belong to another cluster that had the
+/// same name.
+#[test]
+fn a_sharing_service_renames_only_its_own_parts() {
+    let want = want(&[], &[80]);
+    let (old, other) = ("kube_service_old_shop_web", "kube_service_old_shop_other");
+    let mut tree = made(&want);
+    tree.load_balancer.name = other.to_owned();
+    tree.load_balancer.tags = vec![other.to_owned(), old.to_owned()];
+    tree.listeners[0].name = format!("listener_0_{old}");
+    tree.listeners[0].tags = vec![old.to_owned()];
+    tree.listeners.push(Listener {
+        id: "l9".to_owned(),
+        name: format!("listener_0_{other}"),
+        protocol_port: 443,
+        protocol: "TCP".to_owned(),
+        tags: vec![other.to_owned()],
+        ..Listener::default()
+    });
+    let service = service(&[], &[80]);
+    let of = |serves| Ownership::of(&tree.load_balancer, &want, &service, "c", false, serves);
+    assert!(!of(false).attached, "a copied manifest");
+    let ownership = of(true);
+    assert_eq!(
+        ownership,
+        Ownership {
+            owner: false,
+            attached: true,
+            services: 2,
+            renamed_from: Some("old".to_owned())
+        }
+    );
+    assert_eq!(
+        steps_of(&want, &tree, &ownership),
+        lines([
+            r#"PUT /lbaas/listeners/l0 {"listener":{"name":"listener_0_kube_service_c_shop_web","tags":["kube_service_c_shop_web"]}}"#,
+            r#"PUT /lbaas/loadbalancers/lb {"loadbalancer":{"tags":["kube_service_old_shop_other","kube_service_c_shop_web"]}}"#,
         ])
     );
 }
