@@ -70,6 +70,13 @@ pub fn kept_floating_ip(description: &str) -> String {
     cut(format!("{KEPT_MARK}{description}"))
 }
 
+/// Returns the description of a floating IP that is kept while this Service is internal.
+#[must_use]
+pub fn floating_ip_kept_by(cluster: &str, service: &Service) -> String {
+    let description = floating_ip(cluster, service);
+    kept_floating_ip(&format!("Service {}: {description}", service.uid))
+}
+
 /// Returns the name of the security group of a Service.
 #[must_use]
 pub fn security_group(service: &Service) -> String {
@@ -182,6 +189,10 @@ mod tests {
         assert_eq!(
             kept_floating_ip(&description),
             format!("Kept: {description}")
+        );
+        assert_eq!(
+            floating_ip_kept_by("c", &service("shop", "web")),
+            format!("Kept: Service 0b9b2d4c-1234-5678-9abc-def012345678: {description}")
         );
     }
 

@@ -1081,6 +1081,7 @@ fn a_kept_floating_ip_is_marked_before_the_deletion() {
     };
     let want = wanted(&cloud, &internal).unwrap();
     assert!(floating::ensure(&cloud, &internal, &want, &of_service, &Ownership::default()).is_ok());
+    let kept = format!("Kept: Service u: {description}");
     let detached = json!({"floatingip": {"description": kept, "port_id": null}});
     assert_eq!(script.sent("PUT ").last(), Some(&detached));
 }
