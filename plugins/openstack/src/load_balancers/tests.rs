@@ -329,7 +329,7 @@ fn a_duplicate_is_deleted_unless_both_may_serve() {
     named(&script, &two("ACTIVE"));
     assert!(matches!(
         ensure(&script.cloud(), &service(true), &NoNodes),
-        Err(CloudError::Internal(_))
+        Err(CloudError::Denied(_))
     ));
     assert!(script.asked().iter().all(|line| line.starts_with("GET ")));
 

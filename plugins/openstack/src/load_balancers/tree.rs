@@ -55,7 +55,7 @@ impl Ownership {
         found_by_name: bool,
         serves: bool,
     ) -> Self {
-        let old = old_name(load_balancer, want, service, cluster).filter(|_| serves);
+        let old = old_name(load_balancer, &want.name, service, cluster).filter(|_| serves);
         let name = &load_balancer.name;
         let is_renamed = old.is_some() && names::cluster_of(name, service).is_some();
         let ownership = Self {
@@ -101,7 +101,7 @@ impl Ownership {
 /// tags change together.
 pub(super) fn old_name<'a>(
     balancer: &'a LoadBalancer,
-    want: &Want,
+    name: &str,
     service: &Service,
     cluster: &str,
 ) -> Option<&'a str> {
@@ -110,7 +110,7 @@ pub(super) fn old_name<'a>(
     std::iter::once(&balancer.name)
         .chain(tags)
         .find_map(|name| names::cluster_of(name, service))
-        .filter(|old| *old != cluster && has(old) && !tags.contains(&want.name))
+        .filter(|old| *old != cluster && has(old) && tags.iter().all(|tag| tag != name))
 }
 
 impl Tree {

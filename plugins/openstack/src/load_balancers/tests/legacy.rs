@@ -180,3 +180,53 @@ fn a_load_balancer_that_is_left_is_told() {
         assert_eq!(said, expected, "{name} {tags:?}");
     }
 }
+
+/// The annotations were removed, for example by a tool that applies manifests, and the cluster was
+/// renamed.
+#[test]
+fn a_load_balancer_of_before_is_found_by_its_address() {
+    const OLD: &str = "kube_service_old_shop_web";
+    for (name, tags, address, found) in [
+        (OLD, &[OLD][..], "203.0.113.7", true),
+        (OLD, &[], "203.0.113.7", true),
+        (OLD, &[OLD], "10.0.0.5", true),
+        (OLD, &[OLD], "203.0.113.9", false),
+        (OLD, &[OLD, NAME], "203.0.113.7", false),
+        ("kube_service_old_shop_other", &[OLD], "203.0.113.7", false),
+        ("mine", &[], "203.0.113.7", false),
+    ] {
+        let script = Script::new("[LoadBalancer]\nsubnet-id=s");
+        set_up(&script, name, tags, tags);
+        let mut balancer = balancer("ACTIVE");
+        (balancer["name"], balancer["tags"]) = (json!(name), json!(tags));
+        script
+            .on(
+                &format!("GET {BALANCERS}?name={LEGACY}"),
+                200,
+                json!({"loadbalancers": []}),
+            )
+            // An Octavia that ignores these filters.
+            .on(
+                &format!("GET {BALANCERS}?vip_"),
+                200,
+                json!({"loadbalancers": [balancer]}),
+            )
+            .on(&format!("POST {BALANCERS}"), 403, Value::Null);
+        let ingress = Ingress {
+            ip: Some(address.to_owned()),
+            ..Ingress::default()
+        };
+        let served = Service {
+            status: LoadBalancerStatus {
+                ingress: vec![ingress],
+            },
+            ..service(true)
+        };
+        let answer = ensure(&script.cloud(), &served, &NoNodes);
+        assert_eq!(is_in_progress(&answer), found, "{name} {tags:?} {answer:?}");
+        let created = script.asked().contains(&format!("POST {BALANCERS}"));
+        assert_eq!(created, !found, "{name} {tags:?} {address}");
+        let answer = ensure_deleted(&script.cloud(), &served);
+        assert_eq!(is_in_progress(&answer), found, "{name} {tags:?} {answer:?}");
+    }
+}
