@@ -250,7 +250,7 @@ pub(super) fn ensure(
         Decision::Delete(floating) => remove(cloud, floating).map(|()| vip),
         Decision::Detach(floating) => {
             let kept_by = names::floating_ip_kept_by(cloud.cluster, service);
-            detach(cloud, floating, described(floating, kept_by)).map(|()| vip)
+            detach(cloud, floating, described(floating, &kept_by)).map(|()| vip)
         }
         Decision::OwnersOnly => Err(owners_only(balancer)),
         Decision::OfOthers => Err(of_others(balancer)),
@@ -691,11 +691,11 @@ fn update(
 /// Returns the change that marks a floating IP created for a Service as kept, so that it is not
 /// deleted with a later Service that uses it.
 fn kept(floating: &FloatingIp) -> Map<String, Value> {
-    described(floating, names::kept_floating_ip(&floating.description))
+    described(floating, &names::kept_floating_ip(&floating.description))
 }
 
 /// Returns the change that sets the description of a floating IP created for a Service.
-fn described(floating: &FloatingIp, description: String) -> Map<String, Value> {
+fn described(floating: &FloatingIp, description: &str) -> Map<String, Value> {
     let mark = ("description".to_owned(), json!(description));
     is_ours(floating).then_some(mark).into_iter().collect()
 }
