@@ -26,13 +26,8 @@ pub fn plan(
     ownership: &Ownership,
     cluster: &str,
 ) -> (Vec<Step>, Option<String>) {
-    let mut renamed = tree.clone();
-    let mut steps = Vec::new();
-    if let Some(old) = &ownership.renamed_from {
-        let only = (!ownership.owner).then_some(want.name.as_str());
-        steps.extend(rename(&mut renamed, old, cluster, only));
-    }
-    let tree = &renamed;
+    let (tree, mut steps) = renamed(want, tree, ownership, cluster);
+    let tree = &tree;
     steps.extend(tag(want, tree));
     let mut kept: Vec<&str> = Vec::new();
     let mut ports: Vec<&PortWant> = Vec::new();
@@ -104,7 +99,10 @@ pub fn plan_members(
     backends: &[Backend],
     tree: &Tree,
     ownership: &Ownership,
+    cluster: &str,
 ) -> (Vec<Step>, Option<String>) {
+    // Members do not wait until everything is renamed.
+    let (tree, _) = renamed(want, tree, ownership, cluster);
     let mut steps = Vec::new();
     let mut missing = (!want.ports.is_empty()).then(|| {
         format!(
@@ -121,7 +119,7 @@ pub fn plan_members(
         };
         missing = None;
         if let Some(pool) = tree.pool(&listener.id) {
-            steps.extend(change_members(want, port, tree, pool, backends));
+            steps.extend(change_members(want, port, &tree, pool, backends));
         }
     }
     (steps, missing)
@@ -160,6 +158,16 @@ pub(super) fn remove(tree: &Tree, listener: &Listener) -> Vec<Step> {
     pool.into_iter()
         .chain([Step::delete("listener", &listener.id)])
         .collect()
+}
+
+/// Returns the load balancer with the current name of the cluster, and the steps that rename it.
+fn renamed(want: &Want, tree: &Tree, ownership: &Ownership, cluster: &str) -> (Tree, Vec<Step>) {
+    let mut tree = tree.clone();
+    let steps = ownership.renamed_from.as_ref().map(|old| {
+        let only = (!ownership.owner).then_some(want.name.as_str());
+        rename(&mut tree, old, cluster, only)
+    });
+    (tree, steps.unwrap_or_default())
 }
 
 /// Returns the steps that replace the old name of the cluster in all names and tags, or only in those
