@@ -207,7 +207,7 @@ fn repair(
     {
         return Err(CloudError::unavailable(taken));
     }
-    if let Some(old) = &ownership.renamed_from {
+    if let Some(old) = ownership.renamed_from.as_ref().filter(|_| ownership.owner) {
         let message = format!(
             "Load balancer {} is renamed: its name or its tags contain the previous name of the cluster, {old}",
             load_balancer.id

@@ -26,7 +26,7 @@ pub fn plan(
     ownership: &Ownership,
     cluster: &str,
 ) -> (Vec<Step>, Option<String>) {
-    let (tree, mut steps) = renamed(want, tree, ownership, cluster);
+    let (tree, mut steps) = renamed(tree, ownership, cluster);
     let tree = &tree;
     steps.extend(tag(want, tree));
     let mut kept: Vec<&str> = Vec::new();
@@ -102,7 +102,7 @@ pub fn plan_members(
     cluster: &str,
 ) -> (Vec<Step>, Option<String>) {
     // Members do not wait until everything is renamed.
-    let (tree, _) = renamed(want, tree, ownership, cluster);
+    let (tree, _) = renamed(tree, ownership, cluster);
     let mut steps = Vec::new();
     let mut missing = (!want.ports.is_empty()).then(|| {
         format!(
@@ -160,37 +160,35 @@ pub(super) fn remove(tree: &Tree, listener: &Listener) -> Vec<Step> {
         .collect()
 }
 
-/// Returns the load balancer with the current name of the cluster, and the steps that rename it.
-fn renamed(want: &Want, tree: &Tree, ownership: &Ownership, cluster: &str) -> (Tree, Vec<Step>) {
+/// Returns the load balancer with the current name of the cluster, and the steps that rename it. These
+/// are left to its owner: two Services that write its tags at the same time would undo each other's
+/// changes.
+fn renamed(tree: &Tree, ownership: &Ownership, cluster: &str) -> (Tree, Vec<Step>) {
     let mut tree = tree.clone();
-    let steps = ownership.renamed_from.as_ref().map(|old| {
-        let only = (!ownership.owner).then_some(want.name.as_str());
-        rename(&mut tree, old, cluster, only)
-    });
+    let steps = ownership
+        .renamed_from
+        .as_ref()
+        .map(|old| rename(&mut tree, old, cluster))
+        .filter(|_| ownership.owner);
     (tree, steps.unwrap_or_default())
 }
 
-/// Returns the steps that replace the old name of the cluster in all names and tags, or only in those
-/// of the Service with this name. Updates the tree accordingly.
-fn rename(tree: &mut Tree, old: &str, new: &str, only: Option<&str>) -> Vec<Step> {
+/// Returns the steps that replace the old name of the cluster in all names and tags. Updates the
+/// tree accordingly.
+fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
     let mut steps = Vec::new();
-    let renamed = |name: &str| {
-        let renamed = names::with_cluster(name, old, new);
-        if only.is_none_or(|only| renamed.ends_with(only)) {
-            renamed
-        } else {
-            name.to_owned()
-        }
-    };
     let mut change = |kind: &str, id: &str, name: &mut String, tags: Option<&mut Vec<String>>| {
         let mut changed = Map::new();
-        let named = renamed(name);
+        let named = names::with_cluster(name, old, new);
         if named != *name {
             changed.insert("name".to_owned(), json!(named));
             *name = named;
         }
         if let Some(tags) = tags {
-            let tagged: Vec<String> = tags.iter().map(|tag| renamed(tag)).collect();
+            let tagged: Vec<String> = tags
+                .iter()
+                .map(|tag| names::with_cluster(tag, old, new))
+                .collect();
             if tagged != *tags {
                 changed.insert("tags".to_owned(), json!(tagged));
                 *tags = tagged;

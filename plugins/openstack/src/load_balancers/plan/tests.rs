@@ -737,10 +737,9 @@ fn a_renamed_cluster_renames_its_resources() {
     );
 }
 
-/// The Service that the load balancer was created for may belong to another cluster that had the
-/// same name.
+/// Otherwise, both might write the tags of the load balancer at the same time.
 #[test]
-fn a_sharing_service_renames_only_its_own_parts() {
+fn a_sharing_service_leaves_the_renaming_to_the_owner() {
     let want = want(&[], &[80]);
     let (old, other) = ("kube_service_old_shop_web", "kube_service_old_shop_other");
     let mut tree = made(&want);
@@ -769,12 +768,13 @@ fn a_sharing_service_renames_only_its_own_parts() {
             renamed_from: Some("old".to_owned())
         }
     );
+    assert_eq!(steps_of(&want, &tree, &ownership), [""; 0]);
+    tree.listeners[0].connection_limit = Some(7);
+    let (steps, taken) = plan(&want, &backends(), &tree, &ownership, "c");
+    let expected = r#"PUT /lbaas/listeners/l0 {"listener":{"connection_limit":-1}}"#;
     assert_eq!(
-        steps_of(&want, &tree, &ownership),
-        lines([
-            r#"PUT /lbaas/listeners/l0 {"listener":{"name":"listener_0_kube_service_c_shop_web","tags":["kube_service_c_shop_web"]}}"#,
-            r#"PUT /lbaas/loadbalancers/lb {"loadbalancer":{"tags":["kube_service_old_shop_other","kube_service_c_shop_web"]}}"#,
-        ])
+        (steps.iter().map(line).collect(), taken),
+        (lines([expected]), None)
     );
 }
 
