@@ -8,7 +8,9 @@ use skydock_sdk::{
 };
 
 use super::{
-    floating, is_noted, names, served,
+    floating, is_noted, names,
+    proof::{Leads, leads_here},
+    served,
     tree::{Ownership, old_name},
     want::Want,
 };
@@ -62,7 +64,8 @@ pub(super) fn find(
 }
 
 /// Returns the load balancer with the address of a Service that was created for it when the cluster
-/// had another name.
+/// had another name. An address that is not a floating IP may also exist in a network of another
+/// cluster, so the members have to be nodes of this one.
 fn by_address(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option<Found>> {
     for address in floating::addresses(service) {
         let port = floating::with_address(cloud, address)?.and_then(|floating| floating.port_id);
@@ -81,11 +84,19 @@ fn by_address(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option
                 && names::cluster_of(&balancer.name, service).is_some()
                 && old_name(balancer, name, service, cloud.cluster).is_some()
         };
-        if let Some(load_balancer) = found.into_iter().find(is_own) {
-            return Ok(Some(Found {
-                load_balancer,
-                by_name: false,
-            }));
+        let Some(load_balancer) = found.into_iter().find(is_own) else {
+            continue;
+        };
+        let named = Want {
+            name: load_balancer.name.clone(),
+            ..Want::default()
+        };
+        let found = Found {
+            load_balancer,
+            by_name: false,
+        };
+        if port.is_some() || leads_here(cloud, service, &named, &found)? == Leads::Here {
+            return Ok(Some(found));
         }
     }
     Ok(None)

@@ -248,6 +248,7 @@ fn a_load_balancer_is_found_by_its_address() {
     let world = World::new(1);
     let config = world.config("");
     let all = nodes(&world, 1);
+    world.host.nodes.replace(all.0.clone());
     for annotations in [&[][..], &[INTERNAL]] {
         let mut service = named("found", annotations);
         let before = Cloud::new(&config, "before", &world.host);
