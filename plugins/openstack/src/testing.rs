@@ -125,6 +125,16 @@ impl Script {
                 json!({"loadbalancers": []}),
             ),
             (
+                "GET http://load-balancer/v2.0/lbaas/loadbalancers?vip_".to_owned(),
+                200,
+                json!({"loadbalancers": []}),
+            ),
+            (
+                "GET http://network/v2.0/floatingips?floating_ip_address=".to_owned(),
+                200,
+                json!({"floatingips": []}),
+            ),
+            (
                 "GET http://load-balancer/v2.0/lbaas/listeners?".to_owned(),
                 200,
                 json!({"listeners": []}),

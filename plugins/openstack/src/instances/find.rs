@@ -115,7 +115,7 @@ fn named(servers: &BTreeMap<String, Server>, name: &str) -> Result<Found> {
     match (found.next(), found.next()) {
         (None, _) => Ok(Found::Unknown),
         (Some(server), None) => Ok(Found::Server(Box::new(server.clone()))),
-        (Some(_), Some(_)) => Err(CloudError::internal(format!(
+        (Some(_), Some(_)) => Err(CloudError::denied(format!(
             "Nova has more than one server `{name}`: set the provider ID of the node"
         ))),
     }
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(named(&servers, "none"), Ok(Found::Unknown));
         assert!(matches!(
             named(&servers, "twin"),
-            Err(CloudError::Internal(_))
+            Err(CloudError::Denied(_))
         ));
     }
 }

@@ -30,6 +30,9 @@ use crate::{
 /// about a minute.
 const PATIENCE: u8 = 16;
 
+/// The reason of the event about a load balancer that is kept although its Service is deleted.
+const LEFT: &str = "LoadBalancerLeft";
+
 /// What happens to a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
@@ -80,7 +83,7 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
             take_off(cloud, service, &want, found, keep, true)?;
         }
     }
-    for other in others(cloud, &want, id.as_deref(), by_name)? {
+    for other in others(cloud, service, &want, id.as_deref(), by_name)? {
         match proof::leads_here(cloud, service, &want, &other)? {
             Leads::Here => take_off(cloud, service, &want, other, keep, true)?,
             Leads::Perhaps => take_off(cloud, service, &want, other, keep, false)?,
@@ -100,15 +103,19 @@ fn tell_left(cloud: &Cloud<'_>, service: &Service, found: &Found) {
          this cluster. It is not changed: delete it if nobody needs it",
         found.load_balancer.id
     );
-    cloud
-        .host
-        .tell(service, &Event::warning("LoadBalancerLeft", message));
+    cloud.host.tell(service, &Event::warning(LEFT, message));
 }
 
 /// Returns the load balancers that this Service may have used before it was switched to the one
 /// with this ID: those that were created for it, and those that it shared. `by_name` is true if
 /// those with its name are known.
-fn others(cloud: &Cloud<'_>, want: &Want, id: Option<&str>, by_name: bool) -> Result<Vec<Found>> {
+fn others(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    id: Option<&str>,
+    by_name: bool,
+) -> Result<Vec<Found>> {
     let mut others = Vec::new();
     if !by_name {
         let own = called(cloud, &want.name)?.into_iter();
@@ -122,8 +129,8 @@ fn others(cloud: &Cloud<'_>, want: &Want, id: Option<&str>, by_name: bool) -> Re
             .into_iter()
             .filter(|balancer| balancer.name != want.name);
         others.extend(shared.map(|load_balancer| Found {
+            by_name: names::is_of(&load_balancer.name, &want.name, service),
             load_balancer,
-            by_name: false,
         }));
     }
     others.retain(|other| id != Some(other.load_balancer.id.as_str()));
@@ -149,7 +156,8 @@ pub(super) fn previous(
     for load_balancer in tagged(cloud, &want.name)? {
         // The one that was created for this Service is deleted with it, so that the user can switch
         // back.
-        let is_shared = load_balancer.id != id && load_balancer.name != want.name;
+        let is_shared =
+            load_balancer.id != id && !names::is_of(&load_balancer.name, &want.name, service);
         let changes = !matches!(load_balancer.phase(), Phase::Going | Phase::Failed);
         if !is_shared || !changes || !floating::serves(cloud, service, &load_balancer)? {
             continue;
@@ -232,17 +240,21 @@ fn take_off(
                 None,
             )?
             .complete()?;
-            if needed {
-                let why = if is_proven {
-                    "has listeners that do not belong to this Service"
-                } else {
-                    "has no members that show whether it belongs to this cluster"
-                };
-                let message = format!("Load balancer {id} {why}, and is not deleted");
-                cloud
-                    .host
-                    .tell(service, &Event::warning("LoadBalancerLeft", message));
-            }
+            let why = if needed && is_proven {
+                "has listeners that do not belong to this Service"
+            } else if needed {
+                "has no members that show whether it belongs to this cluster"
+            } else if !ownership.is_shared() {
+                "was not created for this Service"
+            } else {
+                return Ok(());
+            };
+            let event = Event {
+                warning: needed,
+                reason: LEFT,
+                message: format!("Load balancer {id} {why}, and is not deleted"),
+            };
+            cloud.host.tell(service, &event);
             Ok(())
         }
     }

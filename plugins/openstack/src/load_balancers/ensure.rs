@@ -207,9 +207,9 @@ fn repair(
     {
         return Err(CloudError::unavailable(taken));
     }
-    if let Some(old) = &ownership.renamed_from {
+    if let Some(old) = ownership.renamed_from.as_ref().filter(|_| ownership.owner) {
         let message = format!(
-            "Load balancer {} is renamed: its name contains the previous name of the cluster, {old}",
+            "Load balancer {} is renamed: its name or its tags contain the previous name of the cluster, {old}",
             load_balancer.id
         );
         cloud.host.tell(

@@ -8,7 +8,9 @@ use skydock_sdk::{
 };
 
 use super::{
-    floating, is_noted, names, served,
+    floating, is_noted, names,
+    proof::{Leads, leads_here},
+    served,
     tree::{Ownership, old_name},
     want::Want,
 };
@@ -51,11 +53,53 @@ pub(super) fn find(
         };
     }
     let found = by_name(cloud, name, service)?;
-    // Names used before Kubernetes 1.14, which only load balancers of old Services can have.
-    if found.is_none() && (served(service) || service.deleting) {
-        return by_name(cloud, &names::legacy(service), service);
+    if found.is_some() || !(served(service) || service.deleting) {
+        return Ok(found);
     }
-    Ok(found)
+    // Names used before Kubernetes 1.14, which only load balancers of old Services can have.
+    match by_name(cloud, &names::legacy(service), service)? {
+        Some(found) => Ok(Some(found)),
+        None => by_address(cloud, name, service),
+    }
+}
+
+/// Returns the load balancer with the address of a Service that was created for it when the cluster
+/// had another name. An address that is not a floating IP may also exist in a network of another
+/// cluster, so the members have to be nodes of this one.
+fn by_address(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option<Found>> {
+    for address in floating::addresses(service) {
+        let port = floating::with_address(cloud, address)?.and_then(|floating| floating.port_id);
+        let query = match port.as_deref() {
+            Some(port) => ("vip_port_id", port),
+            None => ("vip_address", address),
+        };
+        let found: Vec<LoadBalancer> =
+            cloud.list(Kind::LoadBalancer, "/lbaas/loadbalancers", vec![query])?;
+        let is_own = |balancer: &LoadBalancer| {
+            let has = match port.as_deref() {
+                Some(port) => balancer.vip_port_id.as_deref() == Some(port),
+                None => balancer.vip_address.as_deref() == Some(address),
+            };
+            has && balancer.phase() != Phase::Going
+                && names::cluster_of(&balancer.name, service).is_some()
+                && old_name(balancer, name, service, cloud.cluster).is_some()
+        };
+        let Some(load_balancer) = found.into_iter().find(is_own) else {
+            continue;
+        };
+        let named = Want {
+            name: load_balancer.name.clone(),
+            ..Want::default()
+        };
+        let found = Found {
+            load_balancer,
+            by_name: false,
+        };
+        if port.is_some() || leads_here(cloud, service, &named, &found)? == Leads::Here {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the load balancer of a Service that needs one.
@@ -106,7 +150,7 @@ fn by_name(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option<Fo
     let (going, mut staying): (Vec<_>, Vec<_>) =
         found.partition(|balancer| balancer.phase() == Phase::Going);
     if staying.len() > 1 && served(service) && !service.deleting {
-        return Err(CloudError::internal(format!(
+        return Err(CloudError::denied(format!(
             "there are {} load balancers with the name {name}: delete all but one, or select one with annotation {}",
             staying.len(),
             super::annotation::LOAD_BALANCER_ID
@@ -157,7 +201,7 @@ pub(super) fn whose(
     service: &Service,
     found_by_name: bool,
 ) -> Result<Ownership> {
-    let serves = old_name(balancer, want, service, cloud.cluster).is_some()
+    let serves = old_name(balancer, &want.name, service, cloud.cluster).is_some()
         && floating::serves(cloud, service, balancer)?;
     Ok(Ownership::of(
         balancer,

@@ -12,7 +12,7 @@ use skydock_sdk::{
 };
 
 use super::{
-    annotation, names, subnet, tell_once,
+    annotation, names, served, subnet, tell_once,
     tree::Ownership,
     want::{Floating, SubnetSpec, Want},
 };
@@ -180,7 +180,7 @@ pub(super) fn was_elsewhere(service: &Service, address: &str) -> bool {
 
 /// Returns the addresses in the status of a Service. If the status has a host name, the address is
 /// in an annotation.
-fn addresses(service: &Service) -> Vec<&str> {
+pub(super) fn addresses(service: &Service) -> Vec<&str> {
     let ingress = &service.status.ingress;
     let mut told: Vec<&str> = ingress
         .iter()
@@ -248,7 +248,10 @@ pub(super) fn ensure(
         }
         Decision::Replace(floating) => replace(cloud, service, want, balancer, floating),
         Decision::Delete(floating) => remove(cloud, floating).map(|()| vip),
-        Decision::Detach(floating) => detach(cloud, floating, kept(floating)).map(|()| vip),
+        Decision::Detach(floating) => {
+            let kept_by = names::floating_ip_kept_by(cloud.cluster, service);
+            detach(cloud, floating, described(floating, &kept_by)).map(|()| vip)
+        }
         Decision::OwnersOnly => Err(owners_only(balancer)),
         Decision::OfOthers => Err(of_others(balancer)),
         Decision::Exposes => Err(CloudError::unavailable(format!(
@@ -404,7 +407,7 @@ fn replace(
     Ok(address)
 }
 
-fn with_address(cloud: &Cloud<'_>, address: &str) -> Result<Option<FloatingIp>> {
+pub(super) fn with_address(cloud: &Cloud<'_>, address: &str) -> Result<Option<FloatingIp>> {
     let query = vec![("floating_ip_address", address)];
     let found: Vec<FloatingIp> = cloud.list(Kind::Network, "/floatingips", query)?;
     Ok(found
@@ -447,13 +450,17 @@ fn make(
             }
             return attach(cloud, service, &floating, &port).map(Some);
         }
-    } else if let Some(floating) = astray(cloud, service)?
+    } else if let Some(floating) = detached(cloud, service)?
         .iter()
         .find(|floating| floating.is_in(network_id))
     {
         // The load balancer was deleted without it, or it was detached: the Service does not lose
         // its address.
-        return attach(cloud, service, floating, &port).map(Some);
+        let description = names::floating_ip(cloud.cluster, service);
+        let change = [("description".to_owned(), json!(description))];
+        let is_marked = floating.description != description;
+        let change = change.into_iter().filter(|_| is_marked).collect();
+        return attach_with(cloud, floating, &port, change).map(Some);
     }
     let networks = match network_of(cloud, &subnet.id)? {
         Some(network) if network_id.is_empty() || *network_id == network => vec![network],
@@ -537,11 +544,21 @@ fn attach(
     floating: &FloatingIp,
     port: &str,
 ) -> Result<String> {
-    let mut change = if is_astray(cloud, service, floating) {
+    let change = if is_astray(cloud, service, floating) {
         Map::new()
     } else {
         kept(floating)
     };
+    attach_with(cloud, floating, port, change)
+}
+
+/// Attaches a floating IP, with another change.
+fn attach_with(
+    cloud: &Cloud<'_>,
+    floating: &FloatingIp,
+    port: &str,
+    mut change: Map<String, Value>,
+) -> Result<String> {
     change.insert("port_id".to_owned(), json!(port));
     update(
         cloud,
@@ -674,10 +691,12 @@ fn update(
 /// Returns the change that marks a floating IP created for a Service as kept, so that it is not
 /// deleted with a later Service that uses it.
 fn kept(floating: &FloatingIp) -> Map<String, Value> {
-    let mark = (
-        "description".to_owned(),
-        json!(names::kept_floating_ip(&floating.description)),
-    );
+    described(floating, &names::kept_floating_ip(&floating.description))
+}
+
+/// Returns the change that sets the description of a floating IP created for a Service.
+fn described(floating: &FloatingIp, description: &str) -> Map<String, Value> {
+    let mark = ("description".to_owned(), json!(description));
     is_ours(floating).then_some(mark).into_iter().collect()
 }
 
@@ -723,14 +742,31 @@ pub(super) fn astray(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<Floatin
     if addresses(service).is_empty() {
         return Ok(Vec::new());
     }
-    let description = names::floating_ip(cloud.cluster, service);
-    let query = vec![("description", description.as_str())];
+    let mut found = with_description(cloud, &names::floating_ip(cloud.cluster, service))?;
+    found.retain(|floating| is_astray(cloud, service, floating));
+    Ok(found)
+}
+
+/// Returns the floating IPs that were the address of this Service and are not attached, including
+/// one that was kept while the Service was internal.
+fn detached(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<FloatingIp>> {
+    let mut found = astray(cloud, service)?;
+    if served(service) {
+        let kept = names::floating_ip_kept_by(cloud.cluster, service);
+        found.extend(with_description(cloud, &kept)?.into_iter().filter(is_free));
+    }
+    Ok(found)
+}
+
+/// Returns the floating IPs with this description.
+fn with_description(cloud: &Cloud<'_>, description: &str) -> Result<Vec<FloatingIp>> {
+    let query = vec![("description", description)];
     let mut found: Vec<FloatingIp> = match cloud.list(Kind::Network, "/floatingips", query) {
         // Neutron does not support this filter.
         Err(CloudError::Invalid(_)) => Vec::new(),
         other => other?,
     };
-    found.retain(|floating| is_astray(cloud, service, floating));
+    found.retain(|floating| floating.description == description);
     Ok(found)
 }
 

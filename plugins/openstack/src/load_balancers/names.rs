@@ -39,6 +39,12 @@ pub fn legacy(service: &Service) -> String {
     name
 }
 
+/// Returns true if a load balancer has one of the names that are given to those of this Service.
+#[must_use]
+pub fn is_of(name: &str, load_balancer: &str, service: &Service) -> bool {
+    name == load_balancer || name == legacy(service)
+}
+
 /// Returns the description of a load balancer.
 #[must_use]
 pub fn description(cluster: &str, service: &Service) -> String {
@@ -62,6 +68,13 @@ pub fn floating_ip(cluster: &str, service: &Service) -> String {
 #[must_use]
 pub fn kept_floating_ip(description: &str) -> String {
     cut(format!("{KEPT_MARK}{description}"))
+}
+
+/// Returns the description of a floating IP that is kept while this Service is internal.
+#[must_use]
+pub fn floating_ip_kept_by(cluster: &str, service: &Service) -> String {
+    let description = floating_ip(cluster, service);
+    kept_floating_ip(&format!("Service {}: {description}", service.uid))
 }
 
 /// Returns the name of the security group of a Service.
@@ -136,6 +149,10 @@ mod tests {
             "kube_service_kubernetes_shop_web"
         );
         assert_eq!(legacy(&service), "a0b9b2d4c123456789abcdef01234567");
+        let is_own = |name: &str| is_of(name, &load_balancer("kubernetes", &service), &service);
+        assert!(is_own("kube_service_kubernetes_shop_web"));
+        assert!(is_own("a0b9b2d4c123456789abcdef01234567"));
+        assert!(!is_own("a0b9b2d4c123456789abcdef01234568"));
         assert_eq!(
             part("listener", 0, &load_balancer("c", &service)),
             "listener_0_kube_service_c_shop_web"
@@ -172,6 +189,10 @@ mod tests {
         assert_eq!(
             kept_floating_ip(&description),
             format!("Kept: {description}")
+        );
+        assert_eq!(
+            floating_ip_kept_by("c", &service("shop", "web")),
+            format!("Kept: Service 0b9b2d4c-1234-5678-9abc-def012345678: {description}")
         );
     }
 

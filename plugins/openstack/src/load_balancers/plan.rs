@@ -26,12 +26,8 @@ pub fn plan(
     ownership: &Ownership,
     cluster: &str,
 ) -> (Vec<Step>, Option<String>) {
-    let mut renamed = tree.clone();
-    let mut steps = Vec::new();
-    if let Some(old) = &ownership.renamed_from {
-        steps.extend(rename(&mut renamed, old, cluster));
-    }
-    let tree = &renamed;
+    let (tree, mut steps) = renamed(tree, ownership, cluster);
+    let tree = &tree;
     steps.extend(tag(want, tree));
     let mut kept: Vec<&str> = Vec::new();
     let mut ports: Vec<&PortWant> = Vec::new();
@@ -96,24 +92,37 @@ pub fn plan(
 }
 
 /// Returns the steps that set the members of the existing pools to these nodes, without other
-/// changes.
+/// changes, and one sentence if the load balancer has no listener of this Service.
 #[must_use]
 pub fn plan_members(
     want: &Want,
     backends: &[Backend],
     tree: &Tree,
     ownership: &Ownership,
-) -> Vec<Step> {
+    cluster: &str,
+) -> (Vec<Step>, Option<String>) {
+    // Members do not wait until everything is renamed.
+    let (tree, _) = renamed(tree, ownership, cluster);
     let mut steps = Vec::new();
+    let mut missing = (!want.ports.is_empty()).then(|| {
+        format!(
+            "load balancer {} has no listener of this Service",
+            tree.load_balancer.id
+        )
+    });
     for port in &want.ports {
-        let own = tree
+        let Some(listener) = tree
             .listener(port)
-            .filter(|listener| tree.is_own(listener, want, ownership));
-        if let Some(pool) = own.and_then(|listener| tree.pool(&listener.id)) {
-            steps.extend(change_members(want, port, tree, pool, backends));
+            .filter(|listener| tree.is_own(listener, want, ownership))
+        else {
+            continue;
+        };
+        missing = None;
+        if let Some(pool) = tree.pool(&listener.id) {
+            steps.extend(change_members(want, port, &tree, pool, backends));
         }
     }
-    steps
+    (steps, missing)
 }
 
 /// Returns the steps that delete the parts of this Service from a load balancer that is kept.
@@ -149,6 +158,19 @@ pub(super) fn remove(tree: &Tree, listener: &Listener) -> Vec<Step> {
     pool.into_iter()
         .chain([Step::delete("listener", &listener.id)])
         .collect()
+}
+
+/// Returns the load balancer with the current name of the cluster, and the steps that rename it. These
+/// are left to its owner: two Services that write its tags at the same time would undo each other's
+/// changes.
+fn renamed(tree: &Tree, ownership: &Ownership, cluster: &str) -> (Tree, Vec<Step>) {
+    let mut tree = tree.clone();
+    let steps = ownership
+        .renamed_from
+        .as_ref()
+        .map(|old| rename(&mut tree, old, cluster))
+        .filter(|_| ownership.owner);
+    (tree, steps.unwrap_or_default())
 }
 
 /// Returns the steps that replace the old name of the cluster in all names and tags. Updates the

@@ -12,7 +12,7 @@ use skydock_sdk::{
 use super::{
     Nodes, annotation, create,
     find::Found,
-    floating,
+    floating, names,
     read::{Depth, read},
     tree::Ownership,
     want::Want,
@@ -96,7 +96,8 @@ fn is_known(
         let noted = service
             .annotations
             .lookup(annotation::LOAD_BALANCER_ADDRESS);
-        let is_named = balancer.name == want.name || !balancer.tags.contains(&want.name);
+        let is_named = names::is_of(&balancer.name, &want.name, service)
+            || !balancer.tags.contains(&want.name);
         let is_known = match noted {
             // A user has set the ID, to take over the load balancer or to share it. The latter does
             // not include the listeners of another Service with this name.
@@ -157,7 +158,7 @@ fn members(
     lent: Option<&dyn Nodes>,
 ) -> Result<Members> {
     let ownership = Ownership {
-        owner: found.by_name || found.load_balancer.name == want.name,
+        owner: found.by_name || names::is_of(&found.load_balancer.name, &want.name, service),
         ..Ownership::default()
     };
     let balancer = found.load_balancer.clone();

@@ -15,6 +15,7 @@ mod address;
 mod foreign;
 mod guests;
 mod kept;
+mod legacy;
 mod moves;
 mod partial;
 mod repeats;
@@ -328,7 +329,7 @@ fn a_duplicate_is_deleted_unless_both_may_serve() {
     named(&script, &two("ACTIVE"));
     assert!(matches!(
         ensure(&script.cloud(), &service(true), &NoNodes),
-        Err(CloudError::Internal(_))
+        Err(CloudError::Denied(_))
     ));
     assert!(script.asked().iter().all(|line| line.starts_with("GET ")));
 
@@ -1080,6 +1081,7 @@ fn a_kept_floating_ip_is_marked_before_the_deletion() {
     };
     let want = wanted(&cloud, &internal).unwrap();
     assert!(floating::ensure(&cloud, &internal, &want, &of_service, &Ownership::default()).is_ok());
+    let kept = format!("Kept: Service u: {description}");
     let detached = json!({"floatingip": {"description": kept, "port_id": null}});
     assert_eq!(script.sent("PUT ").last(), Some(&detached));
 }

@@ -34,7 +34,7 @@ pub struct Ownership {
     pub attached: bool,
     /// The number of Services whose tags the load balancer has.
     pub services: usize,
-    /// The name of the cluster when the load balancer was created, if it was different.
+    /// The name of the cluster when the load balancer was created or tagged, if it was different.
     pub renamed_from: Option<String>,
 }
 
@@ -55,9 +55,11 @@ impl Ownership {
         found_by_name: bool,
         serves: bool,
     ) -> Self {
-        let old = old_name(load_balancer, want, service, cluster).filter(|_| serves);
+        let old = old_name(load_balancer, &want.name, service, cluster).filter(|_| serves);
+        let name = &load_balancer.name;
+        let is_renamed = old.is_some() && names::cluster_of(name, service).is_some();
         let ownership = Self {
-            owner: found_by_name || load_balancer.name == want.name || old.is_some(),
+            owner: found_by_name || names::is_of(name, &want.name, service) || is_renamed,
             attached: false,
             services: load_balancer
                 .tags
@@ -93,18 +95,22 @@ impl Ownership {
 }
 
 /// Returns the name that the cluster may have had when this load balancer was created for this
-/// Service. If the load balancer has the tag of the Service with the current cluster name, the
-/// cluster was not renamed, because names and tags change together.
+/// Service, or was tagged by it: the tag of a Service that shares the load balancer, and of one whose
+/// load balancer is from before Kubernetes 1.14, has the only name. If the load balancer has the
+/// tag of the Service with the current cluster name, the cluster was not renamed, because names and
+/// tags change together.
 pub(super) fn old_name<'a>(
     balancer: &'a LoadBalancer,
-    want: &Want,
+    name: &str,
     service: &Service,
     cluster: &str,
 ) -> Option<&'a str> {
     let tags = &balancer.tags;
     let has = |old: &str| tags.is_empty() || tags.contains(&names::load_balancer(old, service));
-    names::cluster_of(&balancer.name, service)
-        .filter(|old| *old != cluster && has(old) && !tags.contains(&want.name))
+    std::iter::once(&balancer.name)
+        .chain(tags)
+        .find_map(|name| names::cluster_of(name, service))
+        .filter(|old| *old != cluster && has(old) && tags.iter().all(|tag| tag != name))
 }
 
 impl Tree {

@@ -59,12 +59,12 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
             &ownership,
             Depth::Members,
         )?;
-        let steps = plan_members(&want, &backends, &tree, &ownership);
+        let (steps, missing) = plan_members(&want, &backends, &tree, &ownership, cloud.cluster);
         if !steps.is_empty() {
             // An error is reported when the group is complete: it does not keep members from others.
             _ = security::open(cloud, service, &want, &load_balancer, &backends);
         }
-        left = todo::begin(cloud, service, &id, digest, &steps, None)?;
+        left = todo::begin(cloud, service, &id, digest, &steps, missing)?;
     }
     let secured = if !cloud.config.load_balancer.manage_security_groups {
         Ok(())

@@ -1,9 +1,14 @@
 //! What users report of OpenStack, with the real services: they accept one change at a time, reject
 //! what is missing or exceeds a quota, and take some settings only at creation.
 
+use std::{thread::sleep, time::Duration};
+
 use serde_json::{Value, json};
 use skydock_clouds::Service as Cataloged;
-use skydock_openstack::load_balancers::{self, annotation};
+use skydock_openstack::{
+    cloud::Cloud,
+    load_balancers::{self, annotation, names},
+};
 use skydock_sdk::types::{CloudError, IpFamily, IpFamilyPolicy, Service, Transport};
 
 use crate::{
@@ -233,5 +238,86 @@ fn a_load_balancer_in_error_is_recreated() {
     let status = ensure(&world, &config, &mut service, &all).unwrap();
     let address = status.ingress[0].ip.clone().unwrap();
     assert!(address.starts_with("10.10.0."), "{address}");
+    delete(&world, &config, &mut service);
+}
+
+/// The annotations were removed, too.
+#[test]
+#[ignore = "one of those that take minutes together"]
+fn a_load_balancer_is_found_by_its_address() {
+    let world = World::new(1);
+    let config = world.config("");
+    let all = nodes(&world, 1);
+    world.host.nodes.replace(all.0.clone());
+    for annotations in [&[][..], &[INTERNAL]] {
+        let mut service = named("found", annotations);
+        let before = Cloud::new(&config, "before", &world.host);
+        let status = settle(&world, &mut service, |service| {
+            load_balancers::ensure(&before, service, &all)
+        })
+        .unwrap();
+        let id = annotated(&service, annotation::LOAD_BALANCER_ID);
+        let mut service = Service {
+            status: status.clone(),
+            ..named("found", annotations)
+        };
+        assert_eq!(ensure(&world, &config, &mut service, &all).unwrap(), status);
+        assert_eq!(annotated(&service, annotation::LOAD_BALANCER_ID), id);
+        assert_eq!(
+            dump(&world, &id)["loadbalancer"][0]["name"],
+            "kube_service_kubernetes_default_found"
+        );
+        delete(&world, &config, &mut service);
+    }
+}
+
+/// The in-tree provider created it before Kubernetes 1.14.
+#[test]
+fn a_load_balancer_named_after_a_uid_is_served_and_deleted() {
+    let world = World::new(2);
+    let config = world.config("");
+    let mut service = named("intree", &[INTERNAL]);
+    ensure(&world, &config, &mut service, &nodes(&world, 1)).unwrap();
+    let id = annotated(&service, annotation::LOAD_BALANCER_ID);
+    let listener = dump(&world, &id)["listeners"][0]["id"].clone();
+    let session = &world.project.session;
+    let change = |path: &str, body: Value| {
+        let path = format!("/v2.0/lbaas/{path}");
+        world.wait(session.put(Cataloged::LoadBalancer, &path, Some(&body)));
+        sleep(Duration::from_secs(2));
+    };
+    let path = format!("listeners/{}", listener.as_str().unwrap());
+    change(&path, json!({"listener": {"tags": []}}));
+    let old = json!({"loadbalancer": {"name": names::legacy(&service), "tags": []}});
+    change(&format!("loadbalancers/{id}"), old);
+    service.annotations = named("intree", &[INTERNAL]).annotations;
+    // Each pass finds it in another way: by its name, and by the ID that the first one stored.
+    for count in [1, 2] {
+        let all = nodes(&world, count);
+        ensure(&world, &config, &mut service, &all).unwrap();
+        assert_eq!(annotated(&service, annotation::LOAD_BALANCER_ID), id);
+        assert_eq!(members_of_listener(&world, &id), count);
+        load_balancers::update_nodes(&world.cloud(&config), &service, &all).unwrap();
+    }
+    assert_eq!(dump(&world, &id)["listeners"][0]["id"], listener);
+    delete(&world, &config, &mut service);
+    assert_eq!(dump(&world, &id)["loadbalancer"], json!([]));
+}
+
+#[test]
+#[ignore = "one of those that take minutes together"]
+fn a_service_gets_its_kept_floating_ip_back() {
+    let world = World::new(1);
+    let config = world.config("");
+    let all = nodes(&world, 1);
+    let keep = (annotation::KEEP_FLOATING_IP, "true");
+    let mut service = named("again", &[keep]);
+    let public = ensure(&world, &config, &mut service, &all).unwrap();
+    let (key, value) = INTERNAL;
+    service.annotations.push((key.to_owned(), value.to_owned()));
+    let internal = ensure(&world, &config, &mut service, &all).unwrap();
+    assert_ne!(internal, public);
+    service.annotations.retain(|(other, _)| other != key);
+    assert_eq!(ensure(&world, &config, &mut service, &all).unwrap(), public);
     delete(&world, &config, &mut service);
 }

@@ -311,11 +311,9 @@ fn members_are_set_with_one_request() {
     pool[0].address = "10.0.0.9".to_owned();
     let members = r#"PUT /lbaas/pools/p0/members {"members":[{"address":"10.0.0.1","name":"n1","protocol_port":30080,"subnet_id":"s"},{"address":"10.0.0.2","monitor_port":null,"name":"n2","protocol_port":30080}]}"#;
     assert_eq!(steps(&want, &tree), [members]);
-    let only: Vec<String> = plan_members(&want, &backends(), &tree, &owner())
-        .iter()
-        .map(line)
-        .collect();
-    assert_eq!(only, [members]);
+    let (only, missing) = plan_members(&want, &backends(), &tree, &owner(), "c");
+    assert_eq!(only.iter().map(line).collect::<Vec<_>>(), [members]);
+    assert_eq!(missing, None);
 }
 
 #[test]
@@ -323,7 +321,7 @@ fn changed_nodes_change_only_members() {
     let mut tree = made(&want(&[], &[80, 443]));
     tree.members.get_mut("p1").unwrap().clear();
     let asked = want(&[(annotation::CONNECTION_LIMIT, "5")], &[80, 443, 8080]);
-    let steps = plan_members(&asked, &backends(), &tree, &owner());
+    let (steps, missing) = plan_members(&asked, &backends(), &tree, &owner(), "c");
     assert_eq!(
         steps
             .iter()
@@ -331,6 +329,26 @@ fn changed_nodes_change_only_members() {
             .collect::<Vec<_>>(),
         ["/lbaas/pools/p1/members"]
     );
+    assert_eq!(missing, None, "the listener for port 8080 is not there yet");
+}
+
+/// Otherwise, nothing would show that the members do not follow the nodes.
+#[test]
+fn nodes_without_a_listener_are_reported() {
+    let tree = made(&want(&[], &[443]));
+    let of_another = {
+        let mut tree = made(&want(&[], &[80]));
+        tree.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
+        tree
+    };
+    for tree in [tree, of_another] {
+        let (steps, missing) = plan_members(&want(&[], &[80]), &backends(), &tree, &owner(), "c");
+        assert_eq!(steps, []);
+        assert_eq!(
+            missing.as_deref(),
+            Some("load balancer lb has no listener of this Service")
+        );
+    }
 }
 
 #[test]
@@ -427,6 +445,42 @@ fn a_pool_is_used_until_another_one_has_its_members() {
     assert_eq!(follows, [false, true, true, true, true]);
     let step = plan[2].clone().of_made(Some("new")).unwrap();
     assert!(line(&step).contains(r#""default_pool_id":"new""#));
+}
+
+/// All other settings of a pool are changed in place.
+#[test]
+fn only_the_protocol_or_subnet_replaces_a_pool() {
+    let monitored = (annotation::ENABLE_HEALTH_MONITOR, "true");
+    let of = |changed: (&str, &str)| service(&[monitored, changed], &[80]);
+    let none = ("", "");
+    let sticky = Service {
+        client_ip_affinity_seconds: Some(1),
+        ..of(none)
+    };
+    let local = Service {
+        external_traffic_policy: TrafficPolicy::Local,
+        health_check_node_port: 30999,
+        ..of(none)
+    };
+    for changed in [
+        of((annotation::LB_METHOD, "LEAST_CONNECTIONS")),
+        of((annotation::CONNECTION_LIMIT, "7")),
+        of((annotation::TIMEOUT_MEMBER_DATA, "7")),
+        of((annotation::HEALTH_MONITOR_DELAY, "7")),
+        service(&[], &[80]),
+        sticky,
+        local,
+    ] {
+        let (before, after) = (want_with("", &of(none)), want_with("", &changed));
+        for (one, other) in [(&before, &after), (&after, &before)] {
+            let steps = steps(other, &made(one));
+            assert!(!steps.is_empty());
+            for step in steps {
+                let is_pool = |method: &str| step.starts_with(&format!("{method} /lbaas/pools"));
+                assert!(!is_pool("POST") && !is_pool("DELETE"), "{step}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -681,6 +735,64 @@ fn a_renamed_cluster_renames_its_resources() {
             r#"PUT /lbaas/loadbalancers/lb {"loadbalancer":{"name":"kube_service_c_shop_web","tags":["kube_service_c_shop_web"]}}"#,
         ])
     );
+}
+
+/// Otherwise, both might write the tags of the load balancer at the same time.
+#[test]
+fn a_sharing_service_leaves_the_renaming_to_the_owner() {
+    let want = want(&[], &[80]);
+    let (old, other) = ("kube_service_old_shop_web", "kube_service_old_shop_other");
+    let mut tree = made(&want);
+    tree.load_balancer.name = other.to_owned();
+    tree.load_balancer.tags = vec![other.to_owned(), old.to_owned()];
+    tree.listeners[0].name = format!("listener_0_{old}");
+    tree.listeners[0].tags = vec![old.to_owned()];
+    tree.listeners.push(Listener {
+        id: "l9".to_owned(),
+        name: format!("listener_0_{other}"),
+        protocol_port: 443,
+        protocol: "TCP".to_owned(),
+        tags: vec![other.to_owned()],
+        ..Listener::default()
+    });
+    let service = service(&[], &[80]);
+    let of = |serves| Ownership::of(&tree.load_balancer, &want, &service, "c", false, serves);
+    assert!(!of(false).attached, "a copied manifest");
+    let ownership = of(true);
+    assert_eq!(
+        ownership,
+        Ownership {
+            owner: false,
+            attached: true,
+            services: 2,
+            renamed_from: Some("old".to_owned())
+        }
+    );
+    assert_eq!(steps_of(&want, &tree, &ownership), [""; 0]);
+    tree.listeners[0].connection_limit = Some(7);
+    let (steps, taken) = plan(&want, &backends(), &tree, &ownership, "c");
+    let expected = r#"PUT /lbaas/listeners/l0 {"listener":{"connection_limit":-1}}"#;
+    assert_eq!(
+        (steps.iter().map(line).collect(), taken),
+        (lines([expected]), None)
+    );
+}
+
+#[test]
+fn members_follow_nodes_before_their_cluster_is_renamed() {
+    let want = want(&[], &[80]);
+    for (owner, name) in [(true, "kube_service_old_shop_web"), (false, "mine")] {
+        let mut tree = made(&want);
+        tree.load_balancer.name = name.to_owned();
+        tree.load_balancer.tags = vec!["kube_service_old_shop_web".to_owned()];
+        tree.listeners[0].tags = tree.load_balancer.tags.clone();
+        tree.members.get_mut("p0").unwrap().clear();
+        let service = service(&[], &[80]);
+        let ownership = Ownership::of(&tree.load_balancer, &want, &service, "c", false, true);
+        assert_eq!((ownership.owner, ownership.attached), (owner, true));
+        let (steps, missing) = plan_members(&want, &backends(), &tree, &ownership, "c");
+        assert_eq!((steps.len(), missing), (1, None));
+    }
 }
 
 #[test]

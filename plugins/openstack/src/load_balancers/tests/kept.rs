@@ -196,6 +196,64 @@ fn a_detached_floating_ip_is_attached_again() {
     );
 }
 
+/// It was kept while the Service was internal.
+#[test]
+fn a_service_that_is_public_again_gets_its_kept_address() {
+    let internal = Service {
+        status: LoadBalancerStatus {
+            ingress: vec![Ingress {
+                ip: Some("10.0.0.5".to_owned()),
+                ..Ingress::default()
+            }],
+        },
+        ..service(true)
+    };
+    let later = Service {
+        uid: "v".to_owned(),
+        ..internal.clone()
+    };
+    let kept = names::floating_ip_kept_by("c", &internal);
+    for (again, found, reused) in [
+        (&internal, floating(&kept, None), true),
+        // Somebody else uses it.
+        (&internal, floating(&kept, Some("q")), false),
+        // An earlier Service with this name kept it.
+        (&later, floating(&kept, None), false),
+        (
+            &internal,
+            floating(&names::kept_floating_ip(&own()), None),
+            false,
+        ),
+        (&service(false), floating(&kept, None), false),
+    ] {
+        let script = Script::new("[LoadBalancer]\nfloating-network-id=ext");
+        script
+            .on(
+                &format!("GET {FLOATING}?port_id=p"),
+                200,
+                json!({"floatingips": []}),
+            )
+            .on(
+                &format!("GET {FLOATING}?description"),
+                200,
+                json!({"floatingips": [found]}),
+            )
+            .on(&format!("PUT {FLOATING}/f"), 200, json!({}))
+            .on(
+                &format!("POST {FLOATING}"),
+                201,
+                json!({"floatingip": {"id": "g", "floating_ip_address": "203.0.113.8"}}),
+            );
+        let address = attached_to(&script, again).unwrap();
+        let expected = if reused { "203.0.113.7" } else { "203.0.113.8" };
+        assert_eq!(address, expected, "{found}");
+        // It is deleted with the Service, or kept, like before.
+        let changed = json!({"floatingip": {"port_id": "p", "description": own()}});
+        let expected = if reused { vec![changed] } else { Vec::new() };
+        assert_eq!(script.sent("PUT "), expected);
+    }
+}
+
 /// It is the address of the other Service, too, with which it would be deleted.
 #[test]
 fn the_floating_ip_of_an_owner_that_leaves_is_kept() {
