@@ -120,7 +120,8 @@ fn warnings_are_errors_only_if_strict() {
 #[test]
 fn a_secret_that_is_too_short_is_a_warning() {
     let dir = folder(
-        "  egress: [{name: r, to: 'https://cloud.example', credential: t}]\n\
+        "  permissions: {providerIDs: ['static://']}\n  \
+         egress: [{name: r, to: 'https://cloud.example:443', credential: t}]\n\
          credentials:\n- {name: t, type: header, for: {plugin: metal, digest: any}, valueFile: DIR/token}\n",
     );
     fs::write(dir.path().join("token"), "hunter2\n").unwrap();

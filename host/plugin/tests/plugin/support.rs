@@ -382,9 +382,9 @@ impl Cluster for FakeCluster {
     }
 }
 
-/// Waits until the condition is true; panics after ten seconds.
+/// Waits until the condition is true; panics after a minute.
 pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if so() {
             return;
         }

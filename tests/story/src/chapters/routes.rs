@@ -41,14 +41,14 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         .await?;
     narrator
         .step(
-            "each has a route, and the nodes report that their network is available",
+            "each node of this plugin has a route, and reports that its network is available; those of the other one are left alone",
             async {
                 let host = stage.leading_host().await?;
-                for (cidr, node) in &owners {
+                for (cidr, node) in owners.iter().filter(|(_, node)| is_new(node)) {
                     host.said(&format!("created a route node=\"{node}\" cidr=\"{cidr}\""))
                         .await?;
                 }
-                every_node_has_a_network(stage).await?;
+                new_nodes_have_a_network(stage).await?;
                 Ok("condition NetworkUnavailable is False, reason RouteCreated")
             },
         )
@@ -64,10 +64,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
                 let at = stage.leader().await?;
                 let host = stage.hosts.get(at).context("the leader")?;
                 let mut deleted = Vec::new();
-                for (cidr, node) in owners
-                    .iter()
-                    .filter(|(_, node)| NAMES.contains(&node.as_str()))
-                {
+                for (cidr, node) in owners.iter().filter(|(_, node)| is_new(node)) {
                     deleted.push(
                         host.said(&format!("deleted a route route=\"{node}-{cidr}\""))
                             .await?,
@@ -115,10 +112,16 @@ async fn every_node_has_its_own(stage: &Stage) -> anyhow::Result<BTreeMap<String
     .await
 }
 
-async fn every_node_has_a_network(stage: &Stage) -> anyhow::Result<()> {
+fn is_new(node: &str) -> bool {
+    NAMES.contains(&node)
+}
+
+/// Waits until the conditions of the new nodes say that they have a network, and no other does.
+async fn new_nodes_have_a_network(stage: &Stage) -> anyhow::Result<()> {
     eventually(LIMIT, || async {
         let nodes = stage.nodes().list(&ListParams::default()).await?;
-        Ok(match nodes.iter().find(|node| !has_network(node)) {
+        let is_wrong = |node: &&Node| has_network(node) != is_new(&node.name_any());
+        Ok(match nodes.iter().find(is_wrong) {
             None => Seen::Yes(()),
             Some(node) => Seen::NotYet(format!("{}: {:?}", node.name_any(), node.status)),
         })
