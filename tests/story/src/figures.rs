@@ -14,7 +14,7 @@ use kube::api::{DeleteParams, ListParams, WatchEvent, WatchParams};
 use serde::Serialize;
 use skydock_cloud::{CloudProvider, Node};
 use skydock_plugin::{
-    ClusterSlot, Compiler, Limits, Plugin, PluginSource, Runtime, RuntimeOptions,
+    ClusterSlot, Compiler, Limits, Permissions, Plugin, PluginSource, Runtime, RuntimeOptions,
     Stage as LoadStage,
 };
 use skydock_support::{kubernetes::UNINITIALIZED, rebuilt};
@@ -160,6 +160,7 @@ async fn load(
         cloud_config: Some(dir.join("inventory.yaml")),
         cluster_name: "figures".to_owned(),
         cluster_cidrs: Vec::new(),
+        permissions: Permissions::unrestricted(),
         ..PluginSource::default()
     };
     Ok(Plugin::load(&runtime, source, ClusterSlot::default()).await?)
