@@ -33,10 +33,11 @@ pub(crate) fn check(
         }
         None => b"",
     };
-    keystone::check(head, body, place)?;
-    soap::check(head, body, place)?;
-    oauth2::check(head)?;
-    actions::refuse_named(head)
+    let paths = path_segments(head.uri.path());
+    keystone::check(head, &paths, body, place)?;
+    soap::check(head, &paths, body, place)?;
+    oauth2::check(head, &paths)?;
+    actions::refuse_named(head, &paths)
 }
 
 /// Returns an error if the answer to the request would be a secret, for a client certificate that

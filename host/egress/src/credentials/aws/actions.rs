@@ -227,35 +227,34 @@ pub(crate) fn check(head: &Parts, body: &[u8], services: &[&str]) -> Result<(), 
             "the user data of an instance may contain secrets and commands, so it is not allowed with Skydock's keys",
         ));
     }
-    let resource = path_segments(head.uri.path())
-        .iter()
-        .find_map(|segments| secret_resource(segments));
+    let paths = path_segments(head.uri.path());
+    let resource = paths.iter().find_map(|segments| secret_resource(segments));
     if let Some(resource) = resource {
         return Err(returns_secret(resource));
     }
-    refuse(actions, head, |_| true)
+    refuse(actions, head, &paths, |_| true)
 }
 
 /// Denies actions that return a secret if the head names them, for credentials that are not for
 /// AWS: its own APIs accept only signatures, but others are similar. A single word can be another
 /// thing there.
-pub(crate) fn refuse_named(head: &Parts) -> Result<(), Failure> {
+pub(crate) fn refuse_named(head: &Parts, paths: &[Vec<String>]) -> Result<(), Failure> {
     // What is not clear for AWS may be clear for another cloud.
     let named = of_head(head).map_or_else(|_| Vec::new(), |it| it.named);
-    refuse(named, head, is_compound)
+    refuse(named, head, paths, is_compound)
 }
 
 /// Denies the request if one of the actions, or one in the path, returns a secret.
 fn refuse(
     mut actions: Vec<String>,
     head: &Parts,
+    paths: &[Vec<String>],
     counts: impl Fn(&str) -> bool,
 ) -> Result<(), Failure> {
     let secret = |action: &str| {
         let mut all = ACTIONS.iter();
         all.find(|secret| secret.eq_ignore_ascii_case(action.trim()))
     };
-    let paths = path_segments(head.uri.path());
     actions.retain(|action| secret(action).is_some_and(|it| counts(it)));
     actions.extend(paths.iter().filter_map(|segments| in_path(segments, head)));
     match actions.iter().find_map(|action| secret(action)) {

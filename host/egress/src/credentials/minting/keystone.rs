@@ -119,10 +119,14 @@ pub(crate) fn is_action(head: &Parts) -> bool {
 ///
 /// With a token of Keystone, the request is for OpenStack. With another credential, only names count
 /// that no other cloud has.
-pub(crate) fn check(head: &Parts, body: &[u8], place: Option<&Place>) -> Result<(), Failure> {
+pub(crate) fn check(
+    head: &Parts,
+    paths: &[Vec<String>],
+    body: &[u8],
+    place: Option<&Place>,
+) -> Result<(), Failure> {
     let openstack = place.is_some_and(|place| place.is_header("x-auth-token"));
     let read = matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS);
-    let paths = path_segments(head.uri.path());
     if let Some(what) = paths
         .iter()
         .find_map(|segments| secret_resource(segments, head, openstack))
@@ -290,7 +294,7 @@ mod tests {
     /// Checks a request that is sent with a token of Keystone.
     fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
         let place = Place::header("x-auth-token", "").unwrap();
-        super::check(head, body, Some(&place))
+        super::check(head, &path_segments(head.uri.path()), body, Some(&place))
     }
 
     fn refused(method: &str, path: &str) -> bool {
@@ -425,7 +429,8 @@ mod tests {
         ] {
             let (head, ()) = Request::post(uri).body(()).unwrap().into_parts();
             let bearer = Place::header("authorization", "Bearer ").unwrap();
-            let denied = super::check(&head, b"{}", Some(&bearer)).is_err();
+            let denied =
+                super::check(&head, &path_segments(head.uri.path()), b"{}", Some(&bearer)).is_err();
             assert_eq!(denied, expected, "{uri}");
         }
     }

@@ -101,8 +101,12 @@ fn is_session(place: Option<&Place>) -> bool {
 
 /// Returns an error if the answer to the request would be a secret, or if servers could parse the
 /// XML differently.
-pub(crate) fn check(head: &Parts, body: &[u8], place: Option<&Place>) -> Result<(), Failure> {
-    let paths = path_segments(head.uri.path());
+pub(crate) fn check(
+    head: &Parts,
+    paths: &[Vec<String>],
+    body: &[u8],
+    place: Option<&Place>,
+) -> Result<(), Failure> {
     if let Some(segment) = paths
         .iter()
         .find_map(|segments| in_path(segments, &head.method, is_session(place)))
@@ -215,7 +219,12 @@ mod tests {
 
     /// Checks a request that is sent with a session of vSphere.
     fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
-        super::check(head, body, Some(&Place::Cookie(COOKIE.to_owned())))
+        super::check(
+            head,
+            &path_segments(head.uri.path()),
+            body,
+            Some(&Place::Cookie(COOKIE.to_owned())),
+        )
     }
 
     fn kind(path: &str, body: &[u8]) -> Option<CredentialErrorKind> {
