@@ -160,9 +160,10 @@ impl Gateway {
         surroundings: Surroundings,
     ) -> Result<Self, ConfigErrors> {
         let connections = Arc::new(ArcSwap::from_pointee(connections(Kinds::ALL)));
-        let policy = Policy::new(settings, &surroundings, &connections, None)?;
+        let plugin = Arc::from(plugin);
+        let policy = Policy::new(&plugin, settings, &surroundings, &connections, None)?;
         let shared = Shared {
-            plugin: plugin.into(),
+            plugin,
             surroundings,
             policy: ArcSwap::from_pointee(policy),
             replaced: watch::Sender::default(),
@@ -186,9 +187,11 @@ impl Gateway {
             policy,
             replaced,
             connections,
+            plugin,
             ..
         } = &*self.shared;
-        let new = Policy::new(settings, surroundings, connections, Some(&policy.load()))?;
+        let before = policy.load();
+        let new = Policy::new(plugin, settings, surroundings, connections, Some(&before))?;
         policy.store(Arc::new(new));
         replaced.send_replace(());
         Ok(())

@@ -17,7 +17,7 @@ use crate::{
     audit::{Audit, AuditLine, WouldDeny},
     grant::Grant,
     hosts::Hosts,
-    metrics::{EgressMetrics, End},
+    metrics::{End, RuleMetrics},
     refusal::{About, Refusal},
     rule::Target,
 };
@@ -25,10 +25,8 @@ use crate::{
 /// The measurement of a request, from its admission until its answer is read or it is canceled.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    pub(crate) metrics: EgressMetrics,
+    pub(crate) metrics: Arc<RuleMetrics>,
     pub(crate) hosts: Arc<Hosts>,
-    pub(crate) plugin: Arc<str>,
-    pub(crate) rule: Arc<str>,
     pub(crate) method: Method,
     pub(crate) target: Target,
     pub(crate) path: String,
@@ -69,17 +67,14 @@ impl Audited {
 
 impl Meter {
     pub(crate) fn start(self) -> Self {
-        self.metrics.in_flight(&self.plugin, &self.rule, 1);
+        self.metrics.started();
         self
     }
 
     /// Sets the rule that applies, which may differ from the first candidate.
-    pub(crate) fn rule(&mut self, rule: &Arc<str>) {
-        if self.rule != *rule {
-            self.metrics.in_flight(&self.plugin, &self.rule, -1);
-            self.metrics.in_flight(&self.plugin, rule, 1);
-            self.rule = rule.clone();
-        }
+    pub(crate) fn rule(&mut self, metrics: &Arc<RuleMetrics>) {
+        self.metrics.moved(metrics);
+        self.metrics = metrics.clone();
     }
 
     /// Records by which rule the request is sent, for the audit.
@@ -99,7 +94,7 @@ impl Meter {
     /// Returns which request this is.
     pub(crate) fn about(&self) -> About {
         About {
-            rule: Some(self.rule.clone()),
+            rule: Some(self.metrics.rule().clone()),
             method: self.method.clone(),
             target: Some(self.target.clone()),
         }
@@ -110,8 +105,7 @@ impl Meter {
         self.status = None;
         self.error = Some(refusal.cause().as_str());
         if refusal.cause().is_denial() {
-            self.metrics
-                .denied(&self.plugin, &self.rule, refusal.cause());
+            self.metrics.denied(refusal.cause());
         }
     }
 }
@@ -125,17 +119,16 @@ impl Drop for Meter {
             took,
             sent,
             received: self.received,
+            breakers_open: self.hosts.open(),
         };
-        self.metrics.ended(&self.plugin, &self.rule, &end);
-        self.metrics.in_flight(&self.plugin, &self.rule, -1);
-        self.metrics.breakers_open(&self.plugin, self.hosts.open());
+        self.metrics.ended(&end);
         if self.audit.is_some() || tracing::enabled!(target: "egress", tracing::Level::DEBUG) {
             self.path = without_secrets(&self.path);
         }
         tracing::debug!(
             target: "egress",
-            plugin = %self.plugin,
-            rule = %self.rule,
+            plugin = %self.metrics.plugin(),
+            rule = %self.metrics.rule(),
             method = %self.method,
             host = %self.target,
             path = %self.path,
@@ -149,10 +142,10 @@ impl Drop for Meter {
             let canceled = self.status.is_none().then_some("canceled");
             audited.audit.record(AuditLine {
                 time: audited.time,
-                plugin: self.plugin.clone(),
+                plugin: self.metrics.plugin().clone(),
                 digest: audited.digest,
                 capability: audited.capability.name(),
-                rule: self.rule.clone(),
+                rule: self.metrics.rule().clone(),
                 method: self.method.to_string(),
                 host: self.target.to_string(),
                 path: std::mem::take(&mut self.path),

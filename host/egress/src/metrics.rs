@@ -48,9 +48,12 @@ const DURATIONS: [f64; 12] = [
 ];
 
 /// Metrics `skydock_egress_…` of the requests of all plugins of a process. Clones share their
-/// values.
-#[derive(Clone, Debug)]
-pub struct EgressMetrics {
+/// values. By default, they are not registered.
+#[derive(Clone, Debug, Default)]
+pub struct EgressMetrics(Arc<Families>);
+
+#[derive(Debug)]
+struct Families {
     requests: Family<Request, Counter>,
     durations: Family<Rule, Histogram, fn() -> Histogram>,
     in_flight: Family<Rule, Gauge>,
@@ -64,8 +67,7 @@ pub struct EgressMetrics {
     expirations: Family<File, Gauge>,
 }
 
-impl Default for EgressMetrics {
-    /// Returns metrics that are not registered.
+impl Default for Families {
     fn default() -> Self {
         Self {
             requests: Family::default(),
@@ -87,7 +89,7 @@ impl EgressMetrics {
     /// Creates metrics and registers them.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
-        let all = Self::default();
+        let all = Families::default();
         let registry = registry.sub_registry_with_prefix("skydock_egress");
         registry.register(
             "requests",
@@ -147,7 +149,7 @@ impl EgressMetrics {
             "Expiry of the client certificate in this file as Unix time, as of the last time it was read",
             all.expirations.clone(),
         );
-        all
+        Self(Arc::new(all))
     }
 
     pub(crate) fn denied(&self, plugin: &Arc<str>, rule: &Arc<str>, cause: Cause) {
@@ -156,7 +158,7 @@ impl EgressMetrics {
             rule: rule.clone(),
             reason: cause.as_str(),
         };
-        self.denials.get_or_create(&labels).inc();
+        self.0.denials.get_or_create(&labels).inc();
     }
 
     pub(crate) fn would_deny(&self, plugin: &Arc<str>, rule: &Arc<str>, reason: &'static str) {
@@ -165,25 +167,17 @@ impl EgressMetrics {
             rule: rule.clone(),
             reason,
         };
-        self.report_only.get_or_create(&labels).inc();
+        self.0.report_only.get_or_create(&labels).inc();
     }
 
     pub(crate) fn audit_dropped(&self) {
-        self.audit_dropped.inc();
+        self.0.audit_dropped.inc();
     }
 
-    pub(crate) fn throttled(&self, plugin: &Arc<str>, rule: &Arc<str>) {
-        self.throttled
-            .get_or_create(&Rule {
-                plugin: plugin.clone(),
-                rule: rule.clone(),
-            })
-            .inc();
-    }
-
-    pub(crate) fn breakers_open(&self, plugin: &Arc<str>, hosts: usize) {
+    fn breakers_open(&self, plugin: &Arc<str>, hosts: usize) {
         let hosts = i64::try_from(hosts).unwrap_or(i64::MAX);
-        self.breakers_open
+        self.0
+            .breakers_open
             .get_or_create(&Plugin {
                 plugin: plugin.clone(),
             })
@@ -192,33 +186,68 @@ impl EgressMetrics {
 
     /// Records the expiry of a client certificate, in seconds since 1970.
     pub(crate) fn expires(&self, file: &Path, at: i64) {
-        self.expirations
+        self.0
+            .expirations
             .get_or_create(&File {
                 file: file.display().to_string(),
             })
             .set(at);
     }
 
-    pub(crate) fn in_flight(&self, plugin: &Arc<str>, rule: &Arc<str>, change: i64) {
-        self.in_flight
-            .get_or_create(&Rule {
-                plugin: plugin.clone(),
-                rule: rule.clone(),
-            })
-            .inc_by(change);
-    }
-
-    pub(crate) fn ended(&self, plugin: &Arc<str>, rule: &Arc<str>, end: &End<'_>) {
+    /// Returns the metrics of the requests of a rule.
+    pub(crate) fn of_rule(&self, plugin: &Arc<str>, rule: &Arc<str>) -> RuleMetrics {
         let labels = Rule {
             plugin: plugin.clone(),
             rule: rule.clone(),
         };
-        self.durations
-            .get_or_create(&labels)
-            .observe(end.took.as_secs_f64());
-        self.sent.get_or_create(&labels).inc_by(end.sent);
-        self.received.get_or_create(&labels).inc_by(end.received);
-        let Rule { plugin, rule } = labels;
+        RuleMetrics {
+            durations: self.0.durations.get_or_create(&labels).clone(),
+            in_flight: self.0.in_flight.get_or_create(&labels).clone(),
+            sent: self.0.sent.get_or_create(&labels).clone(),
+            received: self.0.received.get_or_create(&labels).clone(),
+            all: self.clone(),
+            labels,
+        }
+    }
+}
+
+/// The metrics of the requests of one rule, which are looked up once, and not for each request.
+#[derive(Debug)]
+pub(crate) struct RuleMetrics {
+    all: EgressMetrics,
+    labels: Rule,
+    durations: Histogram,
+    in_flight: Gauge,
+    sent: Counter,
+    received: Counter,
+}
+
+impl RuleMetrics {
+    pub(crate) fn plugin(&self) -> &Arc<str> {
+        &self.labels.plugin
+    }
+
+    pub(crate) fn rule(&self) -> &Arc<str> {
+        &self.labels.rule
+    }
+
+    pub(crate) fn denied(&self, cause: Cause) {
+        self.all.denied(self.plugin(), self.rule(), cause);
+    }
+
+    pub(crate) fn throttled(&self) {
+        self.all.0.throttled.get_or_create(&self.labels).inc();
+    }
+
+    pub(crate) fn started(&self) {
+        self.in_flight.inc();
+    }
+
+    pub(crate) fn ended(&self, end: &End<'_>) {
+        self.in_flight.dec();
+        self.durations.observe(end.took.as_secs_f64());
+        self.sent.inc_by(end.sent);
+        self.received.inc_by(end.received);
         let code = match end.status {
             None => "failed",
             Some(100..200) => "1xx",
@@ -227,14 +256,20 @@ impl EgressMetrics {
             Some(400..500) => "4xx",
             Some(_) => "5xx",
         };
-        self.requests
-            .get_or_create(&Request {
-                plugin,
-                rule,
-                method: end.method.to_string(),
-                code,
-            })
-            .inc();
+        let labels = Request {
+            plugin: self.plugin().clone(),
+            rule: self.rule().clone(),
+            method: end.method.to_string(),
+            code,
+        };
+        self.all.0.requests.get_or_create(&labels).inc();
+        self.all.breakers_open(self.plugin(), end.breakers_open);
+    }
+
+    /// A request that was counted under this rule is one of the other rule.
+    pub(crate) fn moved(&self, other: &Self) {
+        self.in_flight.dec();
+        other.in_flight.inc();
     }
 }
 
@@ -246,4 +281,6 @@ pub(crate) struct End<'a> {
     pub(crate) took: Duration,
     pub(crate) sent: u64,
     pub(crate) received: u64,
+    /// Open circuit breakers of the plugin's hosts.
+    pub(crate) breakers_open: usize,
 }

@@ -37,8 +37,8 @@ pub(crate) fn in_head(head: &Parts) -> Option<String> {
             return Some(format!("path parameter {name}"));
         }
     }
-    let query = head.uri.query().unwrap_or_default();
-    form_override(query.as_bytes()).map(|name| format!("query parameter {name}"))
+    let name = form_override(head.uri.query()?.as_bytes())?;
+    Some(format!("query parameter {name}"))
 }
 
 /// Returns true if servers may read a method in the body of this request: they do so only with
@@ -214,6 +214,8 @@ mod tests {
         let table = [
             ("/?_method=DELETE", "x-a", true),
             ("/?a=1&%5FMETHOD=DELETE", "x-a", true),
+            ("/?a=1;_method", "x-a", true),
+            ("/?x_method=DELETE", "x-a", true),
             ("/?a=1;_HttpMethod=x", "x-a", true),
             ("/?$httpMethod=DELETE", "x-a", true),
             ("/?httpMethod=DELETE", "x-a", true),

@@ -1,6 +1,6 @@
 //! Allowed paths of a rule: prefixes of whole segments.
 
-use std::{fmt, iter};
+use std::{borrow::Cow, fmt, iter};
 
 use icu_normalizer::{
     DecomposingNormalizerBorrowed, properties::CanonicalCombiningClassMapBorrowed,
@@ -132,7 +132,8 @@ impl Meaning {
         let segments = path.split('/').map(|segment| {
             let decoded = decoded(segment);
             let name = decoded.split(|byte| *byte == b';').next();
-            let name = plain(&String::from_utf8_lossy(name.unwrap_or_default()));
+            let name = String::from_utf8_lossy(name.unwrap_or_default());
+            let name = plain(&name);
             // Windows has streams of files (`x::$DATA`), and its servers ignore spaces and dots at the
             // end.
             let name = name.split("::$").next().unwrap_or_default();
@@ -145,9 +146,13 @@ impl Meaning {
 /// Returns the text as servers may read it that normalize it (UTS 46, which maps what looks like
 /// another character and removes what is invisible) or convert it to ASCII: in lower case, and
 /// without marks on letters.
-fn plain(text: &str) -> String {
+fn plain(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
-        return text.to_ascii_lowercase();
+        let is_upper = |byte: u8| byte.is_ascii_uppercase();
+        return match text.bytes().any(is_upper) {
+            true => text.to_ascii_lowercase().into(),
+            false => text.into(),
+        };
     }
     let mapper = Uts46MapperBorrowed::new();
     let mapped = mapper.map_normalize(text.chars());
@@ -161,7 +166,8 @@ fn plain(text: &str) -> String {
         .normalize_iter(visible)
         .filter(|c| marks.get_u8(*c) == 0);
     // Some letters have the upper case, but not the lower case, of an ASCII letter.
-    letters.collect::<String>().to_uppercase().to_lowercase()
+    let letters: String = letters.collect();
+    letters.to_uppercase().to_lowercase().into()
 }
 
 /// Returns true if some servers would read the segment as this name: behind a dot, they read a
@@ -213,8 +219,8 @@ fn has_needless_escape(path: &str) -> bool {
 }
 
 /// Returns the decoded segment, or the segment itself if it cannot be decoded.
-fn decoded(segment: &str) -> Vec<u8> {
-    decode(segment).unwrap_or_else(|_| segment.as_bytes().to_vec())
+fn decoded(segment: &str) -> Cow<'_, [u8]> {
+    decode(segment).unwrap_or_else(|_| segment.as_bytes().into())
 }
 
 /// Returns why a server might interpret the path differently, or `None` if the path is unambiguous.
@@ -237,10 +243,9 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
             Err(trick) => return Some(trick),
         };
         // Old decoders accept overlong UTF-8 forms of a dot or a slash.
-        if std::str::from_utf8(&decoded).is_err() {
+        let Ok(text) = std::str::from_utf8(&decoded) else {
             return Some("the path has encoded bytes that are not UTF-8");
-        }
-        let text = String::from_utf8_lossy(&decoded);
+        };
         if text.contains(is_lookalike) {
             return Some(
                 "the path has encoded characters that servers may read as a slash or a dot",
@@ -273,7 +278,10 @@ fn is_lookalike(c: char) -> bool {
 }
 
 /// Returns the decoded segment.
-fn decode(segment: &str) -> Result<Vec<u8>, &'static str> {
+fn decode(segment: &str) -> Result<Cow<'_, [u8]>, &'static str> {
+    if !segment.contains('%') {
+        return Ok(segment.as_bytes().into());
+    }
     let mut bytes = segment.bytes();
     let mut decoded = Vec::with_capacity(segment.len());
     while let Some(byte) = bytes.next() {
@@ -295,7 +303,7 @@ fn decode(segment: &str) -> Result<Vec<u8>, &'static str> {
             byte => decoded.push(byte),
         }
     }
-    Ok(decoded)
+    Ok(decoded.into())
 }
 
 #[cfg(test)]

@@ -126,10 +126,8 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     let ticket = call.instance.admit(&capacity, kind).map_err(rule)?;
 
     let meter = Meter {
-        metrics: shared.surroundings.metrics.clone(),
+        metrics: first.metrics.clone(),
         hosts: shared.hosts.clone(),
-        plugin: shared.plugin.clone(),
-        rule: first.grant.name.clone(),
         method: head.method.clone(),
         path: meter::without_values(&head.uri),
         target: target.clone(),

@@ -15,6 +15,7 @@ use crate::{
     dial::Connector,
     grant::{self, Grant},
     hosts::lock,
+    metrics::RuleMetrics,
     rule::Target,
     secret::Secret,
 };
@@ -43,6 +44,7 @@ pub(super) struct Policy {
 pub(super) struct Wired {
     pub(super) grant: Grant,
     pub(super) wires: PerKind<Wire>,
+    pub(super) metrics: Arc<RuleMetrics>,
     /// Headers of the plugin that were not sent, each of which is logged once.
     told: Mutex<BTreeSet<String>>,
 }
@@ -69,6 +71,7 @@ impl Wired {
 
 impl Policy {
     pub(super) fn new(
+        plugin: &Arc<str>,
         settings: &Settings,
         surroundings: &Surroundings,
         connections: &Connections,
@@ -107,9 +110,11 @@ impl Policy {
                     PerKind::of(|kind| Wire::new(connector.of(kind), idle, exact))
                 }
             };
+            let metrics = surroundings.metrics.of_rule(plugin, &grant.name);
             Arc::new(Wired {
                 grant,
                 wires,
+                metrics: Arc::new(metrics),
                 told: Mutex::default(),
             })
         };

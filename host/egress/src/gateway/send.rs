@@ -142,7 +142,7 @@ impl Admitted {
         let (wired, content) = self.look_inside(&head, body, deadline).await?;
 
         let grant = &wired.grant;
-        self.meter.rule(&grant.name);
+        self.meter.rule(&wired.metrics);
         let would_deny = self.would_deny(&head);
         self.meter.decided(grant, &self.actions, would_deny);
 
@@ -194,16 +194,9 @@ impl Admitted {
                 .await
             {
                 Ok(false) => {}
-                Ok(true) => self
-                    .shared
-                    .surroundings
-                    .metrics
-                    .throttled(&self.shared.plugin, &grant.name),
+                Ok(true) => wired.metrics.throttled(),
                 Err(pause) => {
-                    self.shared
-                        .surroundings
-                        .metrics
-                        .throttled(&self.shared.plugin, &grant.name);
+                    wired.metrics.throttled();
                     return Ok((Answer::Own(paused(pause)), bounds, permits, Veil::default()));
                 }
             }

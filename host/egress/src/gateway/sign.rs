@@ -80,16 +80,25 @@ impl Sign<'_> {
             )
         };
         let authority = authority(self.target);
-        let path = head.uri.path_and_query().map_or("/", |it| it.as_str());
+        head.headers.insert(
+            HOST,
+            HeaderValue::from_str(&authority).map_err(|error| internal(error.into()))?,
+        );
+
+        let path = head.uri.path_and_query().map_or("", |it| it.as_str());
+        let aimed = head
+            .uri
+            .authority()
+            .is_some_and(|it| it.as_str() == authority)
+            && head.uri.scheme_str() == Some(self.target.scheme.as_str());
+        if aimed && path.starts_with('/') {
+            return Ok(());
+        }
         let path = if path.starts_with('/') {
             path.to_owned()
         } else {
             format!("/{path}")
         };
-        head.headers.insert(
-            HOST,
-            HeaderValue::from_str(&authority).map_err(|error| internal(error.into()))?,
-        );
         let uri = Uri::builder()
             .scheme(self.target.scheme.as_str())
             .authority(authority)

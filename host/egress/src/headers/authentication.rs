@@ -14,8 +14,9 @@ pub(crate) struct Authentication {
 impl Authentication {
     pub(crate) fn of(head: &Parts) -> Self {
         let headers = head.headers.iter();
-        let query = head.uri.query().unwrap_or_default();
-        let parameters = query.split(['&', ';']).map(names::parameter);
+        let query = head.uri.query().into_iter();
+        let pairs = query.flat_map(|query| query.split(['&', ';']));
+        let parameters = pairs.map(names::parameter);
         Self {
             headers: headers
                 .filter(|(name, _)| names::authenticates(name.as_str()))
