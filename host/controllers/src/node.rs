@@ -37,7 +37,7 @@ use self::{
     doubles::Doubles,
     due::Due,
     echo::Echo,
-    memory::Memory,
+    memory::{Memory, Warning},
     metrics::NodeMetrics,
     plan::{Kept, Need},
     round::Round,
@@ -267,7 +267,7 @@ impl NodeController {
 
     fn leave(&self, entry: &NodeEntry, id: &str, prefixes: &[String]) {
         self.over(&entry.key());
-        let waits = self.memory.told_as_foreign(entry, Instant::now());
+        let waits = self.memory.warn(entry, Warning::Foreign, Instant::now());
         self.queue
             .add_after(entry.key(), waits.unwrap_or(TELL_AGAIN), Priority::Recheck);
         if waits.is_none() {

@@ -225,11 +225,14 @@ impl Notes {
         self.waiting().remove(key, &annotations);
     }
 
-    /// Returns the annotations for which the object has room. The cache has what was written
-    /// before, because that was a while ago.
-    fn fitting(&self, object: &ObjectName, annotations: &Annotations) -> Annotations {
-        let info = self.provider.info();
-        let mut after = self.present(object).unwrap_or_default();
+    /// Returns the annotations for which the object has room beside those that are present.
+    fn fitting(
+        &self,
+        object: &ObjectName,
+        present: Pairs,
+        annotations: &Annotations,
+    ) -> Annotations {
+        let (info, mut after) = (self.provider.info(), present);
         let (mut fitting, mut omitted) = (annotations.clone(), None);
         fitting.retain(|key, value| {
             let Some(value) = value else {
@@ -251,11 +254,12 @@ impl Notes {
     }
 
     async fn send(&self, object: &ObjectName, annotations: &Annotations) -> Result<(), ApiError> {
+        // The cache has what was written before, because that was a while ago.
         let present = self.present(object);
-        if present.is_some_and(|present| has(&present, annotations)) {
+        if present.as_ref().is_some_and(|it| has(it, annotations)) {
             return Ok(());
         }
-        let annotations = &self.fitting(object, annotations);
+        let annotations = &self.fitting(object, present.unwrap_or_default(), annotations);
         self.remember_write(object);
         let body =
             Patch::Merge(json!({ "metadata": { "uid": object.uid, "annotations": annotations } }));

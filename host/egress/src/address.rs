@@ -168,7 +168,7 @@ impl AddressPolicy {
     /// [`AddressDenied`] with the reason if the address is not allowed.
     pub fn check(&self, to: SocketAddr, closed: &Closed) -> Result<SocketAddr, AddressDenied> {
         let unmapped = unmapped(to.ip());
-        let judged = self.translated(unmapped);
+        let judged = translated(&self.nat64, unmapped);
         let denied = |reason| {
             Err(AddressDenied {
                 address: to.ip(),
@@ -213,20 +213,20 @@ impl AddressPolicy {
         }
         Ok(SocketAddr::new(unmapped, to.port()))
     }
+}
 
-    /// Returns the IPv4 address to which a NAT64 translator connects for this address, or else the
-    /// address itself.
-    #[must_use]
-    pub fn translated(&self, address: IpAddr) -> IpAddr {
-        let IpAddr::V6(v6) = address else {
-            return address;
-        };
-        let known = self.nat64.iter().chain([&WELL_KNOWN_NAT64]);
-        let embedded = known
-            .filter(|prefix| prefix.contains(&v6))
-            .find_map(|prefix| embedded(v6, prefix.prefix_len()));
-        embedded.map_or(address, IpAddr::V4)
-    }
+/// Returns the IPv4 address to which a NAT64 translator with one of these prefixes, or with the
+/// well-known one, connects for this address, or else the address itself.
+#[must_use]
+pub fn translated(nat64: &[Ipv6Net], address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else {
+        return address;
+    };
+    let known = nat64.iter().chain([&WELL_KNOWN_NAT64]);
+    let embedded = known
+        .filter(|prefix| prefix.contains(&v6))
+        .find_map(|prefix| embedded(v6, prefix.prefix_len()));
+    embedded.map_or(address, IpAddr::V4)
 }
 
 impl Closed {
@@ -320,7 +320,7 @@ pub(crate) fn is_never_opened(net: &IpNet) -> bool {
 #[must_use]
 pub fn is_metadata_address(address: IpAddr) -> bool {
     let plain = unmapped(address);
-    METADATA.contains(&plain) || METADATA.contains(&AddressPolicy::default().translated(plain))
+    METADATA.contains(&plain) || METADATA.contains(&translated(&[], plain))
 }
 
 /// Returns the IPv4 address inside an IPv4-mapped or IPv4-compatible address, or else the address

@@ -50,7 +50,7 @@ mod uri;
 mod veil;
 
 pub use absolute_path::{AbsolutePath, RelativePath};
-pub use address::{AddressDenied, AddressPolicy, Closed, Reason, is_metadata_address};
+pub use address::{AddressDenied, AddressPolicy, Closed, Reason, is_metadata_address, translated};
 pub use audit::{Audit, AuditConfig, AuditSlot};
 pub use config::{
     ConfigError, ConfigErrors, ConfigWarning, EgressRule, GuestAuth, Mode, RuleLimits, TlsConfig,

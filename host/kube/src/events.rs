@@ -167,25 +167,21 @@ pub struct EventWriter {
 struct Paced {
     events: mpsc::Receiver<Published>,
     pace: Bucket,
-    next: Instant,
 }
 
 impl Paced {
     fn new(events: mpsc::Receiver<Published>) -> Self {
-        let now = Instant::now();
         Self {
             events,
-            pace: Bucket::full(PACE, now),
-            next: now,
+            pace: Bucket::full(PACE, Instant::now()),
         }
     }
 
     /// Returns the next event when it may be written. Nothing is lost if the future is dropped.
     async fn recv(&mut self) -> Option<Published> {
-        sleep_until(self.next).await;
+        sleep_until(self.pace.settled_at()).await;
         let event = self.events.recv().await?;
-        let now = Instant::now();
-        self.next = now + self.pace.reserve(now);
+        self.pace.reserve(Instant::now());
         Some(event)
     }
 }

@@ -16,13 +16,13 @@ use ipnet::{IpNet, Ipv6Net};
 use prometheus_client::registry::Registry;
 use skydock_cloud::Cluster;
 use skydock_egress::{
-    AddressPolicy, Audit, AuditConfig, Closed, ConfigErrors, Credential, EgressMetrics, EgressRule,
-    Gateway, HostIssuer, Settings, Surroundings, TlsConfig,
+    Audit, AuditConfig, Closed, ConfigErrors, Credential, EgressMetrics, EgressRule, Gateway,
+    HostIssuer, Settings, Surroundings, TlsConfig,
     credentials::{
         BindError, CredentialMetrics, Credentials, CredentialsErrors, SystemClock, Tools, Withheld,
         config::{ClientCertificate, ClientCertificateConfig, CredentialConfig},
     },
-    own_addresses,
+    own_addresses, translated,
 };
 use skydock_plugin::{WayOut, WithheldRule};
 
@@ -422,11 +422,7 @@ impl WayOut for Egress {
     }
 
     fn translated(&self, address: IpAddr) -> IpAddr {
-        let policy = AddressPolicy {
-            nat64: self.state().opened.permits.nat64.clone(),
-            ..AddressPolicy::default()
-        };
-        policy.translated(address)
+        translated(&self.state().opened.permits.nat64, address)
     }
 }
 

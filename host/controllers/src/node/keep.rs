@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{NodeController, NodeEntry, apply, plan};
+use super::{NodeController, NodeEntry, apply, memory::Warning, plan};
 use crate::retry::Again;
 
 impl NodeController {
@@ -86,7 +86,7 @@ impl NodeController {
     /// gone, the node will be deleted when it is not ready any more; until then, its addresses may be
     /// those of nobody.
     fn report_unknown(&self, entry: &NodeEntry, error: &CloudError) {
-        let told = self.memory.told_as_unknown(entry, Instant::now());
+        let told = self.memory.warn(entry, Warning::Unknown, Instant::now());
         if told.is_none() {
             let id = entry.view.provider_id.as_deref().unwrap_or_default();
             let name = entry.name();

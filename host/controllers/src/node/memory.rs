@@ -22,40 +22,32 @@ pub(super) struct Memory(Mutex<HashMap<String, Remembered>>);
 struct Remembered {
     /// Resource version that was initialized, as long as the cache contains it.
     settled: Option<String>,
-    /// UID of the node for which a warning about a foreign provider ID was published, and when.
-    foreign: Option<(String, Instant)>,
-    /// The same for a warning that the cloud does not know its instance.
-    unknown: Option<(String, Instant)>,
+    /// When warnings were last published, about the node with this UID.
+    warned: HashMap<Warning, (String, Instant)>,
     /// How large a batch with this node may be, if it is limited.
     fit: Option<Fit>,
     /// How long the cloud has answered that an operation is in progress.
     patience: Option<Patience>,
 }
 
-/// Returns `None` if an event about the node with this UID is to be published, and records that it
-/// is; otherwise the time until the next one.
-fn told(last: &mut Option<(String, Instant)>, uid: &str, now: Instant) -> Option<Duration> {
-    let at = last.as_ref().filter(|(of, _)| of == uid).map(|(_, at)| *at);
-    let waits = at
-        .map(|at| (at + TELL_AGAIN).saturating_duration_since(now))
-        .filter(|it| !it.is_zero());
-    if waits.is_none() {
-        *last = Some((uid.to_owned(), now));
-    }
-    waits
+/// A warning that is published again only after a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Warning {
+    /// The provider ID is that of another provider.
+    Foreign,
+    /// The cloud does not know the instance.
+    Unknown,
 }
 
 impl Remembered {
     fn is_nothing(&self) -> bool {
         let Self {
             settled,
-            foreign,
-            unknown,
+            warned,
             fit,
             patience,
         } = self;
-        let is_told = foreign.is_some() || unknown.is_some();
-        settled.is_none() && !is_told && fit.is_none() && patience.is_none()
+        settled.is_none() && warned.is_empty() && fit.is_none() && patience.is_none()
     }
 }
 
@@ -114,26 +106,25 @@ impl Memory {
         self.change(name, |node| node.settled = None);
     }
 
-    /// Records that a node is foreign. Returns `None` if an event is to be published, otherwise the
-    /// time until the next one.
-    pub(super) fn told_as_foreign(
+    /// Returns `None` if the warning about this node is to be published, and records that it is;
+    /// otherwise the time until the next one.
+    pub(super) fn warn(
         &self,
         entry: &Entry<NodeKind>,
+        warning: Warning,
         now: Instant,
     ) -> Option<Duration> {
         self.note(entry.name(), |node| {
-            told(&mut node.foreign, entry.uid(), now)
-        })
-    }
-
-    /// The same for a node whose instance the cloud does not know.
-    pub(super) fn told_as_unknown(
-        &self,
-        entry: &Entry<NodeKind>,
-        now: Instant,
-    ) -> Option<Duration> {
-        self.note(entry.name(), |node| {
-            told(&mut node.unknown, entry.uid(), now)
+            let last = node.warned.get(&warning);
+            let last = last.filter(|(uid, _)| uid == entry.uid());
+            let waits = last
+                .map(|(_, at)| (*at + TELL_AGAIN).saturating_duration_since(now))
+                .filter(|it| !it.is_zero());
+            if waits.is_none() {
+                let published = (entry.uid().to_owned(), now);
+                node.warned.insert(warning, published);
+            }
+            waits
         })
     }
 
@@ -202,9 +193,12 @@ mod tests {
         let entry = Entry::new(node("a"));
         memory.settle(&entry);
         assert!(memory.is_settled(&entry));
-        assert_eq!(memory.told_as_foreign(&entry, now), None);
-        assert_eq!(memory.told_as_foreign(&entry, now), Some(TELL_AGAIN));
-        assert_eq!(memory.told_as_foreign(&entry, now + TELL_AGAIN), None);
+        assert_eq!(memory.warn(&entry, Warning::Foreign, now), None);
+        assert_eq!(memory.warn(&entry, Warning::Foreign, now), Some(TELL_AGAIN));
+        assert_eq!(
+            memory.warn(&entry, Warning::Foreign, now + TELL_AGAIN),
+            None
+        );
         memory.changed("a");
         assert!(!memory.is_settled(&entry));
         memory.forget("a");

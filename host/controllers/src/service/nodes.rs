@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -32,15 +32,14 @@ const PACE: (f64, f64) = (0.2, 20.0);
 /// Passes whose load balancers are still being updated, and when the next one may be.
 pub(super) struct Passes {
     running: Mutex<HashMap<String, Arc<Pass>>>,
-    pace: Mutex<(Bucket, Instant)>,
+    pace: Mutex<Bucket>,
 }
 
 impl Default for Passes {
     fn default() -> Self {
-        let now = Instant::now();
         Self {
             running: Mutex::default(),
-            pace: Mutex::new((Bucket::full(PACE, now), now)),
+            pace: Mutex::new(Bucket::full(PACE, Instant::now())),
         }
     }
 }
@@ -61,15 +60,16 @@ impl Drop for Pass {
 impl Passes {
     /// Returns for how long to gather changes of nodes before the next pass.
     pub(super) fn delay(&self) -> Duration {
-        let (_, next) = *self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = self.pace().settled_at();
         GATHER.max(next.saturating_duration_since(Instant::now()))
     }
 
     fn count(&self) {
-        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        let (bucket, next) = &mut *pace;
-        let now = Instant::now();
-        *next = now + bucket.reserve(now);
+        self.pace().reserve(Instant::now());
+    }
+
+    fn pace(&self) -> MutexGuard<'_, Bucket> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin(&self, key: &str, pass: &Arc<Pass>) {

@@ -10,7 +10,7 @@ use skydock_secrets::{Finding, in_configuration};
 use self::ini::{Contents, Entry, contents};
 use super::{
     config::IssuerUrl,
-    keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Words},
+    keystone_login::{Key, KeystoneLogin, Words},
 };
 use crate::secret::Secret;
 
@@ -136,35 +136,14 @@ fn login(global: &[&Entry]) -> Result<KeystoneLogin, String> {
         domain_id: get("domain-id"),
         domain_name: get("domain-name"),
     };
-    if let Some(secret) = secret("application-credential-secret") {
-        let method = words.application_credential(&secret)?;
-        return Ok(KeystoneLogin {
-            auth_url,
-            method,
-            scope: KeystoneScope::None,
-        });
-    }
-    let method = match (
-        trustee_password.or_else(|| secret("password")),
-        secret("token"),
-    ) {
-        (Some(password), _) => KeystoneMethod::Password {
-            user: words.user()?,
-            password,
-        },
-        (None, Some(token)) => KeystoneMethod::Token(token),
-        (None, None) => {
-            return Err(
-                "one of `password`, `application-credential-secret` and `token` is needed"
-                    .to_owned(),
-            );
-        }
-    };
-    Ok(KeystoneLogin {
-        auth_url,
-        method,
-        scope: words.scope()?,
-    })
+
+    let application = secret("application-credential-secret").map(Key::ApplicationCredential);
+    let password = trustee_password.or_else(|| secret("password"));
+    let key = application
+        .or_else(|| password.map(Key::Password))
+        .or_else(|| secret("token").map(Key::Token))
+        .ok_or("one of `password`, `application-credential-secret` and `token` is needed")?;
+    words.login(auth_url, key)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{
     config::IssuerUrl,
-    keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Words},
+    keystone_login::{Key, KeystoneLogin, Words},
 };
 use crate::secret::Secret;
 
@@ -95,26 +95,14 @@ fn of_cloud(Cloud { auth, auth_type }: &Cloud) -> Result<KeystoneLogin, String> 
 
     // As in the clients, the type decides; without it, what is there.
     let kind = auth_type.as_deref().unwrap_or_default();
-    let application = secret(&auth.application_credential_secret);
-    if let Some(secret) = application.filter(|_| ["", "v3applicationcredential"].contains(&kind)) {
-        return Ok(KeystoneLogin {
-            auth_url,
-            method: words.application_credential(&secret)?,
-            scope: KeystoneScope::None,
-        });
-    }
-    let method = match (kind, secret(&auth.password), secret(&auth.token)) {
-        ("" | "password" | "v3password", Some(password), _) => KeystoneMethod::Password {
-            user: words.user()?,
-            password,
-        },
-        ("" | "token" | "v3token", _, Some(token)) => KeystoneMethod::Token(token),
-        ("" | "password" | "v3password" | "token" | "v3token" | "v3applicationcredential", ..) => {
-            return Err(
-                "one of `password`, `application_credential_secret` and `token` is needed"
-                    .to_owned(),
-            );
-        }
+    let application = secret(&auth.application_credential_secret).map(Key::ApplicationCredential);
+    let password = secret(&auth.password).map(Key::Password);
+    let token = secret(&auth.token).map(Key::Token);
+    let key = match kind {
+        "" => application.or(password).or(token),
+        "v3applicationcredential" => application,
+        "password" | "v3password" => password,
+        "token" | "v3token" => token,
         _ => {
             return Err(
                 "`auth_type` is not supported: use `password`, `v3applicationcredential` or `token`"
@@ -122,17 +110,15 @@ fn of_cloud(Cloud { auth, auth_type }: &Cloud) -> Result<KeystoneLogin, String> 
             );
         }
     };
-    Ok(KeystoneLogin {
-        auth_url,
-        method,
-        scope: words.scope()?,
-    })
+    let key =
+        key.ok_or("one of `password`, `application_credential_secret` and `token` is needed")?;
+    words.login(auth_url, key)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credentials::keystone_login::Named;
+    use crate::credentials::keystone_login::{KeystoneMethod, KeystoneScope, Named};
 
     const FILE: &str = "
 clouds:

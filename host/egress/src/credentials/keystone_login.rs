@@ -80,7 +80,15 @@ impl KeystoneLogin {
     }
 }
 
-/// The fields of a login, from a `cloud.conf` or the configuration.
+/// What proves an identity.
+pub(crate) enum Key {
+    /// The secret of an application credential.
+    ApplicationCredential(Secret),
+    Password(Secret),
+    Token(Secret),
+}
+
+/// The fields of a login, from a `cloud.conf`, a `clouds.yaml` or the configuration.
 #[derive(Default)]
 pub(crate) struct Words {
     pub(crate) user_id: Option<String>,
@@ -99,7 +107,29 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    pub(crate) fn user(&self) -> Result<Named, String> {
+    /// Returns the login with this key.
+    ///
+    /// # Errors
+    /// Which of the fields is missing.
+    pub(crate) fn login(&self, auth_url: IssuerUrl, key: Key) -> Result<KeystoneLogin, String> {
+        let (method, scope) = match key {
+            Key::ApplicationCredential(secret) => {
+                (self.application_credential(secret)?, KeystoneScope::None)
+            }
+            Key::Password(password) => {
+                let user = self.user()?;
+                (KeystoneMethod::Password { user, password }, self.scope()?)
+            }
+            Key::Token(token) => (KeystoneMethod::Token(token), self.scope()?),
+        };
+        Ok(KeystoneLogin {
+            auth_url,
+            method,
+            scope,
+        })
+    }
+
+    fn user(&self) -> Result<Named, String> {
         let by_name = || {
             // The user's domain, or else the general one.
             let (id, name) = match (&self.user_domain_id, &self.user_domain_name) {
@@ -116,7 +146,7 @@ impl Words {
         }
     }
 
-    pub(crate) fn scope(&self) -> Result<KeystoneScope, String> {
+    fn scope(&self) -> Result<KeystoneScope, String> {
         if let Some(trust) = &self.trust_id {
             return Ok(KeystoneScope::Trust(trust.clone()));
         }
@@ -149,8 +179,7 @@ impl Words {
         })
     }
 
-    pub(crate) fn application_credential(&self, secret: &Secret) -> Result<KeystoneMethod, String> {
-        let secret = secret.clone();
+    fn application_credential(&self, secret: Secret) -> Result<KeystoneMethod, String> {
         match (
             &self.application_credential_id,
             &self.application_credential_name,
@@ -210,25 +239,14 @@ pub(crate) fn from_config(
         domain_id: it.domain_id,
         domain_name: it.domain_name,
     };
-    if it.application_credential_secret_file.is_some() {
-        let method = words.application_credential(secret)?;
-        return Ok(KeystoneLogin {
-            auth_url,
-            method,
-            scope: KeystoneScope::None,
-        });
-    }
-    let method = if it.token_file.is_some() {
-        KeystoneMethod::Token(secret.clone())
+
+    let secret = secret.clone();
+    let key = if it.application_credential_secret_file.is_some() {
+        Key::ApplicationCredential(secret)
+    } else if it.token_file.is_some() {
+        Key::Token(secret)
     } else {
-        KeystoneMethod::Password {
-            user: words.user()?,
-            password: secret.clone(),
-        }
+        Key::Password(secret)
     };
-    Ok(KeystoneLogin {
-        auth_url,
-        method,
-        scope: words.scope()?,
-    })
+    words.login(auth_url, key)
 }

@@ -86,11 +86,17 @@ impl Bucket {
         let earned = now.saturating_duration_since(self.at).as_secs_f64() * self.rate;
         self.tokens = (self.tokens + earned).min(self.burst) - 1.0;
         self.at = now;
-        if self.tokens >= 0.0 {
-            Duration::ZERO
-        } else {
-            Duration::from_secs_f64(-self.tokens / self.rate)
-        }
+        self.debt()
+    }
+
+    /// Returns when the tokens that were taken are there: the past, if none was missing.
+    #[must_use]
+    pub fn settled_at(&self) -> Instant {
+        self.at + self.debt()
+    }
+
+    fn debt(&self) -> Duration {
+        Duration::from_secs_f64((-self.tokens).max(0.0) / self.rate)
     }
 }
 
@@ -132,8 +138,10 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(bucket.reserve(start), Duration::ZERO);
         }
+        assert_eq!(bucket.settled_at(), start);
         assert_eq!(bucket.reserve(start), Duration::from_millis(100));
         assert_eq!(bucket.reserve(start), Duration::from_millis(200));
+        assert_eq!(bucket.settled_at(), start + Duration::from_millis(200));
         assert_eq!(
             bucket.reserve(start + Duration::from_secs(60)),
             Duration::ZERO

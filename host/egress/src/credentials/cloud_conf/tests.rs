@@ -1,5 +1,5 @@
 use super::*;
-use crate::credentials::keystone_login::{KeystoneScope, Named};
+use crate::credentials::keystone_login::{KeystoneMethod, KeystoneScope, Named};
 
 const CONF: &str = r#"; of the cloud
 [Global]
