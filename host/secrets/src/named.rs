@@ -99,6 +99,9 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
         let strength = strength(name).max(two);
 
         let between = between(text, &place);
+        if is_file(text, &place, between.as_ref()) {
+            continue;
+        }
         if strength == Strength::Secret
             && let Some(holder) = holder(name)
             && !(holder.is_map() && map.as_ref().is_some_and(|it| place.start < it.range.end))
@@ -155,6 +158,20 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
         let ends = found.iter().skip(begin).map(|it| it.range.end).max();
         at = at.max(ends.unwrap_or_default());
     }
+}
+
+/// Returns true for a file with a place in it, as in messages of parsers: `/etc/token.conf:6: …`,
+/// `/etc/token.conf: line 6: …`.
+fn is_file(text: &str, name: &Range<usize>, between: Option<&Between>) -> bool {
+    let Some(Between::Sign(value, false)) = between else {
+        return false;
+    };
+    let value = text.get(*value..).unwrap_or_default();
+    let number = value.strip_prefix("line ").unwrap_or(value);
+    let digits = number.bytes().take_while(u8::is_ascii_digit).count();
+    let after = number.get(digits..).unwrap_or_default();
+    let in_folder = text.get(..name.start).is_some_and(|it| it.ends_with('/'));
+    in_folder && (1..=5).contains(&digits) && after.starts_with([':', ','])
 }
 
 /// Returns the name before a name in one key: `passwords.admin`, `passwords/admin`.
