@@ -15,7 +15,7 @@ pub struct BrakeOptions {
     /// Maximum number of nodes (`--node-deletion-limit`). If 0, only nodes whose deletion an
     /// operator has allowed are deleted.
     pub limit: usize,
-    /// Maximum number of nodes, in percent of the cluster's nodes (`--node-deletion-share`). In a
+    /// Maximum number of nodes, in percent of the provider's nodes (`--node-deletion-share`). In a
     /// small cluster, up to ten nodes may be deleted as long as half of the nodes remain. If 0,
     /// only nodes whose deletion an operator has allowed are deleted.
     pub share_percent: u8,

@@ -3,20 +3,23 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use futures::{StreamExt, stream};
-use skydock_cloud::{CloudError, Node, Presence, reason};
+use skydock_cloud::{Node, Presence, reason};
 use skydock_kube::api::ApiError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     LifecycleController, NodeEntry, WRITERS, apply,
-    brake::{Stopped, Verdict},
+    brake::Verdict,
     choice::{self, Choice},
 };
 use crate::constants::ANNOTATION_ALLOW_DELETION;
 
 /// Maximum number of ready nodes that the cloud is asked about before nodes are deleted.
 const SAMPLE: usize = 20;
+
+/// The same for providers that take few nodes in one call.
+const SMALL_SAMPLE: usize = 5;
 
 impl LifecycleController {
     /// Deletes the nodes that the last answers have condemned, unless they are too many.
@@ -25,6 +28,12 @@ impl LifecycleController {
             let denied = tokio::select! {
                 () = stop.cancelled() => return,
                 denied = self.denied() => denied,
+            };
+            let Some(denied) = denied else {
+                tracing::warn!(
+                    "no node is deleted now: the cloud reports instances as gone, but does not answer about those of ready nodes"
+                );
+                return;
             };
             self.denied.store(denied, Ordering::SeqCst);
         }
@@ -39,8 +48,19 @@ impl LifecycleController {
             .await;
     }
 
+    /// Returns the nodes of this provider. Those of others do not make its share larger.
+    fn own(&self) -> Vec<NodeEntry> {
+        let info = self.shared.provider.info();
+        let mut nodes = self.shared.nodes.list();
+        nodes.retain(|entry| {
+            let id = entry.view.provider_id.as_ref();
+            id.is_some_and(|id| info.owns(id))
+        });
+        nodes
+    }
+
     fn would_delete(&self) -> bool {
-        let (brake, nodes) = (&self.options.brake, self.shared.nodes.list());
+        let (brake, nodes) = (&self.options.brake, self.own());
         let (memory, mut history) = (self.memory(), self.history());
         let deleted = history.within(brake.interval, Instant::now());
         choice::would_delete(&nodes, &deleted, brake, &memory)
@@ -48,36 +68,38 @@ impl LifecycleController {
 
     /// Returns how many ready nodes have instances that the cloud does not know either, by asking
     /// about some of them: these nodes run, so such answers are wrong, or will condemn them soon.
-    async fn denied(&self) -> usize {
-        let info = self.shared.provider.info();
-        let owned = |node: &Node| node.provider_id.as_ref().is_some_and(|id| info.owns(id));
-        let ready: Vec<_> = self.shared.nodes.list();
-        let ready: Vec<_> = ready
+    /// Returns `None` if it answers about none of them.
+    async fn denied(&self) -> Option<usize> {
+        let mut ready = self.own();
+        ready.retain(|entry| entry.view.ready);
+        if ready.is_empty() {
+            return Some(0);
+        }
+
+        let batch = self.shared.provider.info().max_batch.max(1);
+        let most = SAMPLE.min(batch.max(SMALL_SAMPLE));
+        let step = ready.len().div_ceil(most).max(1);
+        let sample: Vec<Arc<Node>> = ready
             .iter()
-            .filter(|entry| entry.view.ready && owned(&entry.view))
+            .step_by(step)
             .map(|entry| Arc::clone(&entry.view))
             .collect();
-
-        let most = SAMPLE.min(info.max_batch).max(1);
-        let step = ready.len().div_ceil(most).max(1);
-        let sample: Vec<_> = ready.iter().step_by(step).map(Arc::clone).collect();
-        if sample.is_empty() {
-            return 0;
+        let mut answers = Vec::new();
+        for nodes in sample.chunks(batch) {
+            let answered = self.shared.provider.check(nodes).await;
+            answers.extend(answered.into_iter().flatten().flatten());
         }
-        // Without an answer, nothing speaks against the deletion.
-        let answers = self.shared.provider.check(&sample).await;
-        let absent = |answer: &Result<Presence, CloudError>| matches!(answer, Ok(Presence::Absent));
-        let absent = answers.iter().flatten().filter(|it| absent(it)).count();
-        absent.saturating_mul(ready.len()) / sample.len()
+        if answers.is_empty() {
+            return None;
+        }
+
+        let absent = answers.iter().filter(|it| **it == Presence::Absent).count();
+        Some(absent.saturating_mul(ready.len()) / answers.len())
     }
 
     /// Returns the nodes to delete now, and reports those that are held.
     fn choose(&self, denied: usize) -> Vec<NodeEntry> {
-        let (now, brake, nodes) = (
-            Instant::now(),
-            &self.options.brake,
-            self.shared.nodes.list(),
-        );
+        let (now, brake, nodes) = (Instant::now(), &self.options.brake, self.own());
         let (mut memory, mut history) = (self.memory(), self.history());
         let choice = choice::choose(
             &nodes,
@@ -89,10 +111,17 @@ impl LifecycleController {
         );
         self.count_held(&choice);
         if let Verdict::Stop(stopped) = &choice.verdict {
+            let ready = match denied {
+                0 => String::new(),
+                some => format!(
+                    "; these include about {some} ready nodes whose instances the cloud does not know either"
+                ),
+            };
+            let why = format!("{stopped}{ready}");
             choice
                 .told
                 .iter()
-                .for_each(|entry| self.tell_stopped(entry, stopped));
+                .for_each(|entry| self.tell_stopped(entry, &why));
         }
         choice.going
     }
@@ -111,10 +140,10 @@ impl LifecycleController {
         }
     }
 
-    fn tell_stopped(&self, entry: &NodeEntry, stopped: &Stopped) {
+    fn tell_stopped(&self, entry: &NodeEntry, why: &str) {
         let name = entry.name();
         let message = format!(
-            "Node {name} is not deleted although the cloud reports that its instance does not exist: {stopped}. If the instance does \
+            "Node {name} is not deleted although the cloud reports that its instance does not exist: {why}. If the instance does \
              exist, fix the cloud or its credentials; to delete the node anyway, run: kubectl annotate node {name} {ANNOTATION_ALLOW_DELETION}=true"
         );
         self.shared

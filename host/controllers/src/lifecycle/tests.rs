@@ -1188,6 +1188,52 @@ async fn nodes_are_kept_while_the_cloud_denies_others_that_are_ready() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn nodes_of_other_providers_do_not_raise_the_limit() {
+    let bench = bench();
+    bench.has_ready(2);
+    for number in 0..30 {
+        let theirs = json!({"spec": {"providerID": format!("other://{number}")}});
+        bench.has(&format!("theirs{number}"), &theirs);
+    }
+    bench.loses(&["n0", "n1"]);
+    for _ in 0..2 {
+        bench.pass().await;
+    }
+    assert_eq!((bench.deleted().len(), bench.held()), (0, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_node_is_deleted_while_the_cloud_does_not_answer_about_ready_ones() {
+    let bench = bench();
+    bench.has_ready(10);
+    let failing = Err(CloudError::Unavailable("overloaded".into()));
+    (1..10).for_each(|number| bench.says(&format!("n{number}"), failing.clone()));
+    bench.loses(&["n0"]);
+    for _ in 0..3 {
+        bench.pass().await;
+    }
+    assert_eq!(bench.deleted(), Vec::<String>::new());
+
+    bench.says("n5", Ok(Presence::Running));
+    bench.pass().await;
+    assert_eq!(bench.deleted(), ["n0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_with_small_batches_is_asked_about_several_ready_nodes() {
+    let bench = bench();
+    *bench.cloud.max_batch.lock().unwrap() = 1;
+    bench.has_ready(10);
+    // One machine was renamed.
+    bench.says("n1", Ok(Presence::Absent));
+    bench.loses(&["n0"]);
+    for _ in 0..2 {
+        bench.pass().await;
+    }
+    assert_eq!(bench.deleted(), ["n0"]);
+}
+
 // Holds: L-08, L-12
 #[tokio::test(start_paused = true)]
 async fn nodes_that_become_not_ready_one_after_the_other_are_judged_together() {

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use skydock_cloud::{NewRoute, Node, NodeAddress, ProviderInfo, Route};
 
 use super::NodeEntry;
-use crate::ClusterCidrs;
+use crate::{ClusterCidrs, node::plan::uninitialized};
 
 /// Changes to make, and what they mean for nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -41,24 +41,35 @@ pub(super) struct Create {
 }
 
 /// Leaves to other providers what is theirs: nodes with their provider IDs, and the routes to the
-/// Pods on these.
+/// Pods on these. Whose a node is that was not initialized yet is not known, unless it has its
+/// provider ID already.
 pub(super) fn own(
     mut routes: Vec<Route>,
     nodes: Vec<NodeEntry>,
     info: &ProviderInfo,
 ) -> (Vec<Route>, Vec<NodeEntry>) {
-    // A provider without instances has no provider IDs.
-    let is_foreign = |id: &String| !info.provider_id_prefixes.is_empty() && !info.owns(id);
-    let (foreign, own): (Vec<_>, Vec<_>) = nodes
-        .into_iter()
-        .partition(|node| node.view.provider_id.as_ref().is_some_and(is_foreign));
+    // A provider without instances has no provider IDs, and serves all nodes.
+    let is_own = |node: &Node| match &node.provider_id {
+        _ if info.provider_id_prefixes.is_empty() => true,
+        Some(id) => info.owns(id),
+        None => !uninitialized(node),
+    };
+    let (own, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|node| is_own(&node.view));
 
     let destinations = |nodes: &[NodeEntry]| -> HashSet<String> {
         let cidrs = nodes.iter().flat_map(|node| &node.view.pod_cidrs);
         cidrs.map(|cidr| canonical(cidr)).collect()
     };
-    let theirs = &destinations(&foreign) - &destinations(&own);
-    routes.retain(|route| !theirs.contains(&canonical(&route.destination_cidr)));
+    let theirs = &destinations(&others) - &destinations(&own);
+    // A route to a node that is none of theirs is left of a node that had the range before.
+    let names: HashSet<&str> = others.iter().map(|node| node.name()).collect();
+    let may_be_theirs = |route: &Route| {
+        let target = route.target_node.as_deref();
+        target.is_none_or(|name| names.contains(name))
+    };
+    routes.retain(|route| {
+        !may_be_theirs(route) || !theirs.contains(&canonical(&route.destination_cidr))
+    });
     (routes, own)
 }
 

@@ -44,7 +44,7 @@ pub struct NodeArgs {
     /// gone, no node is deleted unless it has the annotation skydock.dev/allow-deletion=true.
     #[arg(long, value_name = "N", value_parser = parse_count, default_value_t = BrakeOptions::default().limit)]
     pub node_deletion_limit: usize,
-    /// Maximum share of the cluster's nodes to delete within --node-deletion-interval; the lower of
+    /// Maximum share of the provider's nodes to delete within --node-deletion-interval; the lower of
     /// this and --node-deletion-limit applies. In small clusters, up to ten nodes may be deleted as
     /// long as half of the nodes remain. With 0%, no node is deleted unless it has the annotation.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "25%")]

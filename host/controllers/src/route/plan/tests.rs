@@ -5,7 +5,7 @@ use skydock_cloud::AddressKind;
 use skydock_kube::informer::Entry;
 
 use super::*;
-use crate::testing::with;
+use crate::{constants::TAINT_UNINITIALIZED, testing::with};
 
 /// Parses the ranges of upstream's tests.
 fn cidrs(list: &[&str]) -> ClusterCidrs {
@@ -561,7 +561,13 @@ fn the_host_maps_next_hop_addresses_to_nodes() {
 #[test]
 fn nodes_of_other_providers_and_their_routes_are_left_alone() {
     let entry = |name: &str, id: serde_json::Value, cidr: &str| -> NodeEntry {
-        let spec = json!({"providerID": id, "podCIDR": cidr, "podCIDRs": [cidr]});
+        let taint = json!({"key": TAINT_UNINITIALIZED, "effect": "NoSchedule"});
+        let taints = if name == "waiting" {
+            vec![taint]
+        } else {
+            Vec::new()
+        };
+        let spec = json!({"providerID": id, "podCIDR": cidr, "podCIDRs": [cidr], "taints": taints});
         Arc::new(Entry::new(with(
             &crate::testing::node(name),
             &json!({"spec": spec}),
@@ -571,7 +577,8 @@ fn nodes_of_other_providers_and_their_routes_are_left_alone() {
         vec![
             entry("ours", json!("fake://ours"), "10.0.1.0/24"),
             entry("theirs", json!("hcloud://bm-7"), "10.0.7.0/24"),
-            entry("waiting", json!(null), "10.0.2.0/24"),
+            entry("hand-made", json!(null), "10.0.2.0/24"),
+            entry("waiting", json!(null), "10.0.3.0/24"),
             // It has registered with the Pod CIDR of a node of ours.
             entry("doubled", json!("hcloud://bm-8"), "10.0.1.0/24"),
         ]
@@ -580,6 +587,10 @@ fn nodes_of_other_providers_and_their_routes_are_left_alone() {
         vec![
             route("ours", "10.0.1.0/24"),
             route("", "10.0.7.0/24"),
+            route("theirs", "10.0.7.0/24"),
+            // The range was that of a node that does not exist any more.
+            route("gone", "10.0.7.0/24"),
+            route("waiting", "10.0.3.0/24"),
             route("", "10.0.9.0/24"),
         ]
     };
@@ -589,9 +600,15 @@ fn nodes_of_other_providers_and_their_routes_are_left_alone() {
     };
     let info = crate::testing::info();
     let (left, own_nodes) = own(routes(), nodes(), &info);
-    assert_eq!(names(&own_nodes), ["ours", "waiting"]);
-    let destinations: Vec<_> = left.iter().map(|it| it.destination_cidr.as_str()).collect();
-    assert_eq!(destinations, ["10.0.1.0/24", "10.0.9.0/24"]);
+    assert_eq!(names(&own_nodes), ["ours", "hand-made"]);
+    assert_eq!(
+        left,
+        [
+            route("ours", "10.0.1.0/24"),
+            route("gone", "10.0.7.0/24"),
+            route("", "10.0.9.0/24"),
+        ]
+    );
 
     // Without provider IDs of its own, a provider serves all nodes.
     let info = ProviderInfo {
@@ -599,5 +616,5 @@ fn nodes_of_other_providers_and_their_routes_are_left_alone() {
         ..info
     };
     let (left, own_nodes) = own(routes(), nodes(), &info);
-    assert_eq!((left.len(), own_nodes.len()), (3, 4));
+    assert_eq!((left.len(), own_nodes.len()), (6, 5));
 }
