@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     name::{Holder, Member, Strength, holder, member, strength},
-    value::{are_names, is_held, is_login, is_trivial, is_worth},
+    value::{are_names, is_held, is_login, is_told_by, is_trivial, is_worth},
 };
 
 /// Names of the two fields of an object that is a name with its value.
@@ -45,10 +45,14 @@ fn within(
     };
     match value {
         Value::Null | Value::Bool(_) => None,
-        Value::Number(_) if strength(name) == Strength::Secret => secret(),
+        Value::Number(number)
+            if strength(name) == Strength::Secret && !is_told_by(name, &number.to_string()) =>
+        {
+            secret()
+        }
         Value::Number(number) => held(&number.to_string()),
         Value::String(text) => match strength(name) {
-            _ if is_trivial(text) => None,
+            _ if is_trivial(text) || is_told_by(name, text) => None,
             Strength::Secret => secret(),
             Strength::Maybe if is_worth(name, text) || is_login(text) => secret(),
             _ if is_secret(text) => secret(),

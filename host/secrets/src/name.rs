@@ -82,7 +82,12 @@ const REFERENCES: &[&str] = &[
     "keyids",
     "credentialid",
     "credentialsid",
+    "certsecret",
+    "credentialsecret",
+    "credentialssecret",
     "existingsecret",
+    "kubeconfigsecret",
+    "tlssecret",
     "name",
     "namespace",
     "ref",
@@ -102,6 +107,7 @@ const SETTINGS: &[&str] = &[
     "algorithm",
     "arn",
     "audience",
+    "body",
     "class",
     "count",
     "days",
@@ -129,6 +135,7 @@ const SETTINGS: &[&str] = &[
     "method",
     "minutes",
     "mode",
+    "owner",
     "period",
     "policy",
     "port",
@@ -384,9 +391,12 @@ pub(crate) fn member(name: &str) -> Member {
 
 /// Returns true for a name of keys, which may be those of others: `ssh_key: ID`.
 pub(crate) fn is_key(name: &str) -> bool {
-    let words = words(name);
-    let last = words.last().map(String::as_str);
-    last.is_some_and(|it| ["key", "keys"].contains(&it))
+    ends_with(name, "key") || ends_with(name, "keys")
+}
+
+/// Returns true if this is the last word of a name.
+pub(crate) fn ends_with(name: &str, word: &str) -> bool {
+    words(name).last().is_some_and(|last| last == word)
 }
 
 /// Returns the words of a name in lower case: of `aadClientSecret`, `AAD_CLIENT_SECRET` and

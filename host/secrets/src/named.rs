@@ -13,7 +13,7 @@ use self::{
 use crate::{
     Found, What,
     name::{Holder, Strength, holder, is_password, strength},
-    value::{are_names, is_generated, is_held, is_login, is_made_up, is_worth},
+    value::{are_names, is_generated, is_held, is_login, is_made_up, is_told_by, is_worth},
 };
 
 const BLANKS: [char; 2] = [' ', '\t'];
@@ -128,9 +128,13 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
             (Some(token), _) => found.push(Found::new(token, What::Token)),
             (None, Strength::Secret) => {
                 values(text, &place, &between, found);
-                if holder(name) == Some(Holder::Logins) {
-                    remove_names(text, begin, found);
-                }
+                let is_list_of_names = holder(name) == Some(Holder::Logins);
+                let mut inside = found.split_off(begin);
+                inside.retain(|it| {
+                    let value = text.get(it.range.clone()).unwrap_or_default();
+                    !is_told_by(name, value) && !(is_list_of_names && is_list(text, it))
+                });
+                found.append(&mut inside);
             }
             (None, _)
                 if let Some(above) = [&single, &map]
@@ -225,19 +229,12 @@ fn entries(
     }));
 }
 
-/// Removes the lists of names of Secrets from what is found from here.
-fn remove_names(text: &str, begin: usize, found: &mut Vec<Found>) {
-    let is_list = |it: &Found| {
-        let before = text.get(..it.range.start).unwrap_or_default();
-        let before = before.trim_end_matches(QUOTES).trim_end_matches(BLANKS);
-        let value = text.get(it.range.clone()).unwrap_or_default();
-        (before.ends_with(['[', '-']) || value.starts_with('[')) && are_names(value)
-    };
-    let mut number = 0;
-    found.retain(|it| {
-        number += 1;
-        number <= begin || !is_list(it)
-    });
+/// Returns true for a list of names of Secrets.
+fn is_list(text: &str, found: &Found) -> bool {
+    let before = text.get(..found.range.start).unwrap_or_default();
+    let before = before.trim_end_matches(QUOTES).trim_end_matches(BLANKS);
+    let value = text.get(found.range.clone()).unwrap_or_default();
+    (before.ends_with(['[', '-']) || value.starts_with('[')) && are_names(value)
 }
 
 /// Returns the range of the next word that may be a name.

@@ -5,7 +5,7 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 
-use crate::name::{Holder, Member, is_key, member};
+use crate::name::{Holder, Member, ends_with, is_key, is_secret, member};
 
 /// What is written in place of a secret.
 pub const BLOT: &str = "[redacted]";
@@ -47,8 +47,14 @@ pub(crate) fn is_trivial(value: &str) -> bool {
         || is_file(value)
 }
 
-/// Returns true for `<your password>`.
+/// Returns true for `<your password>` and `REPLACE_ME`.
 fn is_placeholder(value: &str) -> bool {
+    if ["replace_me", "n/a"]
+        .iter()
+        .any(|it| value.eq_ignore_ascii_case(it))
+    {
+        return true;
+    }
     let inner = value
         .strip_prefix('<')
         .and_then(|rest| rest.strip_suffix('>'));
@@ -152,6 +158,25 @@ pub(crate) fn is_uuid(value: &str) -> bool {
 /// its ID.
 pub(crate) fn is_worth(name: &str, value: &str) -> bool {
     is_random(value) && !(is_key(name) && is_uuid(value))
+}
+
+/// Returns true for a value behind the name of a secret that only tells about one: the name of a key
+/// in a Secret (`passwordKey: password`), a Secret with its namespace (`secret: kube-system/ccm`), or
+/// a number of tokens.
+pub(crate) fn is_told_by(name: &str, value: &str) -> bool {
+    let is_dns = |part: &str| {
+        let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        part.bytes().all(is_plain) && part.starts_with(|c: char| c.is_ascii_lowercase())
+    };
+    let is_word = value
+        .bytes()
+        .all(|b| b.is_ascii_alphabetic() || b"-_".contains(&b));
+    let is_namespaced = value
+        .split_once('/')
+        .is_some_and(|(namespace, name)| is_dns(namespace) && is_dns(name));
+    is_key(name) && is_word && is_secret(value)
+        || ends_with(name, "secret") && is_namespaced
+        || ends_with(name, "tokens") && value.len() < 6 && value.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Returns true for the ID of something in a cloud: a UUID, perhaps without its signs.

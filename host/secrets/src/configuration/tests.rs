@@ -206,6 +206,10 @@ fn what_is_below_or_beside_a_name_is_a_secret() {
         "<key>password</key>\n<data>x</data>",
         "const password = `hunter22`",
         "pword = hunter22\n",
+        "secretKey: hunter22\n",
+        "clientSecret: abc/Def22\n",
+        "tokens: 493817\n",
+        "password: changeme\n",
     ] {
         assert!(name(text).is_some(), "{text}");
     }
@@ -232,7 +236,14 @@ fn references_settings_and_ids_are_no_secrets() {
         "secrets: [cloud-config, ca]\n",
         "{\"secrets\": [\"cloud-config\", \"ca\"]}",
         "secrets:\n- cloud-config\n- ca\n",
-        "existingSecret: cloud-config\n",
+        "existingSecret: cloud-config\nexistingSecretKey: token\npasswordKey: password\n",
+        "data:\n- secretKey: api-token\n  remoteRef: {key: ccm, property: token}\n",
+        "tlsSecret: lb-cert\ndefaultTLSSecret: kube-system/lb-cert\nkubeconfigSecret: a\n",
+        "secret: kube-system/ccm\ncredentialsSecret: hcloud-credentials\n",
+        "rateLimiter:\n  tokens: 100\n  bucket: 5\n",
+        "[global]\ntoken-body = \"{\\\"clusterId\\\":\\\"c\\\"}\"\n",
+        "tags:\n- key: secret-owner\n  value: alice\n",
+        "password: REPLACE_ME\ntoken: N/A\n",
         "[g]\n# password=\n# password = <your password>\nauth-url=https://k/v3\n",
         "# password = \"REDACTED\"\nauth-url=https://k/v3\n",
         "password = ${OS_PASSWORD}\n",
