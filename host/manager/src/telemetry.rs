@@ -43,7 +43,7 @@ pub struct LogOptions {
     pub verbosity: u8,
     /// One JSON object per line.
     pub json: bool,
-    /// Log only messages of plugins, and errors.
+    /// Log only messages of plugins, what of their requests is not sent, and errors.
     pub quiet: bool,
 }
 
@@ -55,7 +55,8 @@ impl LogOptions {
                 .with_default(LevelFilter::ERROR)
                 .with_targets(SAID_ELSEWHERE)
                 .with_target("skydock_plugin", LevelFilter::OFF)
-                .with_target("plugin", LevelFilter::INFO);
+                .with_target("plugin", LevelFilter::INFO)
+                .with_target("egress", LevelFilter::WARN);
         }
         let ours = match self.verbosity {
             0..=3 => LevelFilter::INFO,
@@ -182,6 +183,27 @@ mod tests {
                 "--v={verbosity}"
             );
         }
+    }
+
+    #[test]
+    fn a_quiet_log_has_what_is_not_sent() {
+        let buffer = Buffer::default();
+        let writer = buffer.clone();
+        let options = LogOptions {
+            quiet: true,
+            json: false,
+            verbosity: 2,
+        };
+        let subscriber = text(options.filter(), false, move || writer.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(target: "egress", "a header is not sent");
+            tracing::warn!(target: "skydock", "seen in events");
+        });
+        let log = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+        assert!(
+            log.contains("is not sent") && !log.contains("seen in events"),
+            "{log}"
+        );
     }
 
     #[derive(Clone, Default)]
