@@ -78,9 +78,17 @@ impl ObjectGrant {
             Self::NamedBy { .. } => Ok(()),
             Self::Exact(object) => {
                 let ForeignObject {
-                    namespace, name, ..
+                    kind,
+                    namespace,
+                    name,
                 } = object;
-                if !namespace.is_empty() && (!is_subdomain(namespace) || namespace.contains('.')) {
+                let is_right = match kind {
+                    ForeignKind::Namespace => namespace.is_empty(),
+                    ForeignKind::Secret | ForeignKind::ConfigMap => {
+                        is_subdomain(namespace) && !namespace.contains('.')
+                    }
+                };
+                if !is_right {
                     return Err(UselessError::Object(namespace.clone(), "namespace"));
                 }
                 if !is_subdomain(name) {

@@ -244,7 +244,7 @@ fn permissions_without_effect_are_mistakes() {
     };
     for (grant, is_useful) in [
         (exact("ops", "tls.example"), true),
-        (exact("", "a-namespace"), true),
+        (exact("", "tls"), false),
         (exact("*", "tls"), false),
         (exact("ops.x", "tls"), false),
         (exact("ops", "*"), false),
