@@ -727,6 +727,12 @@ async fn another_method_in_the_request_is_denied() {
         ("/?$httpMethod=DELETE", form, ""),
         ("/", form, "a=b&_method=DELETE"),
         ("/", "application/json", r#"{"_method": "DELETE"}"#),
+        ("/", "text/plain", r#"{"_method": "DELETE"}"#),
+        (
+            "/",
+            "application/x-www-form-urlencoded; a=json",
+            "\"&_method=DELETE&\"",
+        ),
         (
             "/",
             "multipart/form-data; boundary=x",
