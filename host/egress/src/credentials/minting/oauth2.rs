@@ -310,15 +310,14 @@ fn opens_cluster(segments: &[String]) -> bool {
         let file = stem(file);
         let is_config = file.ends_with("config");
         let is_access = is_config && file.contains("kube") || file == "credentials";
-        // Clusters of databases have configurations, too.
         let before = segments.get(..at).unwrap_or_default();
-        let is_plain = is_config && ["config", "user_config"].contains(&file);
-        if !is_access && !(is_plain && before.iter().any(is_kubernetes)) {
-            return false;
-        }
+        // Clusters of databases have configurations, too.
+        let is_kubernetes_config =
+            ["config", "user_config"].contains(&file) && before.iter().any(is_kubernetes);
         let mut kinds = before.iter().rev().skip(1).step_by(2);
-        file.ends_with("getkubeconfig")
-            || kinds.any(|kind| kind.contains("cluster") || is_kubernetes(kind))
+        (is_access || is_kubernetes_config)
+            && (file.ends_with("getkubeconfig")
+                || kinds.any(|kind| kind.contains("cluster") || is_kubernetes(kind)))
     })
 }
 
