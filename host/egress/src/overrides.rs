@@ -19,7 +19,10 @@ const LONGEST: usize = 256;
 /// Returns the header or query parameter that could replace the method.
 pub(crate) fn in_head(head: &Parts) -> Option<String> {
     let mut headers = head.headers.keys().map(http::HeaderName::as_str);
-    let has_word = |name: &str| name.contains("method") || name.contains("verb");
+    let has_word = |name: &str| {
+        let ends = ["method", "verb", "override"];
+        ends.iter().any(|end| name.ends_with(end))
+    };
     if let Some(name) = headers.find(|name| has_word(name) && is_override(name.as_bytes())) {
         return Some(format!("header {name}"));
     }

@@ -24,6 +24,10 @@ const IDENTITY_PREFIXES: &[&str] = &[
     "x-webauth-",
     "x-vouch-",
     "tailscale-",
+    "oidc-claim-",
+    "iv-user",
+    "sm-user",
+    "x-appengine-",
     "x-ms-client-principal",
     "x-amzn-oidc-",
     "x-goog-iap-",
@@ -53,6 +57,7 @@ const CLIENTS: &[&str] = &[
     "remote",
     "socket",
     "source",
+    "ssl",
     "user",
 ];
 
@@ -326,10 +331,15 @@ impl Listed {
 pub(crate) fn is_identity(header: &str) -> bool {
     IDENTITY.contains(&header)
         || begins(header, IDENTITY_PREFIXES)
-        || header.split('-').any(|word| IDENTITY_WORDS.contains(&word))
+        || header.split('-').any(|word| {
+            IDENTITY_WORDS.contains(&word)
+                || is_certificate(word) && CLIENTS.iter().any(|client| header.contains(client))
+        })
         || is_address_of_client(header)
-        || header.contains("cert")
-            && (header.contains("ssl") || CLIENTS.iter().any(|word| header.contains(word)))
+}
+
+fn is_certificate(word: &str) -> bool {
+    word.starts_with("cert") || word.ends_with("cert") || word.ends_with("certificate")
 }
 
 /// Returns true for names such as `x-real-ip` and `x-azure-clientip`.
@@ -421,6 +431,10 @@ mod tests {
             "x-apigateway-api-userinfo",
             "cf-access-authenticated-user-email",
             "x-rh-identity",
+            "x-sslcert",
+            "x-client-certificate",
+            "oidc-claim-sub",
+            "x-appengine-user-email",
         ] {
             assert!(is_identity(name), "{name}");
         }

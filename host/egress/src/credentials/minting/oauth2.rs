@@ -304,6 +304,7 @@ fn access(segments: &[String]) -> bool {
 
 /// Returns true for files with which a cluster is accessed. Each resource has its name behind it, so
 /// such a file is an even number of segments behind the word for clusters; otherwise, it is a name.
+/// If there are `clusters`, a word for Kubernetes before is the name of the API.
 fn opens_cluster(segments: &[String]) -> bool {
     let is_kubernetes = |it: &String| it == "k8s" || it == "kube" || it.contains("kubernetes");
     segments.iter().enumerate().any(|(at, file)| {
@@ -314,10 +315,12 @@ fn opens_cluster(segments: &[String]) -> bool {
         // Clusters of databases have configurations, too.
         let is_kubernetes_config =
             ["config", "user_config"].contains(&file) && before.iter().any(is_kubernetes);
-        let mut kinds = before.iter().rev().skip(1).step_by(2);
+        let has_clusters = || before.iter().any(|it| it == "clusters");
+        let is_cluster =
+            |kind: &String| kind.contains("cluster") || is_kubernetes(kind) && !has_clusters();
         (is_access || is_kubernetes_config)
             && (file.ends_with("getkubeconfig")
-                || kinds.any(|kind| kind.contains("cluster") || is_kubernetes(kind)))
+                || before.iter().rev().skip(1).step_by(2).any(is_cluster))
     })
 }
 
@@ -625,6 +628,9 @@ mod tests {
             ("GET", "/v1/servers/kubeconfig"),
             ("GET", "/v1/servers/7/config"),
             ("GET", "/k8s/7/nodepools/config"),
+            ("GET", "/k8s/v1/regions/r/clusters/c/pools/config"),
+            ("GET", "/v2/kubernetes/clusters/kubeconfig"),
+            ("GET", "/v2/kubernetes/clusters/7/addons/credentials"),
             ("GET", "/v2/kubernetes/clusters/7/node-pools"),
             ("GET", "/v1/projects/p/credentials"),
             ("POST", "/v3/clusters/c?action=reboot"),
