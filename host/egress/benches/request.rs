@@ -7,6 +7,7 @@
     missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::print_stdout
 )] // macros of criterion, and this is a benchmark
 

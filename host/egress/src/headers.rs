@@ -45,7 +45,7 @@ const HOP_BY_HOP: &[&str] = &[
 const PATHS: &[&str] = &["path", "uri", "url", "prefix"];
 
 /// Words for the server that servers may take from a header.
-const HOSTS: &[&str] = &["host", "server"];
+const HOSTS: &[&str] = &["host", "server", "target"];
 
 /// Words that say that a host is that of the request itself.
 const OF_REQUEST: &[&str] = &[
@@ -64,6 +64,10 @@ const OF_REQUEST: &[&str] = &[
     "target",
     "upstream",
 ];
+
+/// More words before `method` that say the same of a method. Other words say what kind of method it
+/// is, for example that of a signature.
+const METHODS_OF_REQUEST: &[&str] = &["api", "requested", "rest", "tunnel", "tunneled"];
 
 /// Words of headers that are about something else: authentication, what the cloud stores, and where
 /// answers and messages go.
@@ -119,9 +123,11 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
             format!("its header {name} could change the target, path or method"),
         ));
     }
-    if let Some(name) = head.headers.keys().find(|name| name.as_str().contains('_')) {
-        let sentence =
-            format!("its header {name} has an underscore, which many servers treat as a dash");
+    let mut names = head.headers.keys().map(HeaderName::as_str);
+    if let Some(name) = names.find(|name| !name.bytes().all(is_plain)) {
+        let sentence = format!(
+            "its header {name} has a character other than letters, digits and dashes, which many servers treat as a dash"
+        );
         return Err(Refusal::denied(Cause::Header, sentence));
     }
     let mut options = head.headers.get_all(CONNECTION).iter();
@@ -144,22 +150,49 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Returns true for characters in names of headers that all servers read as they are. CGI and the
+/// like have one sign for all others.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-'
+}
+
 /// Returns true for headers with which some servers replace the method, path or host of the request
 /// line: `Forwarded`, `X-Forwarded-Host`, `X-HTTP-Method-Override`, `X-Rewrite-URL` and the like.
 pub(crate) fn replaces_target(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("x-") else {
         return name == "forwarded";
     };
-    let is_method = |word: &str| word.contains("method") || word.contains("verb");
     let is_host = |word: &str| HOSTS.contains(&word);
     let words = || rest.split('-');
     if words().any(|word| OTHER.contains(&word)) {
         return false;
     }
     let mut from_end = words().rev().filter(|word| *word != "override");
-    words().any(is_method)
+    replaces_method(rest)
         || from_end.next().is_some_and(|word| PATHS.contains(&word))
         || words().any(is_host) && words().all(|word| is_host(word) || OF_REQUEST.contains(&word))
+}
+
+/// Returns true for names, without `x-`, with a method that is not said to be another one than that
+/// of the request.
+fn replaces_method(name: &str) -> bool {
+    let mut before = "";
+    name.split('-').any(|word| {
+        let word = word.strip_suffix("override").unwrap_or(word);
+        let own = word
+            .strip_suffix("method")
+            .or_else(|| word.strip_suffix("verb"));
+        let replaces = own.is_some_and(|own| {
+            let kind = if own.is_empty() { before } else { own };
+            let kind = kind.strip_prefix("http").unwrap_or(kind);
+            kind.is_empty()
+                || OF_REQUEST.contains(&kind)
+                || METHODS_OF_REQUEST.contains(&kind)
+                || name.ends_with("override")
+        });
+        before = word;
+        replaces
+    })
 }
 
 /// Returns true for headers that determine what a request does.
@@ -296,6 +329,22 @@ mod tests {
             (("x-forwarded-method", "DELETE"), false),
             (("x-requested-method", "DELETE"), false),
             (("x-httpmethod", "DELETE"), false),
+            (("x-methodoverride", "DELETE"), false),
+            (("x-rest-method", "DELETE"), false),
+            (("x-vendor-method-override", "DELETE"), false),
+            (("x-acs-signature-method", "HMAC-SHA1"), true),
+            (("x-ca-signature-method", "HmacSHA256"), true),
+            (("x-compression-method", "gzip"), true),
+            (("x-encryption-method", "a"), true),
+            (("x-allowed-methods", "GET"), true),
+            (("x-original-target", "/admin"), false),
+            (("x-amz-target", "A.B"), true),
+            (("x.remote.user", "admin"), false),
+            (("remote.user", "admin"), false),
+            (("x~original~url", "/admin"), false),
+            (("x+rewrite+url", "/admin"), false),
+            (("x.amz.target", "A.B"), false),
+            (("x-auth!token", "a"), false),
             (("x-path", "/admin"), false),
             (("x-original-path", "/admin"), false),
             (("x-forwarded-path", "/admin"), false),

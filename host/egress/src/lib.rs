@@ -18,6 +18,7 @@ mod address;
 mod audit;
 mod breaker;
 mod config;
+mod content_type;
 mod credential;
 pub mod credentials;
 mod dial;

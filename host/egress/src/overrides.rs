@@ -3,28 +3,27 @@
 //! Rules decide on the method of the request line. A server that reads another one elsewhere would
 //! do what no rule allows.
 
-use http::{
-    HeaderMap, Method,
-    header::{CONTENT_ENCODING, CONTENT_TYPE},
-    request::Parts,
-};
+use http::{HeaderMap, Method, header::CONTENT_ENCODING, request::Parts};
 use memchr::memmem;
 
 use crate::{
     actions::{Unclear, decode},
+    content_type::ContentType,
     json,
 };
 
-/// Maximum bytes of a name: what is longer is the text of another format.
+/// Maximum bytes of a name that are read: what is longer is the text of another format, unless a
+/// server ends the name before.
 const LONGEST: usize = 256;
-
-/// Charsets in which ASCII characters are as in ASCII.
-const CHARSETS: &[&str] = &["utf-8", "us-ascii", "iso-8859-1", "windows-1252"];
 
 /// Returns the header or query parameter that could replace the method.
 pub(crate) fn in_head(head: &Parts) -> Option<String> {
     let mut headers = head.headers.keys().map(http::HeaderName::as_str);
-    if let Some(name) = headers.find(|name| is_override(name.as_bytes())) {
+    let has_word = |name: &str| {
+        let ends = ["method", "verb", "override"];
+        ends.iter().any(|end| name.ends_with(end))
+    };
+    if let Some(name) = headers.find(|name| has_word(name) && is_override(name.as_bytes())) {
         return Some(format!("header {name}"));
     }
     let parameters = head
@@ -44,15 +43,12 @@ pub(crate) fn in_head(head: &Parts) -> Option<String> {
 /// Returns true if servers may read a method in the body of this request: they do so only with
 /// POST, in a form or in JSON.
 pub(crate) fn may_be_in_body(head: &Parts) -> bool {
-    let mut kinds = head.headers.get_all(CONTENT_TYPE).iter();
-    let kind = kinds.next().map(|kind| kind.to_str().unwrap_or_default());
     head.method == Method::POST
-        && (kinds.next().is_some() || kind.is_none_or(|kind| is_read(&kind.to_ascii_lowercase())))
+        && ContentType::of(&head.headers).map_or(true, |content| is_read(&content.kind))
 }
 
 /// Returns true for media types that servers read parameters from.
 fn is_read(kind: &str) -> bool {
-    let kind = kind.split(';').next().unwrap_or_default().trim();
     let other = [
         "application/",
         "image/",
@@ -79,24 +75,25 @@ pub(crate) fn in_body(headers: &HeaderMap, body: &[u8]) -> Result<Option<String>
     if encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err("its body is compressed");
     }
-    let kind = headers.get(CONTENT_TYPE);
-    let kind = kind.and_then(|kind| kind.to_str().ok());
-    let kind = kind.unwrap_or_default().to_ascii_lowercase();
-    let charset = kind.split_once("charset").map(|(_, rest)| {
-        rest.trim_matches([' ', '=', '"'])
-            .split([';', '"', ' '])
-            .next()
-            .unwrap_or_default()
-    });
-    if charset.is_some_and(|charset| !CHARSETS.contains(&charset)) {
-        return Err("its body is not UTF-8");
-    }
+    let content = ContentType::of(headers)?;
+    content.check_charset()?;
     // Signs of forms within JSON belong to a text.
-    if kind.contains("json") {
+    if content.is_json() {
         return json_override(body);
     }
-    let in_form = form_names(body, is_field);
-    Ok(in_form.or_else(|| multipart_override(body)))
+    if looks_like_json(body)
+        && let Some(name) = json_override(body)?
+    {
+        return Ok(Some(name));
+    }
+    Ok(form_override(body).or_else(|| multipart_override(body)))
+}
+
+/// Returns true if the body starts like a JSON object, or like a list of them, also in UTF-16. Some
+/// servers read JSON whatever its type.
+fn looks_like_json(body: &[u8]) -> bool {
+    let is_before = |byte: &u8| b" \t\r\n[\0\xef\xbb\xbf\xfe\xff".contains(byte);
+    body.iter().find(|byte| !is_before(byte)) == Some(&b'{')
 }
 
 /// Returns true for names that mean another method: `_method` (Rails, Laravel, Symfony, Spring),
@@ -118,13 +115,20 @@ fn is_override(name: &[u8]) -> bool {
     [&b"method"[..], b"verb"].contains(&word) && !name.eq_ignore_ascii_case(word)
 }
 
-/// Returns true for names of fields in a body that mean another method. Without a sign before it, or
-/// the word at its end, `httpMethod` is a common field, for example of health checks.
+/// Returns true for names of fields and parameters that mean another method. Without a sign before
+/// it, or the word at its end, `httpMethod` is a common field, for example of health checks.
 fn is_field(name: &[u8]) -> bool {
-    let lower = until_bracket(name).to_ascii_lowercase();
-    let signed = lower.first().is_some_and(|it| !it.is_ascii_alphanumeric());
-    let means = signed || lower.starts_with(b"x-") || lower.starts_with(b"x_");
-    (means || lower.ends_with(b"override")) && is_override(name)
+    let name = until_bracket(name);
+    let is_sign = |byte: &u8| !byte.is_ascii_alphanumeric();
+    let means = match name {
+        [b'x' | b'X', second, ..] => is_sign(second),
+        [first, ..] => is_sign(first),
+        [] => false,
+    };
+    let end = name.len().checked_sub(b"override".len());
+    let end = end.and_then(|at| name.get(at..));
+    let overrides = end.is_some_and(|end| end.eq_ignore_ascii_case(b"override"));
+    (means || overrides) && is_override(name)
 }
 
 fn until_bracket(name: &[u8]) -> &[u8] {
@@ -132,19 +136,17 @@ fn until_bracket(name: &[u8]) -> &[u8] {
     parts.next().unwrap_or_default()
 }
 
-/// Returns a name in a query that means another method.
+/// Returns the name of a pair in a form or a query that means another method.
 fn form_override(text: &[u8]) -> Option<String> {
-    form_names(text, is_override)
+    let mut names = text
+        .split(|byte| b"&;".contains(byte))
+        .filter_map(|pair| pair.split(|byte| *byte == b'=').next())
+        .map(|name| decode(beginning(without_blanks(name))));
+    names.find(|name| is_field(name)).map(|name| shown(&name))
 }
 
-/// Returns the name of a pair that means another method.
-fn form_names(text: &[u8], means: impl Fn(&[u8]) -> bool) -> Option<String> {
-    let names = text
-        .split(|byte| b"&;".contains(byte))
-        .filter_map(|pair| pair.split(|byte| *byte == b'=').next());
-    let names = names.map(without_blanks);
-    let mut names = names.filter(|name| name.len() <= LONGEST).map(decode);
-    names.find(|name| means(name)).map(|name| shown(&name))
+fn beginning(name: &[u8]) -> &[u8] {
+    name.get(..LONGEST).unwrap_or(name)
 }
 
 /// Returns the name without the blanks before it, which PHP ignores.
@@ -171,11 +173,12 @@ fn multipart_override(body: &[u8]) -> Option<String> {
         }
         let rest = extended.unwrap_or(rest).trim_ascii_start();
         let value = rest.strip_prefix(b"=")?.trim_ascii_start();
-        let value = value.get(..LONGEST).unwrap_or(value);
-        let name = match value.strip_prefix(b"\"") {
-            Some(quoted) => quoted.split(|byte| b"\"\r\n".contains(byte)).next(),
-            None => value.split(|byte| b";\r\n".contains(byte)).next(),
+        let (value, ends) = match value.strip_prefix(b"\"") {
+            Some(quoted) => (quoted, &b"\"\r\n"[..]),
+            None => (value, &b";\r\n"[..]),
         };
+        let value = beginning(without_blanks(value));
+        let name = value.split(|byte| ends.contains(byte)).next();
         let name = decode(name?);
         // In the extended form, the charset and the language come before the name; and PHP takes
         // single quotes, too.
@@ -211,6 +214,7 @@ mod tests {
 
     #[test]
     fn another_method_in_a_head_is_found() {
+        let long_name = format!("/?a=b&_method%00{}", "=DELETE".repeat(300));
         let table = [
             ("/?_method=DELETE", "x-a", true),
             ("/?a=1&%5FMETHOD=DELETE", "x-a", true),
@@ -218,7 +222,12 @@ mod tests {
             ("/?x_method=DELETE", "x-a", true),
             ("/?a=1;_HttpMethod=x", "x-a", true),
             ("/?$httpMethod=DELETE", "x-a", true),
-            ("/?httpMethod=DELETE", "x-a", true),
+            ("/?httpMethod=GET&http_method=GET", "x-a", false),
+            ("/?http_method_override=DELETE", "x-a", true),
+            ("/?x.http.method=DELETE", "x-a", true),
+            (&long_name, "x-a", true),
+            ("/", "method-override", true),
+            ("/", "http-verb", true),
             ("/?X-HTTP-Method-Override=DELETE", "x-a", true),
             ("/?.method=DELETE", "x-a", true),
             ("/?_method[]=DELETE", "x-a", true),
@@ -231,8 +240,7 @@ mod tests {
             ("/?method=listZones&auth_method=x", "method", false),
             ("/?a=_method", "access-control-request-method", false),
             ("/?_verb=DELETE", "x-a", true),
-            ("/?httpVerb=DELETE", "x-a", true),
-            ("/?verb=get&adverb=x&httpMethods=x", "x-a", false),
+            ("/?verb=get&adverb=x&httpVerb=x&httpMethods=x", "x-a", false),
         ];
         for (uri, header, expected) in table {
             let found = in_head(&head("GET", uri, &[(header, "DELETE")]));
@@ -247,6 +255,16 @@ mod tests {
         let json = "application/json; charset=utf-8";
         let blanks = format!("{}%20_method=DELETE", "+".repeat(260));
         let names = "name=".repeat(200_000);
+        let long = "x".repeat(300);
+        let (ended, in_brackets) = (
+            format!("_method%00{long}=DELETE"),
+            format!("a=b&_method[{long}]=DELETE"),
+        );
+        let (padded, long_part) = [" ".repeat(300), String::new()]
+            .map(|blanks| {
+                format!("--x\r\nContent-Disposition: form-data; name=\"{blanks}_method[{long}]\"")
+            })
+            .into();
         let table = [
             (form, "_method=DELETE", true),
             (form, "a=b&%5fmethod=DELETE", true),
@@ -271,6 +289,34 @@ mod tests {
                 true,
             ),
             (form, "_verb=DELETE", true),
+            (form, &ended, true),
+            (form, &in_brackets, true),
+            (multipart, &padded, true),
+            (multipart, &long_part, true),
+            // The media type is what counts, and not other words in the header.
+            (
+                "application/x-www-form-urlencoded; a=json",
+                "\"&_method=DELETE&\"",
+                true,
+            ),
+            (
+                "application/x-www-form-urlencoded; v=json",
+                "[\"&_method=DELETE&\"]",
+                true,
+            ),
+            (
+                "application/x-www-form-urlencoded; charset=iso-8859-15",
+                "_method=DELETE",
+                true,
+            ),
+            ("application/json; charset=utf8", "{\"a\": 1}", false),
+            // Some servers read JSON of any type.
+            ("text/plain", "{\"_method\": \"DELETE\"}", true),
+            ("", "\u{feff} [{\"_method\": \"DELETE\"}]", true),
+            (form, "{\"a\": 1, \"_method\": \"DELETE\"}", true),
+            ("text/json", "{\"_method\": \"DELETE\"}", true),
+            ("text/plain", "{\"a\": \"b\"}", false),
+            ("text/plain", "[section]\nmethod = x", false),
             (form, "HttpMethod=GET&http-method=GET", false),
             (form, "http_method_override=DELETE", true),
             // It takes no longer than another one.
@@ -324,17 +370,41 @@ mod tests {
 
     #[test]
     fn a_body_that_cannot_be_read_is_unclear() {
-        for (name, value, body) in [
-            ("content-type", "application/json", "{'_method': 'DELETE'}"),
+        const KIND: &str = "content-type";
+        const FORM: &str = "application/x-www-form-urlencoded";
+        let table: [(&[(&str, &str)], &str); 9] = [
+            (&[(KIND, "application/json")], "{'_method': 'DELETE'}"),
             (
-                "content-type",
-                "application/x-www-form-urlencoded; charset=ibm037",
+                &[(KIND, "application/x-www-form-urlencoded; charset=ibm037")],
                 "x",
             ),
-            ("content-encoding", "gzip", "x"),
-        ] {
-            let head = head("POST", "/", &[(name, value)]);
-            assert!(in_body(&head.headers, body.as_bytes()).is_err(), "{value}");
+            (
+                &[(
+                    KIND,
+                    "application/x-www-form-urlencoded; xcharset=utf-8; charset=ibm037",
+                )],
+                "x",
+            ),
+            (
+                &[(KIND, "application/json"), (KIND, FORM)],
+                "\"&_method=DELETE&\"",
+            ),
+            (
+                &[(KIND, "text/xml; a=b, application/x-www-form-urlencoded")],
+                "_method=DELETE",
+            ),
+            (&[(KIND, "application/json; x=é")], "{}"),
+            (&[(KIND, "text/plain")], "{\"a\": 1} x"),
+            (&[], "\0{\0\"\0_\0m\0\""),
+            (&[("content-encoding", "gzip")], "x"),
+        ];
+        for (headers, body) in table {
+            let head = head("POST", "/", headers);
+            assert!(may_be_in_body(&head), "{headers:?}");
+            assert!(
+                in_body(&head.headers, body.as_bytes()).is_err(),
+                "{headers:?}"
+            );
         }
     }
 
@@ -343,6 +413,7 @@ mod tests {
         for (method, kind, expected) in [
             ("POST", "application/octet-stream", false),
             ("POST", "text/xml; charset=utf-8", false),
+            ("POST", "application/octet-stream; a=json", false),
             ("POST", "application/soap+xml", false),
             ("POST", "application/vnd.api+json", true),
             ("POST", "nonsense", true),

@@ -251,6 +251,9 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
                 "the path has encoded characters that servers may read as a slash or a dot",
             );
         }
+        if matches!(text.as_bytes(), [b'(', kind, b'(', ..] if kind.is_ascii_alphabetic()) {
+            return Some("the path has a session (`(S(x))`), which some servers remove");
+        }
         // Some servers treat `..;x` as `..`, and those on Windows also `.. ` and `...`; what is
         // invisible may be removed.
         let name = text.split(';').next().unwrap_or_default();
@@ -297,6 +300,9 @@ fn decode(segment: &str) -> Result<Cow<'_, [u8]>, &'static str> {
             b'/' | b'\\' => return Err("the path has an encoded slash or backslash"),
             // `%252e` becomes `%2e`, and a server that decodes again reads a dot.
             b'%' => return Err("the path has an encoded `%`"),
+            b'?' | b'#' => {
+                return Err("the path has an encoded `?` or `#`, where some servers end the path");
+            }
             byte if byte.is_ascii_control() => {
                 return Err("the path has an encoded control character");
             }
@@ -387,6 +393,13 @@ mod tests {
             "/v3/a b",
             "/v3/\u{1}",
             "/v3/\u{7f}",
+            "/v3/secret%3Fx",
+            "/v3/secret%23x",
+            "/v3/secret%3f",
+            "/(S(abc))/v3/secret",
+            "/v3/(s(abc))/secret",
+            "/v3/%28A(b)S%28c))/secret",
+            "/v3/(F(x))secret",
         ] {
             assert!(trick(path).is_some(), "{path}");
         }
@@ -397,6 +410,9 @@ mod tests {
             "/v3/a;b=c",
             "/v3/%C3%A9",
             "/v3/.hidden",
+            "/v3/users('x')",
+            "/v3/(1)",
+            "/v3/a(b(c))",
         ] {
             assert_eq!(trick(path), None, "{path}");
         }

@@ -362,7 +362,7 @@ mod tests {
             ),
             (
                 "POST",
-                "/v1/servers/7/actions/rebuild",
+                "/v1/servers/7/actions/reboot",
                 "application/json",
                 "{}",
             ),

@@ -6,46 +6,63 @@ use crate::{actions::decode, glob::Glob};
 /// Headers with which a proxy tells a server who is asking, or over which connection. A server
 /// trusts them because a proxy removes those of clients, and Skydock may be behind that proxy.
 const IDENTITY: &[&str] = &[
-    "forwarded",
     "via",
-    "client-ip",
-    "true-client-ip",
-    "x-real-ip",
-    "x-client-ip",
-    "x-client-cert",
     "x-client-verify",
-    "x-client-dn",
-    "x-cluster-client-ip",
-    "cf-connecting-ip",
-    "fastly-client-ip",
     "x-proxy-user",
-    "x-user-dn",
+    "x-rh-identity",
     "front-end-https",
 ];
 
 /// Beginnings of the names of such headers.
 const IDENTITY_PREFIXES: &[&str] = &[
-    "x-forwarded-",
     "x-remote-",
     "remote-",
-    "x-ssl-",
-    "ssl-client-",
-    "x-tls-",
     "x-envoy-",
+    "l5d-client-",
     "x-auth-request-",
-    "x-authenticated-",
+    "x-authentik-",
     "x-webauth-",
+    "x-vouch-",
+    "tailscale-",
+    "oidc-claim-",
+    "iv-user",
+    "sm-user",
+    "x-appengine-",
     "x-ms-client-principal",
     "x-amzn-oidc-",
-    "x-amzn-mtls-",
-    "x-goog-authenticated-user-",
     "x-goog-iap-",
-    "x-client-cert-",
-    "x-client-ssl-",
     "x-consumer-",
     "x-pomerium-",
     "impersonate-",
 ];
+
+/// Words in the names of such headers.
+const IDENTITY_WORDS: &[&str] = &[
+    "forwarded",
+    "authenticated",
+    "userinfo",
+    "dn",
+    "ssl",
+    "tls",
+    "mtls",
+];
+
+/// Words for the client, whose address or certificate such headers have.
+const CLIENTS: &[&str] = &[
+    "client",
+    "connecting",
+    "originating",
+    "peer",
+    "real",
+    "remote",
+    "socket",
+    "source",
+    "ssl",
+    "user",
+];
+
+/// Words for an address at the end of a name.
+const ADDRESSES: &[&str] = &["ip", "ipv4", "ipv6", "addr", "address"];
 
 /// Headers that authenticate. Only `guestAuth: allowed` lets a plugin send them.
 const AUTHENTICATION: &[&str] = &[
@@ -312,16 +329,41 @@ impl Listed {
 
 /// Returns true for headers with which proxies tell who is asking.
 pub(crate) fn is_identity(header: &str) -> bool {
-    IDENTITY.contains(&header) || begins(header, IDENTITY_PREFIXES)
+    IDENTITY.contains(&header)
+        || begins(header, IDENTITY_PREFIXES)
+        || header.split('-').any(|word| {
+            IDENTITY_WORDS.contains(&word)
+                || is_certificate(word) && CLIENTS.iter().any(|client| header.contains(client))
+        })
+        || is_address_of_client(header)
+}
+
+fn is_certificate(word: &str) -> bool {
+    word.starts_with("cert") || word.ends_with("cert") || word.ends_with("certificate")
+}
+
+/// Returns true for names such as `x-real-ip` and `x-azure-clientip`.
+fn is_address_of_client(header: &str) -> bool {
+    let (before, last) = header.rsplit_once('-').unwrap_or(("", header));
+    ADDRESSES
+        .iter()
+        .any(|address| match last.strip_suffix(address) {
+            Some("") => before.split('-').any(|word| CLIENTS.contains(&word)),
+            Some(word) => CLIENTS.contains(&word),
+            None => false,
+        })
 }
 
 /// Returns true for headers that authenticate.
 pub(crate) fn authenticates(header: &str) -> bool {
-    let has_word = || header.split('-').any(|word| WORDS.contains(&word));
     is_reserved(header)
         || MIDDLEWARE.contains(&header)
         || PARTS.iter().any(|part| header.contains(part))
-        || has_word() && !COMMON.contains(&header) && !is_identity(header)
+        || has_word(header) && !is_identity(header)
+}
+
+fn has_word(header: &str) -> bool {
+    header.split('-').any(|word| WORDS.contains(&word)) && !COMMON.contains(&header)
 }
 
 /// Returns true for headers that authenticate and that no rule can list.
@@ -345,7 +387,7 @@ pub(crate) fn is_authentication(parameter: &str) -> bool {
     let is_place = || header.split('-').any(|word| PLACES.contains(&word));
     PARAMETERS.contains(&parameter)
         || begins(parameter, PARAMETER_PREFIXES)
-        || authenticates(&header) && !is_place()
+        || (authenticates(&header) || has_word(&header)) && !is_place()
 }
 
 fn begins(name: &str, prefixes: &[&str]) -> bool {
@@ -367,8 +409,54 @@ mod tests {
             "via",
             "impersonate-user",
             "x-ms-client-principal",
+            "x-forwarded",
+            "x-original-forwarded-for",
+            "client-cert",
+            "client-cert-chain",
+            "x-arr-clientcert",
+            "x-sslclientcert",
+            "ssl-cert",
+            "x-peer-certificate",
+            "x-client-s-dn",
+            "x-originating-ip",
+            "x-azure-clientip",
+            "x-azure-socketip",
+            "cf-connecting-ipv6",
+            "wl-proxy-client-ip",
+            "tailscale-user-login",
+            "x-authentik-username",
+            "x-vouch-user",
+            "x-userinfo",
+            "x-endpoint-api-userinfo",
+            "x-apigateway-api-userinfo",
+            "cf-access-authenticated-user-email",
+            "x-rh-identity",
+            "x-sslcert",
+            "x-client-certificate",
+            "oidc-claim-sub",
+            "x-appengine-user-email",
         ] {
             assert!(is_identity(name), "{name}");
+        }
+        for name in [
+            "x-amz-server-side-encryption-customer-key-md5",
+            "x-amz-source-expected-bucket-owner",
+            "x-ms-client-name",
+            "x-ms-copy-source",
+            "x-ms-useragent",
+            "x-goog-user-project",
+            "x-auth-user",
+            "x-auth-email",
+            "x-storage-user",
+            "x-user-agent",
+            "x-floating-ip",
+            "x-target-address",
+            "x-client-zip",
+            "x-certificate-id",
+            "x-source-region",
+            "x-real-time",
+        ] {
+            assert!(!is_identity(name), "{name}");
         }
         for name in [
             "authorization",
@@ -426,6 +514,8 @@ mod tests {
             "temp_url_signature=a",
             "dd_api_key=a",
             "sudo=root",
+            "forwarded_token=a",
+            "x-forwarded-access-token=a",
         ] {
             assert!(is_authentication(&parameter(pair)), "{pair}");
         }

@@ -66,6 +66,9 @@ const PROXIES: &[(&str, &str)] = &[
     ("x-ms-client-principal", "admin"),
     ("x-ssl-client-verify", "SUCCESS"),
     ("x-real-ip", "127.0.0.1"),
+    ("client-cert", ":aa==:"),
+    ("x-azure-clientip", "127.0.0.1"),
+    ("tailscale-user-login", "admin"),
     ("via", "1.1 proxy"),
 ];
 

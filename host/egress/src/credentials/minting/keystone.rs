@@ -5,6 +5,7 @@ use http::{Method, header::ACCEPT, request::Parts};
 
 use super::{path_segments, plain_body};
 use crate::{
+    actions::is_bodiless,
     credentials::{failure::Failure, place::Place},
     json,
 };
@@ -205,6 +206,7 @@ fn secret_resource<'a>(segments: &'a [String], head: &Parts, openstack: bool) ->
     let swift = segments
         .windows(2)
         .any(|pair| matches!(pair, [version, account] if version == "v1" && account.starts_with("auth_")));
+    let (own, read) = (openstack && !swift, is_bodiless(&head.method));
     let mut resources = segments
         .iter()
         .take_while(|segment| !swift && !NAMES.contains(&segment.as_str()));
@@ -220,9 +222,15 @@ fn secret_resource<'a>(segments: &'a [String], head: &Parts, openstack: bool) ->
     match segments {
         [.., secrets, _, payload] if secrets == "secrets" && payload == "payload" => Some(payload),
         [.., secrets, _] if secrets == "secrets" && openstack && !described => Some(secrets),
-        // Ironic returns the URL of the console.
-        [.., states, console] if openstack && states == "states" && console == "console" => {
-            Some(console)
+        // Barbican shares the secret with other users.
+        [.., kind, _, acl]
+            if own && !read && ["secrets", "containers"].contains(&kind.as_str()) =>
+        {
+            (acl == "acl").then_some(acl)
+        }
+        // Ironic returns the URL of the console. Its servers are provisioned with a password or keys.
+        [.., states, state] if own && states == "states" => {
+            (state == "console" || state == "provision" && !read).then_some(state)
         }
         _ => None,
     }
@@ -326,6 +334,9 @@ mod tests {
             ("PUT", "/volume/v3/3f0d1b5c/attachments/7"),
             ("POST", "/v1/3f0d1b5c/stacks"),
             ("GET", "/heat-api/v1/3f0d1b5c/stacks/s/7/outputs/key"),
+            ("PUT", "/v1/nodes/n1/states/provision"),
+            ("PUT", "/v1/secrets/7/acl"),
+            ("PATCH", "/key-manager/v1/containers/7/acl"),
         ] {
             assert!(refused(method, path), "{method} {path}");
         }
@@ -455,6 +466,10 @@ mod tests {
             ("GET", "/v2.1/servers/7/metadata/stacks"),
             ("POST", "/v1/AUTH_p/stacks/root"),
             ("GET", "/v2.0/users"),
+            ("GET", "/v1/nodes/n1/states"),
+            ("PUT", "/v1/nodes/n1/states/power"),
+            ("GET", "/v1/secrets/7/acl"),
+            ("PUT", "/v1/AUTH_p/states/provision"),
         ] {
             assert!(!refused(method, path), "{method} {path}");
         }

@@ -88,60 +88,76 @@ const GOOGLE_SINGLE: &[&str] = &["global", "aggregated"];
 /// Prefixes of Azure's actions that return a secret, set one, or run commands. Reads of Azure are
 /// GET: what is listed with POST has secrets.
 const AZURE: &[&str] = &[
-    "addkey",
-    "addpassword",
     "begingetaccess",
-    "createshareable",
     "elevateaccess",
     "executescript",
     "generate",
-    "getaccesstoken",
     "getdataplane",
     "getgatewaysettings",
-    "getkeys",
-    "getsecrets",
-    "getssotoken",
     "getvpnprofilepackageurl",
     "list",
     "publishxml",
-    "readonlykeys",
     "regenerate",
-    "resetpassword",
     "resetserviceprincipal",
     "retrievebootdiagnosticsdata",
     "rotate",
     "runcommand",
-    "token",
 ];
+
+/// Words in the names of such actions.
+const AZURE_WORDS: &[&str] = &[
+    "key",
+    "secret",
+    "token",
+    "password",
+    "credential",
+    "connectionstring",
+    "shareable",
+];
+
+/// Azure's actions that open a way into a container.
+const AZURE_SHELLS: &[&str] = &["attach", "exec"];
 
 /// Prefixes of Azure's lists that have no secrets, although they need POST.
 const AZURE_LISTS: &[&str] = &["listactive", "listnetworkmanager"];
 
-/// Azure's resources with secrets, and those with templates that can return the secrets of any
-/// resource. Behind the name is the provider, if the name is common.
+/// Beginnings of Azure's resources with secrets, and of those with templates that can return the
+/// secrets of any resource. Behind the name is the provider, if the name is common.
 const AZURE_SECRETS: &[(&str, &str)] = &[
     ("sharedkey", ""),
-    ("sharedkeys", ""),
     ("accessprofiles", ""),
     ("vpndeviceconfigurationscript", ""),
     ("trustedaccessrolebindings", ""),
     ("agentregistrationinformation", ""),
-    ("deployments", "microsoft.resources"),
-    ("deploymentscripts", "microsoft.resources"),
+    ("deployment", "microsoft.resources"),
     ("authorizations", "microsoft.network"),
+    ("hostruntime", "microsoft.web"),
     ("sourcecontrols", "microsoft.web"),
     ("token", "microsoft.web"),
 ];
 
-/// Azure's resources with which the plugin would run commands, or get permissions or an identity,
-/// when they are created.
+/// Beginnings of Azure's resources with which the plugin would run commands, or get permissions or
+/// an identity, when they are created.
 const AZURE_CREATION: &[(&str, &str)] = &[
     ("runcommands", "microsoft.compute"),
     ("extensions", "microsoft.compute"),
     ("serialports", ""),
-    ("roleassignments", "microsoft.authorization"),
-    ("roledefinitions", "microsoft.authorization"),
+    ("role", "microsoft.authorization"),
     ("federatedidentitycredentials", ""),
+];
+
+/// Parts of a path that issue tokens.
+const OAUTH: &[&str] = &["oauth", "oauth2", "os-oauth2", "oidc", "openid-connect"];
+
+/// Parts of a path that issue tokens directly behind them.
+const TOKEN_SERVICES: &[&str] = &["connect", "identity"];
+
+/// Actions of servers whose answer is a password, or a way to the console.
+const SERVER_ACTIONS: &[&str] = &[
+    "enable_rescue",
+    "rebuild",
+    "request_console",
+    "reset_password",
 ];
 
 /// Returns an error if the answer to the request would be a secret.
@@ -159,7 +175,7 @@ pub(crate) fn check(head: &Parts, paths: &[Vec<String>]) -> Result<(), Failure> 
         .iter()
         .any(|domain| host == *domain || host.ends_with(&format!(".{domain}")));
     let minting = issuer
-        || expands_user_data(head.uri.query().unwrap_or_default())
+        || asks_in_query(head.uri.query().unwrap_or_default())
         || paths
             .iter()
             .any(|segments| mints(segments, &head.method) || batches && is_batch(segments));
@@ -172,14 +188,20 @@ pub(crate) fn check(head: &Parts, paths: &[Vec<String>]) -> Result<(), Failure> 
     )))
 }
 
-/// Returns true if the query asks Azure for the user data of a server: `$expand=userData`.
-fn expands_user_data(query: &str) -> bool {
+/// Returns true if the query asks Azure for the user data of a server (`$expand=userData`), or
+/// Rancher for access to a cluster (`action=generateKubeconfig`).
+fn asks_in_query(query: &str) -> bool {
     let query = unpercent(query).to_ascii_lowercase();
     query.split(|byte| b"&;".contains(byte)).any(|parameter| {
         let mut halves = parameter.splitn(2, |byte| *byte == b'=');
         let name = halves.next().unwrap_or_default().trim_ascii();
         let value = halves.next().unwrap_or_default();
-        [&b"expand"[..], b"$expand"].contains(&name) && memmem::find(value, b"userdata").is_some()
+        let has = |word: &[u8]| memmem::find(value, word).is_some();
+        match name {
+            b"expand" | b"$expand" => has(b"userdata"),
+            b"action" => has(b"kubeconfig"),
+            _ => false,
+        }
     })
 }
 
@@ -194,7 +216,7 @@ fn mints(segments: &[String], method: &Method) -> bool {
         }
         _ => false,
     });
-    any || google_form(segments, method) || access(segments, method)
+    any || google_form(segments, method) || access(segments)
 }
 
 /// Returns true for secrets of Google in what is behind `projects`: the name of the project, then
@@ -210,11 +232,13 @@ fn google(behind: &[String], method: &Method) -> bool {
         }
     }
     // The plugin would know the private part of a key that it uploads.
-    let makes_key = match types.as_slice() {
+    let gives_identity = match types.as_slice() {
         ["serviceaccounts" | "locations", "keys"] | [.., "hmackeys"] => !read,
+        // This replaces the metadata and the service account of a server that exists.
+        ["zones", "instances"] => [Method::PUT, Method::PATCH].contains(method),
         _ => false,
     };
-    makes_key || types.iter().any(|kind| GOOGLE_TYPES.contains(kind))
+    gives_identity || types.iter().any(|kind| GOOGLE_TYPES.contains(kind))
 }
 
 /// Returns true for the forms of Google's secrets that are the same everywhere: custom methods, SSH
@@ -237,38 +261,72 @@ fn google_form(segments: &[String], method: &Method) -> bool {
 /// its name. A POST has an action at its end.
 fn azure(provider: &str, rest: &[String], method: &Method) -> bool {
     let read = matches!(*method, Method::GET | Method::HEAD);
+    let kinds = || rest.iter().step_by(2).map(String::as_str);
     let has = |list: &[(&str, &str)]| {
-        let is = |kind: &String| {
+        let is = |kind: &str| {
             let mut list = list.iter();
-            list.any(|(name, of)| name == kind && (of.is_empty() || *of == provider))
+            list.any(|(start, of)| kind.starts_with(start) && (of.is_empty() || *of == provider))
         };
-        rest.iter().step_by(2).any(is)
+        kinds().any(is)
     };
     let starts = |list: &[&str]| {
         let action = rest.last();
         action.is_some_and(|action| list.iter().any(|start| action.starts_with(start)))
     };
+    let has_word = |kind: &str| AZURE_WORDS.iter().any(|word| kind.contains(word));
+    let is_shell = |action: &String| AZURE_SHELLS.contains(&action.as_str());
+    // Key Vault's resources have no values, and those of its keys are elsewhere.
+    let has_keys = |kind: &str| kind.ends_with("keys") && !kind.contains("public");
     has(AZURE_SECRETS)
+        || provider != "microsoft.keyvault" && kinds().any(has_keys)
         || !read && has(AZURE_CREATION)
-        || *method == Method::POST && starts(AZURE) && !starts(AZURE_LISTS)
+        || *method == Method::POST
+            && !starts(AZURE_LISTS)
+            && (starts(AZURE) || kinds().any(has_word) || rest.last().is_some_and(is_shell))
 }
 
 /// Returns true for access to clusters and servers, and tokens, as many clouds have them.
-fn access(segments: &[String], method: &Method) -> bool {
-    match segments {
-        [.., clusters, _, file] if clusters.contains("cluster") => {
-            ["kubeconfig", "credentials"].contains(&file.as_str())
-        }
-        [.., clusters, _] if clusters.ends_with("cluster-kubeconfig") => true,
-        [.., actions, action] if actions == "actions" => {
-            ["request_console", "reset_password"].contains(&action.as_str())
-        }
-        [before @ .., token] => {
-            let oauth = |it: &String| ["oauth", "oauth2", "os-oauth2"].contains(&it.as_str());
-            *method == Method::POST && token == "token" && before.iter().any(oauth)
-        }
-        [] => false,
+fn access(segments: &[String]) -> bool {
+    if opens_cluster(segments) {
+        return true;
     }
+    match segments {
+        [.., clusters, _] if clusters.ends_with("cluster-kubeconfig") => true,
+        [.., actions, action] if actions == "actions" => SERVER_ACTIONS.contains(&stem(action)),
+        [before @ .., token] if ["token", "access_token"].contains(&stem(token)) => {
+            let is = |list: &[&str], it: &String| list.contains(&it.as_str());
+            before.iter().any(|it| is(OAUTH, it))
+                || before.last().is_some_and(|it| is(TOKEN_SERVICES, it))
+        }
+        _ => false,
+    }
+}
+
+/// Returns true for files with which a cluster is accessed. Each resource has its name behind it, so
+/// such a file is an even number of segments behind the word for clusters; otherwise, it is a name.
+/// If there are `clusters`, a word for Kubernetes before is the name of the API.
+fn opens_cluster(segments: &[String]) -> bool {
+    let is_kubernetes = |it: &String| it == "k8s" || it == "kube" || it.contains("kubernetes");
+    segments.iter().enumerate().any(|(at, file)| {
+        let file = stem(file);
+        let is_config = file.ends_with("config");
+        let is_access = is_config && file.contains("kube") || file == "credentials";
+        let before = segments.get(..at).unwrap_or_default();
+        // Clusters of databases have configurations, too.
+        let is_kubernetes_config =
+            ["config", "user_config"].contains(&file) && before.iter().any(is_kubernetes);
+        let has_clusters = || before.iter().any(|it| it == "clusters");
+        let is_cluster =
+            |kind: &String| kind.contains("cluster") || is_kubernetes(kind) && !has_clusters();
+        (is_access || is_kubernetes_config)
+            && (file.ends_with("getkubeconfig")
+                || before.iter().rev().skip(1).step_by(2).any(is_cluster))
+    })
+}
+
+/// Returns the segment without what many servers read as the format of the answer.
+fn stem(segment: &str) -> &str {
+    segment.split('.').next().unwrap_or_default()
 }
 
 fn is_batch(segments: &[String]) -> bool {
@@ -478,8 +536,113 @@ mod tests {
                 "POST",
                 format!("{azure}/Microsoft.Batch/batchAccounts/b/regenerateKeys"),
             ),
+            ("PUT", compute.to_owned()),
+            ("PATCH", compute.to_owned()),
+            (
+                "PUT",
+                format!("{azure}/Microsoft.Resources/deploymentStacks/d"),
+            ),
+            (
+                "GET",
+                format!("{azure}/Microsoft.DocumentDB/databaseAccounts/d/readonlykeys"),
+            ),
+            (
+                "GET",
+                format!("{azure}/Microsoft.Search/searchServices/s/listQueryKeys"),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.Search/searchServices/s/createQueryKey/n"),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.ContainerInstance/containerGroups/g/containers/c/exec"),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.ContainerInstance/containerGroups/g/containers/c/attach"),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.Network/bastionHosts/b/getShareableLinks"),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.App/containerApps/a/getAuthtoken"),
+            ),
+            (
+                "GET",
+                format!("{azure}/Microsoft.Web/sites/s/hostruntime/admin/host/keys"),
+            ),
+            (
+                "PUT",
+                format!("{azure}/Microsoft.Web/sites/s/host/default/functionkeys/k"),
+            ),
+            (
+                "PUT",
+                format!("{azure}/Microsoft.Authorization/roleAssignmentScheduleRequests/r"),
+            ),
         ] {
             assert!(refused(method, &uri), "{method} {uri}");
+        }
+    }
+
+    // Holds: SEC-35
+    #[test]
+    fn access_to_clusters_and_servers_is_denied() {
+        for (method, path) in [
+            ("GET", "/1.3/kubernetes/7/kubeconfig"),
+            ("POST", "/1.0/cloud/project/p/kube/k/kubeconfig"),
+            ("POST", "/1.0/cloud/project/p/kube/k/kubeconfig/reset"),
+            ("POST", "/20180222/clusters/7/kubeconfig/content"),
+            ("GET", "/v2/kubernetes/clusters/7/config"),
+            ("GET", "/k8s/7/user_config"),
+            ("GET", "/k8s/clusters/p/r/name/config"),
+            ("GET", "/v1/clusters/c/kubeconfig.yaml"),
+            ("GET", "/v1/clusters/my-cluster/kubeconfig"),
+            ("GET", "/k8s/v1/regions/r/clusters/c/kubeconfig"),
+            ("POST", "/v1/clusters/c/adminKubeconfig"),
+            ("GET", "/v1/clusters/c/kube_config"),
+            ("GET", "/api/clusters_mgmt/v1/clusters/c/credentials"),
+            ("POST", "/v2/sks-cluster-kubeconfig/7"),
+            ("GET", "/global/v2/getKubeconfig"),
+            ("POST", "/v3/clusters/c?action=generateKubeconfig"),
+            ("POST", "/v1/servers/7/actions/enable_rescue"),
+            ("POST", "/v1/servers/7/actions/rebuild"),
+            ("POST", "/v1/servers/7/actions/reset_password"),
+            ("POST", "/oauth/token"),
+            ("POST", "/oauth/token.json"),
+            ("PUT", "/oauth/token?a=b"),
+            ("GET", "/oauth2/v2.0/token"),
+            ("POST", "/realms/r/protocol/openid-connect/token"),
+            ("POST", "/identity/token"),
+            ("POST", "/connect/token"),
+        ] {
+            let uri = format!("https://a.example{path}");
+            assert!(refused(method, &uri), "{method} {path}");
+        }
+        for (method, path) in [
+            ("GET", "/v2/databases/clusters/7/config"),
+            ("GET", "/v1/clusters/kubeconfig"),
+            ("GET", "/v1/clusters/c/nodes/kubeconfig"),
+            ("GET", "/v1/servers/kubeconfig"),
+            ("GET", "/v1/servers/7/config"),
+            ("GET", "/k8s/7/nodepools/config"),
+            ("GET", "/k8s/v1/regions/r/clusters/c/pools/config"),
+            ("GET", "/v2/kubernetes/clusters/kubeconfig"),
+            ("GET", "/v2/kubernetes/clusters/7/addons/credentials"),
+            ("GET", "/v2/kubernetes/clusters/7/node-pools"),
+            ("GET", "/v1/projects/p/credentials"),
+            ("POST", "/v3/clusters/c?action=reboot"),
+            ("POST", "/v1/servers/7/actions/disable_rescue"),
+            ("POST", "/v1/servers/7/actions/reboot"),
+            ("POST", "/v1/servers/7/rebuild"),
+            ("GET", "/v1/providers/token"),
+            ("GET", "/v1/identity/servers/token"),
+            ("POST", "/v1/oauth/clients"),
+        ] {
+            let uri = format!("https://a.example{path}");
+            assert!(!refused(method, &uri), "{method} {path}");
         }
     }
 
@@ -529,6 +692,46 @@ mod tests {
             (
                 "PATCH",
                 "https://iam.googleapis.com/v1/projects/p/serviceAccounts/a",
+            ),
+            (
+                "POST",
+                "https://compute.googleapis.com/compute/v1/projects/p/zones/z/instances",
+            ),
+            (
+                "PATCH",
+                "https://compute.googleapis.com/compute/v1/projects/p/zones/z/instances/i/updateNetworkInterface",
+            ),
+            (
+                "PATCH",
+                "https://sqladmin.googleapis.com/v1/projects/p/instances/i",
+            ),
+            (
+                "POST",
+                "https://management.azure.com/subscriptions/s/providers/Microsoft.Compute/virtualMachines/v/attachDetachDataDisks",
+            ),
+            (
+                "PUT",
+                "https://management.azure.com/subscriptions/s/providers/Microsoft.Compute/virtualMachines/keys",
+            ),
+            (
+                "GET",
+                "https://management.azure.com/subscriptions/s/providers/Microsoft.Compute/sshPublicKeys/k",
+            ),
+            (
+                "GET",
+                "https://management.azure.com/subscriptions/s/providers/Microsoft.KeyVault/vaults/v/keys/k",
+            ),
+            (
+                "GET",
+                "https://management.azure.com/subscriptions/s/providers/Microsoft.Authorization/roleAssignments",
+            ),
+            (
+                "GET",
+                "https://management.azure.com/subscriptions/s/providers/Microsoft.Web/sites/s",
+            ),
+            (
+                "POST",
+                "https://management.azure.com/subscriptions/s/providers/Microsoft.Network/networkInterfaces/token/effectiveRouteTable",
             ),
         ] {
             assert!(!refused(method, uri), "{method} {uri}");
