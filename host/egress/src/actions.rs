@@ -26,6 +26,9 @@ pub(crate) struct Actions {
     pub(crate) open: bool,
 }
 
+/// Headers of Tencent Cloud and Alibaba Cloud that name the action of a body in JSON.
+const OF_JSON: &[&str] = &["x-tc-action", "x-acs-action"];
+
 /// Returns the actions that the head of a request names.
 ///
 /// # Errors
@@ -46,11 +49,7 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
             value.rsplit('.').next().unwrap_or_default().as_bytes(),
         )?;
     }
-    // Tencent Cloud and Alibaba Cloud.
-    for value in ["x-tc-action", "x-acs-action"]
-        .iter()
-        .flat_map(|name| head.headers.get_all(*name))
-    {
+    for value in OF_JSON.iter().flat_map(|name| head.headers.get_all(*name)) {
         add(&mut named, value.as_bytes())?;
     }
     for value in head.headers.get_all("soapaction") {
@@ -68,8 +67,9 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
         && !named.is_empty()
         && ContentType::of(&head.headers)?.is_json()
         && !head.headers.contains_key("x-amz-target")
+        && !OF_JSON.iter().any(|name| head.headers.contains_key(*name))
     {
-        return Err("its body is JSON, but its action is not in X-Amz-Target");
+        return Err("its body is JSON, but no header such as X-Amz-Target has its action");
     }
     if let Some(operation) = in_path(head.uri.path()) {
         add(&mut named, &operation)?;
@@ -262,7 +262,7 @@ mod tests {
             &'a str,
             &'a [&'a str],
         );
-        let table: [Case<'_>; 22] = [
+        let table: [Case<'_>; 23] = [
             (
                 "POST",
                 "/",
@@ -303,6 +303,16 @@ mod tests {
                 &[FORM],
                 "Action=Def",
                 &["Abc", "Def"],
+            ),
+            (
+                "POST",
+                "/",
+                &[
+                    ("x-tc-action", "DescribeInstances"),
+                    ("content-type", "application/json"),
+                ],
+                "{\"Limit\": 1}",
+                &["DescribeInstances"],
             ),
             (
                 "POST",
