@@ -297,9 +297,7 @@ impl Holders {
         let address = address.to_canonical();
         let index = self.index();
         let place = Place::Address(address);
-        let owned = index
-            .owners(&place)
-            .filter_map(|owner| held(owner, &serves));
+        let owned = index.owners(&place).filter_map(|owner| held(owner, serves));
         let pods = index.pods(address).map(|(net, node)| Holder::Pods {
             node: node.to_string(),
             cidr: net.to_string(),
@@ -312,9 +310,7 @@ impl Holders {
         let serves = |key: &str| serves(key) && !self.elsewhere.has(key);
         let index = self.index();
         let place = named(name);
-        let owned = index
-            .owners(&place)
-            .filter_map(|owner| held(owner, &serves));
+        let owned = index.owners(&place).filter_map(|owner| held(owner, serves));
         owned.collect()
     }
 }
