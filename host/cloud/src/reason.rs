@@ -64,6 +64,8 @@ reasons! {
     DELETE_LB_FAILED = "DeleteLoadBalancerFailed";
     /// Changing the nodes behind a load balancer failed.
     UPDATE_LB_FAILED = "UpdateLoadBalancerFailed";
+    /// The provider leaves a Service to another implementation. Ours.
+    IMPLEMENTED_ELSEWHERE = "ImplementedElsewhere";
     /// A route to a node could not be created.
     FAILED_TO_CREATE_ROUTE = "FailedToCreateRoute";
     /// The existing routes could not be listed. Ours.

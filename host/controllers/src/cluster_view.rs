@@ -84,9 +84,11 @@ impl ClusterView {
             || plan::needs_cleanup(&entry.object, &self.classes)
     }
 
+    /// Returns true for Services whose load balancer is this provider's. It has none without the
+    /// finalizer, so that a status without it is another implementation's.
     fn serves_key(&self, key: &str) -> bool {
         let entry = self.services.get(key);
-        entry.is_some_and(|entry| self.serves(&entry))
+        entry.is_some_and(|entry| self.serves(&entry) && plan::has_finalizer(&entry.object))
     }
 }
 

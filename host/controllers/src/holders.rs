@@ -21,6 +21,31 @@ type Handler = Box<dyn Fn(String) + Send>;
 pub(crate) struct Holders {
     index: Mutex<Index>,
     handlers: Mutex<Vec<Handler>>,
+    elsewhere: Arc<Elsewhere>,
+}
+
+/// Keys of the Services that the provider leaves to another implementation, although their class is
+/// served.
+#[derive(Default)]
+pub(crate) struct Elsewhere(Mutex<BTreeSet<String>>);
+
+impl Elsewhere {
+    /// Adds a Service. Returns true if it is new.
+    pub(crate) fn add(&self, key: &str) -> bool {
+        self.all().insert(key.to_owned())
+    }
+
+    pub(crate) fn remove(&self, key: &str) {
+        self.all().remove(key);
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.all().contains(key)
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Default)]
@@ -210,6 +235,13 @@ impl Holders {
             of_nodes.change(&change, |entry| Claims::of_node(&entry.view));
         });
         services.subscribe(move |change| {
+            match change {
+                Change::Deleted(old) => of_services.elsewhere.remove(&old.key()),
+                Change::Updated(old, new) if old.uid() != new.uid() => {
+                    of_services.elsewhere.remove(&new.key());
+                }
+                _ => {}
+            }
             of_services.change(&change, |entry| {
                 Claims::of_service(&entry.key(), &entry.object)
             });
@@ -245,6 +277,11 @@ impl Holders {
         self.handlers().push(Box::new(handler));
     }
 
+    /// Returns the Services that the provider leaves to another implementation.
+    pub(crate) fn elsewhere(&self) -> Arc<Elsewhere> {
+        Arc::clone(&self.elsewhere)
+    }
+
     fn handlers(&self) -> MutexGuard<'_, Vec<Handler>> {
         self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -256,12 +293,11 @@ impl Holders {
     /// Returns what has this address. `serves` tells of the key of a Service whether its load
     /// balancer is the provider's own.
     pub(crate) fn find(&self, address: IpAddr, serves: impl Fn(&str) -> bool) -> Vec<Holder> {
+        let serves = |key: &str| serves(key) && !self.elsewhere.has(key);
         let address = address.to_canonical();
         let index = self.index();
         let place = Place::Address(address);
-        let owned = index
-            .owners(&place)
-            .filter_map(|owner| held(owner, &serves));
+        let owned = index.owners(&place).filter_map(|owner| held(owner, serves));
         let pods = index.pods(address).map(|(net, node)| Holder::Pods {
             node: node.to_string(),
             cidr: net.to_string(),
@@ -271,11 +307,10 @@ impl Holders {
 
     /// Returns what has this name.
     pub(crate) fn named(&self, name: &str, serves: impl Fn(&str) -> bool) -> Vec<Holder> {
+        let serves = |key: &str| serves(key) && !self.elsewhere.has(key);
         let index = self.index();
         let place = named(name);
-        let owned = index
-            .owners(&place)
-            .filter_map(|owner| held(owner, &serves));
+        let owned = index.owners(&place).filter_map(|owner| held(owner, serves));
         owned.collect()
     }
 }
@@ -484,6 +519,29 @@ mod tests {
         assert_eq!(shown(address), "an address of node n1");
         nodes.delete("n1");
         assert_eq!(holders.named("host-1", serves), []);
+    }
+
+    // Holds: SEC-16
+    #[test]
+    fn a_service_that_the_provider_leaves_to_others_is_anothers() {
+        let (nodes, services) = Caches::default();
+        let holders = Holders::follow(&nodes, &services);
+        let status =
+            json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}, {"hostname": "a.example"}]}});
+        services.apply(with(&service("web"), &json!({"status": status})));
+        let found = || {
+            let address = holders.find("192.0.2.1".parse().unwrap(), |_| true);
+            (address.len(), holders.named("a.example", |_| true).len())
+        };
+        let elsewhere = holders.elsewhere();
+        assert_eq!(found(), (0, 0));
+        assert!(elsewhere.add("ns/web") && !elsewhere.add("ns/web"));
+        assert_eq!(found(), (1, 1));
+        elsewhere.remove("ns/web");
+        assert_eq!(found(), (0, 0));
+        elsewhere.add("ns/web");
+        services.delete("ns/web");
+        assert!(elsewhere.add("ns/web"), "it is forgotten with its Service");
     }
 
     // Holds: SEC-16

@@ -43,6 +43,7 @@ use skydock_kube::{
     informer::{Change, Entry, Informer},
     queue::{Limiter, Priority, Queue},
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::descriptor::CONTROLLER;
@@ -56,7 +57,7 @@ use self::{
 };
 use crate::kinds::ServiceKind;
 use crate::{
-    holders::Holders,
+    holders::{Elsewhere, Holders},
     notes::Written,
     reads::Reads,
     shared::{Runner, Shared, apart},
@@ -74,6 +75,10 @@ const DOUBLED: Duration = Duration::from_secs(10);
 /// each time.
 const TAKEN: Duration = Duration::from_secs(10);
 
+/// How often, per second, what someone else has removed from a Service is restored, and how often
+/// without delay: they may remove it again each time.
+const MENDS: (f64, f64) = (0.1, 3.0);
+
 type ServiceEntry = Arc<Entry<ServiceKind>>;
 
 /// The service controller. `perform.rs` performs what is decided about a Service, `apply.rs`
@@ -89,6 +94,7 @@ pub(crate) struct ServiceController {
     passes: Arc<Passes>,
     known: Arc<KnownServices>,
     selection: Arc<Selection>,
+    elsewhere: Arc<Elsewhere>,
     /// True if the provider looks at whole nodes for one of the Services.
     looks_at_nodes: Arc<AtomicBool>,
 }
@@ -120,6 +126,7 @@ impl ServiceController {
             passes: Arc::default(),
             known: Arc::default(),
             selection,
+            elsewhere: holders.elsewhere(),
             looks_at_nodes: Arc::default(),
         };
         controller.follow_services(written);
@@ -159,9 +166,14 @@ impl ServiceController {
                 let before = &old.view.service.status;
                 let (old, new_object) = (&old.object, &new.object);
                 let echo = |key: &str, value: Option<&str>| written.is(new.uid(), key, value);
-                let kept = || known.get(&new.key()).is_some_and(|it| it.read(State::kept));
-                if plan::matters(old, new_object, &classes, echo, kept) {
+                let kept = || known.get(&new.key()).filter(|it| it.read(State::kept));
+                if plan::matters(old, new_object, &classes, echo, || kept().is_some()) {
                     queue.add(new.key(), Priority::Change);
+                } else if let Some(known) =
+                    kept().filter(|_| plan::needs_mending(old, new_object, &classes))
+                {
+                    let delay = known.mend(Instant::now());
+                    queue.add_after(new.key(), delay, Priority::Change);
                 } else if known.get(&new.key()).is_some_and(|known| {
                     known.read(|state| {
                         let status = &new.view.service.status;

@@ -47,6 +47,17 @@ impl ServiceController {
             .await
     }
 
+    /// Writes only the annotation with the class.
+    pub(super) async fn leave_finalizer(
+        &self,
+        entry: &Entry<ServiceKind>,
+        note: &str,
+    ) -> Result<(), ApiError> {
+        let annotations = vec![("annotations", json!({ ANNOTATION_CLASS: note }))];
+        self.patch(entry, &Patch::Strategic(with_metadata(entry, annotations)))
+            .await
+    }
+
     /// Writes the status of the load balancer.
     pub(super) async fn write_status(
         &self,

@@ -10,11 +10,11 @@ use std::{
 use kube::core::{Selector, SelectorExt};
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::{CloudError, Looked};
-use skydock_kube::queue::Priority;
+use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
 
 use super::{
-    ServiceEntry,
+    MENDS, ServiceEntry,
     plan::{
         self,
         state::State,
@@ -42,6 +42,8 @@ struct Memory {
     state: State,
     /// How long the cloud has answered during the current work that an operation is in progress.
     patience: Patience,
+    /// Limits how often what someone else has removed is restored.
+    mends: Bucket,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +60,7 @@ impl Known {
             selector,
             state,
             patience: Patience::default(),
+            mends: Bucket::full(MENDS, Instant::now()),
         };
         Self {
             busy: tokio::sync::Mutex::default(),
@@ -98,6 +101,17 @@ impl Known {
     /// be reported.
     pub(super) fn note(&self, error: &CloudError, long: &Gauge) -> Option<Duration> {
         self.lock().patience.note(error, long, Instant::now())
+    }
+
+    /// Returns when to restore what someone else has removed.
+    pub(super) fn mend(&self, now: Instant) -> Duration {
+        let mends = &mut self.lock().mends;
+        let wait = mends.settled_at().saturating_duration_since(now);
+        if wait.is_zero() {
+            mends.reserve(now)
+        } else {
+            wait
+        }
     }
 
     /// Requests work to be done after the current work.

@@ -96,7 +96,12 @@ impl ServiceController {
         let mut turn = known.advance(|state| attempt.start(state));
         loop {
             self.report(&key, known, attempt, &turn);
-            turn = match turn.step {
+            let present = self.services.get(&key);
+            let step = match present.filter(|present| present.uid() == entry.uid()) {
+                Some(present) => known.read(|state| attempt.revised(turn.step, state, &present)),
+                None => turn.step,
+            };
+            turn = match step {
                 Step::AddFinalizer { note } => {
                     let added = self.add_finalizer(entry, note.as_deref()).await;
                     known.advance(|state| attempt.after_add_finalizer(state, added))
@@ -108,6 +113,9 @@ impl ServiceController {
                 Step::Ensure { nodes, before } => {
                     let ensured = cloud.ensure_load_balancer(service, &nodes).await;
                     self.look(known, service);
+                    if ensured != Err(CloudError::ImplementedElsewhere) {
+                        self.elsewhere.remove(&key);
+                    }
                     known.advance(|state| attempt.after_ensure(state, before, ensured))
                 }
                 Step::UpdateNodes { nodes, before } => {
@@ -141,6 +149,10 @@ impl ServiceController {
                 Step::RemoveFinalizer { note } => {
                     let removed = self.remove_finalizer(entry, note).await;
                     known.advance(|state| attempt.after_remove_finalizer(state, removed))
+                }
+                Step::LeaveFinalizer { note } => {
+                    let left = self.leave_finalizer(entry, &note).await;
+                    known.advance(|state| attempt.after_remove_finalizer(state, left))
                 }
                 Step::Forget => {
                     self.known.remove(&key);
@@ -197,9 +209,20 @@ impl ServiceController {
                 tracing::warn!(service = key, "{error}");
             }
         }
-        turn.events
-            .iter()
-            .for_each(|event| self.publish(attempt, event));
+        for event in &turn.events {
+            if let Event::HandedOver { may_stay } = event {
+                // It is told once: the provider answers so again whenever the Service changes.
+                if !self.elsewhere.add(key) {
+                    continue;
+                }
+                tracing::info!(
+                    service = key,
+                    load_balancer_may_stay = may_stay,
+                    "the provider leaves the Service to another implementation"
+                );
+            }
+            self.publish(attempt, event);
+        }
     }
 
     /// Reports an operation that has been in progress for a long time: it is not an error, so

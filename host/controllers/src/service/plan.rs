@@ -76,8 +76,8 @@ pub(crate) fn appeared(service: &Service, classes: &Classes) -> Option<Priority>
     }
 }
 
-/// Returns true if a changed Service is processed. `kept` says whether this process keeps a load
-/// balancer for it, so that the object must show it.
+/// Returns true if a changed Service is processed immediately. `kept` says whether this process
+/// keeps a load balancer for it, which is then deleted with it, whatever the object says.
 pub(crate) fn matters(
     old: &Service,
     new: &Service,
@@ -87,7 +87,7 @@ pub(crate) fn matters(
 ) -> bool {
     needs_update(old, new, classes, echo)
         || needs_cleanup(new, classes)
-        || (needs_mending(old, new, classes) && kept())
+        || (deleting(new) && !deleting(old) && kept())
 }
 
 /// Returns true for Services of type LoadBalancer with a class that is served; others belong to
@@ -113,10 +113,15 @@ pub fn needs_cleanup(service: &Service, classes: &Classes) -> bool {
 /// Service changes.
 #[must_use]
 pub fn is_ours(service: &Service, classes: &Classes) -> bool {
-    made_as(service).map_or_else(
+    made(service).map_or_else(
         || classes.clean_up(class(service)),
-        |made_as| classes.serve(Some(made_as)),
+        |made| classes.serve(made.class),
     )
+}
+
+/// Returns true for Services of type LoadBalancer that another implementation serves.
+pub(crate) fn is_others(service: &Service, classes: &Classes) -> bool {
+    spec(service).is_some_and(is_load_balancer) && !classes.serve(class(service))
 }
 
 /// Returns the value of the annotation with the class, to be written on a Service that this host
@@ -124,30 +129,63 @@ pub fn is_ours(service: &Service, classes: &Classes) -> bool {
 /// another host stays until that host has cleaned up.
 #[must_use]
 pub fn note_to_write(service: &Service) -> Option<String> {
-    let class = class(service).filter(|_| made_as(service).is_none())?;
-    Some(format!(
-        "{class}@{}",
-        service.metadata.uid.as_deref().unwrap_or_default()
-    ))
+    let class = class(service).filter(|_| !is_noted(service))?;
+    Some(format!("{class}@{}", uid(service)))
+}
+
+/// Returns the value of the annotation with the class, to be written on a Service that has moved to
+/// another implementation: this host then removes the finalizer when the Service is deleted, also
+/// after a restart.
+pub(crate) fn note_of_left(service: &Service, classes: &Classes) -> String {
+    let made_as = made(service).map_or_else(|| class(service), |made| made.class);
+    let made_as = made_as.filter(|class| classes.serve(Some(class)));
+    format!("{LEFT}{}@{}", made_as.unwrap_or_default(), uid(service))
 }
 
 /// Returns true if the class with which the load balancer was created is recorded on the Service.
 #[must_use]
 pub fn is_noted(service: &Service) -> bool {
-    made_as(service).is_some()
+    made(service).is_some_and(|made| !made.left)
 }
 
-/// Returns the class with which the load balancer of a Service was created, if Skydock created it
-/// with one. An annotation with the UID of another Service is ignored: annotations are copied with
-/// manifests.
-fn made_as(service: &Service) -> Option<&str> {
+/// Returns true if the Service has the annotation with the class, also if its load balancer was
+/// deleted.
+pub(crate) fn has_note(service: &Service) -> bool {
+    made(service).is_some()
+}
+
+/// Begins the annotation with the class of a load balancer that was deleted.
+const LEFT: &str = "left:";
+
+/// What the annotation with the class says.
+struct Made<'a> {
+    /// The class with which the load balancer was created.
+    class: Option<&'a str>,
+    /// It was deleted, and the finalizer left for another implementation.
+    left: bool,
+}
+
+/// Reads the annotation with the class. One with the UID of another Service is ignored: annotations
+/// are copied with manifests.
+fn made(service: &Service) -> Option<Made<'_>> {
     let (class, uid) = service
         .metadata
         .annotations
         .as_ref()?
         .get(ANNOTATION_CLASS)?
         .rsplit_once('@')?;
-    (service.metadata.uid.as_deref() == Some(uid)).then_some(class)
+    if service.metadata.uid.as_deref() != Some(uid) {
+        return None;
+    }
+    let left = class.strip_prefix(LEFT);
+    Some(Made {
+        class: Some(left.unwrap_or(class)).filter(|class| left.is_none() || !class.is_empty()),
+        left: left.is_some(),
+    })
+}
+
+fn uid(service: &Service) -> &str {
+    service.metadata.uid.as_deref().unwrap_or_default()
 }
 
 /// Returns true if the Service has the finalizer.

@@ -522,7 +522,7 @@ async fn a_missing_load_balancer_gets_no_deleting_event() {
             Err(CloudError::ImplementedElsewhere),
             &calls[..1],
             &[STATUS],
-            &[],
+            &["ImplementedElsewhere"],
         ),
     ] {
         let bench = bench();
@@ -825,4 +825,91 @@ async fn a_status_that_someone_else_has_written_is_replaced() {
     bench.has(served("4")).await;
     sleep(Duration::from_secs(60)).await;
     assert_eq!(bench.calls(), Vec::<String>::new());
+}
+
+fn of_class(service: &Service, version: &str) -> Service {
+    let change =
+        json!({"metadata": {"resourceVersion": version}, "spec": {"loadBalancerClass": "x.io/y"}});
+    with(service, &change)
+}
+
+// Holds: S-36
+#[tokio::test(start_paused = true)]
+async fn a_service_that_moves_during_a_slow_call_is_left_to_the_other_implementation() {
+    let bench = bench();
+    bench.has_node(plain_node("n1")).await;
+    bench.cloud.ensure_takes(Duration::from_secs(10));
+    bench.has(service("web")).await;
+    // The other implementation finds the finalizer there, and writes its status.
+    let theirs = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.66"}]}}});
+    bench.has(with(&of_class(&served("2"), "3"), &theirs)).await;
+    let before = bench.api.calls().len();
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(
+        bench.calls(),
+        ["ensure web n1", "get web", "delete web uid-web"]
+    );
+    assert_eq!(bench.api.calls()[before..], [STATUS], "only an annotation");
+    let patches = bench.api.requests();
+    let patch = patches.iter().rfind(|request| request.method == "PATCH");
+    assert_eq!(
+        patch.unwrap().body,
+        json!({"metadata": {"uid": "uid-web", "annotations": {crate::constants::ANNOTATION_CLASS: "left:@uid-web"}}})
+    );
+    assert!(!bench.reasons().contains(&"EnsuredLoadBalancer".to_owned()));
+    assert!(bench.controller.known.all().is_empty());
+}
+
+// Holds: S-12
+#[tokio::test(start_paused = true)]
+async fn what_someone_else_removes_again_and_again_is_restored_at_a_limited_rate() {
+    let bench = bench();
+    bench.serves().await;
+    let lost = [
+        json!({"metadata": {"finalizers": null}}),
+        json!({"status": {"loadBalancer": null}}),
+    ];
+    for n in 0..400 {
+        let version = json!({"metadata": {"resourceVersion": (10 + n).to_string()}});
+        let whole = with(&served("2"), &version);
+        let change = lost.get(n % 4).map(|lost| with(&whole, lost));
+        bench.has(change.unwrap_or(whole)).await;
+    }
+    // 100 seconds.
+    let calls = bench.calls().len();
+    assert!((10..=14).contains(&calls), "{calls}");
+    sleep(Duration::from_secs(60)).await;
+    bench.calls();
+    bench.has(with(&served("999"), &lost[1])).await;
+    assert_eq!(bench.calls(), ["ensure web n1"], "after a rest, at once");
+}
+
+// Holds: S-24
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_is_told_once() {
+    let bench = bench();
+    bench.serves().await;
+    for version in ["3", "4"] {
+        let answer = Err(CloudError::ImplementedElsewhere);
+        bench.cloud.ensure.lock().unwrap().push_back(answer);
+        bench.has(changed(&served(version), version)).await;
+    }
+    let mut told = bench.events();
+    told.retain(|(reason, _)| reason == "ImplementedElsewhere");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].1.contains("stays in the cloud"), "{told:?}");
+}
+
+// Holds: S-33
+#[tokio::test(start_paused = true)]
+async fn a_service_with_an_edited_annotation_is_cleaned_up() {
+    let bench = bench();
+    bench.serves().await;
+    let edited =
+        json!({"metadata": {"annotations": {crate::constants::ANNOTATION_CLASS: "zzz@uid-web"}}});
+    bench.has(with(&served("3"), &edited)).await;
+    let before = bench.api.calls().len();
+    bench.has(with(&deleted("4"), &edited)).await;
+    assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
+    assert_eq!(bench.api.calls()[before..], [STATUS, STATUS]);
 }

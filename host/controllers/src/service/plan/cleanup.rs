@@ -1,14 +1,17 @@
 //! Deletes the load balancer of a Service, and removes what it has left on the object.
 
 use skydock_cloud::{CloudError, LoadBalancerStatus};
-use skydock_kube::api::ApiError;
+use skydock_kube::{api::ApiError, informer::Entry};
 
 use super::{
     event::Event,
-    has_finalizer, is_noted, is_ours, note_to_write,
+    has_finalizer, has_note, is_noted, is_others, is_ours, note_of_left, note_to_write,
+    same_status,
     state::{Announced, Phase, State},
     step::{Attempt, Failure, Goal, Next, Requeue, Step, Why},
+    wants_load_balancer,
 };
+use crate::kinds::ServiceKind;
 
 impl Attempt<'_> {
     /// The cloud is asked whether there is a load balancer, unless a request is unfinished: it may
@@ -27,11 +30,15 @@ impl Attempt<'_> {
     /// looks for it again.
     pub(super) fn found(
         &self,
-        state: State,
+        mut state: State,
         found: Result<Option<LoadBalancerStatus>, CloudError>,
     ) -> Next {
         match found {
-            Ok(Some(_)) => delete(state, true),
+            Ok(Some(status)) => {
+                // An earlier process may have written it.
+                state.written.get_or_insert(status);
+                delete(state, true)
+            }
             Ok(None) | Err(CloudError::NotFound(_)) => delete(state, false),
             Err(CloudError::ImplementedElsewhere) => self.hand_over(state),
             Err(error) => self.failed(
@@ -71,9 +78,25 @@ impl Attempt<'_> {
 
     /// Leaves the Service to the implementation that owns it, whose status it keeps: nothing that
     /// happens to it waits for this host any more.
+    ///
+    /// All implementations use the same finalizer. One that another implementation may have added
+    /// stays until the Service is deleted. Then it is removed, so that the Service does not stay
+    /// forever: an implementation that runs has seen the deletion as well.
     pub(super) fn hand_over(&self, mut state: State) -> Next {
+        let object = &self.entry.object;
+        let had = state.written.is_some() || has_finalizer(object);
+        let may_stay = state.phase.exists() && had;
         state.phase = Phase::Elsewhere;
-        self.release(state)
+        let ours = state.ours || !has_finalizer(object) || is_noted(object);
+        let (state, mut turn) = if self.goal == Goal::Ensure && !ours {
+            self.released(state)
+        } else {
+            self.release(state)
+        };
+        if !matches!(self.goal, Goal::Forget { .. }) {
+            turn.events.push(Event::HandedOver { may_stay });
+        }
+        (state, turn)
     }
 
     /// Removes the finalizer of this host, and the annotation with the class.
@@ -85,13 +108,44 @@ impl Attempt<'_> {
             Goal::CleanUp => has_finalizer(object),
             Goal::Forget { .. } | Goal::UpdateNodes => false,
         };
-        if has && is_ours(object, self.classes) {
+        // The annotation may have been edited.
+        let ours = is_ours(object, self.classes) || state.ours;
+        if has && ours {
             let added = self.goal == Goal::Ensure && note_to_write(object).is_some();
             state.then(Step::RemoveFinalizer {
-                note: added || is_noted(object),
+                note: added || has_note(object),
             })
         } else {
             self.released(state)
+        }
+    }
+
+    /// Returns what is written instead of what was decided for an earlier version, which can be
+    /// long ago. `present` is the current version.
+    ///
+    /// If another implementation serves the Service by then, it relies on the finalizer, which it
+    /// may have found there, and on its own status.
+    pub(crate) fn revised(&self, step: Step, state: &State, present: &Entry<ServiceKind>) -> Step {
+        let others = is_others(&present.object, self.classes);
+        let deleting = present.object.metadata.deletion_timestamp.is_some();
+        let is_written =
+            |written: &LoadBalancerStatus| same_status(written, &present.view.service.status);
+        match step {
+            // The change has queued a cleanup.
+            Step::WriteStatus(_) if !wants_load_balancer(&present.object, self.classes) => {
+                Step::Done(vec![Requeue::Reset])
+            }
+            Step::RemoveFinalizer { .. }
+                if others && !deleting && has_finalizer(&present.object) =>
+            {
+                Step::LeaveFinalizer {
+                    note: note_of_left(&self.entry.object, self.classes),
+                }
+            }
+            Step::ClearStatus if others && !state.written.as_ref().is_some_and(is_written) => {
+                Step::Forget
+            }
+            step => step,
         }
     }
 

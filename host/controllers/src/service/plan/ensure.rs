@@ -36,9 +36,16 @@ impl Attempt<'_> {
     }
 
     /// Without the finalizer, the cloud is not called.
-    pub(crate) fn after_add_finalizer(&self, state: State, added: Result<(), ApiError>) -> Next {
+    pub(crate) fn after_add_finalizer(
+        &self,
+        mut state: State,
+        added: Result<(), ApiError>,
+    ) -> Next {
         match added {
-            Ok(()) => state.then(Step::SelectNodes),
+            Ok(()) => {
+                state.ours |= !has_finalizer(&self.entry.object);
+                state.then(Step::SelectNodes)
+            }
             Err(ApiError::Gone(_)) => state.then(Step::Done(vec![Requeue::Reset])),
             Err(error) => self.failed(
                 state,

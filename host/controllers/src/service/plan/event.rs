@@ -32,6 +32,11 @@ pub(crate) enum Event {
     DeleteFailed(String),
     /// Sending these nodes to the cloud failed.
     UpdateFailed(NodeSet, CloudError),
+    /// The provider leaves the Service to another implementation.
+    HandedOver {
+        /// A load balancer that was created here may stay in the cloud.
+        may_stay: bool,
+    },
     /// The cloud has answered for this time that an operation is in progress.
     StillInProgress(Duration, CloudError),
 }
@@ -72,6 +77,18 @@ impl Event {
                 );
                 (Warning, reason::UPDATE_LB_FAILED, message.into())
             }
+            Self::HandedOver { may_stay: false } => (
+                Normal,
+                reason::IMPLEMENTED_ELSEWHERE,
+                "The cloud provider leaves the load balancer to another implementation".into(),
+            ),
+            Self::HandedOver { may_stay: true } => (
+                Warning,
+                reason::IMPLEMENTED_ELSEWHERE,
+                "The cloud provider leaves the load balancer to another implementation; one that Skydock has created before \
+                 stays in the cloud"
+                    .into(),
+            ),
             Self::StillInProgress(lasted, error) => {
                 let lasted = minutes(*lasted);
                 let message = format!(

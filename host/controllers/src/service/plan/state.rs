@@ -18,6 +18,8 @@ pub(crate) struct State {
     pub(crate) looked: Looked,
     /// The last written status, if any: the cache may not contain it yet.
     pub(crate) written: Option<LoadBalancerStatus>,
+    /// This process has added the finalizer.
+    pub(crate) ours: bool,
     /// The current work; `None` if the last attempt to ensure the load balancer has succeeded, or
     /// if there was none.
     pub(crate) work: Option<Work>,
@@ -161,6 +163,7 @@ impl State {
             sent: Sent::Unknown,
             looked: Looked::default(),
             written: None,
+            ours: false,
             work: None,
         }
     }

@@ -69,6 +69,8 @@ pub(crate) enum Step {
     ClearStatus,
     /// Remove the finalizer and, if there is one, the annotation with the class.
     RemoveFinalizer { note: bool },
+    /// Leave the finalizer to another implementation, and write this annotation with the class.
+    LeaveFinalizer { note: String },
     /// Remove the Service from memory.
     Forget,
     /// Remember the Service under a different key, so that its successor can use its key.

@@ -440,3 +440,42 @@ fn the_default_ip_mode_does_not_make_statuses_differ() {
     };
     assert!(!same_status(&status(&[a]), &status(&[named])));
 }
+
+// Holds: S-37
+#[test]
+fn a_finalizer_that_was_left_is_removed_by_the_host_that_has_added_it() {
+    let classes = |named: &[&str], unnamed| Classes {
+        named: named.iter().map(|name| (*name).into()).collect(),
+        unnamed,
+    };
+    let (x, both, other) = (
+        classes(&["a.io/x"], false),
+        classes(&["a.io/x"], true),
+        classes(&["a.io/z"], false),
+    );
+    let moved = |made_as: &str, class: &str| {
+        let service = with(&lb(&finalizer()), &note(made_as));
+        with(&service, &json!({"spec": {"loadBalancerClass": class}}))
+    };
+    for (made_as, left) in [("a.io/x", "left:a.io/x"), ("", "left:")] {
+        let noted = moved(made_as, "b.io/y");
+        let before = if made_as.is_empty() {
+            lb(&finalizer())
+        } else {
+            noted
+        };
+        assert_eq!(note_of_left(&before, &both), format!("{left}@uid-web"));
+        let after = moved(left, "b.io/y");
+        let needs = |service: &Service, classes| need(service, classes, false);
+        assert_eq!(needs(&after, &both), Need::Nothing, "{left}");
+        assert!(has_note(&after) && !is_noted(&after), "{left}");
+        let deleted = with(&after, &gone());
+        assert_eq!(needs(&deleted, &both), Need::Cleanup, "{left}");
+        assert_eq!(needs(&deleted, &other), Need::Nothing, "{left}");
+        let is_x = !made_as.is_empty();
+        assert_eq!(needs(&deleted, &x) == Need::Cleanup, is_x, "{left}");
+    }
+    let back = moved("left:a.io/x", "a.io/x");
+    assert_eq!(need(&back, &x, false), Need::Ensure);
+    assert_eq!(note_to_write(&back).as_deref(), Some("a.io/x@uid-web"));
+}

@@ -86,6 +86,7 @@ fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
         ),
         (Err(CloudError::ImplementedElsewhere), None, release, false),
     ] {
+        let elsewhere = step != Step::Delete;
         let phase = if step == Step::Delete {
             Phase::Deleting
         } else {
@@ -98,11 +99,12 @@ fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
             found.clone(),
         );
         assert_eq!((turn.step, after.phase), (step, phase), "{found:?}");
-        assert_eq!(
-            turn.events,
-            if told { vec![Event::Deleting] } else { vec![] },
-            "{found:?}"
-        );
+        let events = match (told, elsewhere) {
+            (true, _) => vec![Event::Deleting],
+            (false, true) => vec![Event::HandedOver { may_stay: true }],
+            (false, false) => vec![],
+        };
+        assert_eq!(turn.events, events, "{found:?}");
     }
 }
 
@@ -178,7 +180,9 @@ fn only_a_deleted_load_balancer_releases_the_service() {
                     (&done, Phase::Elsewhere),
                     "{goal:?}"
                 );
-                assert_eq!(turn.events, [], "{goal:?}");
+                let handed = vec![Event::HandedOver { may_stay: false }];
+                let events = if cleanup { handed } else { vec![] };
+                assert_eq!(turn.events, events, "{goal:?}");
                 continue;
             };
             assert_eq!(
@@ -336,4 +340,87 @@ fn a_service_is_forgotten_after_its_object_is_clean() {
         attempt.after_forget(state(Phase::Absent, OLD)).1.step,
         Step::Done(vec![Requeue::Reset])
     );
+}
+
+// Holds: S-24
+#[test]
+fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over() {
+    let served = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
+    let note = json!({"metadata": {"annotations": {ANNOTATION_CLASS: "x.io/y@uid-web"}}});
+    let noted = with::<Value>(&finalizer(), &note);
+    let mut classes = crate::service::Classes::default();
+    classes.named.insert("x.io/y".to_owned());
+    for (change, ours, removed, may_stay) in [
+        (json!({}), false, Some(false), false),
+        (finalizer(), false, None, true),
+        (finalizer(), true, Some(false), true),
+        (noted, false, Some(true), true),
+    ] {
+        let entry = entry(&with::<Value>(&change, &served));
+        let before = State {
+            ours,
+            ..state(Phase::Ensuring { exists: true }, OLD)
+        };
+        let attempt = Attempt {
+            classes: &classes,
+            ..attempt(Goal::Ensure, &entry)
+        };
+        let elsewhere = Err(CloudError::ImplementedElsewhere);
+        let (after, turn) = attempt.after_ensure(before, OLD, elsewhere);
+        let step = removed.map_or(Step::Forget, |note| Step::RemoveFinalizer { note });
+        assert_eq!(
+            (turn.step, after.phase),
+            (step, Phase::Elsewhere),
+            "{change}"
+        );
+        assert_eq!(turn.events, [Event::HandedOver { may_stay }], "{change}");
+    }
+}
+
+#[test]
+fn what_another_implementation_has_by_then_is_not_overwritten() {
+    let ingress = |ip: &str| json!({"status": {"loadBalancer": {"ingress": [{"ip": ip}]}}});
+    let of = |class: Option<&str>, status: &str, change: &Value| {
+        let class = json!({"spec": {"loadBalancerClass": class}});
+        let service = with::<Value>(&with::<Value>(&finalizer(), &class), &ingress(status));
+        entry(&with::<Value>(&service, change))
+    };
+    let (ours, theirs, none) = ("192.0.2.1", "192.0.2.66", json!({}));
+    let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
+    let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let free = json!({"metadata": {"finalizers": null}});
+    let begun = entry(&finalizer());
+    let attempt = attempt(Goal::CleanUp, &begun);
+    let before = State {
+        written: Some(status(ours)),
+        ..state(Phase::Absent, OLD)
+    };
+    // Whether the status is written, the finalizer removed, and the status cleared.
+    for (present, expected) in [
+        (of(None, ours, &none), [true; 3]),
+        (of(None, theirs, &none), [true; 3]),
+        (of(None, ours, &cluster_ip), [false, true, true]),
+        (of(Some("x.io/y"), ours, &none), [false, false, true]),
+        (of(Some("x.io/y"), theirs, &none), [false, false, false]),
+        (of(Some("x.io/y"), theirs, &deleting), [false, true, false]),
+        (of(Some("x.io/y"), theirs, &free), [false, true, false]),
+    ] {
+        let steps = [
+            Step::WriteStatus(status(ours)),
+            Step::RemoveFinalizer { note: false },
+            Step::ClearStatus,
+        ];
+        let instead = [
+            Step::Done(vec![Requeue::Reset]),
+            Step::LeaveFinalizer {
+                note: "left:@uid-web".into(),
+            },
+            Step::Forget,
+        ];
+        for ((step, instead), same) in steps.into_iter().zip(instead).zip(expected) {
+            let text = format!("{step:?} {:?}", present.object);
+            let revised = attempt.revised(step, &before, &present);
+            assert_eq!(revised != instead, same, "{text}");
+        }
+    }
 }

@@ -218,7 +218,10 @@ fn each_error_of_ensure_decides_on_phase_event_and_retry() {
         let Some((again, warns)) = expected else {
             assert_eq!(
                 (after, turn.events),
-                (state(Phase::Elsewhere, NEW), vec![]),
+                (
+                    state(Phase::Elsewhere, NEW),
+                    vec![Event::HandedOver { may_stay: false }]
+                ),
                 "{error}"
             );
             assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use skydock_cloud::{self as cloud, Capability};
+use skydock_cloud::{self as cloud, Capability, Holder};
 use wasmtime::component::Resource;
 
 use super::{Guest, exported};
@@ -124,12 +124,24 @@ type Judge<'a> = dyn Fn(Meant<'_>) -> Result<(), Refused> + 'a;
 fn judge(shared: &Shared, service: &cloud::Service) -> impl Fn(Meant<'_>) -> Result<(), Refused> {
     |meant| match meant {
         Meant::Address(address) => {
-            let taken = shared.taken(address);
+            let mut taken = shared.taken(address);
+            taken.holders.retain(|holder| !is_own(holder, service));
             shared.ingress.load_balancer(address, service, &taken)
         }
-        Meant::Name(name) => shared.ingress.load_balancer_name(shared.named(name)),
+        Meant::Name(name) => {
+            let mut holders = shared.named(name);
+            holders.retain(|holder| !is_own(holder, service));
+            shared.ingress.load_balancer_name(holders)
+        }
         Meant::Service { namespace, name } => shared.no_service(namespace, name),
     }
+}
+
+/// Returns true for the load balancer of this Service. If its class has changed, it has the address
+/// of its load balancer until that is deleted.
+fn is_own(holder: &Holder, service: &cloud::Service) -> bool {
+    matches!(holder, Holder::LoadBalancer { namespace, name }
+        if (namespace, name) == (&service.namespace, &service.name))
 }
 
 fn status_of(
@@ -245,6 +257,34 @@ fn port_status(status: wit::PortStatus) -> Checked<cloud::PortStatus> {
 mod tests {
     use super::*;
     use crate::answers::{IngressRules, Taken};
+
+    // Holds: SEC-16
+    #[test]
+    fn only_the_load_balancer_of_the_service_itself_is_its_own() {
+        let service = cloud::Service {
+            namespace: "ns".into(),
+            name: "web".into(),
+            ..cloud::Service::default()
+        };
+        let balancer = |namespace: &str, name: &str| Holder::LoadBalancer {
+            namespace: namespace.into(),
+            name: name.into(),
+        };
+        for (holder, expected) in [
+            (balancer("ns", "web"), true),
+            (balancer("ns", "other"), false),
+            (balancer("other", "web"), false),
+            (
+                Holder::ClusterIp {
+                    namespace: "ns".into(),
+                    name: "web".into(),
+                },
+                false,
+            ),
+        ] {
+            assert_eq!(is_own(&holder, &service), expected, "{holder}");
+        }
+    }
 
     // Holds: SEC-16
     #[test]
