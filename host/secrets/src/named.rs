@@ -132,7 +132,7 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
                 let mut inside = found.split_off(begin);
                 inside.retain(|it| {
                     let value = text.get(it.range.clone()).unwrap_or_default();
-                    !is_told_by(name, value) && !(is_list_of_names && is_list(text, it))
+                    !(is_told_by(name, value) || is_list_of_names && is_list(text, it))
                 });
                 found.append(&mut inside);
             }

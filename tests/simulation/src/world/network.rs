@@ -6,6 +6,9 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 
+use skydock_cloud::Route;
+use skydock_controllers::constants::TAINT_UNINITIALIZED;
+
 use super::World;
 use crate::cloud::CLUSTER_CIDRS;
 
@@ -28,7 +31,8 @@ impl World {
     }
 
     /// Checks that each node has one Pod CIDR of each range, a route to each of them, and a
-    /// condition that its network is available, and that there are no other routes.
+    /// condition that its network is available, and that there are no other routes. A node that
+    /// waits for its initialization may become one of another provider: neither is required for it.
     pub(super) fn check_network(&self, nodes: &[Node], differences: &mut Vec<String>) {
         let mut missing = BTreeMap::new();
         for node in nodes {
@@ -46,6 +50,9 @@ impl World {
             {
                 differences.push(format!("Node {name} has Pod CIDRs {cidrs:?}"));
             }
+            if waits(node) {
+                continue;
+            }
             if !has_network(node) {
                 differences.push(format!("Node {name} does not say that it has a network"));
             }
@@ -55,7 +62,22 @@ impl World {
                     .map(|cidr| ((name.clone(), cidr.clone()), addresses(node))),
             );
         }
+        let waiting: Vec<&Node> = nodes.iter().filter(|node| waits(node)).collect();
+        let may_stay = |route: &Route| {
+            let is_to = |node: &&&Node| {
+                let target = route.target_node.as_ref();
+                target.is_none_or(|name| *name == node.name_any())
+            };
+            let mut cidrs = waiting
+                .iter()
+                .filter(is_to)
+                .flat_map(|node| pod_cidrs(node));
+            cidrs.any(|cidr| *cidr == route.destination_cidr)
+        };
         for route in self.cloud.routes() {
+            if may_stay(&route) {
+                continue;
+            }
             let key = (
                 route.target_node.clone().unwrap_or_default(),
                 route.destination_cidr.clone(),
@@ -89,6 +111,22 @@ fn pod_cidrs(node: &Node) -> &[String] {
         .as_ref()
         .and_then(|spec| spec.pod_cidrs.as_deref())
         .unwrap_or_default()
+}
+
+/// Returns true for a node that waits for its initialization, and has no provider ID yet.
+fn waits(node: &Node) -> bool {
+    let taints = node
+        .spec
+        .iter()
+        .flat_map(|spec| spec.taints.iter().flatten());
+    let has_id = node
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.provider_id.is_some());
+    !has_id
+        && taints
+            .into_iter()
+            .any(|taint| taint.key == TAINT_UNINITIALIZED)
 }
 
 fn addresses(node: &Node) -> BTreeSet<String> {
