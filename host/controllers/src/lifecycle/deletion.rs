@@ -48,19 +48,24 @@ impl LifecycleController {
             .await;
     }
 
-    /// Returns the nodes of this provider. Those of others do not make its share larger.
-    fn own(&self) -> Vec<NodeEntry> {
+    /// Returns the nodes that count for the limit: those that are or may be this provider's, and one
+    /// of the others. However many those are, they do not make its share larger; but its only node
+    /// is not the only one of the cluster.
+    fn counted(&self) -> Vec<NodeEntry> {
         let info = self.shared.provider.info();
+        let mut others = 0;
         let mut nodes = self.shared.nodes.list();
         nodes.retain(|entry| {
             let id = entry.view.provider_id.as_ref();
-            id.is_some_and(|id| info.owns(id))
+            let may_be_own = id.is_none_or(|id| info.owns(id));
+            others += usize::from(!may_be_own);
+            may_be_own || others == 1
         });
         nodes
     }
 
     fn would_delete(&self) -> bool {
-        let (brake, nodes) = (&self.options.brake, self.own());
+        let (brake, nodes) = (&self.options.brake, self.counted());
         let (memory, mut history) = (self.memory(), self.history());
         let deleted = history.within(brake.interval, Instant::now());
         choice::would_delete(&nodes, &deleted, brake, &memory)
@@ -70,13 +75,15 @@ impl LifecycleController {
     /// about some of them: these nodes run, so such answers are wrong, or will condemn them soon.
     /// Returns `None` if it answers about none of them.
     async fn denied(&self) -> Option<usize> {
-        let mut ready = self.own();
-        ready.retain(|entry| entry.view.ready);
+        let info = self.shared.provider.info();
+        let owns = |node: &Node| node.provider_id.as_ref().is_some_and(|id| info.owns(id));
+        let mut ready = self.shared.nodes.list();
+        ready.retain(|entry| entry.view.ready && owns(&entry.view));
         if ready.is_empty() {
             return Some(0);
         }
 
-        let batch = self.shared.provider.info().max_batch.max(1);
+        let batch = info.max_batch.max(1);
         let most = SAMPLE.min(batch.max(SMALL_SAMPLE));
         let step = ready.len().div_ceil(most).max(1);
         let sample: Vec<Arc<Node>> = ready
@@ -99,7 +106,7 @@ impl LifecycleController {
 
     /// Returns the nodes to delete now, and reports those that are held.
     fn choose(&self, denied: usize) -> Vec<NodeEntry> {
-        let (now, brake, nodes) = (Instant::now(), &self.options.brake, self.own());
+        let (now, brake, nodes) = (Instant::now(), &self.options.brake, self.counted());
         let (mut memory, mut history) = (self.memory(), self.history());
         let choice = choice::choose(
             &nodes,

@@ -1190,17 +1190,24 @@ async fn nodes_are_kept_while_the_cloud_denies_others_that_are_ready() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_of_other_providers_do_not_raise_the_limit() {
-    let bench = bench();
-    bench.has_ready(2);
-    for number in 0..30 {
-        let theirs = json!({"spec": {"providerID": format!("other://{number}")}});
-        bench.has(&format!("theirs{number}"), &theirs);
+    for (own, deleted, held) in [(1, 1, 0), (2, 0, 2), (6, 0, 6)] {
+        let bench = bench();
+        for number in 0..30 {
+            let theirs = json!({"spec": {"providerID": format!("other://{number}")}});
+            bench.has(&format!("theirs{number}"), &theirs);
+        }
+        let names: Vec<_> = (0..own).map(|number| format!("n{number}")).collect();
+        bench.has_ready(own);
+        bench.loses(&names);
+        for _ in 0..2 {
+            bench.pass().await;
+        }
+        assert_eq!(
+            (bench.deleted().len(), bench.held()),
+            (deleted, held),
+            "{own}"
+        );
     }
-    bench.loses(&["n0", "n1"]);
-    for _ in 0..2 {
-        bench.pass().await;
-    }
-    assert_eq!((bench.deleted().len(), bench.held()), (0, 2));
 }
 
 #[tokio::test(start_paused = true)]
