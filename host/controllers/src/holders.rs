@@ -293,11 +293,12 @@ impl Holders {
     /// Returns what has this address. `serves` tells of the key of a Service whether its load
     /// balancer is the provider's own.
     pub(crate) fn find(&self, address: IpAddr, serves: impl Fn(&str) -> bool) -> Vec<Holder> {
-        let serves = |key: &str| serves(key) && !self.elsewhere.has(key);
         let address = address.to_canonical();
         let index = self.index();
         let place = Place::Address(address);
-        let owned = index.owners(&place).filter_map(|owner| held(owner, serves));
+        let owned = index
+            .owners(&place)
+            .filter_map(|owner| self.held(owner, &serves));
         let pods = index.pods(address).map(|(net, node)| Holder::Pods {
             node: node.to_string(),
             cidr: net.to_string(),
@@ -307,35 +308,37 @@ impl Holders {
 
     /// Returns what has this name.
     pub(crate) fn named(&self, name: &str, serves: impl Fn(&str) -> bool) -> Vec<Holder> {
-        let serves = |key: &str| serves(key) && !self.elsewhere.has(key);
         let index = self.index();
         let place = named(name);
-        let owned = index.owners(&place).filter_map(|owner| held(owner, serves));
+        let owned = index
+            .owners(&place)
+            .filter_map(|owner| self.held(owner, &serves));
         owned.collect()
     }
-}
 
-/// Returns the holder, except for a load balancer of the provider's own.
-fn held(owner: &Owner, serves: impl Fn(&str) -> bool) -> Option<Holder> {
-    let names = |key: &str| {
-        let (namespace, name) = key.split_once('/').unwrap_or_default();
-        (namespace.to_owned(), name.to_owned())
-    };
-    match owner {
-        Owner::ClusterIp(key) => {
-            let (namespace, name) = names(key);
-            Some(Holder::ClusterIp { namespace, name })
+    /// Returns the holder, except for a load balancer of the provider's own.
+    fn held(&self, owner: &Owner, serves: impl Fn(&str) -> bool) -> Option<Holder> {
+        let names = |key: &str| {
+            let (namespace, name) = key.split_once('/').unwrap_or_default();
+            (namespace.to_owned(), name.to_owned())
+        };
+        match owner {
+            Owner::ClusterIp(key) => {
+                let (namespace, name) = names(key);
+                Some(Holder::ClusterIp { namespace, name })
+            }
+            Owner::ExternalIp(key) => {
+                let (namespace, name) = names(key);
+                Some(Holder::ExternalIp { namespace, name })
+            }
+            Owner::LoadBalancer(key) => {
+                let (namespace, name) = names(key);
+                let is_own = serves(key) && !self.elsewhere.has(key);
+                (!is_own).then_some(Holder::LoadBalancer { namespace, name })
+            }
+            Owner::Node(name) => Some(Holder::Node(name.to_string())),
+            Owner::NodeName(name) => Some(Holder::NodeName(name.to_string())),
         }
-        Owner::ExternalIp(key) => {
-            let (namespace, name) = names(key);
-            Some(Holder::ExternalIp { namespace, name })
-        }
-        Owner::LoadBalancer(key) => {
-            let (namespace, name) = names(key);
-            (!serves(key)).then_some(Holder::LoadBalancer { namespace, name })
-        }
-        Owner::Node(name) => Some(Holder::Node(name.to_string())),
-        Owner::NodeName(name) => Some(Holder::NodeName(name.to_string())),
     }
 }
 

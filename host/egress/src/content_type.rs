@@ -21,6 +21,9 @@ const CHARSETS: &[&str] = &[
     "euc",
 ];
 
+/// What is wrong with another charset.
+const OTHER_CHARSET: Unclear = "its charset is not a known extension of ASCII, such as UTF-8";
+
 /// The parsed `Content-Type` header.
 #[derive(Debug, Default)]
 pub(crate) struct ContentType<'a> {
@@ -78,7 +81,7 @@ impl<'a> ContentType<'a> {
                 .unwrap_or(value);
             if name.eq_ignore_ascii_case("charset") {
                 if !is_token(value) {
-                    return Err("its body is not UTF-8");
+                    return Err(OTHER_CHARSET);
                 }
                 content.charset = Some(value);
             } else if name.eq_ignore_ascii_case("action") {
@@ -102,13 +105,23 @@ impl<'a> ContentType<'a> {
         let Some(charset) = self.charset else {
             return Ok(());
         };
-        let charset = charset.to_ascii_lowercase().replace(['-', '_'], "");
-        if CHARSETS.iter().any(|start| charset.starts_with(start)) {
+        if extends_ascii(charset) {
             Ok(())
         } else {
-            Err("its body is not UTF-8")
+            Err(OTHER_CHARSET)
         }
     }
+}
+
+/// Returns true if the bytes of ASCII characters have no other meaning in this charset.
+pub(crate) fn extends_ascii(charset: &str) -> bool {
+    let charset = plain(charset);
+    CHARSETS.iter().any(|start| charset.starts_with(start))
+}
+
+/// Returns the name of a charset as in lists: in lower case, without dashes and underscores.
+pub(crate) fn plain(charset: &str) -> String {
+    charset.to_ascii_lowercase().replace(['-', '_'], "")
 }
 
 fn is_token(text: &str) -> bool {

@@ -6,7 +6,10 @@ use http::{
     header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING},
 };
 
-use crate::refusal::{Cause, Code, Refusal};
+use crate::{
+    content_type::{extends_ascii, plain},
+    refusal::{Cause, Code, Refusal},
+};
 
 /// Beginnings of compressed data: gzip, compress, zstd, xz, lz4, zip, 7z and snappy.
 const MAGIC: &[&[u8]] = &[
@@ -44,12 +47,9 @@ const PACKED: &[&str] = &[
     "lz4", "lzma", "snappy",
 ];
 
-/// Beginnings of the names of character sets in which ASCII letters are themselves, or become so
-/// without zero bytes.
-const CHARSETS: &[&str] = &[
-    "utf-8", "utf8", "utf-16", "utf-32", "us-ascii", "ascii", "iso-8859", "iso8859", "latin",
-    "windows-", "cp125", "gb", "big5", "euc", "shift", "koi8",
-];
+/// Beginnings of further charsets in which ASCII letters are themselves, or become so without zero
+/// bytes. They are written as in [`plain`].
+const CHARSETS: &[&str] = &["utf16", "utf32", "gb", "big5", "shift"];
 
 /// Checks the head of an answer.
 ///
@@ -74,7 +74,13 @@ pub(crate) fn check(headers: &HeaderMap) -> Result<(), Refusal> {
         if words.any(|word| PACKED.iter().any(|packed| word.contains(packed))) {
             return Err(packed());
         }
-        let is_other = |name: &&str| !CHARSETS.iter().any(|known| name.starts_with(known));
+        let is_other = |name: &&str| {
+            let known = CHARSETS.iter();
+            !extends_ascii(name)
+                && !known
+                    .into_iter()
+                    .any(|known| plain(name).starts_with(known))
+        };
         if let Some(name) = charsets(parameters).find(is_other) {
             let sentence = format!(
                 "the answer has the character set `{}`, in which secrets of the credential cannot be masked: configure the \

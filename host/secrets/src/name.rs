@@ -38,8 +38,8 @@ const PARTS: &[&str] = &[
 
 /// Last words of names of secrets.
 const LAST: &[&str] = &[
-    "pass", "pwd", "pword", "pswd", "psw", "pw", "psk", "otp", "totp", "jwt", "bearer", "sig",
-    "sas", "cred", "creds",
+    "pass", "pwd", "pword", "pswd", "psw", "pw", "bindpw", "psk", "otp", "totp", "jwt", "bearer",
+    "sig", "sas", "cred", "creds",
 ];
 
 /// Words that end like one for a password.
@@ -55,8 +55,8 @@ const OTHER_PASSES: &[&str] = &[
 
 /// Last words of names whose value is a secret if it looks like one.
 const SUSPICIOUS: &[&str] = &[
-    "access", "auth", "cipher", "dek", "hmac", "kek", "key", "keys", "license", "login", "pat",
-    "pin", "salt", "seed", "sign", "signing", "webhook",
+    "access", "ak", "auth", "cipher", "dek", "hmac", "kek", "key", "keys", "license", "login",
+    "pat", "pin", "salt", "seed", "sign", "signing", "sk", "webhook",
 ];
 
 /// Ends of names of tokens that say which page or which attempt a request is about, or whether some

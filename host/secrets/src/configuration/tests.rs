@@ -206,6 +206,8 @@ fn what_is_below_or_beside_a_name_is_a_secret() {
         "<key>password</key>\n<data>x</data>",
         "const password = `hunter22`",
         "pword = hunter22\n",
+        "bindpw hunter22\n",
+        "sk: Zq8vXk2LmN4pR7sT0wY3bC5dF6gH\n",
         "secretKey: hunter22\n",
         "clientSecret: abc/Def22\n",
         "tokens: 493817\n",
