@@ -162,6 +162,7 @@ impl Gateway {
         let connections = Arc::new(ArcSwap::from_pointee(connections(Kinds::ALL)));
         let plugin = Arc::from(plugin);
         let policy = Policy::new(&plugin, settings, &surroundings, &connections, None)?;
+
         let shared = Shared {
             plugin,
             surroundings,
@@ -171,6 +172,7 @@ impl Gateway {
             capacity: ArcSwap::from_pointee(Capacity::new(Kinds::ALL)),
             connections,
         };
+
         Ok(Self {
             shared: Arc::new(shared),
         })
@@ -190,8 +192,11 @@ impl Gateway {
             plugin,
             ..
         } = &*self.shared;
+
         let before = policy.load();
         let new = Policy::new(plugin, settings, surroundings, connections, Some(&before))?;
+
+        // In this order, since requests that are told decide by the rules that are stored.
         policy.store(Arc::new(new));
         replaced.send_replace(());
         Ok(())
@@ -202,6 +207,7 @@ impl Gateway {
     pub fn serves(&self, capabilities: &BTreeSet<Capability>) {
         let kinds = Kinds::of(capabilities);
         let shared = &self.shared;
+
         // Other generations of the component may be in service, with requests in flight.
         if shared.capacity.load().kinds != kinds {
             shared.capacity.store(Arc::new(Capacity::new(kinds)));
