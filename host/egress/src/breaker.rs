@@ -87,6 +87,7 @@ impl Breaker {
         let Some(until) = self.closed_until else {
             return Pass::Free;
         };
+
         // The current probe may be a slow request, so another one may be sent after a while.
         match self.probe.map_or(until, |probe| until.max(probe + PAUSE)) {
             next if now < next => Pass::Wait(next - now),
@@ -99,6 +100,7 @@ impl Breaker {
         if pass == Pass::Probe {
             self.probe = None;
         }
+
         match outcome {
             Outcome::Answered => {
                 *self = Self {

@@ -85,6 +85,7 @@ impl Instance {
     /// [`Code::ConnectionLimitReached`] if a limit is exceeded.
     pub(crate) fn admit(&self, plugin: &Capacity, kind: CallKind) -> Result<Ticket, Refusal> {
         let full = |sentence| Refusal::new(Code::ConnectionLimitReached, Cause::Limit, sentence);
+
         let instance = Place::take(&self.admitted, INSTANCE_MOST).ok_or_else(|| {
             full(format!(
                 "the instance already has {INSTANCE_MOST} waiting or running requests, which is the limit"
@@ -96,6 +97,7 @@ impl Instance {
                  reserved for each other kind of calls"
             ))
         })?;
+
         Ok(Ticket {
             _places: Arc::new((instance, plugin)),
         })

@@ -17,6 +17,7 @@ impl Authentication {
         let query = head.uri.query().into_iter();
         let pairs = query.flat_map(|query| query.split(['&', ';']));
         let parameters = pairs.map(names::parameter);
+
         Self {
             headers: headers
                 .filter(|(name, _)| names::authenticates(name.as_str()))
@@ -51,13 +52,17 @@ impl Authentication {
             if listed.has_header(name.as_str()) {
                 continue;
             }
+
             if headers.get_all(name).iter().any(|value| value == guest) {
+                // A credential may have added its own value to that of the plugin, for example a
+                // cookie.
                 let kept: Vec<_> = headers
                     .get_all(name)
                     .iter()
                     .filter(|value| *value != guest)
                     .cloned()
                     .collect();
+
                 headers.remove(name);
                 for value in kept {
                     headers.append(name, value);
