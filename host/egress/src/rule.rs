@@ -90,9 +90,11 @@ impl Host {
                 .ok()
                 .map(|address| Self::Address(address.into()));
         }
+
         if let Ok(address) = text.parse::<Ipv4Addr>() {
             return Some(Self::Address(address.into()));
         }
+
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         // RFC 1035, section 2.3.4: at most 63 bytes per label and 253 in total. Underscores are not
         // allowed in host names.
@@ -104,7 +106,9 @@ impl Host {
                 && !label.starts_with('-')
                 && !label.ends_with('-')
         };
+
         let last = name.rsplit('.').next()?;
+        // Resolvers may read a name whose last label is a number as an address.
         let numeric = last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x");
         (name.len() <= 253 && !numeric && name.split('.').all(label)).then_some(Self::Name(name))
     }
@@ -228,15 +232,18 @@ fn without_secrets(text: &str) -> String {
     let (scheme, rest) = text.split_at(text.find("://").map_or(0, |at| at + "://".len()));
     let end = rest.find(['/', '?', '#', '\\']);
     let authority = rest.get(..end.unwrap_or(rest.len())).unwrap_or(rest);
+
     let (user, host) = match authority.rsplit_once('@') {
         Some((_, host)) => ("…@", host),
         None => ("", authority),
     };
+
     // A password may have a slash.
     let (user, host) = match rest.rsplit_once('@') {
         Some((_, host)) if user.is_empty() => ("…@", host.split('/').next().unwrap_or(host)),
         _ => (user, host),
     };
+
     let path = if end.is_some() { "/…" } else { "" };
     format!("{scheme}{user}{host}{path}")
 }
@@ -244,12 +251,14 @@ fn without_secrets(text: &str) -> String {
 fn parse(text: &str) -> Result<Rule, Problem> {
     let (scheme, rest) = text.split_once("://").ok_or(Problem::Scheme)?;
     let scheme = Scheme::parse(scheme).ok_or(Problem::Scheme)?;
+
     if rest.contains(['/', '?', '#', '\\']) {
         return Err(Problem::Path);
     }
     if rest.contains('@') {
         return Err(Problem::UserInfo);
     }
+
     let (host, port) = rest.rsplit_once(':').ok_or(if rest.is_empty() {
         Problem::EmptyHost
     } else {
@@ -258,6 +267,7 @@ fn parse(text: &str) -> Result<Rule, Problem> {
     if host.is_empty() {
         return Err(Problem::EmptyHost);
     }
+
     // `u16::from_str` would accept a leading `+`.
     let port = port
         .bytes()
@@ -265,6 +275,7 @@ fn parse(text: &str) -> Result<Rule, Problem> {
         .then(|| port.parse().ok())
         .flatten();
     let port = port.filter(|port| *port != 0).ok_or(Problem::Port)?;
+
     let pattern = match host.strip_prefix("*.") {
         Some(parent) => match Host::parse(parent) {
             // A rule for a complete top-level domain is certainly a mistake.
@@ -277,6 +288,7 @@ fn parse(text: &str) -> Result<Rule, Problem> {
         None if host.ends_with('.') => return Err(Problem::Host),
         None => Pattern::Exact(Host::parse(host).ok_or(Problem::Host)?),
     };
+
     Ok(Rule {
         scheme,
         pattern,

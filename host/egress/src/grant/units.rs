@@ -22,12 +22,14 @@ pub(crate) fn size(text: &str) -> Option<u64> {
         .find(|it: char| !it.is_ascii_digit())
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
+
     let unit: u64 = match unit {
         "" => 1,
         "KiB" | "Ki" => 1 << 10,
         "MiB" | "Mi" => 1 << 20,
         _ => return None,
     };
+
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 

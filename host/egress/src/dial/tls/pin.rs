@@ -49,6 +49,7 @@ impl ServerCertVerifier for Pinned {
                 CertificateError::ApplicationVerificationFailure,
             ));
         }
+
         match &self.authorities {
             Some(authorities) => authorities.verify_server_cert(
                 end_entity,
