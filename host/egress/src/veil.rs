@@ -101,11 +101,13 @@ impl Veil {
         if self.secrets.is_empty() {
             return;
         }
+
         let quoting = |name: &&HeaderName| !self.find(name.as_str().as_bytes()).is_empty();
         let names: Vec<_> = headers.keys().filter(quoting).cloned().collect();
         for name in names {
             headers.remove(name);
         }
+
         for value in headers.values_mut() {
             let found = self.find(value.as_bytes());
             if !found.is_empty() {
@@ -126,14 +128,17 @@ impl Veil {
         if let Some(beginning) = &mut self.beginning {
             beginning.check(&piece)?;
         }
+
         if self.secrets.is_empty() {
             return Ok(piece);
         }
+
         self.held.extend_from_slice(&piece);
         // What is held back is searched again with the next piece, which may be a single byte.
         if self.held.len() < 2 * self.hold {
             return Ok(Bytes::new());
         }
+
         Ok(self.release(self.held.len().saturating_sub(self.hold)))
     }
 
@@ -156,15 +161,18 @@ impl Veil {
         if length == 0 {
             return Bytes::new();
         }
+
         let mut hidden = self.find(&self.held);
         hidden.append(&mut self.hidden);
         let mut released = self.held.split_to(length);
+
         for Range { start, end } in hidden {
             fill(&mut released, start..end.min(length));
             if end > length {
                 self.hidden.push(start.saturating_sub(length)..end - length);
             }
         }
+
         released.freeze()
     }
 }
@@ -189,15 +197,18 @@ fn in_header(value: &HeaderValue, secrets: &[Secret]) -> Vec<Secret> {
         let has = |secret: &&Secret| memmem::find(text, secret.expose()).is_some();
         secrets.iter().filter(has).cloned().collect::<Vec<_>>()
     };
+
     let encoded = within(value.as_bytes());
     let basic = value.as_bytes().get(..6);
     if !basic.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic ")) {
         return encoded;
     }
+
     let sent = Secret::new(value.as_bytes());
     let Some([user, password]) = sent.pair() else {
         return encoded;
     };
+
     let mut found = [within(user.expose()), within(password.expose())].concat();
     if !secrets.contains(password) {
         // Only their encoding is known, which the file or the issuer has. Tokens may be the user.
@@ -207,6 +218,7 @@ fn in_header(value: &HeaderValue, secrets: &[Secret]) -> Vec<Secret> {
             found.push(password.clone());
         }
     }
+
     found
 }
 
