@@ -215,6 +215,7 @@ fn write(mut place: Place, lines: &Receiver<Box<AuditLine>>, metrics: &EgressMet
                     continue;
                 };
                 metrics.audit_dropped();
+                // On a full disk, each line fails.
                 if told.is_none_or(|at| at.elapsed() > TELL) {
                     told = Some(Instant::now());
                     tracing::error!(file = %file.path().display(), "cannot write the audit: {error}");

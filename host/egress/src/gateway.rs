@@ -62,11 +62,11 @@ pub struct Settings {
 /// Dependencies that all gateways of a process share.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// The resolver of names.
+    /// Resolves the names of hosts, once for each connection.
     pub resolver: Arc<dyn Resolver>,
     /// The function that returns the addresses of the cluster; called for each connection.
     pub closed: ClosedSource,
-    /// The metrics.
+    /// Counts what all plugins send, and what is denied.
     pub metrics: EgressMetrics,
     /// The audit of allowed requests, if there is one.
     pub audit: AuditSlot,
@@ -117,7 +117,7 @@ pub struct Options {
 pub struct Call<'a> {
     /// The plugin instance that sends the request.
     pub instance: &'a Instance,
-    /// The phase of the plugin.
+    /// Before the plugin is in service, its requests are denied.
     pub phase: Phase,
     /// The capability that is called: each kind of calls has its share of the plugin's requests.
     pub capability: Capability,

@@ -207,6 +207,7 @@ impl EgressMetrics {
             rule: rule.clone(),
         };
 
+        // Not only at the first request, so that the metrics have zeros from the start.
         RuleMetrics {
             durations: self.0.durations.get_or_create(&labels).clone(),
             in_flight: self.0.in_flight.get_or_create(&labels).clone(),

@@ -301,7 +301,6 @@ fn is_lookalike(c: char) -> bool {
     }
 }
 
-/// Returns the decoded segment.
 fn decode(segment: &str) -> Result<Cow<'_, [u8]>, &'static str> {
     if !segment.contains('%') {
         return Ok(segment.as_bytes().into());

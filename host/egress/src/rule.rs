@@ -127,11 +127,11 @@ impl fmt::Display for Host {
 /// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// The scheme.
+    /// Whether the request is sent over TLS.
     pub scheme: Scheme,
-    /// The host.
+    /// Where the request goes: a name that is resolved, or an address.
     pub host: Host,
-    /// The port.
+    /// The port of the URL, or the default one of the scheme; never 0.
     pub port: u16,
 }
 
@@ -198,7 +198,6 @@ impl Rule {
         }
     }
 
-    /// Returns the scheme.
     pub(crate) fn scheme(&self) -> Scheme {
         self.scheme
     }

@@ -40,6 +40,7 @@ pub(super) async fn connect(
                 Err(error) => {
                     let sentence = format!("cannot connect to {target}: {error}");
                     failure = Refusal::new(Code::ConnectionRefused, Cause::Connect, sentence);
+                    // The delay is for attempts that may still succeed.
                     running.extend(waiting.next().map(TcpStream::connect));
                 }
             },

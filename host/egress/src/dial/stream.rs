@@ -58,6 +58,7 @@ impl HeadLimit {
 
     fn receive(&self, bytes: usize) -> io::Result<()> {
         let left = self.0.load(Ordering::Relaxed);
+        // No request waits for the head of an answer.
         if left == u64::MAX {
             return Ok(());
         }

@@ -33,7 +33,6 @@ pub(super) struct Sign<'a> {
     pub(super) target: &'a Target,
 }
 
-/// The result of signing.
 pub(super) enum Signed {
     Send(Parts, Option<u64>),
     Answer(Response<Bytes>),

@@ -295,6 +295,7 @@ impl Reader<'_> {
                     "`*.{domain}` allows names that anybody can register, which would receive the credential; list the hosts of the cloud"
                 ),
             ),
+            // Who receives a signed request cannot send others with it.
             Below::Shared if !credential.signs() => self.error(
                 "to",
                 format!(
@@ -343,7 +344,6 @@ impl Reader<'_> {
         pin.and_then(|pin| self.note("tls", pin))
     }
 
-    /// Returns the client certificate of the rule.
     fn certificate(&mut self, rule: &EgressRule, settings: &Settings) -> Option<ClientCertificate> {
         let tls = rule.tls.as_ref()?;
 
