@@ -530,6 +530,7 @@ mod tests {
                 "{headers:?} {body}"
             );
         }
+
         assert!(named(&head("POST", "/", &[FORM]), &"Action=A&".repeat(MAX_NAMED)).is_ok());
         assert!(
             named(

@@ -255,6 +255,7 @@ mod tests {
                 .unwrap()
                 .limits()
         };
+
         for (text, expected) in [
             ("{}", Ok((100 << 20, 3))),
             ("{file: /a, maxSize: 1MiB, keep: 9}", Ok((1 << 20, 9))),
@@ -270,6 +271,7 @@ mod tests {
                 Err(what) => assert!(told.contains(what), "{text}: {told:?}"),
             }
         }
+
         assert!(serde_saphyr::from_str::<AuditConfig>("{file: a}").is_err());
     }
 }

@@ -144,10 +144,12 @@ mod tests {
         for _ in 1..FAILURES {
             assert_eq!(fail(&mut breaker, now), Pass::Free);
         }
+
         breaker.leave(Pass::Free, now, Outcome::Answered, now);
         for _ in 0..FAILURES {
             assert_eq!(fail(&mut breaker, now), Pass::Free);
         }
+
         assert_eq!(breaker.enter(now), Pass::Wait(PAUSE));
         assert!(breaker.is_open(now));
         // For example, the operator has corrected the host name, and the old one is not requested
@@ -163,6 +165,7 @@ mod tests {
         for _ in 0..FAILURES {
             fail(&mut breaker, now);
         }
+
         for pause in [5, 10, 20, 40, 60, 60] {
             now += SECOND * pause - SECOND / 10;
             assert!(matches!(breaker.enter(now), Pass::Wait(_)), "{pause}");
@@ -171,6 +174,7 @@ mod tests {
             assert_eq!(breaker.enter(now), Pass::Wait(PAUSE));
             breaker.leave(Pass::Probe, now, Outcome::Unreachable, now);
         }
+
         now += SECOND * 60;
         assert_eq!(breaker.enter(now), Pass::Probe);
         breaker.leave(Pass::Probe, now, Outcome::Answered, now);
@@ -209,6 +213,7 @@ mod tests {
         for _ in 0..100 {
             late(&mut breaker, start + SECOND * 60);
         }
+
         assert!(
             !breaker.is_open(start),
             "one was answered while they were on their way"
@@ -217,6 +222,7 @@ mod tests {
         for _ in 0..FAILURES {
             late(&mut silent, start + SECOND * 60);
         }
+
         assert!(silent.is_open(start));
     }
 
@@ -226,6 +232,7 @@ mod tests {
         for _ in 0..FAILURES {
             fail(&mut breaker, start);
         }
+
         let now = start + PAUSE;
         assert_eq!(breaker.enter(now), Pass::Probe);
         assert_eq!(breaker.enter(now + SECOND), Pass::Wait(PAUSE - SECOND));

@@ -175,6 +175,7 @@ mod tests {
             let headers = headers(&[invalid.as_bytes()]);
             assert!(ContentType::of(&headers).is_err(), "{invalid:?}");
         }
+
         assert!(ContentType::of(&headers(&[b"a/b", b"a/b"])).is_err());
         assert!(ContentType::of(&headers(&[b"application/json; x=\xe9"])).is_err());
     }

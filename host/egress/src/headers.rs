@@ -445,6 +445,7 @@ mod tests {
                 "{value}"
             );
         }
+
         assert_eq!(content_length(&head(&[]).headers), None);
     }
 
@@ -460,6 +461,7 @@ mod tests {
             ("x-end", "2"),
         ])
         .headers;
+
         strip_hop_by_hop(&mut headers);
         let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();

@@ -464,6 +464,7 @@ mod tests {
                 ..Limits::default()
             },
         );
+
         assert!(Arc::ptr_eq(
             &host.lane(&one, Kinds::ALL),
             &hosts
@@ -506,6 +507,7 @@ mod tests {
                 .unwrap()
                 .ended(Outcome::Unreachable);
         }
+
         assert_eq!(hosts.open(), 1);
         let refusal = host.enter(CallKind::Nodes, PATIENCE).unwrap_err();
         assert_eq!(
@@ -534,6 +536,7 @@ mod tests {
             drop(passed);
             assert_eq!(hosts.open(), 0, "{given_up}");
         }
+
         let passed: Vec<_> = (0..5)
             .map(|_| host.enter(CallKind::Nodes, PATIENCE).unwrap())
             .collect();

@@ -279,6 +279,7 @@ mod tests {
             let mut beginning = Beginning::of(&headers("content-type", kind));
             assert_eq!(beginning.check(body).is_ok(), expected, "{kind}");
         }
+
         let mut unknown = Beginning::of(&HeaderMap::new());
         assert!(unknown.check(b"\x01").is_err());
     }

@@ -441,6 +441,7 @@ mod tests {
             let head = head(method, "/", &[("content-type", kind)]);
             assert_eq!(may_be_in_body(&head), expected, "{method} {kind}");
         }
+
         let none = head("POST", "/", &[]);
         assert!(may_be_in_body(&none));
     }

@@ -93,6 +93,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(bucket.take(start), Ok(()));
         }
+
         assert_eq!(bucket.take(start), Err(Duration::from_millis(100)));
         for (after, full) in [(0, false), (299, false), (300, true)] {
             assert_eq!(
@@ -101,6 +102,7 @@ mod tests {
                 "{after} ms"
             );
         }
+
         let later = start + Duration::from_millis(100);
         assert_eq!(bucket.take(later), Ok(()));
         assert!(bucket.take(later).is_err());
@@ -109,6 +111,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(bucket.take(much_later), Ok(()));
         }
+
         assert!(bucket.take(much_later).is_err());
     }
 

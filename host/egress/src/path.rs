@@ -427,6 +427,7 @@ mod tests {
         ] {
             assert!(trick(path).is_some(), "{path}");
         }
+
         for path in [
             "/v3/a..b",
             "/v3/%E4%B8%AD",
@@ -505,6 +506,7 @@ mod tests {
         for (path, expected) in table {
             assert_eq!(prefix.may_permit(&Meaning::of(path)), expected, "{path}");
         }
+
         for (prefix, path) in [
             ("/v2.1", "/v2.0"),
             ("/v2.1", "/v2"),
@@ -517,10 +519,12 @@ mod tests {
             let prefix = Prefix::parse(prefix).unwrap();
             assert!(!prefix.may_permit(&Meaning::of(path)), "{prefix} {path}");
         }
+
         let formatted = Prefix::parse("/v3/servers.json").unwrap();
         for path in ["/v3/servers", "/v3/servers.xml", "/v3/servers.json/x"] {
             assert!(formatted.may_permit(&Meaning::of(path)), "{path}");
         }
+
         let long_s = Prefix::parse("/servers").unwrap();
         assert!(long_s.may_permit(&Meaning::of("/%C5%BFervers")));
         assert!(Prefix::parse("/").unwrap().may_permit(&Meaning::of("/x")));
@@ -552,6 +556,7 @@ mod tests {
             }
             out
         });
+
         let text = String::from_utf8_lossy(&twice).replace('\\', "/");
         let mut stack = Vec::new();
         for segment in text.split('/') {
@@ -561,6 +566,7 @@ mod tests {
                 _ => stack.push(segment.to_owned()),
             }
         }
+
         format!("/{}", stack.join("/"))
     }
 

@@ -328,6 +328,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Rule>().expect(text).to_string(), text);
         }
+
         assert_eq!(
             "HTTPS://API.Example.com:443"
                 .parse::<Rule>()
@@ -414,6 +415,7 @@ mod tests {
             "http://[fd00::1]:80",
         ]
         .map(|text| text.parse::<Rule>().unwrap());
+
         let table = [
             (Scheme::Https, "api.example.com", 443, true),
             (Scheme::Https, "API.example.com.", 443, true),
@@ -450,6 +452,7 @@ mod tests {
         ] {
             assert!(covers(one, other), "{one} {other}");
         }
+
         for (one, other) in [
             ("https://a.example.com:443", "https://b.example.com:443"),
             ("https://a.example.com:443", "http://a.example.com:443"),

@@ -382,6 +382,7 @@ mod tests {
             progress.end();
             progress.whole()
         };
+
         let kept = keep();
         assert_eq!(kept.as_deref(), Some(b"hello".as_slice()));
         let _others = held.try_room(PART as u64 - 9).unwrap();

@@ -196,6 +196,7 @@ mod tests {
                 "{authority}"
             );
         }
+
         assert_eq!(
             host_and_port("a.example", Scheme::Http),
             Some(("a.example", 80))

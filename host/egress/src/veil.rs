@@ -303,6 +303,7 @@ mod tests {
                 "{sent:?}"
             );
         }
+
         let guest = headers("x-guess", TOKEN);
         assert!(
             !veil(&secrets(), &guest, &guest).hides(),

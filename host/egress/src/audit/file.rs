@@ -152,6 +152,7 @@ mod tests {
         for number in 0..9 {
             file.append(&line(&format!("/{number}"))).unwrap();
         }
+
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         let paths = |name: &str| -> Vec<String> {
             let of = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
@@ -160,6 +161,7 @@ mod tests {
                 .map(|line| of(line)["path"].as_str().unwrap().to_owned())
                 .collect()
         };
+
         assert_eq!(paths("audit"), ["/8"]);
         assert_eq!(paths("audit.1"), ["/6", "/7"]);
         assert_eq!(paths("audit.2"), ["/4", "/5"]);

@@ -113,6 +113,7 @@ mod tests {
                 .local_addr()
                 .unwrap()
         };
+
         let open = listener.local_addr().unwrap();
         let stream = connect(&target(), &[closed, open]).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);

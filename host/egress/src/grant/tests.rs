@@ -13,6 +13,7 @@ fn grants(yaml: &str) -> Vec<Grant> {
             )
         })
         .into();
+
     compile(&Settings {
         rules: serde_saphyr::from_str(yaml).expect(yaml),
         credentials,
@@ -39,6 +40,7 @@ fn pair(first: &str, second: &str) -> [Grant; 2] {
             format!(", {to}")
         }
     };
+
     let rule = |name: &str, fields: &str| {
         let fields = if fields.is_empty() {
             String::new()
@@ -47,6 +49,7 @@ fn pair(first: &str, second: &str) -> [Grant; 2] {
         };
         format!("{{name: {name}{}{fields}}}", target(&fields))
     };
+
     grants(&format!("[{}, {}]", rule("a", first), rule("b", second)))
         .try_into()
         .unwrap()

@@ -50,6 +50,7 @@ mod tests {
         for (text, millis) in table {
             assert_eq!(duration(text), millis.map(Duration::from_millis), "{text}");
         }
+
         for (millis, text) in [
             (250, "250ms"),
             (5000, "5s"),
@@ -58,6 +59,7 @@ mod tests {
         ] {
             assert_eq!(written(Duration::from_millis(millis)), text);
         }
+
         let table = [
             ("8MiB", Some(8 << 20)),
             ("512KiB", Some(512 << 10)),

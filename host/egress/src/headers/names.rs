@@ -522,6 +522,7 @@ mod tests {
         ] {
             assert!(is_authentication(&parameter(pair)), "{pair}");
         }
+
         for pair in [
             "marker=token",
             "pageToken=a",

@@ -386,6 +386,7 @@ mod tests {
                 assert_eq!(joined, expected, "{text}");
             }
         }
+
         assert!(view(b"{\n  a\n}\nabc\ndef\n", "xK9vQ2mB7tR4wZ8nL3pC").is_none());
     }
 

@@ -374,6 +374,7 @@ fn warns_about_rules_that_may_be_unintended() {
             "{yaml}: {all:?}"
         );
     }
+
     let open = "[{name: a, to: 'https://a.b:443', addresses: [10.0.0.0/8, 100.64.0.0/10, 192.0.0.0/8, 'fd00::/8', '2001:db8::/31']}]";
     assert!(warnings(&read(open).unwrap()).is_empty());
     let apart = "[{name: a, to: 'https://a.b:443', paths: [/x]}, {name: b, to: 'https://a.b:443', paths: [/y], guestAuth: allowed}]";
