@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn opens_after_consecutive_failures() {
-        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let now = Instant::now();
         for _ in 1..FAILURES {
             assert_eq!(fail(&mut breaker, now), Pass::Free);
         }
@@ -161,7 +162,8 @@ mod tests {
 
     #[test]
     fn one_probe_decides_and_the_pause_grows() {
-        let (mut breaker, mut now) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let mut now = Instant::now();
         for _ in 0..FAILURES {
             fail(&mut breaker, now);
         }
@@ -184,7 +186,8 @@ mod tests {
 
     #[test]
     fn an_abandoned_probe_is_replaced_by_another() {
-        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let now = Instant::now();
         for _ in 0..FAILURES {
             fail(&mut breaker, now);
         }
@@ -196,7 +199,8 @@ mod tests {
 
     #[test]
     fn failures_in_flight_do_not_extend_the_pause() {
-        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let now = Instant::now();
         for _ in 0..FAILURES {
             fail(&mut breaker, now);
         }
@@ -206,7 +210,8 @@ mod tests {
 
     #[test]
     fn late_answers_count_only_if_no_other_request_is_answered() {
-        let (mut breaker, start) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let start = Instant::now();
         let late =
             |breaker: &mut Breaker, now| breaker.leave(Pass::Free, start, Outcome::Late, now);
         breaker.leave(Pass::Free, start, Outcome::Answered, start + SECOND);
@@ -228,7 +233,8 @@ mod tests {
 
     #[test]
     fn a_slow_probe_does_not_block_the_next_probe() {
-        let (mut breaker, start) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let start = Instant::now();
         for _ in 0..FAILURES {
             fail(&mut breaker, start);
         }
@@ -250,7 +256,8 @@ mod tests {
 
     #[test]
     fn slow_requests_count_unless_another_was_answered_since() {
-        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let now = Instant::now();
         breaker.leave(Pass::Free, now, Outcome::Answered, now);
         for _ in 0..FAILURES {
             breaker.leave(Pass::Free, now - SECOND, Outcome::Late, now);

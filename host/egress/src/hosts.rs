@@ -364,7 +364,9 @@ mod tests {
         let start = Instant::now();
         let order = Mutex::new(Vec::new());
         let requests = (0..5).map(|number| {
-            let (lane, host, order) = (&lane, &host, &order);
+            let lane = &lane;
+            let host = &host;
+            let order = &order;
             async move {
                 let waited = lane.wait(host, "r", soon()).await.unwrap();
                 lock(order).push((number, waited, start.elapsed().as_millis()));
@@ -457,13 +459,11 @@ mod tests {
     fn equal_limits_share_a_lane() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
-        let (one, two) = (
-            Limits::default(),
-            Limits {
-                rate: 3.0,
-                ..Limits::default()
-            },
-        );
+        let one = Limits::default();
+        let two = Limits {
+            rate: 3.0,
+            ..Limits::default()
+        };
 
         assert!(Arc::ptr_eq(
             &host.lane(&one, Kinds::ALL),

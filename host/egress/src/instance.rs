@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn requests_per_instance_and_per_plugin_are_limited() {
         let nodes = CallKind::Nodes;
-        let (plugin, one) = (Capacity::new(Kinds::ALL), Instance::default());
+        let plugin = Capacity::new(Kinds::ALL);
+        let one = Instance::default();
         let held: Vec<_> = (0..INSTANCE_MOST)
             .map(|_| one.admit(&plugin, nodes).unwrap())
             .collect();

@@ -275,10 +275,8 @@ mod tests {
         let blanks = format!("{}%20_method=DELETE", "+".repeat(260));
         let names = "name=".repeat(200_000);
         let long = "x".repeat(300);
-        let (ended, in_brackets) = (
-            format!("_method%00{long}=DELETE"),
-            format!("a=b&_method[{long}]=DELETE"),
-        );
+        let ended = format!("_method%00{long}=DELETE");
+        let in_brackets = format!("a=b&_method[{long}]=DELETE");
         let (padded, long_part) = [" ".repeat(300), String::new()]
             .map(|blanks| {
                 format!("--x\r\nContent-Disposition: form-data; name=\"{blanks}_method[{long}]\"")

@@ -271,11 +271,9 @@ mod tests {
 
     #[test]
     fn only_long_secrets_that_were_sent_are_hidden() {
-        let (key, short, none) = (
-            "wJalrXUtnFEMI/K7MDENG+bPxRfiCY",
-            "a-short-secret",
-            HeaderMap::new(),
-        );
+        let key = "wJalrXUtnFEMI/K7MDENG+bPxRfiCY";
+        let short = "a-short-secret";
+        let none = HeaderMap::new();
         let secrets = || vec![Secret::from(TOKEN), Secret::from(key), Secret::from(short)];
         let basic = general_purpose::STANDARD.encode(format!("user:{key}"));
         for (sent, expected) in [
@@ -314,7 +312,8 @@ mod tests {
     #[test]
     fn a_short_password_cannot_be_guessed_with_its_user() {
         let pair = |password: &str| general_purpose::STANDARD.encode(format!("admin:{password}"));
-        let (right, wrong) = (pair("hunter22hunter2"), pair("hunter22hunter3"));
+        let right = pair("hunter22hunter2");
+        let wrong = pair("hunter22hunter3");
         let secrets = vec![Secret::from("hunter22hunter2"), Secret::from(&*right)];
         let sent = headers("authorization", &format!("Basic {right}"));
         let veil = veil(&secrets, &HeaderMap::new(), &sent);
@@ -479,7 +478,8 @@ mod tests {
             cuts in prop::collection::vec(0_usize..9, 0..40),
         ) {
             let text = words.concat();
-            let (mut pieces, mut left) = (Vec::new(), text.as_bytes());
+            let mut pieces = Vec::new();
+            let mut left = text.as_bytes();
             for cut in cuts {
                 let (piece, rest) = left.split_at(cut.min(left.len()));
                 pieces.push(piece);
@@ -507,7 +507,8 @@ mod tests {
             cuts in prop::collection::vec(0_usize..400, 0..40),
         ) {
             let text = words.join(" ");
-            let (mut pieces, mut left) = (Vec::new(), text.as_bytes());
+            let mut pieces = Vec::new();
+            let mut left = text.as_bytes();
             for cut in cuts {
                 let (piece, rest) = left.split_at(cut.min(left.len()));
                 pieces.push(piece);

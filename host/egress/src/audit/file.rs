@@ -184,7 +184,8 @@ mod tests {
     #[test]
     fn a_renamed_file_is_created_again() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, moved) = (folder.path().join("audit"), folder.path().join("moved"));
+        let path = folder.path().join("audit");
+        let moved = folder.path().join("moved");
         let mut file = AuditFile::open(&path, 1 << 20, 1).unwrap();
         file.append(&line("/1")).unwrap();
         fs::rename(&path, &moved).unwrap();

@@ -64,7 +64,8 @@ fn actions(named: &[&str], open: bool) -> Actions {
 
 #[test]
 fn all_named_actions_must_be_allowed() {
-    let (all, some) = (grant(""), grant("actions: ['Describe*', RunInstances]"));
+    let all = grant("");
+    let some = grant("actions: ['Describe*', RunInstances]");
     for (named, open, expected, denied) in [
         (&["DescribeInstances"][..], false, Verdict::Yes, None),
         (
@@ -93,7 +94,8 @@ fn all_named_actions_must_be_allowed() {
 
 #[test]
 fn a_read_is_a_method_that_reads_or_a_listed_action() {
-    let (none, some) = (grant(""), grant("reads: ['Describe*']"));
+    let none = grant("");
+    let some = grant("reads: ['Describe*']");
     for (method, named, open, without, with) in [
         (Method::GET, &[][..], false, Verdict::Yes, Verdict::Yes),
         (Method::HEAD, &[], false, Verdict::Yes, Verdict::Yes),

@@ -73,7 +73,8 @@ fn only_headers_that_a_plugin_may_send_can_be_listed() {
 
 #[test]
 fn names_consist_of_lower_case_letters_digits_and_dashes() {
-    let (longest, too_long) = ("a".repeat(63), "a".repeat(64));
+    let longest = "a".repeat(63);
+    let too_long = "a".repeat(64);
     for (name, expected) in [
         ("a", true),
         ("ec2-v2", true),
