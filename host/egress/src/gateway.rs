@@ -196,7 +196,7 @@ impl Gateway {
         let before = policy.load();
         let new = Policy::new(plugin, settings, surroundings, connections, Some(&before))?;
 
-        // In this order, since requests that are told decide by the rules that are stored.
+        // In this order: requests that are told decide again by the rules that are stored.
         policy.store(Arc::new(new));
         replaced.send_replace(());
         Ok(())

@@ -120,7 +120,7 @@ impl Host {
             return lane.clone();
         }
 
-        // A lane with a full bucket limits nothing, so without it no rate is exceeded.
+        // Without a lane whose bucket is full, no rate can be exceeded.
         lanes.retain(|lane| Arc::strong_count(lane) > 1 || !lock(&lane.bucket).is_full(now));
         let lane = Arc::new(Lane {
             key,

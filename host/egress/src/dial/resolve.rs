@@ -78,7 +78,7 @@ impl SystemResolver {
     /// Starts a lookup, or joins the one that is running.
     fn start(&self, name: &str, kind: CallKind) -> Shared<BoxFuture<'static, Found>> {
         let mut running = lock(&self.running);
-        // Lookups that have ended, or that nobody waits for, leave their entry.
+        // Of lookups that have ended, or that nobody waits for, only the entry is left.
         running.retain(|_, lookup| lookup.upgrade().is_some());
 
         let key = (name.to_owned(), kind);

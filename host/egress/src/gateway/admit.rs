@@ -103,7 +103,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     };
 
     let rule = |refusal| (Some(first.grant.name.clone()), refusal);
-    // Of a request whose body may name an action, this is decided when the body is read.
+    // If the body may name an action, this is decided when it is read.
     if call.dry_run
         && candidates
             .iter()

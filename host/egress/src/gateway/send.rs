@@ -416,7 +416,7 @@ impl Admitted {
                 || certificate.is_some() && minting::needs_body(head, None)
         };
 
-        // A rule for all methods would allow the request with any method that its body names.
+        // If a rule allows all methods, it does not matter which one the body names.
         let limited = |wired: &Arc<Wired>| wired.grant.limits_methods();
         let overridable = overrides::may_be_in_body(head)
             && (self.dry_run || self.candidates.iter().any(limited));

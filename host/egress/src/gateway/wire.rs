@@ -110,7 +110,6 @@ impl Wire {
         };
 
         head.iter().for_each(HeadLimit::end);
-
         let answer = answer.map_err(|error| {
             let refusal = progress.failure().unwrap_or_else(|| failure(&error));
             // A server may close an idle connection just when the next request is sent.
@@ -118,7 +117,6 @@ impl Wire {
                 refusal.code(),
                 Code::HttpResponseIncomplete | Code::ConnectionTerminated
             );
-
             let used_before = attached(&captured)
                 .get::<Opened>()
                 .is_some_and(|opened| opened.0 < started);

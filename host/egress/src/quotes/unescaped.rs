@@ -295,7 +295,7 @@ fn entity(text: &[u8]) -> Option<(usize, Meaning)> {
     let end = prefix + digits;
 
     let meaning = Meaning::letter(number(text.get(prefix..end)?, base)?)?;
-    // HTML parsers accept a number without it.
+    // HTML parsers accept a number without a semicolon.
     let semicolon = usize::from(text.get(end) == Some(&b';'));
     Some((end + semicolon, meaning))
 }

@@ -45,7 +45,7 @@ impl ServerCertVerifier for Pinned {
     ) -> Result<ServerCertVerified, Error> {
         let digest = ring::digest::digest(&ring::digest::SHA256, end_entity);
         if digest.as_ref() != self.pin {
-            // `explained` tells by this error that it is about the pin.
+            // `explained` recognizes by this error that the pin does not match.
             return Err(Error::InvalidCertificate(
                 CertificateError::ApplicationVerificationFailure,
             ));
