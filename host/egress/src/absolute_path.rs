@@ -27,6 +27,7 @@ fn shown(path: &Path) -> String {
                 .bytes()
                 .all(|b| b.is_ascii_lowercase() || b"/._-~".contains(&b))
     };
+
     let text = path.to_str().filter(|text| is_plain(text));
     text.map(|text| format!("`{text}` ")).unwrap_or_default()
 }

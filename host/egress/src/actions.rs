@@ -36,6 +36,7 @@ const OF_JSON: &[&str] = &["x-tc-action", "x-acs-action"];
 pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
     let mut named = Vec::new();
     form(head.uri.query().unwrap_or_default().as_bytes(), &mut named)?;
+
     for value in head.headers.get_all("x-amz-target") {
         let value = value.to_str().map_err(|_| "its X-Amz-Target is not text")?;
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._".contains(&byte);
@@ -44,14 +45,17 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
         if !value.bytes().all(is_name) || !is_package && value.matches('.').count() > 1 {
             return Err("its X-Amz-Target is not valid");
         }
+
         add(
             &mut named,
             value.rsplit('.').next().unwrap_or_default().as_bytes(),
         )?;
     }
+
     for value in OF_JSON.iter().flat_map(|name| head.headers.get_all(*name)) {
         add(&mut named, value.as_bytes())?;
     }
+
     for value in head.headers.get_all("soapaction") {
         let value = value
             .to_str()
@@ -62,6 +66,7 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
             add(&mut named, soap::last_part(value).as_bytes())?;
         }
     }
+
     let open = !is_bodiless(&head.method);
     if open
         && !named.is_empty()
@@ -71,9 +76,11 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
     {
         return Err("its body is JSON, but no header such as X-Amz-Target has its action");
     }
+
     if let Some(operation) = in_path(head.uri.path()) {
         add(&mut named, &operation)?;
     }
+
     Ok(Actions { named, open })
 }
 
@@ -85,6 +92,7 @@ fn in_path(path: &str) -> Option<Vec<u8>> {
         .filter(|segment| !segment.is_empty())
         .skip_while(|segment| !segment.eq_ignore_ascii_case(b"service"))
         .skip(2);
+
     let keyword = rest.next()?;
     let operation = rest.next()?;
     (keyword.eq_ignore_ascii_case(b"operation") && rest.next().is_none())
@@ -125,6 +133,7 @@ pub(crate) fn of_body(headers: &HeaderMap, body: &[u8]) -> Result<Vec<String>, U
     if let Some(action) = action.filter(|action| !action.is_empty()) {
         add(&mut named, action.as_bytes())?;
     }
+
     if body.is_empty() {
         return Ok(named);
     }
@@ -132,6 +141,7 @@ pub(crate) fn of_body(headers: &HeaderMap, body: &[u8]) -> Result<Vec<String>, U
         return Err("its body is compressed");
     }
     content.check_charset()?;
+
     let kind = content.kind.as_str();
     if content.is_json() {
         if !body.trim_ascii_start().starts_with(b"{") {
@@ -152,13 +162,16 @@ pub(crate) fn of_body(headers: &HeaderMap, body: &[u8]) -> Result<Vec<String>, U
     } else {
         return Err("its body is neither a form nor XML nor JSON");
     }
+
     Ok(named)
 }
 
 /// Adds the actions of a form or a query. CloudStack uses `command`, some older AWS APIs use
 /// `Operation`.
 fn form(text: &[u8], named: &mut Vec<String>) -> Result<(), Unclear> {
+    // Some servers skip a byte order mark.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+
     for pair in text.split(|byte| *byte == b'&') {
         if let Some(value) = of_action(pair) {
             add(named, &decode(value))?;
@@ -180,6 +193,7 @@ fn form(text: &[u8], named: &mut Vec<String>) -> Result<(), Unclear> {
 fn of_action(pair: &[u8]) -> Option<&[u8]> {
     let mut halves = pair.splitn(2, |byte| *byte == b'=');
     let name = decode(halves.next().unwrap_or_default());
+
     let is_word = |name: &[u8]| {
         let name: Vec<u8> = name.iter().copied().filter(u8::is_ascii_graphic).collect();
         // Some servers read a list or a map with this name as a single value.
@@ -189,6 +203,7 @@ fn of_action(pair: &[u8]) -> Option<&[u8]> {
             .iter()
             .any(|word| name.eq_ignore_ascii_case(word))
     };
+
     // PHP ends a name at a zero byte, others ignore the byte.
     let ended = memchr(0, &name).and_then(|end| name.get(..end));
     (is_word(&name) || ended.is_some_and(is_word)).then(|| halves.next().unwrap_or_default())
@@ -199,6 +214,7 @@ fn add(named: &mut Vec<String>, name: &[u8]) -> Result<(), Unclear> {
     if named.len() >= MAX_NAMED {
         return Err("it names too many actions");
     }
+
     match std::str::from_utf8(name) {
         Ok(name) if !name.is_empty() && name.bytes().all(is_action) => named.push(name.to_owned()),
         _ => return Err("it names an invalid action"),
@@ -210,6 +226,7 @@ fn add(named: &mut Vec<String>, name: &[u8]) -> Result<(), Unclear> {
 pub(crate) fn decode(text: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text;
+
     while let Some((first, after)) = rest.split_first() {
         rest = after;
         let digit = |at: usize| {
@@ -217,6 +234,7 @@ pub(crate) fn decode(text: &[u8]) -> Vec<u8> {
                 .get(at)
                 .and_then(|byte| char::from(*byte).to_digit(16))
         };
+
         match (first, digit(0), digit(1)) {
             (b'%', Some(high), Some(low)) => {
                 decoded.push(u8::try_from(high * 16 + low).unwrap_or_default());
@@ -226,6 +244,7 @@ pub(crate) fn decode(text: &[u8]) -> Vec<u8> {
             (byte, ..) => decoded.push(*byte),
         }
     }
+
     decoded
 }
 
@@ -511,6 +530,7 @@ mod tests {
                 "{headers:?} {body}"
             );
         }
+
         assert!(named(&head("POST", "/", &[FORM]), &"Action=A&".repeat(MAX_NAMED)).is_ok());
         assert!(
             named(

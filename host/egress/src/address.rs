@@ -176,6 +176,7 @@ impl AddressPolicy {
                 reason,
             })
         };
+
         // Both the address and the one that a NAT64 translator connects to must be allowed.
         for address in [unmapped, judged] {
             if METADATA.contains(&address) {
@@ -185,6 +186,7 @@ impl AddressPolicy {
                 return denied(Reason::ApiServer);
             }
         }
+
         let class = match judged {
             IpAddr::V4(it) => classify_v4(it),
             IpAddr::V6(it) => classify_v6(it),
@@ -196,21 +198,25 @@ impl AddressPolicy {
                 .filter(within)
                 .any(|net| net.contains(&judged))
         };
+
         match class {
             Some(Reason::Loopback) if !exactly(&LOOPBACK) => return denied(Reason::Loopback),
             Some(Reason::LinkLocal) if !exactly(&LINK_LOCAL) => return denied(Reason::LinkLocal),
             Some(Reason::Special) => return denied(Reason::Special),
             _ => {}
         }
+
         // Networks of the cluster must be opened explicitly: a larger network that contains them
         // does not open them.
         let around = closed.around(judged);
         if !around.is_empty() && !exactly(&around) {
             return denied(Reason::Closed);
         }
+
         if class == Some(Reason::Private) && !self.opened.iter().any(|net| net.contains(&judged)) {
             return denied(Reason::Private);
         }
+
         Ok(SocketAddr::new(unmapped, to.port()))
     }
 }
@@ -222,6 +228,7 @@ pub fn translated(nat64: &[Ipv6Net], address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else {
         return address;
     };
+
     let known = nat64.iter().chain([&WELL_KNOWN_NAT64]);
     let embedded = known
         .filter(|prefix| prefix.contains(&v6))
@@ -245,13 +252,16 @@ impl Closed {
                 address == to.ip()
             }
         };
+
         let port = to.port();
         let node = || self.nodes.contains(&to.ip());
         let is_api_port = || {
             self.api_server
                 .iter()
+                // 443 is the port of the API's Service, and of other servers on nodes.
                 .any(|api| api.port() == port && port != 443)
         };
+
         self.api_server.iter().any(is)
             || own && self.own_ports.contains(&port)
             || CONTROL_PLANE.contains(&port) && (own || node())
@@ -269,6 +279,7 @@ impl Closed {
             .iter()
             .filter(|net| net.contains(&address))
             .copied();
+
         cluster
             .chain(own.map(|own| IpNet::from(unmapped(*own))))
             .collect()
@@ -336,7 +347,9 @@ fn unmapped(address: IpAddr) -> IpAddr {
     {
         return address;
     }
-    let ([h0, h1], [l0, l1]) = (high.to_be_bytes(), low.to_be_bytes());
+
+    let [h0, h1] = high.to_be_bytes();
+    let [l0, l1] = low.to_be_bytes();
     Ipv4Addr::new(h0, h1, l0, l1).into()
 }
 
@@ -380,6 +393,7 @@ fn classify_v6(it: Ipv6Addr) -> Option<Reason> {
     if it.is_loopback() {
         return Some(Reason::Loopback);
     }
+
     match it.segments() {
         [0xfe80..=0xfebf, ..] => Some(Reason::LinkLocal),
         // Unique local (RFC 4193) and site-local, its predecessor.

@@ -61,15 +61,18 @@ impl AuditConfig {
         let Some(file) = &self.file else {
             return Ok(());
         };
+
         let is_there = |path: &Path| {
             fs::metadata(path).map_err(|error| format!("cannot use {}: {error}", path.display()))
         };
+
         match file.parent().map(is_there).transpose()? {
             Some(parent) if !parent.is_dir() => {
                 return Err(format!("{} is not in a directory", file.display()));
             }
             _ => {}
         }
+
         match fs::metadata(&**file) {
             Ok(metadata) if !metadata.is_file() => {
                 Err(format!("{} is not a regular file", file.display()))
@@ -91,13 +94,16 @@ impl AuditConfig {
                     format!("maxSize: `{text}` is not a valid size from 1KiB; expected for example 100MiB")
                 })?,
         };
+
         let keep = self.keep.unwrap_or(KEEP);
         if !(1..=99).contains(&keep) {
             return Err(format!("keep: {keep} is out of range; expected 1 to 99"));
         }
+
         if self.file.is_none() && (self.max_size.is_some() || self.keep.is_some()) {
             return Err("maxSize and keep need file: without it, lines are in the log".to_owned());
         }
+
         Ok((max_size, keep))
     }
 }
@@ -165,17 +171,20 @@ impl Audit {
         let (max_size, keep) = config
             .limits()
             .map_err(|sentence| io::Error::new(io::ErrorKind::InvalidInput, sentence))?;
+
         let place = match &config.file {
             None => Place::Log,
             Some(path) => Place::File(AuditFile::open(path, max_size, keep).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", path.display()))
             })?),
         };
+
         let (lines, waiting) = sync_channel(BACKLOG);
         let counted = metrics.clone();
         thread::Builder::new()
             .name("egress-audit".to_owned())
             .spawn(move || write(place, &waiting, &counted))?;
+
         Ok(Self { lines, metrics })
     }
 
@@ -206,6 +215,7 @@ fn write(mut place: Place, lines: &Receiver<Box<AuditLine>>, metrics: &EgressMet
                     continue;
                 };
                 metrics.audit_dropped();
+                // On a full disk, each line fails.
                 if told.is_none_or(|at| at.elapsed() > TELL) {
                     told = Some(Instant::now());
                     tracing::error!(file = %file.path().display(), "cannot write the audit: {error}");
@@ -245,6 +255,7 @@ mod tests {
                 .unwrap()
                 .limits()
         };
+
         for (text, expected) in [
             ("{}", Ok((100 << 20, 3))),
             ("{file: /a, maxSize: 1MiB, keep: 9}", Ok((1 << 20, 9))),
@@ -260,6 +271,7 @@ mod tests {
                 Err(what) => assert!(told.contains(what), "{text}: {told:?}"),
             }
         }
+
         assert!(serde_saphyr::from_str::<AuditConfig>("{file: a}").is_err());
     }
 }

@@ -87,6 +87,7 @@ impl Breaker {
         let Some(until) = self.closed_until else {
             return Pass::Free;
         };
+
         // The current probe may be a slow request, so another one may be sent after a while.
         match self.probe.map_or(until, |probe| until.max(probe + PAUSE)) {
             next if now < next => Pass::Wait(next - now),
@@ -99,6 +100,7 @@ impl Breaker {
         if pass == Pass::Probe {
             self.probe = None;
         }
+
         match outcome {
             Outcome::Answered => {
                 *self = Self {
@@ -138,14 +140,17 @@ mod tests {
 
     #[test]
     fn opens_after_consecutive_failures() {
-        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let now = Instant::now();
         for _ in 1..FAILURES {
             assert_eq!(fail(&mut breaker, now), Pass::Free);
         }
+
         breaker.leave(Pass::Free, now, Outcome::Answered, now);
         for _ in 0..FAILURES {
             assert_eq!(fail(&mut breaker, now), Pass::Free);
         }
+
         assert_eq!(breaker.enter(now), Pass::Wait(PAUSE));
         assert!(breaker.is_open(now));
         // For example, the operator has corrected the host name, and the old one is not requested
@@ -157,10 +162,12 @@ mod tests {
 
     #[test]
     fn one_probe_decides_and_the_pause_grows() {
-        let (mut breaker, mut now) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let mut now = Instant::now();
         for _ in 0..FAILURES {
             fail(&mut breaker, now);
         }
+
         for pause in [5, 10, 20, 40, 60, 60] {
             now += SECOND * pause - SECOND / 10;
             assert!(matches!(breaker.enter(now), Pass::Wait(_)), "{pause}");
@@ -169,6 +176,7 @@ mod tests {
             assert_eq!(breaker.enter(now), Pass::Wait(PAUSE));
             breaker.leave(Pass::Probe, now, Outcome::Unreachable, now);
         }
+
         now += SECOND * 60;
         assert_eq!(breaker.enter(now), Pass::Probe);
         breaker.leave(Pass::Probe, now, Outcome::Answered, now);
@@ -178,7 +186,8 @@ mod tests {
 
     #[test]
     fn an_abandoned_probe_is_replaced_by_another() {
-        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let now = Instant::now();
         for _ in 0..FAILURES {
             fail(&mut breaker, now);
         }
@@ -190,7 +199,8 @@ mod tests {
 
     #[test]
     fn failures_in_flight_do_not_extend_the_pause() {
-        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let now = Instant::now();
         for _ in 0..FAILURES {
             fail(&mut breaker, now);
         }
@@ -200,13 +210,15 @@ mod tests {
 
     #[test]
     fn late_answers_count_only_if_no_other_request_is_answered() {
-        let (mut breaker, start) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let start = Instant::now();
         let late =
             |breaker: &mut Breaker, now| breaker.leave(Pass::Free, start, Outcome::Late, now);
         breaker.leave(Pass::Free, start, Outcome::Answered, start + SECOND);
         for _ in 0..100 {
             late(&mut breaker, start + SECOND * 60);
         }
+
         assert!(
             !breaker.is_open(start),
             "one was answered while they were on their way"
@@ -215,15 +227,18 @@ mod tests {
         for _ in 0..FAILURES {
             late(&mut silent, start + SECOND * 60);
         }
+
         assert!(silent.is_open(start));
     }
 
     #[test]
     fn a_slow_probe_does_not_block_the_next_probe() {
-        let (mut breaker, start) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let start = Instant::now();
         for _ in 0..FAILURES {
             fail(&mut breaker, start);
         }
+
         let now = start + PAUSE;
         assert_eq!(breaker.enter(now), Pass::Probe);
         assert_eq!(breaker.enter(now + SECOND), Pass::Wait(PAUSE - SECOND));
@@ -241,7 +256,8 @@ mod tests {
 
     #[test]
     fn slow_requests_count_unless_another_was_answered_since() {
-        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let mut breaker = Breaker::default();
+        let now = Instant::now();
         breaker.leave(Pass::Free, now, Outcome::Answered, now);
         for _ in 0..FAILURES {
             breaker.leave(Pass::Free, now - SECOND, Outcome::Late, now);

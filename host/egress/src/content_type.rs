@@ -44,41 +44,49 @@ impl<'a> ContentType<'a> {
         let Some(value) = all.next() else {
             return Ok(Self::default());
         };
+
         // Some servers split a field at commas.
         if all.next().is_some() || value.as_bytes().contains(&b',') {
             return Err("it has more than one Content-Type");
         }
+
         Self::parse(value)
     }
 
     fn parse(value: &'a HeaderValue) -> Result<Self, Unclear> {
         const INVALID: Unclear = "its Content-Type is invalid";
         let text = value.to_str().map_err(|_| "its Content-Type is not text")?;
+
         let mut parts = text.split(';').map(str::trim);
         let mut content = Self {
             kind: parts.next().unwrap_or_default().to_ascii_lowercase(),
             ..Self::default()
         };
+
         let halves = content.kind.split_once('/');
         if !content.kind.is_empty()
             && !halves.is_some_and(|(kind, sub)| is_token(kind) && is_token(sub))
         {
             return Err(INVALID);
         }
+
         let mut seen = [""; MAX_PARAMETERS];
         for (at, part) in parts.filter(|part| !part.is_empty()).enumerate() {
             let (name, value) = part
                 .split_once('=')
                 .filter(|(name, _)| is_token(name))
                 .ok_or(INVALID)?;
+
             if seen.iter().any(|other| name.eq_ignore_ascii_case(other)) {
                 return Err("its Content-Type has a duplicate parameter");
             }
             *seen.get_mut(at).ok_or(INVALID)? = name;
+
             let value = value
                 .strip_prefix('"')
                 .and_then(|value| value.strip_suffix('"'))
                 .unwrap_or(value);
+
             if name.eq_ignore_ascii_case("charset") {
                 if !is_token(value) {
                     return Err(OTHER_CHARSET);
@@ -88,6 +96,7 @@ impl<'a> ContentType<'a> {
                 content.action = Some(value);
             }
         }
+
         Ok(content)
     }
 
@@ -166,6 +175,7 @@ mod tests {
             let headers = headers(&[invalid.as_bytes()]);
             assert!(ContentType::of(&headers).is_err(), "{invalid:?}");
         }
+
         assert!(ContentType::of(&headers(&[b"a/b", b"a/b"])).is_err());
         assert!(ContentType::of(&headers(&[b"application/json; x=\xe9"])).is_err());
     }

@@ -165,10 +165,12 @@ impl Shared {
                 format!("{what} {target} took longer than {:?}", self.limit),
             )
         };
+
         let connections = self.connections.load_full();
         let permit = timeout_at(deadline, connections.acquire(kind));
         let Ok(Ok(permit)) = permit.await else {
-            let (limit, most) = (self.limit, self.most);
+            let limit = self.limit;
+            let most = self.most;
             let sentence = format!(
                 "no connection became free within {limit:?}: the limit is {most}, with a part for each kind of calls"
             );
@@ -178,6 +180,7 @@ impl Shared {
                 sentence,
             ));
         };
+
         let addresses = match timeout_at(deadline, self.addresses_of(target, kind)).await {
             Ok(addresses) => addresses?,
             Err(_) => {
@@ -188,11 +191,14 @@ impl Shared {
                 return Err(Refusal::new(Code::DnsTimeout, Cause::Dns, sentence));
             }
         };
+
         let tcp = timeout_at(deadline, self.tcp(target, &addresses, kind)).await;
         let tcp = tcp.map_err(|_| late(Code::ConnectionTimeout, "connecting to"))??;
+
         // Most requests are small and wait for their answer, so Nagle's algorithm would delay them.
         // An error here is harmless.
         let _ = tcp.set_nodelay(true);
+
         let secured = timeout_at(deadline, self.secure(target, tcp, permit)).await;
         secured.map_err(|_| late(Code::ConnectionTimeout, "the TLS handshake with"))?
     }
@@ -208,11 +214,13 @@ impl Shared {
             Host::Name(name) => self.resolve(name, kind).await?,
         };
         let found = found.into_iter().take(MAX_ADDRESSES);
+
         let Some(addresses) = &self.addresses else {
             return Ok(found
                 .map(|address| SocketAddr::new(address, target.port))
                 .collect());
         };
+
         let closed = (self.closed)();
         let mut refused = None;
         let mut passed = Vec::new();
@@ -223,6 +231,7 @@ impl Shared {
                 Err(denied) => refused = Some(denied),
             }
         }
+
         match refused {
             Some(denied) if passed.is_empty() => {
                 let sentence = format!("{target}: {denied}");
@@ -244,6 +253,7 @@ impl Shared {
                 format!("cannot resolve {name}: {why}"),
             )
         };
+
         match self.resolver.resolve(name, kind).await {
             Ok(addresses) if addresses.is_empty() => Err(failed(&"it has no addresses")),
             Ok(addresses) => Ok(addresses),
@@ -260,6 +270,7 @@ impl Shared {
         let Some(proxy) = &self.proxy else {
             return attempts::connect(target, addresses).await;
         };
+
         // The operator has configured the proxy, so its address is not checked by the rule.
         let found = match &proxy.host {
             Host::Address(address) => vec![*address],
@@ -269,7 +280,10 @@ impl Shared {
             .into_iter()
             .map(|address| SocketAddr::new(address, proxy.port))
             .collect();
+
         let tcp = attempts::connect(proxy, &found).await?;
+
+        // The proxy gets the checked address, since it could resolve the name to another one.
         let Some(address) = addresses.first() else {
             return Err(attempts::nowhere(target));
         };

@@ -90,12 +90,14 @@ impl ResponseBody {
                 drop(lock(&slot).take());
             }
         });
+
         let Bounds {
             most,
             between,
             deadline,
         } = bounds;
         let reaper = reaper.abort_handle();
+
         let streamed = Streamed {
             slot,
             reaper,
@@ -106,6 +108,7 @@ impl ResponseBody {
             alarm: None,
             veil,
         };
+
         Self {
             kind: Kind::Streamed(streamed),
             meter: Some(meter),
@@ -128,6 +131,7 @@ impl Streamed {
                 Some((body, _)) => Pin::new(body).poll_frame(cx),
                 None => return Poll::Ready(Some(Err(over()))),
             };
+
             match polled {
                 Poll::Ready(None) => {
                     let rest = self.veil.rest();
@@ -140,11 +144,14 @@ impl Streamed {
                     let Ok(data) = frame.into_data() else {
                         continue;
                     };
+
                     let Some(left) = self.left.checked_sub(data.len() as u64) else {
                         return Poll::Ready(Some(Err(too_large(self.most))));
                     };
                     self.left = left;
+
                     match self.veil.pass(data) {
+                        // All of it may belong to a secret that is not complete yet.
                         Ok(sure) if sure.is_empty() => continue,
                         sure => return Poll::Ready(Some(sure)),
                     }
@@ -157,6 +164,7 @@ impl Streamed {
                     if alarm.as_mut().poll(cx).is_pending() {
                         return Poll::Pending;
                     }
+
                     let refusal = if Instant::now() >= self.deadline {
                         over()
                     } else {
@@ -206,11 +214,13 @@ fn broken(error: &hyper::Error) -> Refusal {
         .source()
         .and_then(|cause| cause.downcast_ref::<io::Error>());
     let ended = error.is_incomplete_message() || of_io.is_some();
+
     let code = if ended {
         Code::HttpResponseIncomplete
     } else {
         Code::HttpProtocolError
     };
+
     Refusal::new(
         code,
         Cause::Protocol,
@@ -231,6 +241,7 @@ impl Body for ResponseBody {
             Kind::Whole(body) => return Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
             Kind::Streamed(streamed) => streamed.poll(cx),
         };
+
         match polled {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(Ok(data))) => {
@@ -259,6 +270,7 @@ impl Body for ResponseBody {
             }
             Kind::Streamed(streamed) => {
                 let slot = lock(&streamed.slot);
+                // What the veil holds back is still to come.
                 let coming = slot.as_ref().and_then(|(body, _)| body.size_hint().exact());
                 coming.map_or_else(SizeHint::default, |coming| {
                     SizeHint::with_exact(coming + streamed.veil.held())

@@ -30,9 +30,11 @@ pub(crate) fn unpercent(text: &str) -> Vec<u8> {
             rest = tail;
             continue;
         }
+
         out.push(*first);
         rest = after;
     }
+
     out
 }
 
@@ -54,6 +56,7 @@ pub(crate) fn form_body<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>)
 pub(crate) fn form_pairs(text: &str) -> Vec<(String, String)> {
     let decode =
         |part: &str| String::from_utf8_lossy(&unpercent(&part.replace('+', " "))).into_owned();
+
     text.split(['&', ';'])
         .filter(|pair| !pair.is_empty())
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
@@ -84,6 +87,7 @@ pub(crate) fn xml(text: &str) -> String {
             other => out.push(other),
         }
     }
+
     out
 }
 

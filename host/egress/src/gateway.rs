@@ -62,11 +62,11 @@ pub struct Settings {
 /// Dependencies that all gateways of a process share.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// The resolver of names.
+    /// Resolves the names of hosts, once for each connection.
     pub resolver: Arc<dyn Resolver>,
     /// The function that returns the addresses of the cluster; called for each connection.
     pub closed: ClosedSource,
-    /// The metrics.
+    /// Counts what all plugins send, and what is denied.
     pub metrics: EgressMetrics,
     /// The audit of allowed requests, if there is one.
     pub audit: AuditSlot,
@@ -117,7 +117,7 @@ pub struct Options {
 pub struct Call<'a> {
     /// The plugin instance that sends the request.
     pub instance: &'a Instance,
-    /// The phase of the plugin.
+    /// Before the plugin is in service, its requests are denied.
     pub phase: Phase,
     /// The capability that is called: each kind of calls has its share of the plugin's requests.
     pub capability: Capability,
@@ -162,6 +162,7 @@ impl Gateway {
         let connections = Arc::new(ArcSwap::from_pointee(connections(Kinds::ALL)));
         let plugin = Arc::from(plugin);
         let policy = Policy::new(&plugin, settings, &surroundings, &connections, None)?;
+
         let shared = Shared {
             plugin,
             surroundings,
@@ -171,6 +172,7 @@ impl Gateway {
             capacity: ArcSwap::from_pointee(Capacity::new(Kinds::ALL)),
             connections,
         };
+
         Ok(Self {
             shared: Arc::new(shared),
         })
@@ -190,8 +192,11 @@ impl Gateway {
             plugin,
             ..
         } = &*self.shared;
+
         let before = policy.load();
         let new = Policy::new(plugin, settings, surroundings, connections, Some(&before))?;
+
+        // In this order: requests that are told decide again by the rules that are stored.
         policy.store(Arc::new(new));
         replaced.send_replace(());
         Ok(())
@@ -202,6 +207,7 @@ impl Gateway {
     pub fn serves(&self, capabilities: &BTreeSet<Capability>) {
         let kinds = Kinds::of(capabilities);
         let shared = &self.shared;
+
         // Other generations of the component may be in service, with requests in flight.
         if shared.capacity.load().kinds != kinds {
             shared.capacity.store(Arc::new(Capacity::new(kinds)));

@@ -17,15 +17,19 @@ impl Glob {
         let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
             return false;
         };
+
         let Some(last) = parts.next_back() else {
             return rest.is_empty();
         };
+
         for part in parts {
+            // The first place is as good as a later one: `*` matches whatever is between.
             let Some((_, after)) = rest.split_once(part) else {
                 return false;
             };
             rest = after;
         }
+
         rest.ends_with(last)
     }
 

@@ -161,12 +161,14 @@ impl Grant {
                 .iter()
                 .all(|path| self.paths.iter().any(|prefix| prefix.covers(path)))
         };
+
         let actions = || {
             other
                 .actions
                 .iter()
                 .all(|action| self.actions.iter().any(|glob| glob.covers(action)))
         };
+
         self.to.covers(&other.to)
             && other
                 .methods
@@ -180,6 +182,7 @@ impl Grant {
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let either = |one: &Prefix, two: &Prefix| one.covers(two) || two.covers(one);
         let globs = |one: &Glob, two: &Glob| one.covers(two) || two.covers(one);
+
         (self.to.covers(&other.to) || other.to.covers(&self.to))
             && other
                 .methods
@@ -231,6 +234,7 @@ fn judge(globs: &[Glob], actions: &Actions) -> Verdict {
     {
         return Verdict::No;
     }
+
     match (actions.open, actions.named.is_empty()) {
         (true, _) => Verdict::Open,
         (false, false) => Verdict::Yes,

@@ -108,6 +108,7 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
             sentence,
         ));
     }
+
     for value in head.headers.get_all(HOST) {
         if !value.to_str().is_ok_and(|text| is_host_of(text, target)) {
             return Err(Refusal::denied(
@@ -116,6 +117,7 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
             ));
         }
     }
+
     let mut names = head.headers.keys().map(HeaderName::as_str);
     if let Some(name) = names.find(|name| replaces_target(name)) {
         return Err(Refusal::denied(
@@ -123,6 +125,7 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
             format!("its header {name} could change the target, path or method"),
         ));
     }
+
     let mut names = head.headers.keys().map(HeaderName::as_str);
     if let Some(name) = names.find(|name| !name.bytes().all(is_plain)) {
         let sentence = format!(
@@ -130,6 +133,8 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
         );
         return Err(Refusal::denied(Cause::Header, sentence));
     }
+
+    // Headers that `Connection` names are not sent, so it must not name those that rules decide on.
     let mut options = head.headers.get_all(CONNECTION).iter();
     if options.any(|value| {
         value
@@ -140,6 +145,8 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
             "its Connection header names a header that rules depend on and that would not be sent";
         return Err(Refusal::denied(Cause::Header, sentence));
     }
+
+    // Servers differ in which of several lengths they use.
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     if lengths.next().is_some_and(|value| length(value).is_none()) || lengths.next().is_some() {
         return Err(Refusal::denied(
@@ -147,6 +154,7 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
             "its Content-Length is not a single number",
         ));
     }
+
     Ok(())
 }
 
@@ -162,11 +170,13 @@ pub(crate) fn replaces_target(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("x-") else {
         return name == "forwarded";
     };
+
     let is_host = |word: &str| HOSTS.contains(&word);
     let words = || rest.split('-');
     if words().any(|word| OTHER.contains(&word)) {
         return false;
     }
+
     let mut from_end = words().rev().filter(|word| *word != "override");
     replaces_method(rest)
         || from_end.next().is_some_and(|word| PATHS.contains(&word))
@@ -190,6 +200,7 @@ fn replaces_method(name: &str) -> bool {
                 || METHODS_OF_REQUEST.contains(&kind)
                 || name.ends_with("override")
         });
+
         before = word;
         replaces
     })
@@ -250,12 +261,14 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
         .collect();
+
     for name in named {
         // Skydock determines the framing, whatever `Connection` says.
         if name != CONTENT_LENGTH {
             headers.remove(name);
         }
     }
+
     strip(headers, |name| {
         !HOP_BY_HOP.contains(&name) && name != HOST.as_str()
     });
@@ -278,6 +291,7 @@ pub(crate) fn keep_listed(headers: &mut HeaderMap, listed: &Listed) -> Vec<Heade
 fn strip(headers: &mut HeaderMap, is_kept: impl Fn(&str) -> bool) -> Vec<HeaderName> {
     let removed = headers.keys().filter(|name| !is_kept(name.as_str()));
     let removed: Vec<_> = removed.cloned().collect();
+
     for name in &removed {
         headers.remove(name);
     }
@@ -431,6 +445,7 @@ mod tests {
                 "{value}"
             );
         }
+
         assert_eq!(content_length(&head(&[]).headers), None);
     }
 
@@ -446,6 +461,7 @@ mod tests {
             ("x-end", "2"),
         ])
         .headers;
+
         strip_hop_by_hop(&mut headers);
         let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();

@@ -53,9 +53,11 @@ impl Room {
     /// Merges two reservations.
     pub(crate) fn join(&mut self, other: Self) {
         for permit in other.0 {
+            // `merge` panics if the permits are not of the same semaphore.
             let is_same = |known: &&mut OwnedSemaphorePermit| {
                 Arc::ptr_eq(known.semaphore(), permit.semaphore())
             };
+
             match self.0.iter_mut().find(is_same) {
                 Some(known) => known.merge(permit),
                 None => self.0.push(permit),
@@ -67,11 +69,13 @@ impl Room {
     pub(crate) fn hold(mut self, bytes: Bytes) -> Bytes {
         let all: usize = self.0.iter().map(OwnedSemaphorePermit::num_permits).sum();
         let mut over = all.saturating_sub(bytes.len());
+
         for permit in &mut self.0 {
             let part = over.min(permit.num_permits());
             drop(permit.split(part));
             over -= part;
         }
+
         Bytes::from_owner(Owner { bytes, _room: self })
     }
 }

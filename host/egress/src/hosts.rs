@@ -35,7 +35,6 @@ pub(crate) struct Hosts {
     all: Mutex<HashMap<Target, Arc<Host>>>,
 }
 
-/// A host.
 #[derive(Debug, Default)]
 pub(crate) struct Host {
     /// By kind of calls: if one API of a host hangs, calls that use another one are sent.
@@ -69,8 +68,10 @@ impl Hosts {
         if let Some(host) = all.get(target) {
             return Ok(host.clone());
         }
+
         if all.len() >= MAX_HOSTS {
             let now = Instant::now();
+            // A host that a request uses is kept, so that no host has two states.
             all.retain(|_, host| Arc::strong_count(host) > 1 || !host.is_idle(now));
         }
         if all.len() >= MAX_HOSTS {
@@ -81,6 +82,7 @@ impl Hosts {
                 sentence,
             ));
         }
+
         let host = Arc::new(Host::default());
         all.insert(target.clone(), host.clone());
         Ok(host)
@@ -112,10 +114,13 @@ impl Host {
         let rate = limits.rate.to_bits();
         let key = (limits.concurrency, rate, limits.burst, kinds);
         let slots = usize::from(limits.concurrency);
+
         let mut lanes = lock(&self.lanes);
         if let Some(lane) = lanes.iter().find(|lane| lane.key == key) {
             return lane.clone();
         }
+
+        // Without a lane whose bucket is full, no rate can be exceeded.
         lanes.retain(|lane| Arc::strong_count(lane) > 1 || !lock(&lane.bucket).is_full(now));
         let lane = Arc::new(Lane {
             key,
@@ -124,6 +129,7 @@ impl Host {
             line: Semaphore::new(1),
             bucket: Mutex::new(Bucket::new(limits.rate, limits.burst, now)),
         });
+
         lanes.push(lane.clone());
         lane
     }
@@ -132,6 +138,7 @@ impl Host {
     fn is_idle(&self, now: Instant) -> bool {
         let full =
             |lane: &Arc<Lane>| Arc::strong_count(lane) == 1 && lock(&lane.bucket).is_full(now);
+
         !self.is_open(now)
             && !lock(&self.paused).values().any(|until| *until > now)
             && lock(&self.lanes).iter().all(full)
@@ -165,11 +172,13 @@ impl Host {
             let Some(until) = self.paused(rule, now) else {
                 return Ok(waited);
             };
+
             let left = deadline.saturating_duration_since(now);
             let pause = until - now;
             if pause > LONGEST_WAIT.min(left / 2) {
                 return Err(pause);
             }
+
             waited = true;
             sleep_until(until).await;
         }
@@ -229,8 +238,10 @@ impl Lane {
             waited |= host.rest(rule, deadline).await?;
             let _first = turn(self.lines.get(kind), &mut waited).await;
             let _turn = turn(&self.line, &mut waited).await;
+
             loop {
                 let now = Instant::now();
+                // A pause that has begun in the meantime is waited for outside of the queue.
                 if host.paused(rule, now).is_some() {
                     break;
                 }
@@ -278,6 +289,7 @@ impl Drop for Passed {
             Outcome::Unknown if now >= self.entered + self.patience => Outcome::Late,
             outcome => outcome,
         };
+
         lock(self.host.breakers.get(self.kind)).leave(self.pass, self.entered, outcome, now);
     }
 }
@@ -352,7 +364,9 @@ mod tests {
         let start = Instant::now();
         let order = Mutex::new(Vec::new());
         let requests = (0..5).map(|number| {
-            let (lane, host, order) = (&lane, &host, &order);
+            let lane = &lane;
+            let host = &host;
+            let order = &order;
             async move {
                 let waited = lane.wait(host, "r", soon()).await.unwrap();
                 lock(order).push((number, waited, start.elapsed().as_millis()));
@@ -445,13 +459,12 @@ mod tests {
     fn equal_limits_share_a_lane() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
-        let (one, two) = (
-            Limits::default(),
-            Limits {
-                rate: 3.0,
-                ..Limits::default()
-            },
-        );
+        let one = Limits::default();
+        let two = Limits {
+            rate: 3.0,
+            ..Limits::default()
+        };
+
         assert!(Arc::ptr_eq(
             &host.lane(&one, Kinds::ALL),
             &hosts
@@ -494,6 +507,7 @@ mod tests {
                 .unwrap()
                 .ended(Outcome::Unreachable);
         }
+
         assert_eq!(hosts.open(), 1);
         let refusal = host.enter(CallKind::Nodes, PATIENCE).unwrap_err();
         assert_eq!(
@@ -522,6 +536,7 @@ mod tests {
             drop(passed);
             assert_eq!(hosts.open(), 0, "{given_up}");
         }
+
         let passed: Vec<_> = (0..5)
             .map(|_| host.enter(CallKind::Nodes, PATIENCE).unwrap())
             .collect();

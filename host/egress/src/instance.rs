@@ -85,6 +85,7 @@ impl Instance {
     /// [`Code::ConnectionLimitReached`] if a limit is exceeded.
     pub(crate) fn admit(&self, plugin: &Capacity, kind: CallKind) -> Result<Ticket, Refusal> {
         let full = |sentence| Refusal::new(Code::ConnectionLimitReached, Cause::Limit, sentence);
+
         let instance = Place::take(&self.admitted, INSTANCE_MOST).ok_or_else(|| {
             full(format!(
                 "the instance already has {INSTANCE_MOST} waiting or running requests, which is the limit"
@@ -96,6 +97,7 @@ impl Instance {
                  reserved for each other kind of calls"
             ))
         })?;
+
         Ok(Ticket {
             _places: Arc::new((instance, plugin)),
         })
@@ -141,7 +143,8 @@ mod tests {
     #[test]
     fn requests_per_instance_and_per_plugin_are_limited() {
         let nodes = CallKind::Nodes;
-        let (plugin, one) = (Capacity::new(Kinds::ALL), Instance::default());
+        let plugin = Capacity::new(Kinds::ALL);
+        let one = Instance::default();
         let held: Vec<_> = (0..INSTANCE_MOST)
             .map(|_| one.admit(&plugin, nodes).unwrap())
             .collect();

@@ -57,6 +57,7 @@ impl HostIssuer {
             server_name: None,
             ..tls
         };
+
         let connector = Connector::of_host(resolver, (tls, certificate), CONNECTIONS, CONNECT);
         let mut builder = Client::builder(TokioExecutor::new());
         builder
@@ -75,6 +76,7 @@ impl Issuer for HostIssuer {
             uri::target(request.uri()).map_err(|refusal| IssuerError::new(refusal.sentence()))?;
         let failed =
             |why: &dyn fmt::Display| IssuerError::new(format!("{target} did not answer: {why}"));
+
         let exchange = async {
             let mut request = request.map(Full::new);
             let mut captured = capture_connection(&mut request);
@@ -84,9 +86,11 @@ impl Issuer for HostIssuer {
                 answer = &mut answer => Some(answer),
                 _ = captured.wait_for_connection_metadata() => None,
             };
+
             let answer = match early {
                 Some(answer) => answer,
                 None => {
+                    // Before its answer, a server may send any number of informational ones (1xx).
                     let head = attached(&captured).remove::<HeadLimit>();
                     head.iter().for_each(HeadLimit::start);
                     let answer = answer.await;
@@ -94,6 +98,7 @@ impl Issuer for HostIssuer {
                     answer
                 }
             };
+
             let answer = answer.map_err(|error| failed(&cause(&error)))?;
             let (head, body) = answer.into_parts();
             let body = Limited::new(body, MAX_ANSWER)
@@ -102,6 +107,7 @@ impl Issuer for HostIssuer {
                 .map_err(|error| failed(&error))?;
             Ok(Response::from_parts(head, body.to_bytes()))
         };
+
         let answer = timeout(TOTAL, exchange).await;
         answer.unwrap_or_else(|_| {
             Err(failed(&format_args!(
@@ -118,6 +124,7 @@ fn cause(error: &dyn std::error::Error) -> String {
     while let Some(source) = error.source() {
         error = source;
     }
+
     error.to_string()
 }
 

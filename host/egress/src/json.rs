@@ -15,12 +15,15 @@ pub(crate) struct NotJson;
 /// # Errors
 /// [`NotJson`], also if only a lenient server would accept it.
 pub(crate) fn keys(text: &[u8]) -> Result<Vec<String>, NotJson> {
+    // Some servers skip a byte order mark.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+
     let mut all = Vec::new();
     for keys in serde_json::Deserializer::from_slice(text).into_iter::<Keys>() {
         let Keys(keys) = keys.map_err(|_| NotJson)?;
         all.extend(keys);
     }
+
     Ok(all)
 }
 

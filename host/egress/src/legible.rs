@@ -67,6 +67,7 @@ pub(crate) fn check(headers: &HeaderMap) -> Result<(), Refusal> {
             return Err(packed());
         }
     }
+
     for kind in headers.get_all(CONTENT_TYPE) {
         let kind = String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase();
         let (media, parameters) = kind.split_once(';').unwrap_or((&kind, ""));
@@ -74,6 +75,7 @@ pub(crate) fn check(headers: &HeaderMap) -> Result<(), Refusal> {
         if words.any(|word| PACKED.iter().any(|packed| word.contains(packed))) {
             return Err(packed());
         }
+
         let is_other = |name: &&str| {
             let known = CHARSETS.iter();
             !extends_ascii(name)
@@ -81,6 +83,7 @@ pub(crate) fn check(headers: &HeaderMap) -> Result<(), Refusal> {
                     .into_iter()
                     .any(|known| plain(name).starts_with(known))
         };
+
         if let Some(name) = charsets(parameters).find(is_other) {
             let sentence = format!(
                 "the answer has the character set `{}`, in which secrets of the credential cannot be masked: configure the \
@@ -94,6 +97,7 @@ pub(crate) fn check(headers: &HeaderMap) -> Result<(), Refusal> {
             ));
         }
     }
+
     Ok(())
 }
 
@@ -122,6 +126,7 @@ impl Beginning {
             let kind = String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase();
             TEXTS.iter().any(|text| kind.contains(text))
         });
+
         Self {
             is_text,
             bytes: [0; LOOKED_AT],
@@ -137,10 +142,12 @@ impl Beginning {
         if self.length == LOOKED_AT {
             return Ok(());
         }
+
         for (room, byte) in self.bytes.iter_mut().skip(self.length).zip(piece) {
             *room = *byte;
             self.length += 1;
         }
+
         let known = self.bytes.get(..self.length).unwrap_or_default();
         if is_packed(known) || self.is_text && known.iter().any(is_strange) {
             return Err(packed());
@@ -156,12 +163,14 @@ fn is_packed(beginning: &[u8]) -> bool {
         let after = beginning.strip_prefix(name).and_then(|it| it.get(1..));
         after.is_some_and(|it| it.starts_with(rest))
     };
+
     // The last character may be cut.
     let is_text = |bytes: &[u8]| {
         let text = std::str::from_utf8(bytes);
         text.map_or_else(|error| error.error_len().is_none(), |_| true)
             && !bytes.iter().any(is_strange)
     };
+
     MAGIC.iter().any(|magic| beginning.starts_with(magic))
         || is_bzip2()
         || beginning.starts_with(ZLIB) && !is_text(beginning)
@@ -270,6 +279,7 @@ mod tests {
             let mut beginning = Beginning::of(&headers("content-type", kind));
             assert_eq!(beginning.check(body).is_ok(), expected, "{kind}");
         }
+
         let mut unknown = Beginning::of(&HeaderMap::new());
         assert!(unknown.check(b"\x01").is_err());
     }

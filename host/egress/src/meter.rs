@@ -112,7 +112,9 @@ impl Meter {
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        let (took, sent) = (self.started.elapsed(), self.sent.load(Ordering::Relaxed));
+        let took = self.started.elapsed();
+        let sent = self.sent.load(Ordering::Relaxed);
+
         let end = End {
             method: &self.method,
             status: self.status,
@@ -122,9 +124,12 @@ impl Drop for Meter {
             breakers_open: self.hosts.open(),
         };
         self.metrics.ended(&end);
+
+        // The search takes time, so it is only made if the path is shown.
         if self.audit.is_some() || tracing::enabled!(target: "egress", tracing::Level::DEBUG) {
             self.path = without_secrets(&self.path);
         }
+
         tracing::debug!(
             target: "egress",
             plugin = %self.metrics.plugin(),
@@ -138,6 +143,7 @@ impl Drop for Meter {
             seconds = took.as_secs_f64(),
             "request"
         );
+
         if let Some(audited) = self.audit.take() {
             let canceled = self.status.is_none().then_some("canceled");
             audited.audit.record(AuditLine {
@@ -175,6 +181,7 @@ pub(crate) fn without_values(uri: &http::Uri) -> String {
         text.push(if at == 0 { '?' } else { '&' });
         text.push_str(pair.split('=').next().unwrap_or_default());
     }
+
     text.truncate(text.floor_char_boundary(512));
     text
 }
@@ -185,6 +192,7 @@ fn without_secrets(path: &str) -> String {
     // What is found in URLs depends on what is before the path.
     const HOST: &str = "https://hook";
     let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+
     let whole = format!("{HOST}{path}");
     let shown = skydock_secrets::redacted(&whole);
     let query = skydock_secrets::redacted(query);
@@ -201,6 +209,7 @@ fn without_the_rest(named: &[String]) -> Vec<String> {
     let (most, bytes) = TOLD;
     let told = named.iter().take(most);
     let told = told.map(|action| beginning(action, bytes).into_owned());
+
     let rest = named.len().saturating_sub(most);
     let rest = (rest > 0).then(|| format!("… and {rest} more"));
     told.chain(rest).collect()

@@ -91,6 +91,7 @@ impl EgressMetrics {
     pub fn register(registry: &mut Registry) -> Self {
         let all = Families::default();
         let registry = registry.sub_registry_with_prefix("skydock_egress");
+
         registry.register(
             "requests",
             "Requests that were allowed, by rule, method and class of the status code, or `failed`",
@@ -119,6 +120,7 @@ impl EgressMetrics {
             Unit::Bytes,
             all.received.clone(),
         );
+
         registry.register(
             "denials",
             "Requests that were denied, by rule, if any, and reason",
@@ -129,11 +131,13 @@ impl EgressMetrics {
             "Requests that were allowed, and that a rule in report-only mode would have denied, by rule and reason",
             all.report_only.clone(),
         );
+
         registry.register(
             "audit_dropped",
             "Lines of the audit that were dropped, because they could not be written or too many waited",
             all.audit_dropped.clone(),
         );
+
         registry.register(
             "throttled",
             "Requests that Skydock delayed, or answered with 429 itself, because of a rate limit or Retry-After",
@@ -144,11 +148,13 @@ impl EgressMetrics {
             "Open circuit breakers: hosts that repeatedly did not answer and are not contacted for a while",
             all.breakers_open.clone(),
         );
+
         registry.register(
             "client_certificate_expiration_timestamp_seconds",
             "Expiry of the client certificate in this file as Unix time, as of the last time it was read",
             all.expirations.clone(),
         );
+
         Self(Arc::new(all))
     }
 
@@ -200,6 +206,8 @@ impl EgressMetrics {
             plugin: plugin.clone(),
             rule: rule.clone(),
         };
+
+        // Not only at the first request, so that the metrics have zeros from the start.
         RuleMetrics {
             durations: self.0.durations.get_or_create(&labels).clone(),
             in_flight: self.0.in_flight.get_or_create(&labels).clone(),
@@ -248,6 +256,7 @@ impl RuleMetrics {
         self.durations.observe(end.took.as_secs_f64());
         self.sent.inc_by(end.sent);
         self.received.inc_by(end.received);
+
         let code = match end.status {
             None => "failed",
             Some(100..200) => "1xx",
@@ -256,12 +265,14 @@ impl RuleMetrics {
             Some(400..500) => "4xx",
             Some(_) => "5xx",
         };
+
         let labels = Request {
             plugin: self.plugin().clone(),
             rule: self.rule().clone(),
             method: end.method.to_string(),
             code,
         };
+
         self.all.0.requests.get_or_create(&labels).inc();
         self.all.breakers_open(self.plugin(), end.breakers_open);
     }

@@ -23,9 +23,11 @@ pub(crate) fn in_head(head: &Parts) -> Option<String> {
         let ends = ["method", "verb", "override"];
         ends.iter().any(|end| name.ends_with(end))
     };
+
     if let Some(name) = headers.find(|name| has_word(name) && is_override(name.as_bytes())) {
         return Some(format!("header {name}"));
     }
+
     let parameters = head
         .uri
         .path()
@@ -36,6 +38,7 @@ pub(crate) fn in_head(head: &Parts) -> Option<String> {
             return Some(format!("path parameter {name}"));
         }
     }
+
     let name = form_override(head.uri.query()?.as_bytes())?;
     Some(format!("query parameter {name}"))
 }
@@ -44,6 +47,7 @@ pub(crate) fn in_head(head: &Parts) -> Option<String> {
 /// POST, in a form or in JSON.
 pub(crate) fn may_be_in_body(head: &Parts) -> bool {
     head.method == Method::POST
+        // A `Content-Type` that is not valid is denied when the body is read.
         && ContentType::of(&head.headers).map_or(true, |content| is_read(&content.kind))
 }
 
@@ -71,21 +75,26 @@ pub(crate) fn in_body(headers: &HeaderMap, body: &[u8]) -> Result<Option<String>
     if body.is_empty() {
         return Ok(None);
     }
+
     let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
     if encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err("its body is compressed");
     }
+
     let content = ContentType::of(headers)?;
     content.check_charset()?;
+
     // Signs of forms within JSON belong to a text.
     if content.is_json() {
         return json_override(body);
     }
+
     if looks_like_json(body)
         && let Some(name) = json_override(body)?
     {
         return Ok(Some(name));
     }
+
     Ok(form_override(body).or_else(|| multipart_override(body)))
 }
 
@@ -106,11 +115,13 @@ fn is_override(name: &[u8]) -> bool {
         .filter(|byte| byte.is_ascii_alphanumeric())
         .map(u8::to_ascii_lowercase)
         .collect();
+
     let mut word = letters.as_slice();
     for start in [b"x".as_slice(), b"http"] {
         word = word.strip_prefix(start).unwrap_or(word);
     }
     word = word.strip_suffix(b"override").unwrap_or(word);
+
     // A parameter with the plain name has another meaning.
     [&b"method"[..], b"verb"].contains(&word) && !name.eq_ignore_ascii_case(word)
 }
@@ -120,14 +131,17 @@ fn is_override(name: &[u8]) -> bool {
 fn is_field(name: &[u8]) -> bool {
     let name = until_bracket(name);
     let is_sign = |byte: &u8| !byte.is_ascii_alphanumeric();
+
     let means = match name {
         [b'x' | b'X', second, ..] => is_sign(second),
         [first, ..] => is_sign(first),
         [] => false,
     };
+
     let end = name.len().checked_sub(b"override".len());
     let end = end.and_then(|at| name.get(at..));
     let overrides = end.is_some_and(|end| end.eq_ignore_ascii_case(b"override"));
+
     (means || overrides) && is_override(name)
 }
 
@@ -142,6 +156,7 @@ fn form_override(text: &[u8]) -> Option<String> {
         .split(|byte| b"&;".contains(byte))
         .filter_map(|pair| pair.split(|byte| *byte == b'=').next())
         .map(|name| decode(beginning(without_blanks(name))));
+
     names.find(|name| is_field(name)).map(|name| shown(&name))
 }
 
@@ -166,20 +181,24 @@ fn multipart_override(body: &[u8]) -> Option<String> {
         // A body can consist of nothing but such names. What has another in it is no method.
         let rest = lower.get(at + b"name".len()..next.unwrap_or(lower.len()));
         let rest = rest.unwrap_or_default();
+
         let extended = rest.strip_prefix(b"*");
         // A name that is continued (RFC 2231) is found only if all of its pieces are put together.
         if extended.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit)) {
             return Some("`name*0`".to_owned());
         }
+
         let rest = extended.unwrap_or(rest).trim_ascii_start();
         let value = rest.strip_prefix(b"=")?.trim_ascii_start();
         let (value, ends) = match value.strip_prefix(b"\"") {
             Some(quoted) => (quoted, &b"\"\r\n"[..]),
             None => (value, &b";\r\n"[..]),
         };
+
         let value = beginning(without_blanks(value));
         let name = value.split(|byte| ends.contains(byte)).next();
         let name = decode(name?);
+
         // In the extended form, the charset and the language come before the name; and PHP takes
         // single quotes, too.
         let mut parts = name.split(|byte| *byte == b'\'');
@@ -256,10 +275,8 @@ mod tests {
         let blanks = format!("{}%20_method=DELETE", "+".repeat(260));
         let names = "name=".repeat(200_000);
         let long = "x".repeat(300);
-        let (ended, in_brackets) = (
-            format!("_method%00{long}=DELETE"),
-            format!("a=b&_method[{long}]=DELETE"),
-        );
+        let ended = format!("_method%00{long}=DELETE");
+        let in_brackets = format!("a=b&_method[{long}]=DELETE");
         let (padded, long_part) = [" ".repeat(300), String::new()]
             .map(|blanks| {
                 format!("--x\r\nContent-Disposition: form-data; name=\"{blanks}_method[{long}]\"")
@@ -422,6 +439,7 @@ mod tests {
             let head = head(method, "/", &[("content-type", kind)]);
             assert_eq!(may_be_in_body(&head), expected, "{method} {kind}");
         }
+
         let none = head("POST", "/", &[]);
         assert!(may_be_in_body(&none));
     }

@@ -35,11 +35,13 @@ impl Bucket {
         self.tokens =
             (self.tokens + now.duration_since(self.at).as_secs_f64() * self.rate).min(self.burst);
         self.at = now;
+
         // A small rounding error is not worth a timer.
         if self.tokens >= 1.0 - 1e-6 {
             self.tokens -= 1.0;
             return Ok(());
         }
+
         // Timers have a resolution of one millisecond.
         let wait = Duration::try_from_secs_f64((1.0 - self.tokens) / self.rate).unwrap_or(LONGEST);
         Err(wait.max(Duration::from_millis(1)))
@@ -61,12 +63,14 @@ pub(crate) fn pause(
     if !matches!(head.status.as_u16(), 429 | 503) {
         return None;
     }
+
     let text = head
         .headers
         .get(http::header::RETRY_AFTER)?
         .to_str()
         .ok()?
         .trim();
+
     let pause = match text.parse::<u64>() {
         Ok(seconds) => Duration::from_secs(seconds),
         Err(_) => {
@@ -74,6 +78,7 @@ pub(crate) fn pause(
             Duration::try_from(date.duration_since(now)).ok()?
         }
     };
+
     (!pause.is_zero()).then_some(pause.min(most))
 }
 
@@ -88,6 +93,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(bucket.take(start), Ok(()));
         }
+
         assert_eq!(bucket.take(start), Err(Duration::from_millis(100)));
         for (after, full) in [(0, false), (299, false), (300, true)] {
             assert_eq!(
@@ -96,6 +102,7 @@ mod tests {
                 "{after} ms"
             );
         }
+
         let later = start + Duration::from_millis(100);
         assert_eq!(bucket.take(later), Ok(()));
         assert!(bucket.take(later).is_err());
@@ -104,6 +111,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(bucket.take(much_later), Ok(()));
         }
+
         assert!(bucket.take(much_later).is_err());
     }
 

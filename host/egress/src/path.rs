@@ -42,20 +42,24 @@ impl Prefix {
                 "not a valid path; expected a prefix of ASCII characters without `*`, `?`, `#` and spaces",
             );
         }
+
         if let Some(trick) = trick(text) {
             return Err(trick);
         }
+
         if text
             .split('/')
             .any(|segment| decoded(segment).contains(&b';'))
         {
             return Err("the path has parameters (`;`), which servers may ignore");
         }
+
         if has_needless_escape(text) {
             return Err(
                 "the path has an encoded letter, digit, `-`, `.`, `_` or `~`: write it as it is",
             );
         }
+
         Ok(Self {
             text: text.trim_end_matches('/').to_owned(),
             meaning: Meaning::of(text),
@@ -79,6 +83,7 @@ impl Prefix {
     /// and without them (`/index.php/v1`).
     pub(crate) fn may_permit(&self, meaning: &Meaning) -> bool {
         let own = self.meaning.0.as_slice();
+
         // For each number of own segments, whether they may be the beginning of the path.
         let mut reached = vec![false; own.len() + 1];
         let skip_own = |reached: &mut [bool]| {
@@ -88,12 +93,16 @@ impl Prefix {
                 }
             }
         };
+
         set(&mut reached, 0);
         skip_own(&mut reached);
+
         for segment in &meaning.0 {
+            // What follows is below the prefix.
             if reached.last() == Some(&true) {
                 return true;
             }
+
             let mut next = vec![false; reached.len()];
             for (at, _) in reached.iter().enumerate().filter(|(_, is)| **is) {
                 if is_script(segment) {
@@ -103,9 +112,11 @@ impl Prefix {
                     set(&mut next, at + 1);
                 }
             }
+
             skip_own(&mut next);
             reached = next;
         }
+
         reached.last() == Some(&true)
     }
 }
@@ -134,6 +145,7 @@ impl Meaning {
             let name = decoded.split(|byte| *byte == b';').next();
             let name = String::from_utf8_lossy(name.unwrap_or_default());
             let name = plain(&name);
+
             // Windows has streams of files (`x::$DATA`), and its servers ignore spaces and dots at the
             // end.
             let name = name.split("::$").next().unwrap_or_default();
@@ -154,17 +166,18 @@ fn plain(text: &str) -> Cow<'_, str> {
             false => text.into(),
         };
     }
+
     let mapper = Uts46MapperBorrowed::new();
     let mapped = mapper.map_normalize(text.chars());
     // What is not allowed in a name, such as marks of direction, and what joins letters is invisible.
     let visible = mapped.filter(|c| !matches!(c, '\u{fffd}' | '\u{200c}' | '\u{200d}'));
-    let (decomposer, marks) = (
-        DecomposingNormalizerBorrowed::new_nfkd(),
-        CanonicalCombiningClassMapBorrowed::new(),
-    );
+    let decomposer = DecomposingNormalizerBorrowed::new_nfkd();
+    let marks = CanonicalCombiningClassMapBorrowed::new();
+
     let letters = decomposer
         .normalize_iter(visible)
         .filter(|c| marks.get_u8(*c) == 0);
+
     // Some letters have the upper case, but not the lower case, of an ASCII letter.
     let letters: String = letters.collect();
     letters.to_uppercase().to_lowercase().into()
@@ -177,6 +190,7 @@ fn may_mean(segment: &str, name: &str) -> bool {
     if with_stems(segment).any(|one| with_stems(name).any(|other| one == other)) {
         return true;
     }
+
     let short = segment.split('.').next().unwrap_or_default();
     let parts = short.rsplit_once('~');
     parts.is_some_and(|(start, number)| {
@@ -231,17 +245,20 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
     if path.contains("//") {
         return Some("the path has an empty segment (`//`)");
     }
+
     if path
         .bytes()
         .any(|byte| byte.is_ascii_control() || byte == b' ' || !byte.is_ascii())
     {
         return Some("the path has control characters, spaces or non-ASCII characters");
     }
+
     for segment in path.split('/') {
         let decoded = match decode(segment) {
             Ok(decoded) => decoded,
             Err(trick) => return Some(trick),
         };
+
         // Old decoders accept overlong UTF-8 forms of a dot or a slash.
         let Ok(text) = std::str::from_utf8(&decoded) else {
             return Some("the path has encoded bytes that are not UTF-8");
@@ -251,9 +268,11 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
                 "the path has encoded characters that servers may read as a slash or a dot",
             );
         }
+
         if matches!(text.as_bytes(), [b'(', kind, b'(', ..] if kind.is_ascii_alphabetic()) {
             return Some("the path has a session (`(S(x))`), which some servers remove");
         }
+
         // Some servers treat `..;x` as `..`, and those on Windows also `.. ` and `...`; what is
         // invisible may be removed.
         let name = text.split(';').next().unwrap_or_default();
@@ -262,6 +281,7 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
             return Some("the path has a dot segment (`.` or `..`)");
         }
     }
+
     None
 }
 
@@ -269,6 +289,7 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
 /// set, or normalizes them: full-width ones, and what is or contains a sign that divides paths.
 fn is_lookalike(c: char) -> bool {
     let is_sign = |c: char| "/\\.;%?#".contains(c);
+
     match c {
         _ if c.is_ascii() => false,
         '\u{ff01}'..='\u{ff5e}' => true,
@@ -280,11 +301,11 @@ fn is_lookalike(c: char) -> bool {
     }
 }
 
-/// Returns the decoded segment.
 fn decode(segment: &str) -> Result<Cow<'_, [u8]>, &'static str> {
     if !segment.contains('%') {
         return Ok(segment.as_bytes().into());
     }
+
     let mut bytes = segment.bytes();
     let mut decoded = Vec::with_capacity(segment.len());
     while let Some(byte) = bytes.next() {
@@ -292,10 +313,12 @@ fn decode(segment: &str) -> Result<Cow<'_, [u8]>, &'static str> {
             decoded.push(byte);
             continue;
         }
+
         let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
         let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else {
             return Err("the path has a `%` that is not followed by two hexadecimal digits");
         };
+
         match u8::try_from(high * 16 + low).unwrap_or_default() {
             b'/' | b'\\' => return Err("the path has an encoded slash or backslash"),
             // `%252e` becomes `%2e`, and a server that decodes again reads a dot.
@@ -309,6 +332,7 @@ fn decode(segment: &str) -> Result<Cow<'_, [u8]>, &'static str> {
             byte => decoded.push(byte),
         }
     }
+
     Ok(decoded.into())
 }
 
@@ -403,6 +427,7 @@ mod tests {
         ] {
             assert!(trick(path).is_some(), "{path}");
         }
+
         for path in [
             "/v3/a..b",
             "/v3/%E4%B8%AD",
@@ -481,6 +506,7 @@ mod tests {
         for (path, expected) in table {
             assert_eq!(prefix.may_permit(&Meaning::of(path)), expected, "{path}");
         }
+
         for (prefix, path) in [
             ("/v2.1", "/v2.0"),
             ("/v2.1", "/v2"),
@@ -493,10 +519,12 @@ mod tests {
             let prefix = Prefix::parse(prefix).unwrap();
             assert!(!prefix.may_permit(&Meaning::of(path)), "{prefix} {path}");
         }
+
         let formatted = Prefix::parse("/v3/servers.json").unwrap();
         for path in ["/v3/servers", "/v3/servers.xml", "/v3/servers.json/x"] {
             assert!(formatted.may_permit(&Meaning::of(path)), "{path}");
         }
+
         let long_s = Prefix::parse("/servers").unwrap();
         assert!(long_s.may_permit(&Meaning::of("/%C5%BFervers")));
         assert!(Prefix::parse("/").unwrap().may_permit(&Meaning::of("/x")));
@@ -528,6 +556,7 @@ mod tests {
             }
             out
         });
+
         let text = String::from_utf8_lossy(&twice).replace('\\', "/");
         let mut stack = Vec::new();
         for segment in text.split('/') {
@@ -537,6 +566,7 @@ mod tests {
                 _ => stack.push(segment.to_owned()),
             }
         }
+
         format!("/{}", stack.join("/"))
     }
 

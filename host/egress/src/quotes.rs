@@ -62,15 +62,18 @@ impl Quotes {
         if secret.len() < SHORTEST_OWN {
             return None;
         }
+
         let patterns = patterns(secret);
         let lengths = || patterns.iter().map(|pattern| pattern.text.len());
         let stride = (lengths().min()? + 1).checked_sub(GROUP)?.max(1);
+
         let mut groups = Vec::new();
         for (number, pattern) in patterns.iter().enumerate() {
             let starts = (0..stride).map_while(|at| Some((group(&pattern.text, at)?, number, at)));
             groups.extend(starts);
         }
         groups.sort_unstable();
+
         let bits = groups.len().next_power_of_two().ilog2() + FILTER;
         let mut all = Self {
             longest: lengths().max()?,
@@ -81,6 +84,7 @@ impl Quotes {
             filter: vec![0; 1 << bits.saturating_sub(6)],
             shift: u64::BITS - bits.max(6),
         };
+
         for (group, ..) in &all.groups {
             let (word, bit) = slot(*group, all.shift);
             all.filter
@@ -88,6 +92,7 @@ impl Quotes {
                 .into_iter()
                 .for_each(|word| *word |= bit);
         }
+
         Some(all)
     }
 
@@ -119,11 +124,13 @@ impl Quotes {
             else {
                 continue;
             };
+
             let part = start..start + pattern.text.len();
             let is_quote = text.get(part.clone()).is_some_and(|part| {
                 let mut both = part.iter().zip(pattern.text.iter());
                 both.all(|(byte, folded)| fold(*byte) == *folded)
             });
+
             if is_quote {
                 found.push(self.surrounded(text, part, pattern));
             }
@@ -135,11 +142,13 @@ impl Quotes {
         let is_inner = |byte: &&u8| **byte > b' ' && !ENDS.contains(byte);
         // If more is quoted than one more part, that part is found itself.
         let most = |length: usize| length.min(self.longest);
-        let (left, right) = (text.get(..part.start), text.get(part.end..));
+        let left = text.get(..part.start);
+        let right = text.get(part.end..);
         let left = left.unwrap_or_default().iter().rev();
         let left = left.take(most(pattern.before)).take_while(is_inner).count();
         let right = right.unwrap_or_default().iter();
         let right = right.take(most(pattern.after)).take_while(is_inner).count();
+
         // An escape is not masked in part: the text must stay readable.
         let start = part.start - left;
         let end_of_escape = match start.checked_sub(1).and_then(|at| text.get(at..)) {
@@ -148,6 +157,7 @@ impl Quotes {
             Some([b'%', ..]) => 2,
             _ => 0,
         };
+
         (start + end_of_escape).min(part.start)..part.end + right
     }
 }
@@ -166,12 +176,14 @@ fn search(text: &[u8], all: &[&Quotes], alphabet: &Alphabet, nested: usize) -> V
     for quotes in all {
         quotes.find(text, &mut found);
     }
+
     if nested > 0
         && let Some(view) = Unescaped::of(text, alphabet)
     {
         let inner = search(&view.text, all, alphabet, nested - 1);
         found.extend(inner.iter().map(|range| view.original(range)));
     }
+
     found
 }
 
@@ -180,11 +192,13 @@ fn group(text: &[u8], at: usize) -> Option<u64> {
     let rest = text.get(at..)?;
     let bytes = match rest.first_chunk() {
         Some(bytes) => *bytes,
+        // At its end, a text has fewer than eight bytes.
         None => {
             let [a, b, c, d, e, f] = *rest.first_chunk::<GROUP>()?;
             [a, b, c, d, e, f, 0, 0]
         }
     };
+
     Some(u64::from_le_bytes(bytes) & GROUP_MASK | FOLD)
 }
 

@@ -210,7 +210,7 @@ impl Refusal {
         self.code
     }
 
-    /// Returns the cause.
+    /// Returns the cause, as counted in metrics.
     #[must_use]
     pub fn cause(&self) -> Cause {
         self.cause

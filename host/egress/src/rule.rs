@@ -90,9 +90,11 @@ impl Host {
                 .ok()
                 .map(|address| Self::Address(address.into()));
         }
+
         if let Ok(address) = text.parse::<Ipv4Addr>() {
             return Some(Self::Address(address.into()));
         }
+
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         // RFC 1035, section 2.3.4: at most 63 bytes per label and 253 in total. Underscores are not
         // allowed in host names.
@@ -104,7 +106,9 @@ impl Host {
                 && !label.starts_with('-')
                 && !label.ends_with('-')
         };
+
         let last = name.rsplit('.').next()?;
+        // Resolvers may read a name whose last label is a number as an address.
         let numeric = last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x");
         (name.len() <= 253 && !numeric && name.split('.').all(label)).then_some(Self::Name(name))
     }
@@ -123,11 +127,11 @@ impl fmt::Display for Host {
 /// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// The scheme.
+    /// Whether the request is sent over TLS.
     pub scheme: Scheme,
-    /// The host.
+    /// Where the request goes: a name that is resolved, or an address.
     pub host: Host,
-    /// The port.
+    /// The port of the URL, or the default one of the scheme; never 0.
     pub port: u16,
 }
 
@@ -194,7 +198,6 @@ impl Rule {
         }
     }
 
-    /// Returns the scheme.
     pub(crate) fn scheme(&self) -> Scheme {
         self.scheme
     }
@@ -228,15 +231,18 @@ fn without_secrets(text: &str) -> String {
     let (scheme, rest) = text.split_at(text.find("://").map_or(0, |at| at + "://".len()));
     let end = rest.find(['/', '?', '#', '\\']);
     let authority = rest.get(..end.unwrap_or(rest.len())).unwrap_or(rest);
+
     let (user, host) = match authority.rsplit_once('@') {
         Some((_, host)) => ("…@", host),
         None => ("", authority),
     };
+
     // A password may have a slash.
     let (user, host) = match rest.rsplit_once('@') {
         Some((_, host)) if user.is_empty() => ("…@", host.split('/').next().unwrap_or(host)),
         _ => (user, host),
     };
+
     let path = if end.is_some() { "/…" } else { "" };
     format!("{scheme}{user}{host}{path}")
 }
@@ -244,12 +250,14 @@ fn without_secrets(text: &str) -> String {
 fn parse(text: &str) -> Result<Rule, Problem> {
     let (scheme, rest) = text.split_once("://").ok_or(Problem::Scheme)?;
     let scheme = Scheme::parse(scheme).ok_or(Problem::Scheme)?;
+
     if rest.contains(['/', '?', '#', '\\']) {
         return Err(Problem::Path);
     }
     if rest.contains('@') {
         return Err(Problem::UserInfo);
     }
+
     let (host, port) = rest.rsplit_once(':').ok_or(if rest.is_empty() {
         Problem::EmptyHost
     } else {
@@ -258,6 +266,7 @@ fn parse(text: &str) -> Result<Rule, Problem> {
     if host.is_empty() {
         return Err(Problem::EmptyHost);
     }
+
     // `u16::from_str` would accept a leading `+`.
     let port = port
         .bytes()
@@ -265,6 +274,7 @@ fn parse(text: &str) -> Result<Rule, Problem> {
         .then(|| port.parse().ok())
         .flatten();
     let port = port.filter(|port| *port != 0).ok_or(Problem::Port)?;
+
     let pattern = match host.strip_prefix("*.") {
         Some(parent) => match Host::parse(parent) {
             // A rule for a complete top-level domain is certainly a mistake.
@@ -277,6 +287,7 @@ fn parse(text: &str) -> Result<Rule, Problem> {
         None if host.ends_with('.') => return Err(Problem::Host),
         None => Pattern::Exact(Host::parse(host).ok_or(Problem::Host)?),
     };
+
     Ok(Rule {
         scheme,
         pattern,
@@ -317,6 +328,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Rule>().expect(text).to_string(), text);
         }
+
         assert_eq!(
             "HTTPS://API.Example.com:443"
                 .parse::<Rule>()
@@ -403,6 +415,7 @@ mod tests {
             "http://[fd00::1]:80",
         ]
         .map(|text| text.parse::<Rule>().unwrap());
+
         let table = [
             (Scheme::Https, "api.example.com", 443, true),
             (Scheme::Https, "API.example.com.", 443, true),
@@ -439,6 +452,7 @@ mod tests {
         ] {
             assert!(covers(one, other), "{one} {other}");
         }
+
         for (one, other) in [
             ("https://a.example.com:443", "https://b.example.com:443"),
             ("https://a.example.com:443", "http://a.example.com:443"),

@@ -66,6 +66,7 @@ impl Secret {
         ));
         text.extend_from_slice(prefix.as_bytes());
         text.extend_from_slice(self.expose());
+
         let mut value = HeaderValue::from_bytes(&text).ok()?;
         value.set_sensitive(true);
         Some(value)
@@ -126,15 +127,18 @@ impl fmt::Display for Secret {
 #[must_use]
 pub fn redact(text: &str, secrets: &[Secret]) -> String {
     let mut forms: Vec<&Zeroizing<String>> = secrets.iter().flat_map(Secret::forms).collect();
+
     // Longest first, since a secret may be part of another.
     forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
     let text = forms.iter().fold(text.to_owned(), |text, form| {
+        // `replace` copies the text even if it has nothing to replace.
         if text.contains(form.as_str()) {
             text.replace(form.as_str(), REDACTED)
         } else {
             text
         }
     });
+
     without_parts(&text, secrets)
 }
 
@@ -142,7 +146,9 @@ fn without_parts(text: &str, secrets: &[Secret]) -> String {
     let all: Vec<_> = secrets.iter().filter_map(Secret::quotes).collect();
     let mut found = quotes::find(text.as_bytes(), &all);
     found.sort_by_key(|range| range.start);
-    let (mut redacted, mut done) = (String::with_capacity(text.len()), 0);
+    let mut redacted = String::with_capacity(text.len());
+    let mut done = 0;
+
     for range in found.into_iter().filter(|range| !range.is_empty()) {
         // A range that touches a character with several bytes includes it.
         let start = text.floor_char_boundary(range.start);
@@ -152,6 +158,7 @@ fn without_parts(text: &str, secrets: &[Secret]) -> String {
         }
         done = done.max(text.ceil_char_boundary(range.end));
     }
+
     redacted.push_str(text.get(done..).unwrap_or_default());
     redacted
 }
@@ -163,6 +170,7 @@ fn pair(value: &[u8]) -> Option<[Secret; 2]> {
     } else {
         value
     };
+
     let decoded = Zeroizing::new(general_purpose::STANDARD.decode(encoded).ok()?);
     // Random bytes are no text, so a key that only looks like Base64 is no pair.
     let (user, password) = std::str::from_utf8(&decoded).ok()?.split_once(':')?;
@@ -173,6 +181,7 @@ fn forms(bytes: &[u8], text: Option<&str>) -> Vec<Zeroizing<String>> {
     if bytes.len() < MIN_REDACTED {
         return Vec::new();
     }
+
     let mut forms = vec![
         String::from_utf8_lossy(bytes).into_owned(),
         encode::percent(bytes, b""),
@@ -182,11 +191,13 @@ fn forms(bytes: &[u8], text: Option<&str>) -> Vec<Zeroizing<String>> {
         general_purpose::URL_SAFE_NO_PAD.encode(bytes),
         hex::encode(bytes),
     ];
+
     if let Some(text) = text {
         forms.push(encode::json(text));
         forms.push(encode::xml(text));
         forms.push(encode::form(text));
     }
+
     forms.sort();
     forms.dedup();
     forms.into_iter().map(Zeroizing::new).collect()

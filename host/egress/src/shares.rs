@@ -50,6 +50,7 @@ impl Shares {
     pub(crate) fn new(all: usize, part: usize, kinds: Kinds) -> Self {
         let part = part.min(all / kinds.count().max(1));
         let of = |kind| if kinds.serves(kind) { part } else { 0 };
+
         Self {
             reserved: PerKind::of(|kind| Arc::new(Semaphore::new(of(kind)))),
             common: Arc::new(Semaphore::new(all - part * kinds.count())),
@@ -79,6 +80,7 @@ impl Shares {
             permit = Arc::clone(self.reserved.get(kind)).acquire_many_owned(number) => permit,
             permit = Arc::clone(&self.common).acquire_many_owned(number) => permit,
         };
+
         permit.map_err(|_| {
             Refusal::new(
                 Code::InternalError,

@@ -70,6 +70,7 @@ pub(crate) fn below(domain: &str) -> Below {
         let before = domain.strip_suffix(shared);
         before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
     };
+
     if is_suffix {
         Below::Anybody
     } else if SHARED.iter().any(is_within) {

@@ -48,6 +48,7 @@ pub(crate) async fn collect(
         let Ok(frame) = timeout_at(due, next).await else {
             return Err(slow());
         };
+
         match frame {
             None => return Ok(all.freeze()),
             Some(Err(_)) => return Err(broken_off()),
@@ -126,6 +127,7 @@ impl Kept {
         if self.bytes.len() as u64 + more > MAX_HELD {
             return None;
         }
+
         self.room.join(self.held.try_room(more)?);
         self.bytes.extend_from_slice(data);
         Some(self)
@@ -159,8 +161,10 @@ impl Progress {
         first_byte: Duration,
         between: Duration,
     ) -> (Instant, Code) {
+        // The time that a request waits for a connection does not count.
         let last =
             (self.start + Duration::from_millis(self.last.load(Ordering::Relaxed))).max(connected);
+
         if self.done.load(Ordering::Relaxed) {
             (last + first_byte, Code::ConnectionReadTimeout)
         } else {
@@ -173,6 +177,7 @@ impl Progress {
         if !self.done.load(Ordering::Relaxed) {
             return None;
         }
+
         lock(&self.kept)
             .take()
             .map(|kept| kept.room.hold(kept.bytes.freeze()))
@@ -180,6 +185,7 @@ impl Progress {
 
     fn moved(&self, data: &Bytes) {
         self.sent.fetch_add(data.len() as u64, Ordering::Relaxed);
+
         let mut kept = lock(&self.kept);
         *kept = kept.take().and_then(|kept| kept.with(data));
         self.touch();
@@ -246,9 +252,11 @@ impl Upload {
         progress: Arc<Progress>,
         permits: Arc<Permits>,
     ) -> Self {
+        // hyper would send an empty body of unknown length with `Transfer-Encoding: chunked`.
         if body.is_end_stream() {
             return Self::whole(Bytes::new(), progress, permits);
         }
+
         let rest = body.size_hint().exact().or(length);
         let streamed = Streamed {
             body,
@@ -257,6 +265,7 @@ impl Upload {
             rest,
             alarm: Box::pin(sleep_until(deadline)),
         };
+
         Self {
             kind: Kind::Streamed(Box::new(streamed)),
             progress,
@@ -275,6 +284,7 @@ impl Body for Upload {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
         let progress = &this.progress;
+
         let streamed = match &mut this.kind {
             Kind::Whole(body) => {
                 let data = body.take();
@@ -286,9 +296,11 @@ impl Body for Upload {
             }
             Kind::Streamed(streamed) => streamed,
         };
+
         if streamed.alarm.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Some(Err(progress.fail(slow()))));
         }
+
         loop {
             match ready!(streamed.body.as_mut().poll_frame(cx)) {
                 None if streamed.rest.is_some_and(|rest| rest > 0) => {
@@ -304,10 +316,12 @@ impl Body for Upload {
                     let Ok(data) = frame.into_data() else {
                         continue;
                     };
+
                     let Some(left) = streamed.left.checked_sub(data.len() as u64) else {
                         return Poll::Ready(Some(Err(progress.fail(too_long(streamed.most)))));
                     };
                     streamed.left = left;
+
                     let rest = streamed
                         .rest
                         .map(|rest| rest.checked_sub(data.len() as u64));
@@ -315,7 +329,10 @@ impl Body for Upload {
                         return Poll::Ready(Some(Err(progress.fail(longer()))));
                     }
                     streamed.rest = rest.flatten();
+
                     progress.moved(&data);
+                    // hyper does not ask for more than the announced length, so the end itself may
+                    // not be polled.
                     if streamed.rest == Some(0) || streamed.body.is_end_stream() {
                         progress.end();
                     }
@@ -365,6 +382,7 @@ mod tests {
             progress.end();
             progress.whole()
         };
+
         let kept = keep();
         assert_eq!(kept.as_deref(), Some(b"hello".as_slice()));
         let _others = held.try_room(PART as u64 - 9).unwrap();

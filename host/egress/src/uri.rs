@@ -35,19 +35,23 @@ pub fn is_metadata_name(name: &str) -> bool {
 /// a host in an unusual notation; [`Code::HttpRequestUriTooLong`] if path and query are too long.
 pub(crate) fn target(uri: &Uri) -> Result<Target, Refusal> {
     let bad = |sentence: &str| Refusal::new(Code::HttpRequestUriInvalid, Cause::Uri, sentence);
+
     let scheme = uri.scheme_str().and_then(Scheme::parse);
     let scheme = scheme.ok_or_else(|| bad("the URI is not an absolute http or https URI"))?;
     let authority = uri
         .authority()
         .ok_or_else(|| bad("the URI has no host"))?
         .as_str();
+
     if authority.contains('@') {
         return Err(bad("the URI has a user or a password"));
     }
+
     let (host, port) = host_and_port(authority, scheme)
         .ok_or_else(|| bad("the URI's port is not from 1 to 65535"))?;
     let host = Host::parse(host)
         .ok_or_else(|| bad("the URI's host is neither a DNS name nor a plain address"))?;
+
     if uri
         .path_and_query()
         .is_some_and(|it| it.as_str().len() > MAX_PATH)
@@ -59,6 +63,7 @@ pub(crate) fn target(uri: &Uri) -> Result<Target, Refusal> {
             sentence,
         ));
     }
+
     Ok(Target { scheme, host, port })
 }
 
@@ -72,6 +77,8 @@ pub(crate) fn host_and_port(authority: &str, scheme: Scheme) -> Option<(&str, u1
     else {
         return Some((authority, scheme.default_port()));
     };
+
+    // `parse` also accepts a sign.
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
     digits
         .parse()
@@ -189,6 +196,7 @@ mod tests {
                 "{authority}"
             );
         }
+
         assert_eq!(
             host_and_port("a.example", Scheme::Http),
             Some(("a.example", 80))

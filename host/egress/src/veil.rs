@@ -101,11 +101,13 @@ impl Veil {
         if self.secrets.is_empty() {
             return;
         }
+
         let quoting = |name: &&HeaderName| !self.find(name.as_str().as_bytes()).is_empty();
         let names: Vec<_> = headers.keys().filter(quoting).cloned().collect();
         for name in names {
             headers.remove(name);
         }
+
         for value in headers.values_mut() {
             let found = self.find(value.as_bytes());
             if !found.is_empty() {
@@ -126,14 +128,17 @@ impl Veil {
         if let Some(beginning) = &mut self.beginning {
             beginning.check(&piece)?;
         }
+
         if self.secrets.is_empty() {
             return Ok(piece);
         }
+
         self.held.extend_from_slice(&piece);
         // What is held back is searched again with the next piece, which may be a single byte.
         if self.held.len() < 2 * self.hold {
             return Ok(Bytes::new());
         }
+
         Ok(self.release(self.held.len().saturating_sub(self.hold)))
     }
 
@@ -156,15 +161,18 @@ impl Veil {
         if length == 0 {
             return Bytes::new();
         }
+
         let mut hidden = self.find(&self.held);
         hidden.append(&mut self.hidden);
         let mut released = self.held.split_to(length);
+
         for Range { start, end } in hidden {
             fill(&mut released, start..end.min(length));
             if end > length {
                 self.hidden.push(start.saturating_sub(length)..end - length);
             }
         }
+
         released.freeze()
     }
 }
@@ -189,15 +197,18 @@ fn in_header(value: &HeaderValue, secrets: &[Secret]) -> Vec<Secret> {
         let has = |secret: &&Secret| memmem::find(text, secret.expose()).is_some();
         secrets.iter().filter(has).cloned().collect::<Vec<_>>()
     };
+
     let encoded = within(value.as_bytes());
     let basic = value.as_bytes().get(..6);
     if !basic.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic ")) {
         return encoded;
     }
+
     let sent = Secret::new(value.as_bytes());
     let Some([user, password]) = sent.pair() else {
         return encoded;
     };
+
     let mut found = [within(user.expose()), within(password.expose())].concat();
     if !secrets.contains(password) {
         // Only their encoding is known, which the file or the issuer has. Tokens may be the user.
@@ -207,6 +218,7 @@ fn in_header(value: &HeaderValue, secrets: &[Secret]) -> Vec<Secret> {
             found.push(password.clone());
         }
     }
+
     found
 }
 
@@ -259,11 +271,9 @@ mod tests {
 
     #[test]
     fn only_long_secrets_that_were_sent_are_hidden() {
-        let (key, short, none) = (
-            "wJalrXUtnFEMI/K7MDENG+bPxRfiCY",
-            "a-short-secret",
-            HeaderMap::new(),
-        );
+        let key = "wJalrXUtnFEMI/K7MDENG+bPxRfiCY";
+        let short = "a-short-secret";
+        let none = HeaderMap::new();
         let secrets = || vec![Secret::from(TOKEN), Secret::from(key), Secret::from(short)];
         let basic = general_purpose::STANDARD.encode(format!("user:{key}"));
         for (sent, expected) in [
@@ -291,6 +301,7 @@ mod tests {
                 "{sent:?}"
             );
         }
+
         let guest = headers("x-guess", TOKEN);
         assert!(
             !veil(&secrets(), &guest, &guest).hides(),
@@ -301,7 +312,8 @@ mod tests {
     #[test]
     fn a_short_password_cannot_be_guessed_with_its_user() {
         let pair = |password: &str| general_purpose::STANDARD.encode(format!("admin:{password}"));
-        let (right, wrong) = (pair("hunter22hunter2"), pair("hunter22hunter3"));
+        let right = pair("hunter22hunter2");
+        let wrong = pair("hunter22hunter3");
         let secrets = vec![Secret::from("hunter22hunter2"), Secret::from(&*right)];
         let sent = headers("authorization", &format!("Basic {right}"));
         let veil = veil(&secrets, &HeaderMap::new(), &sent);
@@ -466,7 +478,8 @@ mod tests {
             cuts in prop::collection::vec(0_usize..9, 0..40),
         ) {
             let text = words.concat();
-            let (mut pieces, mut left) = (Vec::new(), text.as_bytes());
+            let mut pieces = Vec::new();
+            let mut left = text.as_bytes();
             for cut in cuts {
                 let (piece, rest) = left.split_at(cut.min(left.len()));
                 pieces.push(piece);
@@ -494,7 +507,8 @@ mod tests {
             cuts in prop::collection::vec(0_usize..400, 0..40),
         ) {
             let text = words.join(" ");
-            let (mut pieces, mut left) = (Vec::new(), text.as_bytes());
+            let mut pieces = Vec::new();
+            let mut left = text.as_bytes();
             for cut in cuts {
                 let (piece, rest) = left.split_at(cut.min(left.len()));
                 pieces.push(piece);

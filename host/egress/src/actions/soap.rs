@@ -11,10 +11,12 @@ use super::Unclear;
 /// If the document is not valid UTF-8 XML, or has markup that could hide a name.
 pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
     let text = std::str::from_utf8(document).map_err(|_| "its XML is not UTF-8")?;
+
     // ASCII text in UTF-16 is also valid UTF-8, but contains zero bytes.
     if text.contains('\0') {
         return Err("its XML is not UTF-8");
     }
+
     let mut found = Vec::new();
     let mut open: Vec<&str> = Vec::new();
     let mut rest = text;
@@ -24,6 +26,7 @@ pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
                 .split_once("?>")
                 .ok_or("its XML is not well-formed")?;
             let instruction = instruction.to_ascii_lowercase();
+            // In another character set, the same bytes may be another name.
             if instruction.contains("encoding")
                 && !["utf-8", "us-ascii"]
                     .iter()
@@ -34,18 +37,22 @@ pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
             rest = after;
             continue;
         }
+
         if after.starts_with('!') {
             return Err("its XML has comments, CDATA or a DOCTYPE");
         }
+
         let end = tag_end(after).ok_or("its XML is not well-formed")?;
         let (tag, after) = after.split_at(end);
         rest = after;
+
         if let Some(name) = tag.strip_prefix('/') {
             if open.pop() != Some(local(name)) {
                 return Err("its XML is not well-formed");
             }
             continue;
         }
+
         let name = local(tag);
         match open.as_slice() {
             [] if name != "Envelope" => return Ok(Vec::new()),
@@ -59,10 +66,12 @@ pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
             }
             _ => {}
         }
+
         if !tag.ends_with('/') {
             open.push(name);
         }
     }
+
     if open.is_empty() {
         Ok(found)
     } else {

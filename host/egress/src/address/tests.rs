@@ -177,6 +177,7 @@ fn local_addresses_need_a_network_of_their_own() {
         "169.254.169.254/32",
         "224.0.0.1/32",
     ]);
+
     let table = [
         ("127.0.0.1", None),
         ("127.0.0.2", Some(Reason::Loopback)),
@@ -248,11 +249,13 @@ fn nat64_addresses_are_checked_by_the_embedded_address() {
         "2a00:4::/64",
         "2a00:5::/96",
     ];
+
     let nat64 = named.map(|net| net.parse().unwrap()).to_vec();
     let policy = AddressPolicy {
         nat64,
         ..AddressPolicy::default()
     };
+
     let table = [
         // RFC 6052, 2.4: 192.0.2.33 in each length; here 169.254.169.254 and 1.1.1.1.
         ("2001:db8:a9fe:a9fe::", Some(Reason::Metadata)),
@@ -272,6 +275,7 @@ fn nat64_addresses_are_checked_by_the_embedded_address() {
             "{address}"
         );
     }
+
     // The connection goes to the translator's IPv6 address, not to the embedded IPv4 address.
     assert_eq!(
         check(&policy, &Closed::default(), "64:ff9b::101:101").unwrap(),

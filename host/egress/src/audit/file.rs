@@ -47,19 +47,24 @@ impl AuditFile {
     pub(super) fn append(&mut self, line: &AuditLine) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
+
         let mut open = match self.open.take() {
+            // logrotate may have renamed the file.
             Some(open) if open.is_at(&self.path) => open,
             _ => Open::at(&self.path)?,
         };
+
         if open.size > 0 && open.size + text.len() as u64 > self.max_size {
             self.rotate()?;
             open = Open::at(&self.path)?;
         }
+
         if let Err(error) = open.file.write_all(&text) {
             // A part of a line would make the next one unreadable, too.
             let _ = open.file.set_len(open.size);
             return Err(error);
         }
+
         open.size += text.len() as u64;
         self.open = Some(open);
         Ok(())
@@ -68,12 +73,15 @@ impl AuditFile {
     /// Renames the file to `FILE.1`, and each older one to the next number.
     fn rotate(&self) -> io::Result<()> {
         for number in (1..self.keep).rev() {
-            let (from, to) = (self.numbered(number), self.numbered(number + 1));
+            let from = self.numbered(number);
+            let to = self.numbered(number + 1);
             match fs::rename(from, to) {
+                // There may be fewer files than `keep` so far.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
+
         fs::rename(&self.path, self.numbered(1))
     }
 
@@ -93,10 +101,12 @@ impl Open {
             // Without it, opening a pipe that nobody reads waits.
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
             .open(path)?;
+
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
+
         Ok(Self {
             file,
             size: metadata.len(),
@@ -142,6 +152,7 @@ mod tests {
         for number in 0..9 {
             file.append(&line(&format!("/{number}"))).unwrap();
         }
+
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         let paths = |name: &str| -> Vec<String> {
             let of = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
@@ -150,6 +161,7 @@ mod tests {
                 .map(|line| of(line)["path"].as_str().unwrap().to_owned())
                 .collect()
         };
+
         assert_eq!(paths("audit"), ["/8"]);
         assert_eq!(paths("audit.1"), ["/6", "/7"]);
         assert_eq!(paths("audit.2"), ["/4", "/5"]);
@@ -172,7 +184,8 @@ mod tests {
     #[test]
     fn a_renamed_file_is_created_again() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, moved) = (folder.path().join("audit"), folder.path().join("moved"));
+        let path = folder.path().join("audit");
+        let moved = folder.path().join("moved");
         let mut file = AuditFile::open(&path, 1 << 20, 1).unwrap();
         file.append(&line("/1")).unwrap();
         fs::rename(&path, &moved).unwrap();

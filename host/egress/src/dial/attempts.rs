@@ -25,6 +25,7 @@ pub(super) async fn connect(
     let mut waiting = alternate(addresses).into_iter();
     let mut running = FuturesUnordered::new();
     let mut failure = nowhere(target);
+
     loop {
         if running.is_empty() {
             let Some(address) = waiting.next() else {
@@ -32,12 +33,14 @@ pub(super) async fn connect(
             };
             running.push(TcpStream::connect(address));
         }
+
         tokio::select! {
             Some(result) = running.next() => match result {
                 Ok(stream) => return Ok(stream),
                 Err(error) => {
                     let sentence = format!("cannot connect to {target}: {error}");
                     failure = Refusal::new(Code::ConnectionRefused, Cause::Connect, sentence);
+                    // The delay is for attempts that may still succeed.
                     running.extend(waiting.next().map(TcpStream::connect));
                 }
             },
@@ -61,16 +64,20 @@ fn alternate(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let Some(first) = addresses.first() else {
         return Vec::new();
     };
+
     let (same, other): (Vec<_>, Vec<_>) = addresses
         .iter()
         .copied()
         .partition::<Vec<SocketAddr>, _>(|it| it.is_ipv4() == first.is_ipv4());
-    let (mut same, mut other) = (same.into_iter(), other.into_iter());
+    let mut same = same.into_iter();
+    let mut other = other.into_iter();
+
     let mut all = Vec::with_capacity(addresses.len());
     while all.len() < addresses.len() {
         all.extend(same.next());
         all.extend(other.next());
     }
+
     all
 }
 
@@ -106,6 +113,7 @@ mod tests {
                 .local_addr()
                 .unwrap()
         };
+
         let open = listener.local_addr().unwrap();
         let stream = connect(&target(), &[closed, open]).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);

@@ -28,10 +28,12 @@ pub(super) async fn tunnel(
         let sentence = format!("proxy {proxy} cannot connect to {to}: {why}");
         Refusal::new(Code::ConnectionRefused, Cause::Connect, sentence)
     };
+
     let request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n");
     tcp.write_all(request.as_bytes())
         .await
         .map_err(|error| failed(&error))?;
+
     let mut answer = Vec::with_capacity(256);
     // Reads single bytes so that no data after the answer is consumed. The answer is short and read
     // once per connection.
@@ -41,12 +43,14 @@ pub(super) async fn tunnel(
         }
         answer.push(tcp.read_u8().await.map_err(|error| failed(&error))?);
     }
+
     let line = answer
         .split(|byte| *byte == b'\r')
         .next()
         .unwrap_or_default();
     let line = String::from_utf8_lossy(line);
     let mut words = line.split(' ');
+
     match (words.next(), words.next()) {
         (Some("HTTP/1.1" | "HTTP/1.0"), Some("200")) => Ok(tcp),
         // Only the number: the rest is untrusted text.

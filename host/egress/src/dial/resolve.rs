@@ -78,19 +78,27 @@ impl SystemResolver {
     /// Starts a lookup, or joins the one that is running.
     fn start(&self, name: &str, kind: CallKind) -> Shared<BoxFuture<'static, Found>> {
         let mut running = lock(&self.running);
+        // Of lookups that have ended, or that nobody waits for, only the entry is left.
         running.retain(|_, lookup| lookup.upgrade().is_some());
+
         let key = (name.to_owned(), kind);
         if let Some(lookup) = running.get(&key).and_then(Running::upgrade) {
             return lookup;
         }
-        let (lookups, look_up) = (self.lookups.clone(), self.look_up.clone());
-        let (asked, all, own) = (name.to_owned(), self.running.clone(), key.clone());
+
+        let lookups = self.lookups.clone();
+        let look_up = self.look_up.clone();
+        let asked = name.to_owned();
+        let all = self.running.clone();
+        let own = key.clone();
+
         let lookup = async move {
             let permit = lookups.acquire(kind).await.map_err(|it| it.to_string())?;
             // From here on, it stays there until its thread is free, even if no caller waits any
             // more. One that has no thread yet is dropped with its last caller.
             let this = lock(&all).get(&own).and_then(Running::upgrade);
             this.map(tokio::spawn);
+
             let found = spawn_blocking(move || {
                 // The permit is held while the thread is busy.
                 let _permit = permit;
@@ -98,6 +106,7 @@ impl SystemResolver {
             });
             found.await.map_err(|error| error.to_string())?
         };
+
         let lookup = lookup.boxed().shared();
         running.extend(lookup.downgrade().map(|weak| (key, weak)));
         lookup

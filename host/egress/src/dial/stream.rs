@@ -58,9 +58,11 @@ impl HeadLimit {
 
     fn receive(&self, bytes: usize) -> io::Result<()> {
         let left = self.0.load(Ordering::Relaxed);
+        // No request waits for the head of an answer.
         if left == u64::MAX {
             return Ok(());
         }
+
         let Some(left) = left.checked_sub(bytes as u64) else {
             let sentence = format!(
                 "the answer does not begin within {} KiB: the server sent too many informational answers (1xx)",
@@ -72,6 +74,7 @@ impl HeadLimit {
                 sentence,
             )));
         };
+
         self.0.store(left, Ordering::Relaxed);
         Ok(())
     }
@@ -137,10 +140,12 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let stream = self.get_mut();
+
         let read = match &mut stream.io {
             Io::Plain(tcp) => Pin::new(tcp).poll_read(cx, buf),
             Io::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
         };
+
         std::task::ready!(read)?;
         Poll::Ready(stream.head.receive(buf.filled().len() - before))
     }

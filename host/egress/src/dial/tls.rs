@@ -87,14 +87,18 @@ impl Tls {
                 format!("TLS connection to {target} failed: {why}"),
             )
         };
+
+        // Files may have to be read again, which blocks the thread.
         let shared = self.0.clone();
         let config = spawn_blocking(move || shared.config())
             .await
             .map_err(|error| failed(Code::InternalError, &error))?;
         let config = config.map_err(|problem| failed(Code::TlsCertificateError, &problem))?;
+
         let name = self
             .name(target)
             .map_err(|error| failed(Code::TlsCertificateError, &error))?;
+
         TlsConnector::from(config)
             .connect(name, tcp)
             .await
@@ -109,6 +113,7 @@ impl Tls {
                             | rustls::Error::NoCertificatesPresented
                     )
                 );
+
                 failed(
                     if certificate {
                         Code::TlsCertificateError
@@ -139,6 +144,7 @@ fn explained(error: &rustls::Error) -> Option<String> {
     let rustls::Error::InvalidCertificate(error) = error else {
         return None;
     };
+
     match error {
         // Only a pin is verified by Skydock itself.
         CertificateError::ApplicationVerificationFailure => {
@@ -182,10 +188,13 @@ impl Shared {
         let client = client.flat_map(|it| [&it.cert_file, &it.key_file]);
         let files = self.wanted.ca_file.iter().chain(client);
         let stamps: Vec<_> = files.map(|file| stamp(file)).collect();
+
+        // A clone, so that the lock is not held while files are read.
         let before = lock(&self.read).clone();
         if let Some(read) = before.as_ref().filter(|read| read.stamps == stamps) {
             return Ok(read.config.clone());
         }
+
         match self.build() {
             Ok(config) => {
                 let config = Arc::new(config);
@@ -212,18 +221,24 @@ impl Shared {
             .map_err(|error| error.to_string())?
             .dangerous()
             .with_custom_certificate_verifier(self.verifier(&provider)?);
+
         match &self.certificate {
             Some(certificate) => {
-                let (cert, key) = (&certificate.cert_file, &certificate.key_file);
-                let (chain, key) = (certificates(cert)?, private_key(key)?);
+                let cert = &certificate.cert_file;
+                let key = &certificate.key_file;
+                let chain = certificates(cert)?;
+                let key = private_key(key)?;
                 let until = chain.first().and_then(expiration);
+
                 let fits = builder.with_client_auth_cert(chain, key);
                 let config = fits.map_err(|error| {
                     format!("{} and its key do not match: {error}", cert.display())
                 })?;
+
                 if let Some(until) = until {
                     self.metrics.expires(cert, until);
                 }
+
                 Ok(config)
             }
             None => Ok(builder.with_no_client_auth()),
@@ -250,6 +265,7 @@ impl Shared {
                     .build();
                     Some(verifier.map_err(|error| format!("{}: {error}", file.display()))?)
                 }
+                // The pin alone decides, for example on a self-signed certificate.
                 (None, Some(_)) => None,
                 (None, None) => {
                     let verifier = rustls_platform_verifier::Verifier::new(provider.clone());
@@ -258,8 +274,10 @@ impl Shared {
                     })?))
                 }
             };
+
         Ok(match (self.pin, authorities) {
             (None, Some(authorities)) => authorities,
+            // Without authorities, there is always a pin.
             (pin, authorities) => Arc::new(pin::Pinned::new(
                 pin.unwrap_or_default(),
                 authorities,

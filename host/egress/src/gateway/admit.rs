@@ -46,9 +46,11 @@ pub(super) fn admit(
             .surroundings
             .metrics
             .denied(&shared.plugin, &name, refusal.cause());
+
         refusal.of(About {
             rule,
             method: head.method.clone(),
+            // A URI that is not valid may be the reason for the refusal.
             target: uri::target(&head.uri).ok(),
         })
     })
@@ -57,6 +59,8 @@ pub(super) fn admit(
 fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitted, Refused> {
     let started = Instant::now();
     let nobody = |refusal| (None, refusal);
+
+    // A plugin has no effect before it has passed every check.
     if call.phase == Phase::Loading {
         return Err(nobody(Refusal::new(
             Code::InternalError,
@@ -77,6 +81,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     let target = uri::target(&head.uri).map_err(nobody)?;
     uri::refuse_metadata(&target).map_err(nobody)?;
     headers::check(head, &target).map_err(nobody)?;
+
     if let Some(name) = overrides::in_head(head) {
         return Err(nobody(other_method(Cause::Header, &name)));
     }
@@ -98,6 +103,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     };
 
     let rule = |refusal| (Some(first.grant.name.clone()), refusal);
+    // If the body may name an action, this is decided when it is read.
     if call.dry_run
         && candidates
             .iter()
@@ -109,6 +115,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     let authentication = Authentication::of(head);
     refuse_guest_authentication(&candidates, &authentication)?;
 
+    // Only the body may show which rule applies, so the most generous limit counts until then.
     let most = candidates
         .iter()
         .map(|wired| wired.grant.limits.request_body)
@@ -174,6 +181,7 @@ pub(super) fn refuse_guest_authentication(
         let is_denied = grant.guest_auth == GuestAuth::Denied && grant.credential.is_none();
         is_denied.then(|| authentication.unlisted(&grant.listed))?
     };
+
     match candidates.first() {
         Some(first) if candidates.iter().all(|wired| refused(wired).is_some()) => {
             let name = &first.grant.name;
@@ -193,6 +201,7 @@ pub(super) fn choose(
     actions: &Actions,
 ) -> Result<Vec<Arc<Wired>>, Refused> {
     let path = head.uri.path();
+
     // Also if a later rule allows every path: it must not apply to a request that an earlier rule
     // would handle if the path were unambiguous.
     if let Some(first) = rules.iter().find(|wired| !wired.grant.paths.is_empty())
@@ -207,8 +216,11 @@ pub(super) fn choose(
             Refusal::denied(Cause::Path, sentence),
         ));
     }
+
     let mut meaning = None;
     let mut chosen = Vec::new();
+    // The message names the rule that comes nearest to allowing the request, since operators fix
+    // that one.
     let mut nearest: Option<(u8, Refused)> = None;
     let mut note = |nearness: u8, wired: &Arc<Wired>, cause, what: &str| {
         if nearest.as_ref().is_none_or(|(other, _)| *other < nearness) {
@@ -220,6 +232,7 @@ pub(super) fn choose(
             ));
         }
     };
+
     for wired in rules {
         if !wired.grant.methods.contains(&head.method) {
             // A rule for this path is nearer than one for this method.
@@ -232,11 +245,14 @@ pub(super) fn choose(
             );
         } else if !wired.grant.permits_path(path) {
             let meaning = meaning.get_or_insert_with(|| Meaning::of(path));
+            // A server might read this path as one that the rule allows, so no later rule may apply
+            // to it.
             if let Some(prefix) = wired.grant.may_permit_path(meaning)
                 && wired.grant.permits_actions(actions) != Verdict::No
             {
                 return Err((Some(wired.grant.name.clone()), ambiguous(path, prefix)));
             }
+
             let what = match path {
                 "/" => "path /: adding it to `paths` would allow all paths".to_owned(),
                 path => format!(
@@ -254,6 +270,7 @@ pub(super) fn choose(
                     };
                     note(4, wired, Cause::Action, &what);
                 }
+                // Only the body shows whether this rule applies, so a later one may.
                 Verdict::Open => chosen.push((*wired).clone()),
                 Verdict::Yes => {
                     chosen.push((*wired).clone());
@@ -262,6 +279,7 @@ pub(super) fn choose(
             }
         }
     }
+
     match nearest {
         Some((_, refused)) if chosen.is_empty() => Err(refused),
         _ => Ok(chosen),
@@ -275,6 +293,7 @@ pub(super) fn unruled(target: &Target, method: &Method) -> Refusal {
         }
         _ => format!("no rule allows {target}: add one that allows {method}"),
     };
+
     Refusal::denied(Cause::NoRule, sentence)
 }
 

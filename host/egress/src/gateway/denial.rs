@@ -30,6 +30,7 @@ pub(super) fn writes(method: &Method) -> Refusal {
     } else {
         ""
     };
+
     let sentence = format!(
         "only reads are sent (--dry-run, or `skydock dev` without --allow-cloud-writes), and this {method} may change something{remedy}"
     );

@@ -79,7 +79,9 @@ impl Policy {
     ) -> Result<Self, ConfigErrors> {
         let grants = grant::compile(settings)?;
         let warnings = grant::warnings(&grants);
+
         let wired = |grant: Grant| {
+            // A rule that connects to the same servers in the same way keeps its open connections.
             let same = |other: &&Arc<Wired>| {
                 other.grant.name == grant.name
                     && other.grant.to == grant.to
@@ -87,6 +89,7 @@ impl Policy {
                     && other.grant.pin == grant.pin
                     && other.grant.connects_like(&grant)
             };
+
             let wires = match before
                 .and_then(|before| before.grants.iter().chain(&before.trials).find(same))
             {
@@ -105,11 +108,13 @@ impl Policy {
                         (connections.clone(), CONNECTIONS),
                         metrics,
                     );
+
                     let idle = usize::from(grant.limits.concurrency);
                     let exact = grant.to.exact().is_some();
                     PerKind::of(|kind| Wire::new(connector.of(kind), idle, exact))
                 }
             };
+
             let metrics = surroundings.metrics.of_rule(plugin, &grant.name);
             Arc::new(Wired {
                 grant,
@@ -118,8 +123,10 @@ impl Policy {
                 told: Mutex::default(),
             })
         };
+
         let all = grants.into_iter().map(wired);
         let (trials, grants) = all.partition(|wired: &Arc<Wired>| wired.grant.report_only);
+
         Ok(Self {
             grants,
             trials,
@@ -131,16 +138,19 @@ impl Policy {
 
     /// Returns the secrets of all credentials, each once.
     pub(super) fn secrets(&self) -> Vec<Secret> {
+        // Rules in report-only mode send nothing.
         let credentials = self
             .grants
             .iter()
             .filter_map(|it| it.grant.credential.as_ref());
+
         let mut all = Vec::new();
         for secret in credentials.flat_map(|it| it.secrets()) {
             if !all.contains(&secret) {
                 all.push(secret);
             }
         }
+
         all
     }
 

@@ -96,12 +96,15 @@ impl Admitted {
         B::Error: Into<BoxError>,
     {
         let body: GuestBody = Box::pin(Boxed(Box::pin(body)));
+
+        // Only the body may show which rule applies, so the shortest limit counts.
         let total = self
             .candidates
             .iter()
             .filter_map(|wired| wired.grant.limits.total)
             .min();
         let deadline = self.started + total.map_or(self.left, |total| total.min(self.left));
+
         let sent = timeout_at(deadline, Box::pin(self.go(head, body, deadline))).await;
         match sent.unwrap_or_else(|_| Err(over())) {
             Ok((answer, bounds, permits, veil)) => {
@@ -115,10 +118,12 @@ impl Admitted {
                         (head, Err(body))
                     }
                 };
+
                 strip_hop_by_hop(&mut head.headers);
                 // hyper's information about the connection is not for the plugin.
                 head.extensions.clear();
                 self.meter.status = Some(head.status.as_u16());
+
                 let body = match body {
                     Ok(body) => ResponseBody::streamed(body, bounds, permits, veil, self.meter),
                     Err(body) => ResponseBody::whole(body, self.meter),
@@ -148,6 +153,8 @@ impl Admitted {
 
         let times = times(grant, self.options);
         let lane = self.host.lane(&grant.limits, self.capacity.kinds);
+        // The slots of the plugin come last, so that requests that wait for a busy host do not use
+        // them up.
         let slots = [
             slot,
             lane.slots.acquire(self.kind).await?,
@@ -157,12 +164,14 @@ impl Admitted {
             _ticket: self.ticket.clone(),
             _slots: slots,
         });
+
         let bounds = Bounds {
             most: grant.limits.response_body,
             between: times.between,
             deadline,
         };
 
+        // Before `rewrite`, which removes the header.
         let length = headers::content_length(&head.headers);
         rewrite(&mut head, &content, length);
         if grant.credential.is_some() {
@@ -186,8 +195,14 @@ impl Admitted {
             target: &self.target,
         };
         let mut content = Some(content);
-        let (mut refused, mut resent, mut corrected) = (0, false, false);
+
+        // Each cause of another attempt is limited on its own, so that the loop ends.
+        let mut refused = 0;
+        let mut resent = false;
+        let mut corrected = false;
+        // For all attempts, since an answer may quote a secret of an earlier one.
         let mut veil = Veil::default();
+
         loop {
             match lane
                 .wait(&self.host, &grant.name, (self.kind, deadline))
@@ -201,7 +216,9 @@ impl Admitted {
                 }
             }
 
+            // The request may have waited for slots, a token or the end of a pause.
             self.check_again(&head, &wired)?;
+
             let held = match &content {
                 Some(Content::Held(bytes)) => Some(bytes.clone()),
                 _ => None,
@@ -209,6 +226,8 @@ impl Admitted {
             let (prepared, used) = match sign.prepare(head.clone(), held.as_ref()).await? {
                 Signed::Send(prepared, used) => (prepared, used),
                 Signed::Answer(answer) => {
+                    // A plugin has no part in a login that is masked and cannot guess, so all
+                    // secrets are searched for.
                     let secrets = grant.credential.as_ref().map(|it| it.secrets());
                     let answer = Veil::over_answer(secrets.unwrap_or_default(), answer)?;
                     return Ok((Answer::Own(answer), bounds, permits, Veil::default()));
@@ -219,6 +238,7 @@ impl Admitted {
                 veil.add(&credential.secrets(), &head.headers, &prepared.headers);
             }
 
+            // A streamed body is kept for another attempt, which only a credential can cause.
             let keep = used.is_some() && held.is_none() && refused == 0;
             let progress = Progress::new(
                 self.meter.sent.clone(),
@@ -262,6 +282,7 @@ impl Admitted {
 
             let answer = answer.map_err(|unanswered| unanswered.refusal);
             let (mut answer, body) = answer?.into_parts();
+
             if let Some(pause) = pace::pause(&answer, now(), grant.limits.pause) {
                 self.host.pause(&grant.name, pause);
             }
@@ -327,9 +348,11 @@ impl Admitted {
         let limits = &wired.grant.limits;
         // A third of the limit, since the default limit is longer than a call may take.
         let passed = self.host.enter(self.kind, limits.first_byte / 3)?;
+
         let wire = wired.wires.get(self.kind);
         let revoked = self.revoked(head, wired);
         let answer = wire.exchange(request, progress, times, revoked).await;
+
         // If the plugin requested shorter timeouts, a timeout does not mean that the host is down.
         let hurried = times.connect < limits.connect || times.first_byte < limits.first_byte;
         passed.ended(match &answer {
@@ -345,6 +368,7 @@ impl Admitted {
                 _ => Outcome::Unreachable,
             },
         });
+
         answer
     }
 
@@ -359,6 +383,7 @@ impl Admitted {
             return Err(nothing_left());
         };
         let between = times(&first.grant, self.options).between;
+
         if is_bodiless(&head.method) {
             // Servers differ in whether they read the body of such requests, so its meaning cannot
             // be determined.
@@ -372,12 +397,14 @@ impl Admitted {
             })?;
             return Ok((self.decide(&self.candidates)?, Content::Held(Bytes::new())));
         }
+
         let undecided = self.actions.open
             && (self.dry_run
                 || self
                     .candidates
                     .iter()
                     .any(|it| it.grant.permits_actions(&self.actions) == Verdict::Open));
+
         let inspected = |wired: &Arc<Wired>| {
             let Grant {
                 credential,
@@ -388,13 +415,18 @@ impl Admitted {
             credential.is_some_and(|it| it.needs_body(head))
                 || certificate.is_some() && minting::needs_body(head, None)
         };
+
+        // If a rule allows all methods, it does not matter which one the body names.
         let limited = |wired: &Arc<Wired>| wired.grant.limits_methods();
         let overridable = overrides::may_be_in_body(head)
             && (self.dry_run || self.candidates.iter().any(limited));
+
         let needed = undecided || overridable || self.candidates.iter().any(inspected);
+        // Other bodies are streamed, since a rule may allow more than `MAX_HELD`.
         if !needed {
             return Ok((self.decide(&self.candidates)?, Content::Streamed(body)));
         }
+
         let most = self
             .candidates
             .iter()
@@ -404,6 +436,7 @@ impl Admitted {
         let most = most.min(MAX_HELD);
         let room = Held::of(&self.capacity, self.kind).room(most).await?;
         let bytes = room.hold(collect(body, most, between, deadline).await?);
+
         if overridable
             && let Some(name) = overrides::in_body(&head.headers, &bytes).map_err(unclear)?
         {
@@ -412,19 +445,23 @@ impl Admitted {
                 &format!("body parameter {name}"),
             ));
         }
+
         if undecided {
             self.actions
                 .named
                 .extend(actions::of_body(&head.headers, &bytes).map_err(unclear)?);
             self.actions.open = false;
         }
+
         let wired = self.decide(&self.candidates)?;
         if self.dry_run && wired.grant.reads(&head.method, &self.actions) == Verdict::No {
             return Err(writes(&head.method));
         }
+        // The body was read with the largest limit of all candidates.
         if bytes.len() as u64 > wired.grant.limits.request_body {
             return Err(too_long(wired.grant.limits.request_body));
         }
+
         Ok((wired, Content::Held(bytes)))
     }
 
@@ -450,6 +487,7 @@ impl Admitted {
         if Arc::ptr_eq(&policy, &self.policy) {
             return Ok(());
         }
+
         let name = &wired.grant.name;
         let rules = policy.for_target(&self.target);
         let candidates = choose(&rules, head, &self.target, &self.actions);
@@ -457,8 +495,10 @@ impl Admitted {
         if candidates.is_empty() {
             return Err(revoked(name, &unruled(&self.target, &head.method)));
         }
+
         let decides = self.decide(&candidates);
         let decides = decides.map_err(|why| revoked(name, &why))?;
+
         if decides.grant.name == *name && decides.grant.acts_like(&wired.grant) {
             Ok(())
         } else {
@@ -468,6 +508,7 @@ impl Admitted {
 
     /// Waits until the rules in force do not allow the request any more.
     async fn revoked(&self, head: &Parts, wired: &Arc<Wired>) -> Refusal {
+        // Before the check, so that it misses no replacement.
         let mut replaced = self.shared.replaced.subscribe();
         loop {
             if let Err(refusal) = self.check_again(head, wired) {
@@ -488,6 +529,7 @@ impl Admitted {
         let Some(wired) = decides else {
             return Err(nothing_left());
         };
+
         let Grant {
             guest_auth,
             credential,
@@ -501,6 +543,7 @@ impl Admitted {
         {
             return Err(guest_authenticates(name, &what));
         }
+
         Ok(wired.clone())
     }
 }
@@ -510,12 +553,15 @@ fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) {
     strip_hop_by_hop(&mut head.headers);
     headers::strip_identity(&mut head.headers);
     head.headers.remove(CONTENT_LENGTH);
+
+    // hyper sets the header itself if it knows the size of the body.
     if let (Content::Streamed(body), Some(length)) = (content, length)
         && body.size_hint().exact().is_none()
     {
         head.headers
             .insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
+
     head.extensions.clear();
     head.version = http::Version::HTTP_11;
 }
@@ -536,8 +582,10 @@ async fn slot(slots: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
 fn times(grant: &Grant, options: Options) -> Times {
     let least =
         |limit: Duration, wish: Option<Duration>| wish.map_or(limit, |wish| wish.min(limit));
+
     // The connector's own timeout produces a more specific error, so it should expire first.
     let connect = grant.limits.connect + Duration::from_secs(1);
+
     Times {
         connect: least(connect, options.connect),
         first_byte: least(grant.limits.first_byte, options.first_byte),
@@ -554,17 +602,21 @@ fn nothing_left() -> Refusal {
 
 /// Returns the answer during a pause that the cloud has asked for, without asking the cloud again.
 fn paused(pause: Duration) -> Response<Bytes> {
+    // Rounded up, so that a plugin that waits for this long is not told to wait again.
     let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
+
     let mut response = Response::new(Bytes::from_static(
         b"the cloud has asked for a pause; this answer is Skydock's\n",
     ));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+
     response
         .headers_mut()
         .insert(RETRY_AFTER, HeaderValue::from(seconds));
     response
         .headers_mut()
         .insert("x-skydock-paused", HeaderValue::from_static("true"));
+
     response
 }
 

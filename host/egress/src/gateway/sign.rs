@@ -33,7 +33,6 @@ pub(super) struct Sign<'a> {
     pub(super) target: &'a Target,
 }
 
-/// The result of signing.
 pub(super) enum Signed {
     Send(Parts, Option<u64>),
     Answer(Response<Bytes>),
@@ -45,7 +44,9 @@ impl Sign<'_> {
         mut head: Parts,
         body: Option<&Bytes>,
     ) -> Result<Signed, Refusal> {
+        // Before the credential, which may sign host and path.
         self.aim(&mut head)?;
+
         let Some(credential) = &self.grant.credential else {
             if let Some(certificate) = &self.grant.certificate {
                 minting::check_certificate(&certificate.name, &head, body)
@@ -53,11 +54,15 @@ impl Sign<'_> {
             }
             return Ok(Signed::Send(head, None));
         };
+
         let prepared = credential.prepare(&mut head, body).await;
         let used = match prepared.map_err(|error| without_credential(&error))? {
             Prepared::Answer(answer) => return Ok(Signed::Answer(answer)),
             Prepared::Send { used } => used,
         };
+
+        // Only authentication that the credential has not replaced still has the value of the
+        // plugin.
         if self.grant.guest_auth == GuestAuth::Denied {
             let listed = &self.grant.listed;
             self.authentication.strip(&mut head.headers, listed);
@@ -66,6 +71,7 @@ impl Sign<'_> {
                 return Err(query_authenticates(&self.grant.name, &what));
             }
         }
+
         // A credential must not change the target of a request.
         self.aim(&mut head)?;
         Ok(Signed::Send(head, Some(used)))
@@ -79,12 +85,14 @@ impl Sign<'_> {
                 "the request's target has no URI",
             )
         };
+
         let authority = authority(self.target);
         head.headers.insert(
             HOST,
             HeaderValue::from_str(&authority).map_err(|error| internal(error.into()))?,
         );
 
+        // Most URIs are right, and building one for each request takes time.
         let path = head.uri.path_and_query().map_or("", |it| it.as_str());
         let aimed = head
             .uri
@@ -94,6 +102,7 @@ impl Sign<'_> {
         if aimed && path.starts_with('/') {
             return Ok(());
         }
+
         let path = if path.starts_with('/') {
             path.to_owned()
         } else {
@@ -104,6 +113,7 @@ impl Sign<'_> {
             .authority(authority)
             .path_and_query(path)
             .build();
+
         head.uri = uri.map_err(internal)?;
         Ok(())
     }

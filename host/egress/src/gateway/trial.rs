@@ -23,10 +23,12 @@ impl Admitted {
         let rules = policy.trials_for(&self.target);
         let first = rules.first()?;
         let (rule, refusal) = self.try_out(&rules, head).err()?;
+
         let denied = WouldDeny {
             rule: rule.unwrap_or_else(|| first.grant.name.clone()),
             reason: refusal.cause().as_str(),
         };
+
         let metrics = &shared.surroundings.metrics;
         metrics.would_deny(&shared.plugin, &denied.rule, denied.reason);
 
@@ -44,6 +46,7 @@ impl Admitted {
                 refusal.sentence()
             );
         }
+
         Some(denied)
     }
 
@@ -51,6 +54,7 @@ impl Admitted {
         // If only the body, which was not read, would tell, nothing is denied.
         let chosen = choose(rules, head, &self.target, &self.actions)?;
         refuse_guest_authentication(&chosen, &self.authentication)?;
+
         let most = chosen.iter().map(|wired| wired.grant.limits.request_body);
         let length = headers::content_length(&head.headers);
         match (chosen.first(), most.max()) {

@@ -70,6 +70,7 @@ impl Wire {
         let started = Instant::now();
         let mut captured = capture_connection(&mut request);
         let mut answer = self.0.request(request);
+
         // The connector applies the rule's timeout itself and returns a more specific error.
         let connecting = sleep_until(started + times.connect);
         let early = tokio::select! {
@@ -82,11 +83,14 @@ impl Wire {
             }
             refusal = revoked => return Err(refusal.into()),
         };
+
         let connected = Instant::now();
         let head = attached(&captured).remove::<HeadLimit>();
+        // Before its answer, a server may send any number of informational ones (1xx).
         if early.is_none() {
             head.iter().for_each(HeadLimit::start);
         }
+
         let answer = match early {
             Some(answer) => answer,
             None => loop {
@@ -95,6 +99,7 @@ impl Wire {
                     biased;
                     answer = &mut answer => break answer,
                     () = sleep_until(due) => {
+                        // The body may have made progress in the meantime.
                         let (due, code) = progress.due(connected, times.first_byte, times.between);
                         if due <= Instant::now() {
                             return Err(progress.failure().unwrap_or_else(|| silent(code, times)).into());
@@ -103,9 +108,11 @@ impl Wire {
                 }
             },
         };
+
         head.iter().for_each(HeadLimit::end);
         let answer = answer.map_err(|error| {
             let refusal = progress.failure().unwrap_or_else(|| failure(&error));
+            // A server may close an idle connection just when the next request is sent.
             let closed = matches!(
                 refusal.code(),
                 Code::HttpResponseIncomplete | Code::ConnectionTerminated
@@ -118,16 +125,20 @@ impl Wire {
                 stale: closed && used_before,
             }
         })?;
+
         if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS {
             let sentence = "the cloud tried to switch protocols";
             return Err(Refusal::new(Code::HttpProtocolError, Cause::Protocol, sentence).into());
         }
+
+        // The answer is still read, but the connection is not used for another request.
         let old = |opened: &Opened| opened.0.elapsed() > OLDEST;
         if answer.extensions().get::<Opened>().is_some_and(old)
             && let Some(connection) = captured.connection_metadata().as_ref()
         {
             connection.poison();
         }
+
         Ok(answer)
     }
 }
@@ -181,6 +192,7 @@ fn failure(error: &hyper_util::client::legacy::Error) -> Refusal {
         }
         cause = inner.source();
     }
+
     Refusal::new(
         Code::ConnectionTerminated,
         Cause::Protocol,
@@ -198,6 +210,7 @@ fn hyper_failure(error: &hyper::Error) -> Refusal {
     if let Some(refusal) = inner {
         return refusal.clone();
     }
+
     let code = match error {
         it if it.is_parse_too_large() => {
             let sentence = format!(
@@ -214,5 +227,6 @@ fn hyper_failure(error: &hyper::Error) -> Refusal {
         it if it.is_parse() => Code::HttpProtocolError,
         _ => Code::ConnectionTerminated,
     };
+
     Refusal::new(code, Cause::Protocol, format!("no answer: {error}"))
 }

@@ -31,12 +31,14 @@ pub(crate) fn compile(settings: &Settings) -> Result<Vec<Grant>, ConfigErrors> {
     let Settings { rules, nat64, .. } = settings;
     let mut errors = Vec::new();
     let mut grants = Vec::new();
+
     for (at, rule) in rules.iter().enumerate() {
         let mut reader = Reader {
             rule: label(rule, at),
             index: at,
             errors: &mut errors,
         };
+
         if rules.iter().take(at).any(|other| other.name == rule.name) {
             reader.error(
                 "name",
@@ -46,8 +48,10 @@ pub(crate) fn compile(settings: &Settings) -> Result<Vec<Grant>, ConfigErrors> {
                 ),
             );
         }
+
         grants.extend(reader.read(rule, settings));
     }
+
     if let Some(prefix) = nat64
         .iter()
         .find(|it| ![32, 40, 48, 56, 64, 96].contains(&it.prefix_len()))
@@ -63,6 +67,7 @@ pub(crate) fn compile(settings: &Settings) -> Result<Vec<Grant>, ConfigErrors> {
             problem,
         });
     }
+
     if errors.is_empty() {
         Ok(grants)
     } else {
@@ -117,6 +122,8 @@ fn header(text: &str) -> Result<Glob, String> {
             "`{text}` belongs to the connection, and is set by Skydock"
         ));
     }
+
+    // Requests with headers of other names are denied, whatever a rule lists.
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-*".contains(&byte);
     Glob::parse(&name)
         .filter(|_| name.bytes().all(is_name))
@@ -220,26 +227,32 @@ impl Reader<'_> {
             }
             Ok(net)
         });
+
         let credential = rule.credential.as_ref().and_then(|name| {
             let found = settings.credentials.get(name).cloned();
             let problem = format!("unknown credential `{name}`; add it under `credentials`");
             self.note("credential", found.ok_or(problem))
         });
+
         let headers = self.each("headers", &rule.headers, header);
         let parameters = self.each("queryParameters", &rule.query_parameters, |text| {
             let why = "is not a valid name; expected letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
             Glob::parse(&text.to_lowercase()).ok_or_else(|| format!("`{text}` {why}"))
         });
+
         if let (Some(domain), Some(credential)) = (to.as_ref().and_then(Rule::domain), &credential)
         {
             self.wildcard(domain, &**credential, rule.wildcard_credential);
         }
+
         let pin = self.tls(rule.tls.as_ref(), to.as_ref());
         let certificate = self.certificate(rule, settings);
         let proxy = rule.proxy.as_ref().and_then(|text| self.proxy(text));
         let limits = self.limits(&rule.limits);
+
         Some(Grant {
             name: rule.name.as_str().into(),
+            // Only at the end, so that the mistakes of all fields are reported.
             to: to?,
             methods: if methods.is_empty() {
                 METHODS.to_vec()
@@ -282,6 +295,7 @@ impl Reader<'_> {
                     "`*.{domain}` allows names that anybody can register, which would receive the credential; list the hosts of the cloud"
                 ),
             ),
+            // Who receives a signed request cannot send others with it.
             Below::Shared if !credential.signs() => self.error(
                 "to",
                 format!(
@@ -302,9 +316,11 @@ impl Reader<'_> {
 
     fn tls(&mut self, tls: Option<&TlsConfig>, to: Option<&Rule>) -> Option<Pin> {
         let tls = tls?;
+
         if to.is_some_and(|to| to.scheme() == Scheme::Http) {
             self.error("tls", "`to` is http: use https, or remove `tls`");
         }
+
         if let Some(name) = &tls.server_name
             && rustls_pki_types::ServerName::try_from(name.as_str()).is_err()
         {
@@ -313,7 +329,9 @@ impl Reader<'_> {
                 format!("serverName `{name}` is neither a DNS name nor an address"),
             );
         }
+
         let pin = tls.pin.as_ref().map(|text| {
+            // `openssl x509 -fingerprint` writes colons between the bytes.
             let digits = text
                 .strip_prefix("sha256:")
                 .map(|digits| digits.replace(':', ""));
@@ -322,12 +340,13 @@ impl Reader<'_> {
                 .and_then(|bytes| bytes.try_into().ok());
             bytes.ok_or("pin is not valid; expected `sha256:` and 64 hexadecimal digits")
         });
+
         pin.and_then(|pin| self.note("tls", pin))
     }
 
-    /// Returns the client certificate of the rule.
     fn certificate(&mut self, rule: &EgressRule, settings: &Settings) -> Option<ClientCertificate> {
         let tls = rule.tls.as_ref()?;
+
         if tls.cert_file.is_some() || tls.key_file.is_some() {
             let path = |file: &Option<AbsolutePath>| match file {
                 Some(file) => file.display().to_string(),
@@ -345,6 +364,7 @@ impl Reader<'_> {
                 ),
             );
         }
+
         let name = tls.client_certificate.as_ref()?;
         let found = settings.certificates.get(name).cloned();
         let problem = format!(
@@ -359,6 +379,7 @@ impl Reader<'_> {
             .note("proxy", read)?
             .exact()
             .filter(|target| target.scheme == Scheme::Http);
+
         self.note(
             "proxy",
             target.ok_or("not a valid proxy; expected http://host:port, without `*`"),
@@ -423,12 +444,14 @@ impl Reader<'_> {
     ) -> Option<Duration> {
         let text = text?;
         let read = units::duration(text).filter(|it| !it.is_zero() && *it <= most);
+
         let problem = || {
             let most = units::written(most);
             format!(
                 "`{text}` is not a valid duration from 1ms to {most}; expected for example 5s or 1m30s"
             )
         };
+
         self.note(field, read.ok_or_else(problem))
     }
 
@@ -441,6 +464,7 @@ impl Reader<'_> {
                 most >> 20
             )
         };
+
         self.note(field, read.ok_or_else(problem))
     }
 
@@ -451,6 +475,7 @@ impl Reader<'_> {
         range: std::ops::RangeInclusive<T>,
     ) -> Option<T> {
         let value = value?;
+
         let problem = || {
             format!(
                 "{value} is out of range; expected {} to {}",
@@ -458,6 +483,7 @@ impl Reader<'_> {
                 range.end()
             )
         };
+
         self.note(
             field,
             if range.contains(&value) {

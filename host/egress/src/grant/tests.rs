@@ -13,6 +13,7 @@ fn grants(yaml: &str) -> Vec<Grant> {
             )
         })
         .into();
+
     compile(&Settings {
         rules: serde_saphyr::from_str(yaml).expect(yaml),
         credentials,
@@ -39,6 +40,7 @@ fn pair(first: &str, second: &str) -> [Grant; 2] {
             format!(", {to}")
         }
     };
+
     let rule = |name: &str, fields: &str| {
         let fields = if fields.is_empty() {
             String::new()
@@ -47,6 +49,7 @@ fn pair(first: &str, second: &str) -> [Grant; 2] {
         };
         format!("{{name: {name}{}{fields}}}", target(&fields))
     };
+
     grants(&format!("[{}, {}]", rule("a", first), rule("b", second)))
         .try_into()
         .unwrap()
@@ -61,7 +64,8 @@ fn actions(named: &[&str], open: bool) -> Actions {
 
 #[test]
 fn all_named_actions_must_be_allowed() {
-    let (all, some) = (grant(""), grant("actions: ['Describe*', RunInstances]"));
+    let all = grant("");
+    let some = grant("actions: ['Describe*', RunInstances]");
     for (named, open, expected, denied) in [
         (&["DescribeInstances"][..], false, Verdict::Yes, None),
         (
@@ -90,7 +94,8 @@ fn all_named_actions_must_be_allowed() {
 
 #[test]
 fn a_read_is_a_method_that_reads_or_a_listed_action() {
-    let (none, some) = (grant(""), grant("reads: ['Describe*']"));
+    let none = grant("");
+    let some = grant("reads: ['Describe*']");
     for (method, named, open, without, with) in [
         (Method::GET, &[][..], false, Verdict::Yes, Verdict::Yes),
         (Method::HEAD, &[], false, Verdict::Yes, Verdict::Yes),

@@ -22,12 +22,14 @@ pub(crate) fn size(text: &str) -> Option<u64> {
         .find(|it: char| !it.is_ascii_digit())
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
+
     let unit: u64 = match unit {
         "" => 1,
         "KiB" | "Ki" => 1 << 10,
         "MiB" | "Mi" => 1 << 20,
         _ => return None,
     };
+
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
@@ -48,6 +50,7 @@ mod tests {
         for (text, millis) in table {
             assert_eq!(duration(text), millis.map(Duration::from_millis), "{text}");
         }
+
         for (millis, text) in [
             (250, "250ms"),
             (5000, "5s"),
@@ -56,6 +59,7 @@ mod tests {
         ] {
             assert_eq!(written(Duration::from_millis(millis)), text);
         }
+
         let table = [
             ("8MiB", Some(8 << 20)),
             ("512KiB", Some(512 << 10)),

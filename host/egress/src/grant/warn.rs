@@ -18,6 +18,7 @@ pub(crate) fn warnings(grants: &[Grant]) -> Vec<ConfigWarning> {
             .into_iter()
             .map(|(field, what)| (field, format!("egress rule `{}`: {what}", grant.name)));
         let against = before.filter_map(|first| Some(("", against(first, grant)?)));
+
         all.extend(alone.chain(against).map(|(field, sentence)| ConfigWarning {
             index,
             field,
@@ -43,6 +44,7 @@ fn alone(grant: &Grant) -> Vec<(&'static str, String)> {
             )));
         }
     }
+
     if let Some(target) = grant.to.exact()
         && let Host::Address(address) = target.host
         && grant
@@ -54,6 +56,7 @@ fn alone(grant: &Grant) -> Vec<(&'static str, String)> {
             "{address} is not a public address: add it to `addresses`, otherwise all requests are denied"
         )));
     }
+
     if grant.to.scheme() == Scheme::Http {
         if grant.credential.is_some() {
             all.push((
@@ -69,6 +72,7 @@ fn alone(grant: &Grant) -> Vec<(&'static str, String)> {
             ));
         }
     }
+
     let signs = grant.credential.as_ref().is_some_and(|it| it.signs());
     if signs && grant.actions.is_empty() && grant.paths.is_empty() {
         all.push(("credential", "it has neither `actions` nor `paths`, so its credential signs every action of the account: list the actions that the plugin needs".to_owned()));
@@ -76,11 +80,14 @@ fn alone(grant: &Grant) -> Vec<(&'static str, String)> {
     if grant.credential.is_some() && grant.guest_auth == GuestAuth::Allowed {
         all.push(("guestAuth", "it has a credential, and `guestAuth: allowed` also sends the plugin's own authentication: remove one of the two".to_owned()));
     }
+
     all
 }
 
 fn against(first: &Grant, second: &Grant) -> Option<String> {
-    let (one, two) = (&first.name, &second.name);
+    let one = &first.name;
+    let two = &second.name;
+
     if first.covers(second) {
         return Some(format!(
             "egress rule `{two}` has no effect: the earlier rule `{one}` allows everything that it allows"

@@ -17,6 +17,7 @@ impl Authentication {
         let query = head.uri.query().into_iter();
         let pairs = query.flat_map(|query| query.split(['&', ';']));
         let parameters = pairs.map(names::parameter);
+
         Self {
             headers: headers
                 .filter(|(name, _)| names::authenticates(name.as_str()))
@@ -51,13 +52,17 @@ impl Authentication {
             if listed.has_header(name.as_str()) {
                 continue;
             }
+
             if headers.get_all(name).iter().any(|value| value == guest) {
+                // A credential may have added its own value to that of the plugin, for example a
+                // cookie.
                 let kept: Vec<_> = headers
                     .get_all(name)
                     .iter()
                     .filter(|value| *value != guest)
                     .cloned()
                     .collect();
+
                 headers.remove(name);
                 for value in kept {
                     headers.append(name, value);
@@ -94,6 +99,7 @@ mod tests {
             let expected = format!("header {}", name.to_ascii_lowercase());
             assert_eq!(found.unlisted(&none), Some(expected));
         }
+
         for (query, expected) in [
             (
                 "x=1&X-Amz-Signature=ab&sig=c",
@@ -106,10 +112,12 @@ mod tests {
             let found = Authentication::of(&head(query, &[("x-request-id", "v")]));
             assert_eq!(found.unlisted(&none).as_deref(), expected, "{query}");
         }
+
         let listed = Listed {
             headers: vec![Glob::parse("dd-api-key").unwrap()],
             parameters: vec![Glob::parse("key").unwrap()],
         };
+
         let found = |query| Authentication::of(&head(query, &[("dd-api-key", "v")]));
         assert_eq!(found("key=1").unlisted(&listed), None);
         assert!(found("key=1&token=2").unlisted(&listed).is_some());
@@ -126,6 +134,7 @@ mod tests {
                 ("token", "guest"),
             ],
         );
+
         let found = Authentication::of(&guest);
         let mut headers = guest.headers;
         headers.insert("authorization", HeaderValue::from_static("real"));
@@ -134,6 +143,7 @@ mod tests {
             headers: vec![Glob::parse("token").unwrap()],
             parameters: Vec::new(),
         };
+
         found.strip(&mut headers, &listed);
         assert_eq!(headers["authorization"], "real");
         assert!(!headers.contains_key("x-api-key") && headers.contains_key("token"));

@@ -345,6 +345,7 @@ fn is_certificate(word: &str) -> bool {
 /// Returns true for names such as `x-real-ip` and `x-azure-clientip`.
 fn is_address_of_client(header: &str) -> bool {
     let (before, last) = header.rsplit_once('-').unwrap_or(("", header));
+
     ADDRESSES
         .iter()
         .any(|address| match last.strip_suffix(address) {
@@ -375,6 +376,7 @@ pub(crate) fn is_reserved(header: &str) -> bool {
 pub(crate) fn parameter(pair: &str) -> String {
     let name = decode(pair.split('=').next().unwrap_or_default().as_bytes());
     let name = String::from_utf8_lossy(&name).trim().to_lowercase();
+
     // PHP and Rails read `token[]` and `a[token]` as parts of a structure.
     let inner = name.rsplit(['[', ']']).find(|part| !part.is_empty());
     inner.unwrap_or_default().to_owned()
@@ -385,6 +387,7 @@ pub(crate) fn is_authentication(parameter: &str) -> bool {
     // A server may take a header's value from the query, too.
     let header = parameter.replace(['_', '.'], "-");
     let is_place = || header.split('-').any(|word| PLACES.contains(&word));
+
     PARAMETERS.contains(&parameter)
         || begins(parameter, PARAMETER_PREFIXES)
         || (authenticates(&header) || has_word(&header)) && !is_place()
@@ -519,6 +522,7 @@ mod tests {
         ] {
             assert!(is_authentication(&parameter(pair)), "{pair}");
         }
+
         for pair in [
             "marker=token",
             "pageToken=a",

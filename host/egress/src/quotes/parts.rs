@@ -88,11 +88,13 @@ pub(super) fn patterns(secret: &[u8]) -> Vec<Pattern> {
         parts: parts(secret),
     };
     let mut forms = vec![plain.hex()];
+
     // A form has a plus in place of a space.
     if secret.contains(&b' ') {
         let plus = |byte: &u8| if *byte == b' ' { b'+' } else { *byte };
         forms.push(plain.with(|text| text.iter().map(plus).collect()));
     }
+
     // Some servers change the case before they encode, or encode UTF-16.
     let others = [
         plain.with(<[u8]>::to_ascii_uppercase),
@@ -103,6 +105,7 @@ pub(super) fn patterns(secret: &[u8]) -> Vec<Pattern> {
     for other in &others {
         forms.extend((0..3).map(|shift| other.base64(&STANDARD_NO_PAD, shift)));
     }
+
     for shift in 0..3 {
         let once = plain.base64(&STANDARD_NO_PAD, shift);
         if secret.len() <= TWICE {
@@ -113,6 +116,7 @@ pub(super) fn patterns(secret: &[u8]) -> Vec<Pattern> {
         forms.push(plain.base64(&URL_SAFE_NO_PAD, shift));
     }
     forms.push(plain);
+
     let mut patterns: Vec<_> = forms.iter().flat_map(Form::patterns).collect();
     patterns.sort_by(|one, other| one.text.cmp(&other.text));
     patterns.dedup_by(|one, kept| {
@@ -123,6 +127,7 @@ pub(super) fn patterns(secret: &[u8]) -> Vec<Pattern> {
         }
         is_same
     });
+
     patterns
 }
 
@@ -141,7 +146,9 @@ fn parts(secret: &[u8]) -> Vec<Range<usize>> {
 /// Returns what is secret in a text with several fields, such as `SharedAccessSignature sr=URI&sig=KEY`:
 /// everybody knows schemes and names, and ordinary answers have them. Otherwise, this is all.
 fn fields(secret: &[u8]) -> Vec<Range<usize>> {
-    let (mut found, mut at) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut at = 0;
+
     for field in secret.split(|byte| b"&;, ".contains(byte)) {
         let end = at + field.len();
         let mut value = field;
@@ -152,14 +159,17 @@ fn fields(secret: &[u8]) -> Vec<Range<usize>> {
         {
             value = rest;
         }
+
         if is_key(value) {
             found.push(end - value.len()..end);
         }
         at = end + 1;
     }
+
     if found.is_empty() {
         found.push(0..secret.len());
     }
+
     found
 }
 
@@ -179,7 +189,9 @@ fn parts_of(secret: &[u8]) -> Vec<Range<usize>> {
     let rest = secret.get(known..).unwrap_or_default();
     let count = (rest.len() / least(rest)).max(1);
     let border = |number: usize| known + number * rest.len() / count;
-    let (mut parts, mut start): (Vec<Range<usize>>, _) = (Vec::new(), known);
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    let mut start = known;
+
     for end in (1..=count).map(border) {
         let is_long = |part: &[u8]| part.len() >= least_of_part(part);
         // A part that is easier to guess than the secret on average is joined with the next one.
@@ -188,21 +200,27 @@ fn parts_of(secret: &[u8]) -> Vec<Range<usize>> {
             start = end;
         }
     }
+
+    // What remains is too easy to guess to be a part of its own.
     match parts.last_mut() {
         Some(last) => last.end = secret.len(),
         None => parts.push(known..secret.len()),
     }
+
     // What is known makes no part longer to guess.
     if let Some(first) = parts.first_mut() {
         first.start = 0;
     }
+
     parts
 }
 
 /// Returns the length of the words with which tokens of this kind begin, such as `ghp_`: everybody
 /// knows them. Words before words are a part of a passphrase.
 fn known(secret: &[u8]) -> usize {
-    let (mut known, mut rest) = (0, secret);
+    let mut known = 0;
+    let mut rest = secret;
+
     while let Some(end) = rest.iter().position(|byte| b"_-.:= ".contains(byte))
         && let Some((word, [_, after @ ..])) = rest.split_at_checked(end)
         && is_word(word)
@@ -210,6 +228,7 @@ fn known(secret: &[u8]) -> usize {
         known += end + 1;
         rest = after;
     }
+
     let is_token = is_mostly(rest, u8::is_ascii_hexdigit) || is_random(rest);
     if is_token && rest.len() >= RANDOM {
         known
@@ -330,6 +349,7 @@ impl Form {
         let mut shifted = Zeroizing::new(vec![0; shift]);
         shifted.extend_from_slice(&self.text);
         let encoded = engine.encode(&*shifted);
+
         // Bits of the first byte of a range, and after its last one. Six bits are a character.
         let bits = |range: &Range<usize>| (8 * (shift + range.start), 8 * (shift + range.end));
         let inner = |range: &Range<usize>| {
@@ -337,6 +357,7 @@ impl Form {
             start.div_ceil(6)..end / 6
         };
         let (start, end) = bits(&self.whole);
+
         Self {
             text: Zeroizing::new(encoded.into_bytes()),
             whole: start / 6..end.div_ceil(6),

@@ -173,6 +173,7 @@ fn a_guess_is_confirmed_only_by_a_complete_part() {
             .map(|(at, _)| at)
             .collect::<Vec<_>>()
     };
+
     let mut confirmed = 0;
     for start in 0..TOKEN.len() {
         for end in start + 1..TOKEN.len() {
@@ -191,6 +192,7 @@ fn a_guess_is_confirmed_only_by_a_complete_part() {
             }
         }
     }
+
     assert!(confirmed > 0, "complete parts are found");
 }
 

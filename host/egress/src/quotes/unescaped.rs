@@ -47,6 +47,7 @@ impl Unescaped {
             text: Vec::new(),
             pieces: Vec::new(),
         };
+
         let escape = |from: usize| {
             let rest = original.get(from..).unwrap_or_default();
             Some(from + memchr3(b'\\', b'%', b'&', rest)?)
@@ -61,15 +62,20 @@ impl Unescaped {
             }
             from += 1;
         };
+
         // Up to here, the original is in the text; from here, an escape is searched for.
         let mut done = 0;
         // Where a line break ends that is not in the text.
         let mut broken = None;
-        let (mut next_escape, mut next_zero, mut next_line) = (escape(0), zero(0), line(0));
+        let mut next_escape = escape(0);
+        let mut next_zero = zero(0);
+        let mut next_line = line(0);
+
         let first = |one: Option<usize>, other: Option<usize>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
             _ => one.or(other),
         };
+
         while let Some(at) = first(next_escape, first(next_zero, next_line)) {
             let mut from = at + 1;
             if let Some((length, meaning)) = original.get(at..).and_then(escape_at) {
@@ -92,6 +98,7 @@ impl Unescaped {
                     done = from;
                 }
             }
+
             // Each is searched for only after it was reached: the text is read once.
             if next_escape.is_some_and(|at| at < from) {
                 next_escape = escape(from);
@@ -103,9 +110,11 @@ impl Unescaped {
                 next_line = line(from);
             }
         }
+
         if done == 0 {
             return None;
         }
+
         all.literal(original, done..original.len());
         all.piece(original.len(), true);
         Some(all)
@@ -131,12 +140,14 @@ impl Unescaped {
     pub(super) fn original(&self, range: &Range<usize>) -> Range<usize> {
         let start = self.piece_at(range.start);
         let start = start.map_or(0, |(piece, _)| piece.at(range.start));
+
         let last = range.end.saturating_sub(1);
         let end = match self.piece_at(last) {
             Some((piece, _)) if piece.is_literal => piece.at(last) + 1,
             Some((_, next)) => self.pieces.get(next).map_or(start, |next| next.original),
             None => start,
         };
+
         start..end.max(start)
     }
 
@@ -234,6 +245,8 @@ fn backslash(text: &[u8]) -> Option<(usize, Meaning)> {
                 let low = text.get(6..12)?.strip_prefix(b"\\u")?;
                 number(low, 16).filter(|low| (0xDC00..0xE000).contains(low))
             };
+
+            // In JSON, a character beyond U+FFFF is two escapes.
             if (0xD800..0xDC00).contains(&unit)
                 && let Some(low) = low()
             {
@@ -264,20 +277,25 @@ fn entity(text: &[u8]) -> Option<(usize, Meaning)> {
         (b"&quot;", b'"'),
         (b"&apos;", b'\''),
     ];
+
     if text.get(1) != Some(&b'#') {
         let named = NAMED.iter().find(|(name, _)| text.starts_with(name));
         return named.map(|(name, byte)| (name.len(), Meaning::byte(*byte)));
     }
+
     let (prefix, base) = match text.get(2)? {
         b'x' | b'X' => (3, 16),
         _ => (2, 10),
     };
+
     let is_digit = |byte: &u8| char::from(*byte).is_digit(base);
     // Zeros at the start are allowed.
     let digits = text.get(prefix..)?.iter().take(12);
     let digits = digits.take_while(|byte| is_digit(byte)).count();
     let end = prefix + digits;
+
     let meaning = Meaning::letter(number(text.get(prefix..end)?, base)?)?;
+    // HTML parsers accept a number without a semicolon.
     let semicolon = usize::from(text.get(end) == Some(&b';'));
     Some((end + semicolon, meaning))
 }
@@ -289,6 +307,7 @@ fn number(digits: &[u8], base: u32) -> Option<u32> {
         let digit = char::from(*digit).to_digit(base)?;
         number = number.checked_mul(base)?.checked_add(digit)?;
     }
+
     (!digits.is_empty()).then_some(number)
 }
 
@@ -367,6 +386,7 @@ mod tests {
                 assert_eq!(joined, expected, "{text}");
             }
         }
+
         assert!(view(b"{\n  a\n}\nabc\ndef\n", "xK9vQ2mB7tR4wZ8nL3pC").is_none());
     }
 

@@ -45,10 +45,12 @@ impl ServerCertVerifier for Pinned {
     ) -> Result<ServerCertVerified, Error> {
         let digest = ring::digest::digest(&ring::digest::SHA256, end_entity);
         if digest.as_ref() != self.pin {
+            // `explained` recognizes by this error that the pin does not match.
             return Err(Error::InvalidCertificate(
                 CertificateError::ApplicationVerificationFailure,
             ));
         }
+
         match &self.authorities {
             Some(authorities) => authorities.verify_server_cert(
                 end_entity,

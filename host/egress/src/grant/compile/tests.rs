@@ -73,7 +73,8 @@ fn only_headers_that_a_plugin_may_send_can_be_listed() {
 
 #[test]
 fn names_consist_of_lower_case_letters_digits_and_dashes() {
-    let (longest, too_long) = ("a".repeat(63), "a".repeat(64));
+    let longest = "a".repeat(63);
+    let too_long = "a".repeat(64);
     for (name, expected) in [
         ("a", true),
         ("ec2-v2", true),
@@ -374,6 +375,7 @@ fn warns_about_rules_that_may_be_unintended() {
             "{yaml}: {all:?}"
         );
     }
+
     let open = "[{name: a, to: 'https://a.b:443', addresses: [10.0.0.0/8, 100.64.0.0/10, 192.0.0.0/8, 'fd00::/8', '2001:db8::/31']}]";
     assert!(warnings(&read(open).unwrap()).is_empty());
     let apart = "[{name: a, to: 'https://a.b:443', paths: [/x]}, {name: b, to: 'https://a.b:443', paths: [/y], guestAuth: allowed}]";
