@@ -92,6 +92,7 @@ impl fmt::Display for CredentialsErrors {
         for (number, error) in self.0.iter().enumerate() {
             write!(f, "{}{error}", if number == 0 { "" } else { "; " })?;
         }
+
         Ok(())
     }
 }
@@ -163,7 +164,10 @@ impl Credentials {
     /// # Errors
     /// [`CredentialsErrors`] with each entry that is not valid or whose name is not unique.
     pub fn new(configs: &[CredentialConfig], tools: &Tools) -> Result<Self, CredentialsErrors> {
-        let (mut all, mut errors) = (Self::default(), Vec::new());
+        let mut all = Self::default();
+        let mut errors = Vec::new();
+
+        // All mistakes are collected, so that an operator sees them in one attempt.
         for (index, config) in configs.iter().enumerate() {
             if let Err(problem) = all.add(config, tools) {
                 errors.push(CredentialsError {
@@ -173,6 +177,7 @@ impl Credentials {
                 });
             }
         }
+
         if errors.is_empty() {
             Ok(all)
         } else {
@@ -195,6 +200,7 @@ impl Credentials {
                 self.requests.insert(name, bound);
             }
         }
+
         Ok(())
     }
 
@@ -230,6 +236,7 @@ impl Credentials {
         let found = self.requests.get(name);
         let (binding, credential) = found.ok_or_else(|| BindError::unknown(name))?;
         admit(binding, name, plugin, digest)?;
+
         Ok(Arc::clone(credential))
     }
 
@@ -247,6 +254,7 @@ impl Credentials {
         let found = self.certificates.get(name);
         let certificate = found.ok_or_else(|| BindError::unknown(name))?;
         admit(&certificate.binding, name, plugin, digest)?;
+
         Ok(certificate.certificate())
     }
 }
@@ -255,6 +263,7 @@ fn admit(binding: &Binding, name: &str, plugin: &str, digest: &str) -> Result<()
     if binding.admits(plugin, digest) {
         return Ok(());
     }
+
     Err(BindError::NotFor {
         name: name.to_owned(),
         binding: binding.clone(),
@@ -268,6 +277,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() || name.len() > 63 || !name.bytes().all(word) {
         return Err("not a valid name; expected 1 to 63 letters, digits, `-`, `_` or `.`");
     }
+
     Ok(())
 }
 
@@ -275,6 +285,7 @@ fn build(config: &CredentialConfig, tools: &Tools) -> Result<Arc<dyn Credential>
     let name = config.name();
     let upstream = || Upstream::new(name, (tools.issuers)(name), Arc::clone(&tools.clock));
     let metrics = tools.metrics.clone();
+
     Ok(match config {
         CredentialConfig::Header(config) => Arc::new(Fixed::header(config)?),
         CredentialConfig::Basic(config) => Arc::new(Fixed::basic(config)?),

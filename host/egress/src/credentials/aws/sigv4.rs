@@ -65,8 +65,12 @@ pub(crate) fn authorization(
 ) -> String {
     let headers = canonical_headers(request.headers);
     let to_sign = string_to_sign(&canonical_request(request), scope, date);
+
     let signature = hex::encode(mac(&signing_key(keys, scope, date), to_sign.as_bytes()));
-    let (id, scope, signed) = (&keys.id, scope_text(scope, date), signed_headers(&headers));
+    let id = &keys.id;
+    let scope = scope_text(scope, date);
+    let signed = signed_headers(&headers);
+
     format!("{ALGORITHM} Credential={id}/{scope}, SignedHeaders={signed}, Signature={signature}")
 }
 
@@ -76,6 +80,7 @@ fn canonical_request(request: &Unsigned<'_>) -> String {
         .iter()
         .map(|(name, value)| format!("{name}:{value}\n"))
         .collect();
+
     [
         request.method,
         &canonical_path(request.path),
@@ -113,9 +118,11 @@ fn day(date: &str) -> &str {
 
 fn signing_key(keys: &Keys, scope: &Scope, date: &str) -> zeroize::Zeroizing<Vec<u8>> {
     let mut key = zeroize::Zeroizing::new([b"AWS4", keys.secret.expose()].concat());
+
     for part in [day(date), &scope.region, &scope.service, "aws4_request"] {
         key = zeroize::Zeroizing::new(mac(&key, part.as_bytes()));
     }
+
     key
 }
 
@@ -142,14 +149,17 @@ fn canonical_path(path: &str) -> String {
             other => segments.push(other),
         }
     }
+
     let mut out: String = segments
         .iter()
         .map(|segment| format!("/{}", percent(segment.as_bytes(), b"")))
         .collect();
+
     // A trailing slash is kept, and so is the one that remains after a final `.` or `..`.
     if out.is_empty() || path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..") {
         out.push('/');
     }
+
     out
 }
 
@@ -189,6 +199,7 @@ fn canonical_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
         .map(|(name, value)| (name.to_lowercase(), &**value))
         .collect();
     sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+
     for (name, value) in sorted {
         // AWS collapses only these two, not other Unicode whitespace.
         let value = value
@@ -196,6 +207,7 @@ fn canonical_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
             .filter(|word| !word.is_empty())
             .collect::<Vec<_>>()
             .join(" ");
+
         match out.last_mut().filter(|(last, _)| *last == name) {
             Some((_, joined)) => {
                 joined.push(',');
@@ -204,6 +216,7 @@ fn canonical_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
             None => out.push((name, value)),
         }
     }
+
     out
 }
 

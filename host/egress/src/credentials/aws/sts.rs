@@ -37,10 +37,12 @@ impl Sts {
                 "`{region}` is not a valid region; expected for example eu-west-1"
             ));
         }
+
         let url = endpoint.map_or_else(
             || format!("https://{}/", endpoint::sts_host(region)),
             |endpoint| endpoint.join("/"),
         );
+
         Ok(Self {
             url,
             scope: Scope {
@@ -66,6 +68,7 @@ impl Sts {
             ("RoleSessionName", session),
             ("WebIdentityToken", token.expose_str().unwrap_or_default()),
         ];
+
         let answer = upstream.send(self.request(&pairs, &[])?).await?;
         keys(upstream, &answer)
     }
@@ -86,13 +89,17 @@ impl Sts {
             ("RoleSessionName", role.session_name.as_str()),
             ("DurationSeconds", seconds.as_str()),
         ];
+
         if let Some(external_id) = wanted.external_id {
             pairs.push(("ExternalId", external_id.expose_str().unwrap_or_default()));
         }
+
+        // A role can require these to prevent the confused deputy problem.
         let sources = [
             ("x-amz-source-arn", role.source_arn.as_deref()),
             ("x-amz-source-account", role.source_account.as_deref()),
         ];
+
         let request = self.request(&pairs, &sources)?;
         let (mut head, body) = request.into_parts();
         request::sign(&mut head, &body, by, &self.scope, upstream.now())?;
@@ -116,6 +123,7 @@ impl Sts {
                 request = request.header(*name, *value);
             }
         }
+
         finish(
             request,
             Bytes::from(encode::form_body(pairs.iter().copied())),
@@ -129,20 +137,25 @@ fn keys(upstream: &Upstream, answer: &Response<Bytes>) -> Result<Dated, Failure>
     let (_, inner) = text
         .split_once("<Credentials>")
         .ok_or_else(|| missing("Credentials"))?;
+
     let inner = inner.split("</Credentials>").next().unwrap_or_default();
+
     let field = |name: &str| {
         element(inner, name)
             .filter(|text| !text.is_empty())
             .ok_or_else(|| missing(name))
     };
+
     let end: Timestamp = field("Expiration")?
         .parse()
         .map_err(|_| missing("Expiration"))?;
+
     let keys = Keys {
         id: field("AccessKeyId")?,
         secret: upstream.keep(field("SecretAccessKey")?),
         session: Some(upstream.keep(field("SessionToken")?)),
     };
+
     Ok(Dated {
         keys,
         end: Some(end),

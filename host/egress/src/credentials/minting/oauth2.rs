@@ -171,14 +171,17 @@ pub(crate) fn check(head: &Parts, paths: &[Vec<String>]) -> Result<(), Failure> 
         // For example, `eu.sts…` and `iamcredentials.mtls…` are the same services.
         host == *issuer || host.ends_with(&format!(".{issuer}"))
     });
+
     let batches = BATCH_HOSTS
         .iter()
         .any(|domain| host == *domain || host.ends_with(&format!(".{domain}")));
+
     let minting = issuer
         || asks_in_query(head.uri.query().unwrap_or_default())
         || paths
             .iter()
             .any(|segments| mints(segments, &head.method) || batches && is_batch(segments));
+
     if !minting {
         return Ok(());
     }
@@ -196,6 +199,7 @@ fn asks_in_query(query: &str) -> bool {
         let mut halves = parameter.splitn(2, |byte| *byte == b'=');
         let name = halves.next().unwrap_or_default().trim_ascii();
         let value = halves.next().unwrap_or_default();
+
         let has = |word: &[u8]| memmem::find(value, word).is_some();
         match name {
             b"expand" | b"$expand" => has(b"userdata"),
@@ -216,6 +220,7 @@ fn mints(segments: &[String], method: &Method) -> bool {
         }
         _ => false,
     });
+
     any || google_form(segments, method) || access(segments)
 }
 
@@ -223,6 +228,7 @@ fn mints(segments: &[String], method: &Method) -> bool {
 /// resources, each with its name, and perhaps a method.
 fn google(behind: &[String], method: &Method) -> bool {
     let read = matches!(*method, Method::GET | Method::HEAD);
+
     let mut rest = behind.iter().skip(1);
     let mut types = Vec::new();
     while let Some(kind) = rest.next() {
@@ -231,6 +237,7 @@ fn google(behind: &[String], method: &Method) -> bool {
             rest.next();
         }
     }
+
     // The plugin would know the private part of a key that it uploads.
     let gives_identity = match types.as_slice() {
         ["serviceaccounts" | "locations", "keys"] | [.., "hmackeys"] => !read,
@@ -238,6 +245,7 @@ fn google(behind: &[String], method: &Method) -> bool {
         ["zones", "instances"] => [Method::PUT, Method::PATCH].contains(method),
         _ => false,
     };
+
     gives_identity || types.iter().any(|kind| GOOGLE_TYPES.contains(kind))
 }
 
@@ -246,6 +254,7 @@ fn google(behind: &[String], method: &Method) -> bool {
 fn google_form(segments: &[String], method: &Method) -> bool {
     let custom = segments.last().and_then(|last| last.rsplit_once(':'));
     let clones = |resource: &str| resource == "clone" && *method == Method::POST;
+
     match segments {
         _ if custom.is_some_and(|(_, it)| GOOGLE.contains(&it) || clones(it)) => true,
         [.., users, _, keys] | [.., users, _, keys, _] if users == "users" => {
@@ -269,14 +278,17 @@ fn azure(provider: &str, rest: &[String], method: &Method) -> bool {
         };
         kinds().any(is)
     };
+
     let starts = |list: &[&str]| {
         let action = rest.last();
         action.is_some_and(|action| list.iter().any(|start| action.starts_with(start)))
     };
+
     let has_word = |kind: &str| AZURE_WORDS.iter().any(|word| kind.contains(word));
     let is_shell = |action: &String| AZURE_SHELLS.contains(&action.as_str());
     // Key Vault's resources have no values, and those of its keys are elsewhere.
     let has_keys = |kind: &str| kind.ends_with("keys") && !kind.contains("public");
+
     has(AZURE_SECRETS)
         || provider != "microsoft.keyvault" && kinds().any(has_keys)
         || !read && has(AZURE_CREATION)
@@ -290,6 +302,7 @@ fn access(segments: &[String]) -> bool {
     if opens_cluster(segments) {
         return true;
     }
+
     match segments {
         [.., clusters, _] if clusters.ends_with("cluster-kubeconfig") => true,
         [.., actions, action] if actions == "actions" => SERVER_ACTIONS.contains(&stem(action)),
@@ -312,12 +325,15 @@ fn opens_cluster(segments: &[String]) -> bool {
         let is_config = file.ends_with("config");
         let is_access = is_config && file.contains("kube") || file == "credentials";
         let before = segments.get(..at).unwrap_or_default();
+
         // Clusters of databases have configurations, too.
         let is_kubernetes_config =
             ["config", "user_config"].contains(&file) && before.iter().any(is_kubernetes);
+
         let has_clusters = || before.iter().any(|it| it == "clusters");
         let is_cluster =
             |kind: &String| kind.contains("cluster") || is_kubernetes(kind) && !has_clusters();
+
         (is_access || is_kubernetes_config)
             && (file.ends_with("getkubeconfig")
                 || before.iter().rev().skip(1).step_by(2).any(is_cluster))
