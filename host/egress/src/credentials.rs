@@ -105,7 +105,7 @@ pub enum BindError {
     /// No credential has this name.
     #[error("unknown credential `{name}`")]
     Unknown {
-        /// The name.
+        /// The name that a rule refers to.
         name: String,
     },
     /// The credential is for another plugin, or for another file of this plugin.
@@ -113,13 +113,13 @@ pub enum BindError {
         "credential `{name}` is for plugin `{}` with digest {}, and not for plugin `{plugin}` with digest {digest}", .binding.plugin, .binding.digest
     )]
     NotFor {
-        /// The credential.
+        /// Name of the credential in the configuration.
         name: String,
-        /// What it is for.
+        /// The plugin and the files that the operator allows.
         binding: Binding,
-        /// The plugin.
+        /// Name of the plugin whose rule names the credential.
         plugin: String,
-        /// The digest of its file.
+        /// The digest of its file, as `sha256:…`.
         digest: String,
     },
 }
@@ -139,9 +139,9 @@ pub type Issuers = dyn Fn(&str) -> Arc<dyn Issuer> + Send + Sync;
 pub struct Tools {
     /// The function that returns the clients for the issuers.
     pub issuers: Box<Issuers>,
-    /// The current time.
+    /// The time by which what issuers return expires.
     pub clock: Arc<dyn Clock>,
-    /// The metrics.
+    /// Counts renewals; all credentials share it.
     pub metrics: CredentialMetrics,
 }
 

@@ -98,6 +98,7 @@ impl Mask {
         }
 
         match self.protocol {
+            // Keystone revokes a token with DELETE at the URL of logins.
             Protocol::Keystone if head.method == Method::DELETE => Guest::Logout,
             _ if head.method != self.method => Guest::Other,
             Protocol::VsphereSoap => match body.and_then(|body| operation(body)).as_deref() {

@@ -232,7 +232,6 @@ pub(crate) fn check(head: &Parts, body: &[u8], services: &[&str]) -> Result<(), 
             "the user data of an instance may contain secrets and commands, so it is not allowed with Skydock's keys",
         ));
     }
-
     let paths = path_segments(head.uri.path());
     let resource = paths.iter().find_map(|segments| secret_resource(segments));
     if let Some(resource) = resource {
@@ -263,7 +262,6 @@ fn refuse(
         let mut all = ACTIONS.iter();
         all.find(|secret| secret.eq_ignore_ascii_case(action.trim()))
     };
-
     actions.retain(|action| secret(action).is_some_and(|it| counts(it)));
     actions.extend(paths.iter().filter_map(|segments| in_path(segments, head)));
 
@@ -291,7 +289,6 @@ fn in_path(segments: &[String], head: &Parts) -> Option<String> {
         let mut all = ACTIONS.iter().filter(|it| is_compound(it));
         all.any(|secret| secret.eq_ignore_ascii_case(action))
     };
-
     match segments {
         [.., operation, action] if operation == "operation" => Some(action.clone()),
         [.., action] if head.method == Method::POST => Some(action).filter(secret).cloned(),

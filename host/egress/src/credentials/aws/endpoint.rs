@@ -42,7 +42,6 @@ pub(crate) fn read(host: &str) -> Option<Endpoint> {
 
     let mut labels: Vec<&str> = stem.split('.').collect();
     let last = labels.pop()?;
-
     let (service, region) = match labels.pop() {
         Some(service) if is_region(last) => (service, Some(last.to_owned())),
         None if !is_region(last) => (last, None),
@@ -67,7 +66,6 @@ pub(crate) fn sts_host(region: &str) -> String {
         ["eusc", ..] => "amazonaws.eu",
         _ => "amazonaws.com",
     };
-
     format!("sts.{region}.{suffix}")
 }
 

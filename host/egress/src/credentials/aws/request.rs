@@ -82,6 +82,7 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
         )));
     };
 
+    // Hosts of global services have no region.
     let region = stated
         .map(|it| it.region)
         .or_else(|| of_host?.region)
@@ -144,7 +145,6 @@ fn refuse_forms(head: &Parts) -> Result<(), Failure> {
             "unsigned bodies and bodies signed in chunks are not supported",
         ));
     }
-
     minting::plain_body(head)?;
     if !text("x-amz-trailer").is_empty() {
         return Err(Failure::malformed(
@@ -186,7 +186,6 @@ fn stated(head: &Parts) -> Result<Option<Scope>, Failure> {
     let Some(text) = value.to_str().ok().filter(|text| text.starts_with("AWS4")) else {
         return Ok(None);
     };
-
     let rest = text
         .strip_prefix(ALGORITHM)
         .ok_or_else(|| Failure::malformed(format!("only {ALGORITHM} is supported")))?;
@@ -194,7 +193,6 @@ fn stated(head: &Parts) -> Result<Option<Scope>, Failure> {
         .split([',', ' '])
         .find_map(|part| part.trim().strip_prefix("Credential="))
         .ok_or_else(bad)?;
-
     let mut parts = credential.rsplit('/');
     let (Some("aws4_request"), Some(service), Some(region), Some(_), Some(_)) = (
         parts.next(),
@@ -250,9 +248,9 @@ pub(crate) fn sign(
         headers: &headers,
         body,
     };
-
     let authorization = sigv4::authorization(&unsigned, keys, scope, &date);
     insert(head, &header::AUTHORIZATION, authorization)?;
+    // Its value is then neither shown in debug output nor kept in tables of HTTP/2.
     if let Some(value) = head.headers.get_mut(header::AUTHORIZATION) {
         value.set_sensitive(true);
     }
@@ -276,7 +274,6 @@ fn signed(head: &Parts) -> Result<Vec<(String, String)>, Failure> {
             || *name == header::CONTENT_TYPE
             || name.as_str().starts_with("x-amz-")
     });
-
     own.map(|(name, value)| {
         let text = std::str::from_utf8(value.as_bytes())
             .ok()
@@ -300,7 +297,6 @@ fn host(uri: &Uri) -> Result<String, Failure> {
     } else {
         443
     };
-
     Ok(match uri.port_u16().filter(|port| *port != usual) {
         Some(port) => format!("{host}:{port}"),
         None => host,

@@ -12,7 +12,6 @@ use crate::{
     secret::Secret,
 };
 
-/// The supported algorithm.
 pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
 /// Keys that requests are signed with.
@@ -65,12 +64,10 @@ pub(crate) fn authorization(
 ) -> String {
     let headers = canonical_headers(request.headers);
     let to_sign = string_to_sign(&canonical_request(request), scope, date);
-
     let signature = hex::encode(mac(&signing_key(keys, scope, date), to_sign.as_bytes()));
     let id = &keys.id;
     let scope = scope_text(scope, date);
     let signed = signed_headers(&headers);
-
     format!("{ALGORITHM} Credential={id}/{scope}, SignedHeaders={signed}, Signature={signature}")
 }
 
@@ -118,11 +115,9 @@ fn day(date: &str) -> &str {
 
 fn signing_key(keys: &Keys, scope: &Scope, date: &str) -> zeroize::Zeroizing<Vec<u8>> {
     let mut key = zeroize::Zeroizing::new([b"AWS4", keys.secret.expose()].concat());
-
     for part in [day(date), &scope.region, &scope.service, "aws4_request"] {
         key = zeroize::Zeroizing::new(mac(&key, part.as_bytes()));
     }
-
     key
 }
 
@@ -177,6 +172,7 @@ pub(crate) fn encoded_query(query: &str) -> Vec<(String, String)> {
 
 fn canonical_query(query: &str) -> String {
     let mut pairs = encoded_query(query);
+    // AWS sorts what is encoded, by bytes.
     pairs.sort();
     query_text(&pairs)
 }
@@ -207,7 +203,6 @@ fn canonical_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
             .filter(|word| !word.is_empty())
             .collect::<Vec<_>>()
             .join(" ");
-
         match out.last_mut().filter(|(last, _)| *last == name) {
             Some((_, joined)) => {
                 joined.push(',');

@@ -112,6 +112,7 @@ impl Aws {
             .get(number)
             .ok_or_else(|| Failure::malformed("it has no file"))?;
 
+        // `read` accepts only text.
         Ok(self
             .upstream
             .read(file)
@@ -162,7 +163,6 @@ impl Aws {
             Some(file) => Some(self.upstream.read(file).await?),
             None => None,
         };
-
         Ok(Dated {
             keys: Keys {
                 id,
@@ -176,7 +176,6 @@ impl Aws {
     /// Obtains keys with IMDSv2: first a token, then the name of the role, then its keys.
     async fn imds(&self, endpoint: &str) -> Result<Dated, Failure> {
         let base = endpoint.trim_end_matches('/');
-
         let request = Request::put(format!("{base}/latest/api/token"))
             // In seconds. The token is used immediately.
             .header("X-aws-ec2-metadata-token-ttl-seconds", "60");
@@ -194,6 +193,7 @@ impl Aws {
         let roles = format!("{base}/latest/meta-data/iam/security-credentials/");
         let answer = self.upstream.send(get(roles.clone())?).await?;
         let role = String::from_utf8_lossy(answer.body());
+        // An instance has one role at most.
         let role = role
             .lines()
             .next()
@@ -240,7 +240,6 @@ impl Aws {
                 .and_then(Value::as_str)
                 .filter(|text| !text.is_empty())
         };
-
         let id = text("AccessKeyId")
             .ok_or_else(|| missing("AccessKeyId"))?
             .to_owned();
@@ -276,7 +275,6 @@ impl Source for Aws {
                 Some(file) => Some(self.upstream.read(file).await?),
                 None => None,
             };
-
             let wanted = sts::Wanted {
                 role,
                 external_id: external_id.as_ref(),
@@ -287,6 +285,7 @@ impl Source for Aws {
                 .await?;
         }
 
+        // The ID becomes part of `Authorization`, where other characters have a meaning.
         if dated.keys.id.is_empty()
             || !dated
                 .keys

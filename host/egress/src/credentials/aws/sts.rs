@@ -15,7 +15,6 @@ use crate::credentials::{
 };
 use crate::{encode, secret::Secret};
 
-/// The API version.
 const VERSION: &str = "2011-06-15";
 
 /// The STS endpoint to use.
@@ -68,7 +67,6 @@ impl Sts {
             ("RoleSessionName", session),
             ("WebIdentityToken", token.expose_str().unwrap_or_default()),
         ];
-
         let answer = upstream.send(self.request(&pairs, &[])?).await?;
         keys(upstream, &answer)
     }
@@ -137,7 +135,6 @@ fn keys(upstream: &Upstream, answer: &Response<Bytes>) -> Result<Dated, Failure>
     let (_, inner) = text
         .split_once("<Credentials>")
         .ok_or_else(|| missing("Credentials"))?;
-
     let inner = inner.split("</Credentials>").next().unwrap_or_default();
 
     let field = |name: &str| {
@@ -145,7 +142,6 @@ fn keys(upstream: &Upstream, answer: &Response<Bytes>) -> Result<Dated, Failure>
             .filter(|text| !text.is_empty())
             .ok_or_else(|| missing(name))
     };
-
     let end: Timestamp = field("Expiration")?
         .parse()
         .map_err(|_| missing("Expiration"))?;

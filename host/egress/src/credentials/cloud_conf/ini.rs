@@ -148,7 +148,6 @@ struct Reader {
 }
 
 impl Reader {
-    /// Parses a line.
     fn line(&mut self, line: &str) -> Result<Read, &'static str> {
         let line = if self.text.is_empty() && !self.quoted {
             line.trim_start()

@@ -152,7 +152,6 @@ pub(crate) fn check(
     if !minting {
         return Ok(());
     }
-
     let method = &head.method;
     Err(Failure::minting(format!(
         "{method} of this Identity path returns a secret or creates an identity, which is not allowed; Skydock authenticates the plugin's \
@@ -170,7 +169,6 @@ fn check_action(head: &Parts, body: &[u8], openstack: bool) -> Result<(), Failur
     if !openstack && !is_json {
         return Ok(());
     }
-
     plain_body(head)?;
     let actions = json::keys(body)
         .map_err(|_| Failure::malformed("the action is not clear: its body is not JSON"))?;
@@ -222,7 +220,6 @@ fn secret_resource<'a>(segments: &'a [String], head: &Parts, openstack: bool) ->
     let mut resources = segments
         .iter()
         .take_while(|segment| !swift && !NAMES.contains(&segment.as_str()));
-
     if let Some(resource) = resources.find(is) {
         return Some(resource);
     }
@@ -301,7 +298,6 @@ fn mints_v3(rest: &[String], read: bool) -> bool {
     let Some(first) = rest.first().map(String::as_str) else {
         return false;
     };
-
     let identity = IDENTITY.contains(&first);
     let secret = |segment: &String| SECRET.contains(&segment.as_str());
     // Federated login uses GET.

@@ -171,7 +171,6 @@ pub(crate) fn check(head: &Parts, paths: &[Vec<String>]) -> Result<(), Failure> 
         // For example, `eu.sts…` and `iamcredentials.mtls…` are the same services.
         host == *issuer || host.ends_with(&format!(".{issuer}"))
     });
-
     let batches = BATCH_HOSTS
         .iter()
         .any(|domain| host == *domain || host.ends_with(&format!(".{domain}")));
@@ -199,7 +198,6 @@ fn asks_in_query(query: &str) -> bool {
         let mut halves = parameter.splitn(2, |byte| *byte == b'=');
         let name = halves.next().unwrap_or_default().trim_ascii();
         let value = halves.next().unwrap_or_default();
-
         let has = |word: &[u8]| memmem::find(value, word).is_some();
         match name {
             b"expand" | b"$expand" => has(b"userdata"),
@@ -220,7 +218,6 @@ fn mints(segments: &[String], method: &Method) -> bool {
         }
         _ => false,
     });
-
     any || google_form(segments, method) || access(segments)
 }
 
@@ -228,7 +225,6 @@ fn mints(segments: &[String], method: &Method) -> bool {
 /// resources, each with its name, and perhaps a method.
 fn google(behind: &[String], method: &Method) -> bool {
     let read = matches!(*method, Method::GET | Method::HEAD);
-
     let mut rest = behind.iter().skip(1);
     let mut types = Vec::new();
     while let Some(kind) = rest.next() {
@@ -254,7 +250,6 @@ fn google(behind: &[String], method: &Method) -> bool {
 fn google_form(segments: &[String], method: &Method) -> bool {
     let custom = segments.last().and_then(|last| last.rsplit_once(':'));
     let clones = |resource: &str| resource == "clone" && *method == Method::POST;
-
     match segments {
         _ if custom.is_some_and(|(_, it)| GOOGLE.contains(&it) || clones(it)) => true,
         [.., users, _, keys] | [.., users, _, keys, _] if users == "users" => {
@@ -278,7 +273,6 @@ fn azure(provider: &str, rest: &[String], method: &Method) -> bool {
         };
         kinds().any(is)
     };
-
     let starts = |list: &[&str]| {
         let action = rest.last();
         action.is_some_and(|action| list.iter().any(|start| action.starts_with(start)))

@@ -135,6 +135,7 @@ pub(crate) fn check(
         .and_then(|rest| rest.split_once("?>"))
         .map(|(declaration, _)| declaration);
 
+    // In another encoding, a server would read other text than is searched here.
     if declaration.is_some_and(|it| it.contains("encoding") && !it.contains("utf-8")) {
         return Err(Failure::malformed(
             "the SOAP body declares an encoding other than UTF-8",
@@ -168,7 +169,6 @@ pub(crate) fn check(
 /// servers and load balancers of other clouds are segments, too.
 fn in_path<'a>(segments: &'a [String], method: &Method, session: bool) -> Option<&'a str> {
     let changes = *method != Method::GET;
-
     let issuer = segments
         .first()
         .filter(|it| (session || changes) && ISSUERS.contains(&it.as_str()));
@@ -176,7 +176,6 @@ fn in_path<'a>(segments: &'a [String], method: &Method, session: bool) -> Option
     // `/sdk/vim25/VERSION/TYPE/OBJECT/OPERATION`.
     let sdk = session || segments.iter().any(|it| it == "sdk");
     let operation = segments.last().filter(|it| sdk && is_operation(it));
-
     let resource = resources(segments, session)
         .iter()
         .find(|it| changes && RESOURCES.contains(&it.as_str()));
@@ -191,7 +190,6 @@ fn resources(segments: &[String], session: bool) -> &[String] {
     let behind = root
         .and_then(|root| segments.get(root + 1..))
         .unwrap_or_default();
-
     match behind {
         _ if session => segments,
         [part, rest @ ..] if PARTS.contains(&part.as_str()) => rest,

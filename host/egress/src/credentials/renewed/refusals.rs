@@ -60,6 +60,7 @@ impl Refusals {
         self.unaccepted.retain(|at| since(*at) < WINDOW);
         self.accepted.retain(|at| since(*at) < WINDOW);
         self.by_kind.retain(|(at, _)| since(*at) < WINDOW);
+
         let spent = if accepted {
             let alike = self
                 .by_kind
@@ -70,19 +71,23 @@ impl Refusals {
         } else {
             self.unaccepted.len() >= UNACCEPTED
         };
+
         if spent {
             return Verdict::TooSoon;
         }
+
         let last = self.unaccepted.last().max(self.accepted.last()).copied();
         if let Some(at) = last.filter(|at| since(*at) < APART) {
             return Verdict::Later(at.checked_add(APART).unwrap_or(now));
         }
+
         if accepted {
             self.accepted.push(now);
             self.by_kind.push((now, kind));
         } else {
             self.unaccepted.push(now);
         }
+
         Verdict::Renew
     }
 }
