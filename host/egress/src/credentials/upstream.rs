@@ -143,7 +143,7 @@ impl Upstream {
             return Ok(response);
         }
 
-        // With a wrong clock, signatures and assertions are not valid, which issuers report so.
+        // Issuers answer with these to an assertion or a signature that a wrong clock makes invalid.
         if matches!(status.as_u16(), 400 | 401 | 403)
             && skew::date(response.headers()).is_some_and(|date| self.follow(date))
         {
