@@ -207,6 +207,7 @@ impl Credentials {
     /// Keeps using the previous credentials with these names, including tokens and sessions that
     /// their issuers have returned.
     pub fn take_over(&mut self, before: &Self, same: impl Fn(&str) -> bool) {
+        // Another one would log in again, and requests that wait for this one would be denied.
         for (name, (_, credential)) in &mut self.requests {
             if let Some((_, known)) = before.requests.get(name).filter(|_| same(name)) {
                 *credential = Arc::clone(known);

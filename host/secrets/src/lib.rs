@@ -210,6 +210,7 @@ mod tests {
         ] {
             assert_eq!(without_generated(text), shown);
         }
+
         for text in [
             "cannot read /run/secrets/Token9a8b7c6d5e: no such file",
             "digest sha256:0f6c3d5e1a2b4c3d8e9f0a1b2c3d4e5f0f6c3d5e1a2b4c3d8e9f0a1b2c3d4e5f is not known",
@@ -255,6 +256,7 @@ mod tests {
             assert_eq!(redacted(line), shown);
             assert_eq!(redacted(shown), shown, "again");
         }
+
         for line in [
             "invalid token: unexpected end of input",
             "token expired, logging in again",
@@ -330,6 +332,7 @@ mod tests {
             let _ = secrets(&text);
             let _ = in_configuration(&text);
         }
+
         // One that is quadratic takes minutes.
         assert!(used() - begun < 40, "{} s", used() - begun);
     }

@@ -478,6 +478,7 @@ mod tests {
         ] {
             assert!(is_secret(name), "{name}");
         }
+
         for name in [
             "nextToken",
             "next_page_token",
@@ -502,6 +503,7 @@ mod tests {
         ] {
             assert!(!is_secret(name), "{name}");
         }
+
         assert!(
             has_secret("project/7:token") && has_secret("token/abc") && !has_secret("servers/7")
         );

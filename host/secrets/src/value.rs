@@ -258,6 +258,7 @@ pub(crate) fn is_held(holder: Holder, name: &str, value: &str) -> bool {
         return false;
     }
 
+    // Below the name of a secret, what is not plainly something else is one.
     match (holder, member) {
         (Holder::Passwords, Member::Owner | Member::Other) | (Holder::Logins, Member::Other) => {
             true
@@ -383,6 +384,7 @@ mod tests {
         ] {
             assert!(is_random(value), "{value}");
         }
+
         for value in [
             "short1a2b3c",
             "my-node-pool-2024-abcdef-01",

@@ -222,6 +222,7 @@ clouds:
         ] {
             assert_eq!(login(&text, cloud).unwrap_err(), problem);
         }
+
         for text in [
             "hunter2hunter2",
             "a: b",

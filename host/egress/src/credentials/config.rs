@@ -169,6 +169,7 @@ impl CredentialConfig {
     /// use them.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
+        // The digests change with each step of a rollover, during which credentials are kept.
         let mut bound = other.clone();
         bound.binding_mut().digest = self.binding().digest.clone();
         *self == bound

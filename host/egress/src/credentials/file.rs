@@ -264,6 +264,7 @@ mod tests {
                 .set_modified(old)
                 .unwrap();
         }
+
         symlink("..1", folder.path().join("..data")).unwrap();
         symlink("..data/token", folder.path().join("token")).unwrap();
         let file = SecretFile::new(folder.path().join("token"));

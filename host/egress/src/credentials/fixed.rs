@@ -87,6 +87,8 @@ impl Fixed {
             [value, ..] => value.clone(),
             [] => return Err(Failure::malformed("it has no file")),
         };
+
+        // A server can quote what was sent, which for basic authentication is the encoded pair.
         self.vault.note(&value);
 
         // By the number, `changed` knows that a file has changed.

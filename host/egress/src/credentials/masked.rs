@@ -401,6 +401,7 @@ mod tests {
                 "{inner}"
             );
         }
+
         assert!(mask.logout().body().starts_with(b"<?xml"));
     }
 

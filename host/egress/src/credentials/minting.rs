@@ -144,6 +144,7 @@ mod tests {
                 path_segments(path)
             );
         }
+
         assert_eq!(path_segments("/v3/auth/tokens").len(), 1);
     }
 

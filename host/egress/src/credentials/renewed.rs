@@ -286,6 +286,7 @@ async fn run<S: Source>(shared: Arc<Shared<S>>) {
                     shared.attempt().await;
                 }
             }
+            // The state has changed, and with it the time of the next attempt.
             () = shared.wake.notified() => {}
         }
     }

@@ -495,6 +495,7 @@ mod tests {
         ] {
             assert_eq!(kind(ec2, None, body), minting, "{body}");
         }
+
         let query = format!("{ec2}?Attribute=userData");
         assert_eq!(
             kind(&query, None, "Action=DescribeInstanceAttribute"),
@@ -508,6 +509,7 @@ mod tests {
             let named = format!("https://eks.eu-west-1.amazonaws.com/clusters/{name}");
             assert_eq!(kind(&named, None, ""), None, "{name}");
         }
+
         let of = |service: &str, body: &str| {
             let request = Request::post("https://x.example/").body(()).unwrap();
             check(&request.into_parts().0, body.as_bytes(), &["ec2", service]).is_err()

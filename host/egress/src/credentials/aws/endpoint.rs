@@ -138,6 +138,7 @@ mod tests {
                 "{host}"
             );
         }
+
         for host in [
             "example.com",
             "amazonaws.com",
@@ -183,6 +184,7 @@ mod tests {
         ] {
             assert!(is_region(region), "{region}");
         }
+
         for other in [
             "",
             "eu",

@@ -79,6 +79,7 @@ impl Sts {
         wanted: &Wanted<'_>,
     ) -> Result<Dated, Failure> {
         let role = wanted.role;
+        // One hour is the most that AWS allows if a role assumes another one.
         let seconds = role.duration.map_or(3600, |it| it.as_secs()).to_string();
         let mut pairs = vec![
             ("Action", "AssumeRole"),

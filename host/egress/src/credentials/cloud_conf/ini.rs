@@ -222,6 +222,7 @@ mod tests {
         ] {
             assert_eq!(value(text).as_deref(), Ok(expected), "{text}");
         }
+
         for text in ["\"a", "a\\x", "a\\"] {
             assert!(value(text).is_err(), "{text}");
         }

@@ -354,6 +354,7 @@ mod tests {
         ] {
             assert!(refused(method, path), "{method} {path}");
         }
+
         let kind = |path: &str, headers: &[(&str, &str)], body: &str| {
             let mut request = Request::post(format!("https://nova.example.com{path}"));
             for (name, value) in headers {
@@ -372,6 +373,7 @@ mod tests {
                 assert_eq!(kind(path, &[], &body), minting, "{path} {action}");
             }
         }
+
         let action = "/v2.1/servers/7/action";
         for (headers, body, expected) in [
             (
@@ -392,6 +394,7 @@ mod tests {
         ] {
             assert_eq!(kind(action, headers, body), expected, "{body}");
         }
+
         for (accept, expected) in [
             ("text/plain", true),
             ("application/json, application/octet-stream", true),

@@ -171,6 +171,7 @@ pub(crate) fn check(head: &Parts, paths: &[Vec<String>]) -> Result<(), Failure> 
         // For example, `eu.sts…` and `iamcredentials.mtls…` are the same services.
         host == *issuer || host.ends_with(&format!(".{issuer}"))
     });
+    // Rules do not see the paths of requests within a request.
     let batches = BATCH_HOSTS
         .iter()
         .any(|domain| host == *domain || host.ends_with(&format!(".{domain}")));
@@ -631,6 +632,7 @@ mod tests {
             let uri = format!("https://a.example{path}");
             assert!(refused(method, &uri), "{method} {path}");
         }
+
         for (method, path) in [
             ("GET", "/v2/databases/clusters/7/config"),
             ("GET", "/v1/clusters/kubeconfig"),

@@ -270,6 +270,7 @@ mod tests {
                 "{inner}"
             );
         }
+
         assert_eq!(
             kind("/rest/com/vmware/cis/session", b""),
             Some(CredentialErrorKind::Minting)
@@ -306,6 +307,7 @@ mod tests {
                 "{path}"
             );
         }
+
         for path in [
             "/sdk/vim25/8.0.1.0/PropertyCollector/propertyCollector/RetrievePropertiesEx",
             "/sdk/vim25/8.0.1.0/SearchIndex/SearchIndex/FindByUuid",
@@ -337,6 +339,7 @@ mod tests {
         ] {
             assert_eq!(kind("/sdk", body), Some(CredentialErrorKind::Malformed));
         }
+
         // Without a byte order mark, these bytes are valid UTF-8. They must not be treated as text
         // without elements.
         assert_eq!(kind("/sdk", &utf16), Some(CredentialErrorKind::Malformed));

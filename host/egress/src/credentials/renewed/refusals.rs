@@ -106,14 +106,17 @@ mod tests {
         for _ in 0..EACH {
             assert_eq!(judge(1, true), Verdict::Renew);
         }
+
         assert_eq!(judge(1, true), Verdict::TooSoon);
         for kind in 0..UNACCEPTED as u64 {
             assert_eq!(judge(kind, false), Verdict::Renew);
         }
+
         assert_eq!(judge(2, false), Verdict::TooSoon);
         for kind in 2..=(ACCEPTED - EACH + 1) as u64 {
             assert_eq!(judge(kind, true), Verdict::Renew, "{kind}");
         }
+
         assert_eq!(judge(1000, true), Verdict::TooSoon);
         now += WINDOW;
         assert_eq!(refusals.judge(now, 1, true), Verdict::Renew);

@@ -205,6 +205,7 @@ impl<T> State<T> {
             return Some(now);
         }
 
+        // A value that nobody uses is not renewed.
         let held = self
             .held
             .as_ref()

@@ -51,6 +51,7 @@ impl Vsphere {
 
     pub(super) async fn log_in(&self, upstream: &Upstream) -> Result<LoggedIn, Failure> {
         let [user, password] = &self.files;
+        // A user name is not a secret, and may occur in many texts.
         let user = user.text().await?;
         let password = upstream.read(password).await?;
 
