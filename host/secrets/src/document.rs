@@ -27,7 +27,7 @@ pub(crate) fn first(text: &str, is_secret: impl Fn(&str) -> bool) -> Option<Stri
         budget: serde_saphyr::budget! { max_nodes: 200_000, max_events: 2_000_000, max_depth: 100 },
     };
 
-    // What is not valid YAML was already searched as a text.
+    // What cannot be parsed was already searched as a text.
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options).ok()?;
     documents
         .iter()

@@ -34,8 +34,7 @@ pub(crate) fn check(
         None => b"",
     };
 
-    // A proxy may decode the path before the cloud does, so each list applies to every reading of
-    // it.
+    // A proxy may decode the path first, so each list applies to every reading of it.
     let paths = path_segments(head.uri.path());
     keystone::check(head, &paths, body, place)?;
     soap::check(head, &paths, body, place)?;
