@@ -92,6 +92,7 @@ impl fmt::Display for CredentialsErrors {
         for (number, error) in self.0.iter().enumerate() {
             write!(f, "{}{error}", if number == 0 { "" } else { "; " })?;
         }
+
         Ok(())
     }
 }
@@ -104,7 +105,7 @@ pub enum BindError {
     /// No credential has this name.
     #[error("unknown credential `{name}`")]
     Unknown {
-        /// The name.
+        /// The name that a rule refers to.
         name: String,
     },
     /// The credential is for another plugin, or for another file of this plugin.
@@ -112,13 +113,13 @@ pub enum BindError {
         "credential `{name}` is for plugin `{}` with digest {}, and not for plugin `{plugin}` with digest {digest}", .binding.plugin, .binding.digest
     )]
     NotFor {
-        /// The credential.
+        /// Name of the credential in the configuration.
         name: String,
-        /// What it is for.
+        /// The plugin and the files that the operator allows.
         binding: Binding,
-        /// The plugin.
+        /// Name of the plugin whose rule names the credential.
         plugin: String,
-        /// The digest of its file.
+        /// The digest of its file, as `sha256:…`.
         digest: String,
     },
 }
@@ -138,9 +139,9 @@ pub type Issuers = dyn Fn(&str) -> Arc<dyn Issuer> + Send + Sync;
 pub struct Tools {
     /// The function that returns the clients for the issuers.
     pub issuers: Box<Issuers>,
-    /// The current time.
+    /// The time by which what issuers return expires.
     pub clock: Arc<dyn Clock>,
-    /// The metrics.
+    /// Counts renewals; all credentials share it.
     pub metrics: CredentialMetrics,
 }
 
@@ -163,7 +164,10 @@ impl Credentials {
     /// # Errors
     /// [`CredentialsErrors`] with each entry that is not valid or whose name is not unique.
     pub fn new(configs: &[CredentialConfig], tools: &Tools) -> Result<Self, CredentialsErrors> {
-        let (mut all, mut errors) = (Self::default(), Vec::new());
+        let mut all = Self::default();
+        let mut errors = Vec::new();
+
+        // All mistakes are collected, so that an operator sees them in one attempt.
         for (index, config) in configs.iter().enumerate() {
             if let Err(problem) = all.add(config, tools) {
                 errors.push(CredentialsError {
@@ -173,6 +177,7 @@ impl Credentials {
                 });
             }
         }
+
         if errors.is_empty() {
             Ok(all)
         } else {
@@ -195,12 +200,14 @@ impl Credentials {
                 self.requests.insert(name, bound);
             }
         }
+
         Ok(())
     }
 
     /// Keeps using the previous credentials with these names, including tokens and sessions that
     /// their issuers have returned.
     pub fn take_over(&mut self, before: &Self, same: impl Fn(&str) -> bool) {
+        // Another one would log in again, and requests that wait for this one would be denied.
         for (name, (_, credential)) in &mut self.requests {
             if let Some((_, known)) = before.requests.get(name).filter(|_| same(name)) {
                 *credential = Arc::clone(known);
@@ -230,6 +237,7 @@ impl Credentials {
         let found = self.requests.get(name);
         let (binding, credential) = found.ok_or_else(|| BindError::unknown(name))?;
         admit(binding, name, plugin, digest)?;
+
         Ok(Arc::clone(credential))
     }
 
@@ -247,6 +255,7 @@ impl Credentials {
         let found = self.certificates.get(name);
         let certificate = found.ok_or_else(|| BindError::unknown(name))?;
         admit(&certificate.binding, name, plugin, digest)?;
+
         Ok(certificate.certificate())
     }
 }
@@ -255,6 +264,7 @@ fn admit(binding: &Binding, name: &str, plugin: &str, digest: &str) -> Result<()
     if binding.admits(plugin, digest) {
         return Ok(());
     }
+
     Err(BindError::NotFor {
         name: name.to_owned(),
         binding: binding.clone(),
@@ -268,6 +278,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() || name.len() > 63 || !name.bytes().all(word) {
         return Err("not a valid name; expected 1 to 63 letters, digits, `-`, `_` or `.`");
     }
+
     Ok(())
 }
 
@@ -275,6 +286,7 @@ fn build(config: &CredentialConfig, tools: &Tools) -> Result<Arc<dyn Credential>
     let name = config.name();
     let upstream = || Upstream::new(name, (tools.issuers)(name), Arc::clone(&tools.clock));
     let metrics = tools.metrics.clone();
+
     Ok(match config {
         CredentialConfig::Header(config) => Arc::new(Fixed::header(config)?),
         CredentialConfig::Basic(config) => Arc::new(Fixed::basic(config)?),

@@ -58,6 +58,7 @@ fn is_kept(text: &str, found: &Found) -> bool {
 fn is_comment(text: &str, at: usize) -> bool {
     const NEAR: usize = 1 << 10;
     const SIGNS: [&str; 6] = ["#", ";", "//", "/*", "<!--", "--"];
+
     let from = text.ceil_char_boundary(at.saturating_sub(NEAR));
     let before = text.get(from..at).unwrap_or_default();
     let line = before.rsplit('\n').next().unwrap_or_default();

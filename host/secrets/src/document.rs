@@ -22,9 +22,12 @@ const CONTENTS: [&str; 6] = ["value", "data", "content", "text", "plain", "strin
 /// Returns the name of the first secret in a document, if it is one. `is_secret` decides about the
 /// texts in it.
 pub(crate) fn first(text: &str, is_secret: impl Fn(&str) -> bool) -> Option<String> {
+    // Aliases can make a small document large.
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_nodes: 200_000, max_events: 2_000_000, max_depth: 100 },
     };
+
+    // What cannot be parsed was already searched as a text.
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options).ok()?;
     documents
         .iter()
@@ -43,6 +46,7 @@ fn within(
         let (holder, above) = above?;
         is_held(holder, name, value).then(|| format!("{above}.{name}"))
     };
+
     match value {
         Value::Null | Value::Bool(_) => None,
         Value::Number(number)
@@ -61,6 +65,7 @@ fn within(
         Value::Array(all) => all
             .iter()
             .filter(|it| {
+                // Lists of Secrets often have only their names: `secrets: [cloud-config, ca]`.
                 let names = holder(name) == Some(Holder::Logins);
                 !(names && it.as_str().is_some_and(are_names))
             })
@@ -77,13 +82,16 @@ fn object(
 ) -> Option<String> {
     // All data of a Secret of Kubernetes are secret.
     let is_manifest = fields.get("kind").and_then(Value::as_str) == Some("Secret");
+
     let named = NAMED.iter().find_map(|(key, content)| {
         let label = fields.get(*key)?.as_str()?;
         let value = fields.get(*content)?;
         within(label, None, value, is_secret)
     });
+
     let own = holder(name).map(|holder| (holder, name));
     let above = own.or(above.filter(|_| member(name) != Member::Reference));
+
     named.or_else(|| {
         fields.iter().find_map(|(key, value)| {
             let data = ["data", "stringData"].contains(&key.as_str()) && is_manifest;

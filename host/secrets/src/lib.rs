@@ -85,17 +85,22 @@ pub fn secrets(text: &str) -> Vec<Found> {
     if !text.contains('\0') {
         return searched(text, DEPTH);
     }
+
     // What UTF-16 is of ASCII, if it is read as UTF-8.
-    let (mut narrow, mut places) = (String::new(), Vec::new());
+    let mut narrow = String::new();
+    let mut places = Vec::new();
     for (at, c) in text.char_indices().filter(|(_, c)| *c != '\0') {
         narrow.push(c);
         places.extend(at..at + c.len_utf8());
     }
+
     let place = |at: usize| places.get(at).copied().unwrap_or(text.len());
     let mut found = searched(&narrow, DEPTH);
     for it in &mut found {
+        // The end is behind the last byte, without the zero that follows.
         it.range = place(it.range.start)..place(it.range.end - 1) + 1;
     }
+
     found
 }
 
@@ -103,11 +108,14 @@ fn searched(text: &str, depth: usize) -> Vec<Found> {
     let mut found = Vec::new();
     named::named(text, &mut found);
     shape::shaped(text, &mut found);
+
     if depth > 0 {
         shape::encoded(text, &mut found, |inner| {
             has_certain(inner, &searched(inner, depth - 1))
         });
     }
+
+    // `dedup_by` compares neighbors only.
     found.sort_unstable_by_key(|it| it.range.start);
     found.dedup_by(|later, earlier| {
         let overlaps = later.range.start < earlier.range.end;
@@ -117,6 +125,7 @@ fn searched(text: &str, depth: usize) -> Vec<Found> {
         }
         overlaps
     });
+
     found.retain(|it| !it.range.is_empty());
     found
 }
@@ -140,15 +149,19 @@ pub fn certain(text: &str) -> impl Iterator<Item = Range<usize>> {
 /// Returns a line of a log or a message without its secrets.
 #[must_use]
 pub fn redacted(text: &str) -> Cow<'_, str> {
-    let (mut shown, mut at) = (String::new(), 0);
+    let mut shown = String::new();
+    let mut at = 0;
+
     for range in certain(text) {
         shown.push_str(text.get(at..range.start).unwrap_or_default());
         shown.push_str(BLOT);
         at = range.end;
     }
+
     if at == 0 {
         return Cow::Borrowed(text);
     }
+
     shown.push_str(text.get(at..).unwrap_or_default());
     Cow::Owned(shown)
 }
@@ -158,7 +171,9 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
 #[must_use]
 pub fn without_generated(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "+/=_-".contains(c);
-    let (mut shown, mut at) = (String::new(), 0);
+    let mut shown = String::new();
+    let mut at = 0;
+
     for run in shape::runs(text, is_part) {
         let value = text.get(run.clone()).unwrap_or_default();
         let before = text.get(at..run.start).unwrap_or_default();
@@ -166,10 +181,12 @@ pub fn without_generated(text: &str) -> String {
             .get(..run.start)
             .is_some_and(|it| it.ends_with("sha256:"));
         let is_secret = value::is_generated(value) && !value::is_uuid(value) && !is_digest;
+
         shown.push_str(before);
         shown.push_str(if is_secret { BLOT } else { value });
         at = run.end;
     }
+
     shown.push_str(text.get(at..).unwrap_or_default());
     shown
 }
@@ -193,6 +210,7 @@ mod tests {
         ] {
             assert_eq!(without_generated(text), shown);
         }
+
         for text in [
             "cannot read /run/secrets/Token9a8b7c6d5e: no such file",
             "digest sha256:0f6c3d5e1a2b4c3d8e9f0a1b2c3d4e5f0f6c3d5e1a2b4c3d8e9f0a1b2c3d4e5f is not known",
@@ -238,6 +256,7 @@ mod tests {
             assert_eq!(redacted(line), shown);
             assert_eq!(redacted(shown), shown, "again");
         }
+
         for line in [
             "invalid token: unexpected end of input",
             "token expired, logging in again",
@@ -313,6 +332,7 @@ mod tests {
             let _ = secrets(&text);
             let _ = in_configuration(&text);
         }
+
         // One that is quadratic takes minutes.
         assert!(used() - begun < 40, "{} s", used() - begun);
     }

@@ -321,6 +321,7 @@ pub(crate) fn is_password(name: &str) -> bool {
         "pwd",
         "token",
     ];
+
     let ends = |end: &&str| {
         let from = name.len().checked_sub(end.len());
         from.and_then(|from| name.get(from..))
@@ -334,6 +335,7 @@ pub(crate) fn strength(name: &str) -> Strength {
     let from = name.ceil_char_boundary(name.len().saturating_sub(LONGEST));
     let mut words = words(name.get(from..).unwrap_or_default());
     let whole = words.concat();
+
     while words.len() > 1
         && words.last().is_some_and(|it| {
             FILLERS.contains(&it.as_str()) || it.bytes().all(|b| b.is_ascii_digit())
@@ -341,9 +343,12 @@ pub(crate) fn strength(name: &str) -> Strength {
     {
         words.pop();
     }
-    let (joined, Some(last)) = (words.concat(), words.last().map(String::as_str)) else {
+
+    let joined = words.concat();
+    let Some(last) = words.last().map(String::as_str) else {
         return Strength::None;
     };
+
     let ends = |all: &[&str]| all.iter().any(|end| joined.ends_with(end));
 
     let is_token = words.iter().any(|it| it == "token") || ends(&["token", "tokens"]);
@@ -353,6 +358,7 @@ pub(crate) fn strength(name: &str) -> Strength {
         || LAST.contains(&last)
         || is_pass && !OTHER_PASSES.contains(&last)
         || PARTS.iter().any(|it| whole.contains(it));
+
     if is_named && !ends(REFERENCES) && !SETTINGS.contains(&last) {
         Strength::Secret
     } else if !is_named && SUSPICIOUS.contains(&last) {
@@ -377,7 +383,9 @@ pub(crate) fn holder(name: &str) -> Option<Holder> {
 /// Returns what a name below that of a secret says.
 pub(crate) fn member(name: &str) -> Member {
     let words = words(name);
-    let (joined, last) = (words.concat(), words.last().map_or("", String::as_str));
+    let joined = words.concat();
+    let last = words.last().map_or("", String::as_str);
+
     if OWNERS.contains(&last) {
         Member::Owner
     } else if REFERENCES.iter().any(|end| joined.ends_with(end)) {
@@ -405,11 +413,13 @@ fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut before: Option<char> = None;
     let mut letters = name.chars().peekable();
+
     while let Some(letter) = letters.next() {
         if !letter.is_ascii_alphanumeric() {
             before = None;
             continue;
         }
+
         let starts = before.is_none_or(|before| {
             let after_capitals = before.is_ascii_uppercase()
                 && letter.is_ascii_uppercase()
@@ -418,12 +428,14 @@ fn words(name: &str) -> Vec<String> {
                 || before.is_ascii_digit() != letter.is_ascii_digit()
                 || after_capitals
         });
+
         if starts {
             words.push(String::new());
         }
         if let Some(word) = words.last_mut() {
             word.push(letter.to_ascii_lowercase());
         }
+
         before = Some(letter);
     }
     words
@@ -466,6 +478,7 @@ mod tests {
         ] {
             assert!(is_secret(name), "{name}");
         }
+
         for name in [
             "nextToken",
             "next_page_token",
@@ -490,6 +503,7 @@ mod tests {
         ] {
             assert!(!is_secret(name), "{name}");
         }
+
         assert!(
             has_secret("project/7:token") && has_secret("token/abc") && !has_secret("servers/7")
         );

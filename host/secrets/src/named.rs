@@ -80,19 +80,25 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
         .filter(|(mark, _)| text.contains(mark))
         .flat_map(|(_, names)| names.iter().copied())
         .collect();
+
     // Of a map of secrets, and of the name of a single one.
-    let (mut map, mut single): (Option<Below>, Option<Below>) = (None, None);
-    let (mut at, mut previous) = (0, 0..0);
+    let mut map: Option<Below> = None;
+    let mut single: Option<Below> = None;
+    let mut at = 0;
+    let mut previous = 0..0;
+
     while let Some(place) = next_name(text, at) {
         at = place.end;
         let before = std::mem::replace(&mut previous, place.clone());
         let name = text.get(place.clone()).unwrap_or_default();
+
         // `api key` are two words.
         let two = text
             .get(before.end..place.start)
             .is_some_and(|it| it == " ")
             .then(|| text.get(before.start..place.end))
             .flatten();
+        // Limited, since the time must stay in proportion to the length of the text.
         let two = two
             .filter(|two| two.len() <= PAIR)
             .map_or(Strength::None, strength);
@@ -102,6 +108,8 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
         if is_file(text, &place, between.as_ref()) {
             continue;
         }
+
+        // A map within a map of secrets belongs to the outer one.
         if strength == Strength::Secret
             && let Some(holder) = holder(name)
             && !(holder.is_map() && map.as_ref().is_some_and(|it| place.start < it.range.end))
@@ -119,6 +127,7 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
                 });
             }
         }
+
         let Some(between) = between else {
             continue;
         };
@@ -159,6 +168,8 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
             (None, Strength::Maybe) => suspicious(text, &place, &between, found),
             (None, Strength::None) => {}
         }
+
+        // Names within a value that was found are a part of it.
         let ends = found.iter().skip(begin).map(|it| it.range.end).max();
         at = at.max(ends.unwrap_or_default());
     }
@@ -209,6 +220,7 @@ fn entries(
     } else {
         format!("{above}.{inner}")
     };
+
     let mut inside = Vec::new();
     values(text, name, between, &mut inside);
     found.extend(inside.into_iter().filter_map(|it| {
@@ -241,19 +253,23 @@ fn is_list(text: &str, found: &Found) -> bool {
 fn next_name(text: &str, at: usize) -> Option<Range<usize>> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let start = at + text.get(at..)?.find(is_word)?;
+
     // The letter of an escape is not part of a name.
     let is_escape =
         text.get(..start)?.ends_with('\\') && text.get(start..)?.starts_with(['n', 'r', 't']);
     let start = start + usize::from(is_escape);
+
     let rest = text.get(start..)?;
     Some(start..start + rest.find(|c| !is_word(c)).unwrap_or(rest.len()))
 }
 
 /// Returns what is between the name at this place and its value.
 fn between(text: &str, name: &Range<usize>) -> Option<Between> {
-    let (before, rest) = (text.get(..name.start)?, text.get(name.end..)?);
+    let before = text.get(..name.start)?;
+    let rest = text.get(name.end..)?;
     let is_parent = text.get(name.clone())?.ends_with('.');
     let at = |rest: &str| text.len() - rest.len();
+
     if before.ends_with(['<', ':']) && rest.starts_with(['>', ' ']) {
         // An element of XML, perhaps with attributes.
         let tag = rest.get(..rest.floor_char_boundary(PAIR)).unwrap_or(rest);
@@ -265,17 +281,20 @@ fn between(text: &str, name: &Range<usize>) -> Option<Between> {
             return Some(Between::Tag(name.end + end + 1));
         }
     }
+
     let close = unquoted(rest);
     let sign = match quoted_key(rest).filter(|_| is_parent) {
         Some(sign) => sign,
         None => unindexed(close),
     };
     let sign = sign.trim_start_matches(BLANKS);
+
     for (encoded, is_equals) in [("%3D", true), ("%3d", true), ("%3A", false), ("%3a", false)] {
         if let Some(rest) = sign.strip_prefix(encoded) {
             return Some(Between::Sign(at(without_encoded_quote(rest)), is_equals));
         }
     }
+
     if let Some(rest) = sign.strip_prefix([':', '=']) {
         let is_equals = sign.starts_with('=');
         // `:=` and `=>` are signs, too.
@@ -288,10 +307,12 @@ fn between(text: &str, name: &Range<usize>) -> Option<Between> {
         let rest = without_encoded_quote(rest.trim_start_matches(BLANKS));
         return Some(Between::Sign(at(rest), is_equals));
     }
+
     if let Some(value) = close.strip_prefix('>').filter(|_| close.len() < rest.len()) {
         // `<property name="password">`.
         return Some(Between::Tag(at(value)));
     }
+
     if let Some(end) = open_tag(text, name) {
         // `<property name="password" type="string">`.
         return Some(match neighbour(text, name) {
@@ -299,6 +320,7 @@ fn between(text: &str, name: &Range<usize>) -> Option<Between> {
             None => Between::Tag(end),
         });
     }
+
     let next = || {
         field(text, name.end)
             .or_else(|| sibling(text, name))
@@ -325,6 +347,7 @@ fn unindexed(text: &str) -> &str {
         let end = near.find(|c| "[]{}=:,\n".contains(c) || close.starts_with(c))?;
         inner.get(end..)?.strip_prefix(close).map(str::len)
     };
+
     let mut rest = text;
     while let Some(length) = after(rest, "[", "]").or_else(|| after(rest, "%5B", "%5D")) {
         rest = rest.get(rest.len() - length..).unwrap_or_default();
@@ -348,12 +371,14 @@ fn argument(rest: &str) -> Option<&str> {
         Some(rest) => (rest.trim_start_matches(QUOTES), true),
         None => (rest, false),
     };
+
     let next = unquoted.trim_start();
     let is_new_line = || {
         unquoted
             .trim_start_matches([' ', '\t', '\r'])
             .starts_with('\n')
     };
+
     let item = match next.strip_prefix(',') {
         Some(item) if is_quoted => item.trim_start(),
         Some(item) => {
@@ -373,6 +398,7 @@ fn is_line(text: &str, name: &Range<usize>) -> bool {
         let before = before.trim_end_matches(BLANKS);
         before.is_empty() || before.ends_with('\n')
     };
+
     let line = text.get(name.end..).and_then(|rest| rest.lines().next());
     text.get(..name.start).is_some_and(begins)
         && line.is_some_and(|line| line.split_whitespace().nth(1).is_none())
@@ -413,6 +439,7 @@ fn neighbour(text: &str, name: &Range<usize>) -> Option<usize> {
     if !is_named_by(before) {
         return None;
     }
+
     let rest = text.get(name.end..)?;
     let rest = rest.get(..rest.floor_char_boundary(OBJECT))?;
     let ends = ["{", "}", "<", ">", "\n- ", "\n\n", "- "];
@@ -421,6 +448,7 @@ fn neighbour(text: &str, name: &Range<usize>) -> Option<usize> {
         .filter_map(|end| Some(before.rfind(end)? + end.len()));
     let begin = from + begin.max().unwrap_or_default();
     let item = |line: &str| line.trim_start().starts_with("- ") || line.trim().is_empty();
+
     let whole = rest.find(['{', '}', '<', '>']).unwrap_or(rest.len());
     let lines = rest.get(..whole)?.split_inclusive('\n').enumerate();
     let end: usize = lines
@@ -440,6 +468,7 @@ fn neighbour(text: &str, name: &Range<usize>) -> Option<usize> {
             return Some(place.start);
         }
     }
+
     None
 }
 
@@ -455,6 +484,7 @@ fn sibling(text: &str, name: &Range<usize>) -> Option<usize> {
         .get(name.end..most)?
         .trim_start()
         .strip_prefix(end.as_str())?;
+
     if !NAMING.iter().any(|it| tag.eq_ignore_ascii_case(it)) {
         return None;
     }
@@ -476,6 +506,7 @@ fn sibling(text: &str, name: &Range<usize>) -> Option<usize> {
         let end = format!("</{}>", tag.split_whitespace().next()?);
         rest = inner.split_once(end.as_str())?.1;
     }
+
     while let Some(element) = before.trim_end().strip_suffix('>') {
         if let Some(comment) = element.strip_suffix("--") {
             before = comment.rsplit_once("<!--")?.0;
@@ -488,6 +519,7 @@ fn sibling(text: &str, name: &Range<usize>) -> Option<usize> {
         }
         before = inner.get(..begin)?;
     }
+
     None
 }
 
@@ -527,12 +559,14 @@ fn field(text: &str, end: usize) -> Option<usize> {
     if rest.len() == near.len() && !rest.starts_with("</") {
         return None;
     }
+
     if let Some(tag) = rest.strip_prefix("</") {
         // `<key>password</key><string>x</string>`.
         let (name, after) = tag.split_once('>')?;
         let is_name = NAMING.iter().any(|it| name.eq_ignore_ascii_case(it));
         rest = is_name.then(|| after.trim_start())?.strip_prefix('<')?;
     }
+
     let is_field = FIELDS.iter().any(|field| {
         let word = rest.get(..field.len()).unwrap_or_default();
         let after = rest.get(field.len()..).unwrap_or_default();
@@ -551,6 +585,7 @@ fn values(text: &str, name: &Range<usize>, between: &Between, found: &mut Vec<Fo
             ..found_here
         });
     };
+
     match *between {
         Between::Tag(begin) => {
             let range = element(text, begin);
@@ -574,18 +609,22 @@ fn values(text: &str, name: &Range<usize>, between: &Between, found: &mut Vec<Fo
         Between::Blank(begin) => {
             let rest = text.get(begin..).unwrap_or_default();
             let word_before = text.get(name.clone()).unwrap_or_default();
-            let (is_flag, is_password) = (word_before.starts_with("--"), is_password(word_before));
+            let is_flag = word_before.starts_with("--");
+            let is_password = is_password(word_before);
+
             // `password hunter2`, and also `password is hunter2`.
             let skipped = ["is ", "was ", "to ", "-> "]
                 .iter()
                 .find(|it| rest.starts_with(**it));
             let begin = begin + skipped.map_or(0, |it| it.len());
             let rest = text.get(begin..).unwrap_or_default();
+
             let quote = usize::from(rest.starts_with(['"', '\'']));
             let length = word(rest.get(quote..).unwrap_or_default());
             let range = begin + quote..begin + quote + length;
             let value = text.get(range.clone()).unwrap_or_default();
             let value = value.trim_end_matches(['.', ':', ')']);
+
             let is_value = is_made_up(value) && (is_password || is_line(text, name))
                 || is_generated(value) && is_line(text, name);
             if is_flag && !value.starts_with('-') || is_value {
@@ -603,17 +642,17 @@ fn values(text: &str, name: &Range<usize>, between: &Between, found: &mut Vec<Fo
 
 /// Returns the ranges of what is assigned to a name; the value begins at `begin`.
 fn assigned(text: &str, name: &Range<usize>, begin: usize, is_equals: bool) -> Vec<Range<usize>> {
-    let (before, rest) = (
-        text.get(..name.start).unwrap_or_default(),
-        text.get(begin..).unwrap_or_default(),
-    );
+    let before = text.get(..name.start).unwrap_or_default();
+    let rest = text.get(begin..).unwrap_or_default();
     let inner = rest.trim_start_matches('\\');
+
     for quotes in ["\"\"\"", "'''"] {
         if let Some(inside) = inner.strip_prefix(quotes) {
             let from = text.len() - inside.len();
             return one(from, inside.find(quotes).unwrap_or(inside.len()));
         }
     }
+
     if let Some(quote) = inner
         .chars()
         .next()
@@ -627,6 +666,7 @@ fn assigned(text: &str, name: &Range<usize>, begin: usize, is_equals: bool) -> V
         );
         return one(from, length);
     }
+
     if before.ends_with(['"', '\'']) {
         // An object has names of its own.
         return match rest.chars().next() {
@@ -635,15 +675,18 @@ fn assigned(text: &str, name: &Range<usize>, begin: usize, is_equals: bool) -> V
             Some(_) => one(begin, word(rest)),
         };
     }
+
     if let Some(range) = heredoc(rest, begin) {
         return vec![range];
     }
+
     let is_marked = extent::begins_block(rest);
     // In INI, such a value is no comment.
     let is_hash = is_equals && !rest.starts_with("# ");
     let is_comment = rest.starts_with('#')
         && !is_hash
         && text.get(..begin).is_some_and(|it| it.ends_with(BLANKS));
+
     if is_marked || is_comment || rest.trim_start_matches('\r').starts_with('\n') {
         let block = block(text, name.start, begin, is_equals);
         return if block.is_empty() {
@@ -652,6 +695,8 @@ fn assigned(text: &str, name: &Range<usize>, begin: usize, is_equals: bool) -> V
             vec![block]
         };
     }
+
+    // A map in one line has names of its own.
     if rest.starts_with('{') {
         let near = rest.get(..rest.floor_char_boundary(LOOK)).unwrap_or(rest);
         let end = near.find(['\n', '}']).unwrap_or(near.len());
@@ -660,6 +705,7 @@ fn assigned(text: &str, name: &Range<usize>, begin: usize, is_equals: bool) -> V
             return Vec::new();
         }
     }
+
     let length = line(before, rest).unwrap_or_else(|| word(rest));
     one(begin, length)
 }
@@ -680,6 +726,7 @@ fn is_prose(text: &str, range: &Range<usize>) -> bool {
     let near = rest.get(..rest.floor_char_boundary(LOOK));
     let line = near.unwrap_or(rest).lines().next();
     let mut words = line.unwrap_or_default().split_whitespace();
+
     let is_word = |word: &str| {
         let word = word.trim_end_matches(['.', ',', ':', ';', ')']);
         !word.is_empty()
@@ -695,9 +742,11 @@ fn suspicious(text: &str, name: &Range<usize>, between: &Between, found: &mut Ve
     let most = text.floor_char_boundary((name.end + LOOK).min(text.len()));
     let Some(near) = text.get(..most) else { return };
     let label = text.get(name.clone()).unwrap_or_default();
+
     let mut inside = Vec::new();
     values(near, name, between, &mut inside);
     found.extend(inside.into_iter().filter(|it| {
+        // A value that ends at the limit may be cut off.
         let is_whole = it.range.end < most || most == text.len();
         let value = near.get(it.range.clone()).unwrap_or_default();
         is_whole && (is_worth(label, value) || is_login(value))
@@ -709,13 +758,12 @@ fn token(text: &str, name: &str, between: &Between) -> Option<Range<usize>> {
     let Between::Blank(begin) = *between else {
         return None;
     };
-    let (is_bearer, is_basic) = (
-        name.eq_ignore_ascii_case("bearer"),
-        name.eq_ignore_ascii_case("basic"),
-    );
+    let is_bearer = name.eq_ignore_ascii_case("bearer");
+    let is_basic = name.eq_ignore_ascii_case("basic");
     if !is_bearer && !is_basic {
         return None;
     }
+
     let rest = text.get(begin..)?;
     let value = rest.get(..word(rest))?;
     let is_token = is_bearer && value.len() >= TOKEN || is_basic && is_login(value);

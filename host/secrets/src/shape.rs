@@ -45,6 +45,7 @@ pub(crate) fn shaped(text: &str, found: &mut Vec<Found>) {
     found.extend(passwords_of_urls(text).map(add(What::UrlPassword)));
     found.extend(passwords_of_addresses(text).map(add(What::UrlPassword)));
     found.extend(tokens_of_urls(text).map(add(What::Token)));
+
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let mut is_aws = false;
     for token in runs(text, is_part) {
@@ -54,6 +55,8 @@ pub(crate) fn shaped(text: &str, found: &mut Vec<Found>) {
             found.push(Found::new(token, What::Token));
         }
     }
+
+    // A secret key of AWS has no mark of its own, so only texts with the ID of one are searched.
     if is_aws {
         let is_part = |c: char| c.is_ascii_alphanumeric() || "+/".contains(c);
         let secrets = runs(text, is_part)
@@ -87,6 +90,7 @@ fn is_token(run: &str) -> bool {
 /// Returns true for a JSON Web Token: its header and its claims are JSON.
 fn is_jwt(run: &str) -> bool {
     let mut parts = run.split('.');
+    // In Base64, `{"` is `eyJ`.
     let is_json = |part: Option<&str>| part.is_some_and(|part| part.starts_with("eyJ"));
     is_json(parts.next())
         && parts.next().is_some_and(|it| it.len() >= 8)
@@ -122,10 +126,12 @@ fn private_keys(text: &str) -> impl Iterator<Item = Range<usize>> {
         "PRIVATE KEY BLOCK-----",
         "PRIVATE KEY ----",
     ];
+
     let all = ends.into_iter().flat_map(move |end| {
         text.match_indices(end)
             .map(move |(at, _)| (at, at + end.len()))
     });
+
     all.filter_map(|(at, from)| {
         let rest = text.get(from..)?;
         let end = rest.find("----").unwrap_or(rest.len());
@@ -169,6 +175,7 @@ fn passwords_of_urls(text: &str) -> impl Iterator<Item = Range<usize>> {
         let from = at + marker.len();
         let whole = url(text, from, LOGIN)?;
         let authority = whole.split(['/', '?', '#']).next()?;
+
         // What is behind the colon may be a password with a slash, but not if it is a port.
         let is_cut = !authority.contains('@')
             && !authority.starts_with('[')
@@ -177,6 +184,7 @@ fn passwords_of_urls(text: &str) -> impl Iterator<Item = Range<usize>> {
                 .is_some_and(|(_, port)| !port.bytes().all(|b| b.is_ascii_digit()))
             && !whole.contains("://");
         let authority = if is_cut { whole } else { authority };
+
         let (user, _) = authority.rsplit_once('@')?;
         let Some((name, password)) = user.split_once(':') else {
             return is_random(user).then(|| from..from + user.len());
@@ -192,6 +200,7 @@ fn passwords_of_addresses(text: &str) -> impl Iterator<Item = Range<usize>> {
     /// Maximum bytes before and after `@`.
     const NEAR: usize = 256;
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+
     text.match_indices('@').filter_map(move |(at, _)| {
         let most = text.floor_char_boundary((at + NEAR).min(text.len()));
         let host = text.get(at + 1..most)?;
@@ -199,6 +208,7 @@ fn passwords_of_addresses(text: &str) -> impl Iterator<Item = Range<usize>> {
         let port = rest.strip_prefix(':').unwrap_or_default();
         let digits = port.len() - port.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let is_port = (1..=5).contains(&digits) && !port.get(digits..)?.starts_with(is_name);
+
         let is_address = host.parse::<Ipv4Addr>().is_ok();
         if host.is_empty() || !(is_port || is_address || rest.starts_with('(')) {
             return None;
@@ -222,6 +232,7 @@ fn passwords_of_addresses(text: &str) -> impl Iterator<Item = Range<usize>> {
 fn tokens_of_urls(text: &str) -> impl Iterator<Item = Range<usize>> {
     /// Maximum bytes of such a URL.
     const LONGEST: usize = 256;
+
     text.match_indices("://").filter_map(|(at, marker)| {
         let from = at + marker.len();
         let path = url(text, from, LONGEST)?.split(['?', '#']).next()?;
@@ -229,12 +240,14 @@ fn tokens_of_urls(text: &str) -> impl Iterator<Item = Range<usize>> {
             let begin = from + path.find(part)?;
             Some(begin..begin + part.len())
         };
+
         let bot = path.split('/').find(|part| {
             let token = part.strip_prefix("bot").and_then(|it| it.split_once(':'));
             token.is_some_and(|(id, token)| {
                 id.bytes().all(|b| b.is_ascii_digit()) && is_random(token)
             })
         });
+
         let is_hook = path.contains("hook");
         let is_token = |part: &&str| is_generated(part) && !is_uuid(part);
         let last = || path.split('/').skip(1).filter(is_token).last();
@@ -252,6 +265,7 @@ const WRAPPED: usize = 48;
 pub(crate) fn encoded(text: &str, found: &mut Vec<Found>, is_secret: impl Fn(&str) -> bool) {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "+/-_".contains(c);
     let mut whole: Option<Range<usize>> = None;
+
     let mut check = |range: Range<usize>| {
         let run = text.get(range.clone()).unwrap_or_default();
         let plain: String = run.chars().filter(|c| is_part(*c)).collect();
@@ -261,6 +275,7 @@ pub(crate) fn encoded(text: &str, found: &mut Vec<Found>, is_secret: impl Fn(&st
             found.push(Found::new(range, What::Encoded));
         }
     };
+
     for run in runs(text, is_part) {
         let continued = whole.take().and_then(|before| {
             let between = text.get(before.end..run.start)?;
@@ -276,6 +291,7 @@ pub(crate) fn encoded(text: &str, found: &mut Vec<Found>, is_secret: impl Fn(&st
         });
         whole = Some(continued.unwrap_or(run));
     }
+
     whole
         .into_iter()
         .filter(|it| it.len() >= ENCODED)

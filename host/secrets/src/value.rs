@@ -32,10 +32,12 @@ pub(crate) fn is_trivial(value: &str) -> bool {
     let is_mask = |mask: char, least: usize| {
         value.len() >= least && value.chars().all(|c| c == mask || c.is_whitespace())
     };
+
     // Azure's configuration has `msi` in place of a secret for a managed identity.
     const WORDS: [&str; 10] = [
         "true", "false", "yes", "no", "on", "off", "null", "nil", "none", "msi",
     ];
+
     WORDS.iter().any(|it| value.eq_ignore_ascii_case(it))
         || value == "~"
         || value.eq_ignore_ascii_case(BLOT.trim_matches(['[', ']']))
@@ -75,6 +77,7 @@ fn is_reference(value: &str) -> bool {
     let is_variable =
         |name: &str| name.contains('_') && !name.contains(char::is_lowercase) && is_name(name);
     let is_template = |it: &str| it.starts_with([' ', '.', '-', '$']);
+
     value.strip_prefix("{{").is_some_and(is_template)
         || value.starts_with("arn:aws")
         || ["${", "$("].iter().any(|begin| {
@@ -93,6 +96,7 @@ fn is_file(value: &str) -> bool {
     const ROOTS: [&str; 9] = [
         "etc", "home", "mnt", "opt", "root", "run", "secrets", "usr", "var",
     ];
+
     let mut parts = value.split('/');
     parts.next() == Some("")
         && parts.next().is_some_and(|root| ROOTS.contains(&root))
@@ -111,13 +115,17 @@ pub(crate) fn is_random(value: &str) -> bool {
     if value.len() < RANDOM || !is_plain || value.starts_with('/') {
         return false;
     }
+
     let signs: Vec<u8> = value.bytes().filter(u8::is_ascii_alphanumeric).collect();
     let kind = |byte: u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
-    let (mut changes, mut numbers) = (0, 0);
+
+    let mut changes = 0;
+    let mut numbers = 0;
     for (one, other) in signs.iter().zip(signs.iter().skip(1)) {
         changes += usize::from(kind(*one) != kind(*other));
         numbers += usize::from(one.is_ascii_digit() != other.is_ascii_digit());
     }
+
     numbers >= 3 && changes >= 4 && changes * 6 >= signs.len()
 }
 
@@ -174,6 +182,7 @@ pub(crate) fn is_told_by(name: &str, value: &str) -> bool {
     let is_namespaced = value
         .split_once('/')
         .is_some_and(|(namespace, name)| is_dns(namespace) && is_dns(name));
+
     is_key(name) && is_word && is_secret(value)
         || ends_with(name, "secret") && is_namespaced
         || ends_with(name, "tokens") && value.len() < 6 && value.bytes().all(|b| b.is_ascii_digit())
@@ -204,6 +213,7 @@ pub(crate) fn are_names(list: &str) -> bool {
                     .bytes()
                     .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
     };
+
     let trimmed = |it: &'static str| move |c: char| c.is_whitespace() || it.contains(c);
     list.split(',')
         .map(|name| name.trim_matches(trimmed("\"'[]\\")))
@@ -214,11 +224,13 @@ pub(crate) fn are_names(list: &str) -> bool {
 fn is_setting(value: &str) -> bool {
     /// Minimum digits of a secret.
     const DIGITS: usize = 6;
+
     let is_scheme = |it: &str| it.len() > 1 && it.bytes().all(|b| b.is_ascii_alphabetic());
     let is_path = |it: &str| it.trim_matches('/').contains('/') && !it.contains("//");
     let is_unit = |it: &str| ["", "ms", "s", "m", "h", "d"].contains(&it);
     let is_number = |it: &str| it.bytes().all(|b| b.is_ascii_digit() || b".:".contains(&b));
     let is_plain = value.bytes().all(|b| b.is_ascii_digit());
+
     value
         .split_once("://")
         .is_some_and(|(scheme, _)| is_scheme(scheme))
@@ -236,6 +248,7 @@ fn is_setting(value: &str) -> bool {
 pub(crate) fn is_held(holder: Holder, name: &str, value: &str) -> bool {
     /// Minimum bytes of such a secret.
     const SHORTEST: usize = 4;
+
     let member = member(name);
     if value.len() < SHORTEST
         || is_trivial(value)
@@ -244,6 +257,8 @@ pub(crate) fn is_held(holder: Holder, name: &str, value: &str) -> bool {
     {
         return false;
     }
+
+    // Below the name of a secret, what is not plainly something else is one.
     match (holder, member) {
         (Holder::Passwords, Member::Owner | Member::Other) | (Holder::Logins, Member::Other) => {
             true
@@ -261,6 +276,7 @@ pub(crate) fn is_held(holder: Holder, name: &str, value: &str) -> bool {
 pub(crate) fn is_private_key(encoded: &str) -> bool {
     /// Minimum characters of a key, and maximum characters that are looked at.
     const SIZES: (usize, usize) = (64, 64);
+
     let begins = |bytes: Vec<u8>| {
         let Some((&length, rest)) = bytes.strip_prefix(&[0x30]).and_then(<[u8]>::split_first)
         else {
@@ -278,6 +294,8 @@ pub(crate) fn is_private_key(encoded: &str) -> bool {
         .iter()
         .any(|version: &&[u8; 4]| content.starts_with(*version))
     };
+
+    // The beginning tells a key, so the rest is not decoded.
     let (least, most) = SIZES;
     let start = encoded.get(..most.min(encoded.len())).unwrap_or_default();
     encoded.len() >= least
@@ -289,6 +307,7 @@ pub(crate) fn is_private_key(encoded: &str) -> bool {
 
 /// Returns what is encoded in Base64, if that is valid. Its end may be cut off.
 fn from_base64(encoded: &str) -> Option<Vec<u8>> {
+    // A single character at the end encodes no byte.
     let whole = encoded.len() - usize::from(encoded.len() % 4 == 1);
     let engine = if encoded.contains(['-', '_']) {
         URL_SAFE
@@ -313,6 +332,7 @@ fn from_hex(encoded: &str) -> Option<Vec<u8>> {
 pub(crate) fn decoded(encoded: &str) -> String {
     /// Minimum bytes of a text; less is chance.
     const TEXT: usize = 8;
+
     let is_hex = encoded.bytes().all(|b| b.is_ascii_hexdigit());
     // What is before it may belong to something else.
     let shifted = (0..4).filter_map(|skip| encoded.get(skip..).and_then(from_base64));
@@ -322,6 +342,7 @@ pub(crate) fn decoded(encoded: &str) -> String {
     } else {
         shifted.collect()
     };
+
     // UTF-16 has zeros.
     let is_text = |c: char| !c.is_control() || "\n\r\t\0".contains(c);
     let mut texts = String::new();
@@ -333,6 +354,7 @@ pub(crate) fn decoded(encoded: &str) -> String {
             texts.push('\n');
         }
     }
+
     texts
 }
 
@@ -362,6 +384,7 @@ mod tests {
         ] {
             assert!(is_random(value), "{value}");
         }
+
         for value in [
             "short1a2b3c",
             "my-node-pool-2024-abcdef-01",

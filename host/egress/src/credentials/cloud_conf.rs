@@ -56,8 +56,11 @@ pub fn split_cloud_conf(text: &str) -> Result<(KeystoneLogin, String), CloudConf
     let Contents { entries, comments } =
         contents(text).map_err(|(line, problem)| CloudConfError::Syntax { line, problem })?;
     let global: Vec<&Entry> = entries.iter().filter(|entry| entry.is_global()).collect();
+
     let login = login(&global).map_err(|problem| CloudConfError::Login { problem })?;
     let rest = without_secrets(text, &global, &comments);
+
+    // Only known keys are removed: a secret in another place must not reach the plugin.
     match in_configuration(&rest) {
         Some(finding) => Err(CloudConfError::Secret(finding)),
         None => Ok((login, rest)),
@@ -72,25 +75,34 @@ fn without_secrets(text: &str, global: &[&Entry], comments: &[Range<usize>]) -> 
         .filter(|entry| SECRETS.contains(&entry.key.as_str()))
         .flat_map(|entry| entry.lines.clone())
         .collect();
-    let (mut out, mut at) = (String::with_capacity(text.len()), 0);
+
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
     let mut comments = comments.iter().peekable();
+
     for (number, line) in (1..).zip(text.split_inclusive('\n')) {
-        let (start, end) = (at, at + line.len());
+        let start = at;
+        let end = at + line.len();
         at = end;
+
+        // Also taken for a hidden line, so that the next line does not get its comment.
         let comment = comments.next_if(|comment| comment.start < end);
         if hidden.contains(&number) {
             out.push_str("# kept by Skydock\n");
             continue;
         }
+
         let Some(comment) = comment else {
             out.push_str(line);
             continue;
         };
+
         let kept = text.get(start..comment.start).unwrap_or_default();
         let is_all = kept.trim_matches(['\u{feff}', ' ', '\t']).is_empty();
         out.push_str(if is_all { "#" } else { kept });
         out.push_str(text.get(comment.end..end).unwrap_or_default());
     }
+
     out
 }
 
@@ -108,6 +120,7 @@ fn login(global: &[&Entry]) -> Result<KeystoneLogin, String> {
             .map(str::to_owned)
     };
     let secret = |key: &str| get(key).map(Secret::new);
+
     if get("use-clouds").is_some_and(|value| !value.eq_ignore_ascii_case("false")) {
         return Err(
             "`use-clouds` would read secrets from another file: name that in the credential \
@@ -115,12 +128,15 @@ fn login(global: &[&Entry]) -> Result<KeystoneLogin, String> {
                 .to_owned(),
         );
     }
+
     let auth_url = get("auth-url").ok_or("`auth-url` is missing")?;
     let auth_url = IssuerUrl::try_from(auth_url).map_err(|error| format!("`auth-url`: {error}"))?;
+
     let trust_id = get("trust-id");
     // With a trust, the trustee logs in.
     let trustee = trust_id.as_ref().and_then(|_| get("trustee-id"));
     let trustee_password = trust_id.as_ref().and_then(|_| secret("trustee-password"));
+
     let words = Words {
         user_id: trustee.or_else(|| get("user-id")),
         username: get("username"),
@@ -143,6 +159,7 @@ fn login(global: &[&Entry]) -> Result<KeystoneLogin, String> {
         .or_else(|| password.map(Key::Password))
         .or_else(|| secret("token").map(Key::Token))
         .ok_or("one of `password`, `application-credential-secret` and `token` is needed")?;
+
     words.login(auth_url, key)
 }
 

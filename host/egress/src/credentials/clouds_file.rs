@@ -52,6 +52,7 @@ struct Auth {
 /// # Errors
 /// What is wrong, without a value of the file.
 pub fn login(text: &str, cloud: Option<&str>) -> Result<KeystoneLogin, String> {
+    // The error of the parser may quote a value, so only its line is shown.
     let file: File = serde_saphyr::from_str(text).map_err(|error| {
         let line = error.location().map(|at| format!("line {}: ", at.line()));
         format!(
@@ -59,6 +60,7 @@ pub fn login(text: &str, cloud: Option<&str>) -> Result<KeystoneLogin, String> {
             line.unwrap_or_default()
         )
     })?;
+
     let names = || file.clouds.keys().cloned().collect::<Vec<_>>().join(", ");
     let found = match cloud {
         Some(name) => file.clouds.get(name),
@@ -68,6 +70,7 @@ pub fn login(text: &str, cloud: Option<&str>) -> Result<KeystoneLogin, String> {
         }
         None => file.clouds.values().next(),
     };
+
     let cloud = found.ok_or_else(|| format!("it has no such cloud; it has: {}", names()))?;
     of_cloud(cloud)
 }
@@ -75,8 +78,10 @@ pub fn login(text: &str, cloud: Option<&str>) -> Result<KeystoneLogin, String> {
 fn of_cloud(Cloud { auth, auth_type }: &Cloud) -> Result<KeystoneLogin, String> {
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let secret = |text: &Option<String>| given(text).map(Secret::new);
+
     let auth_url = given(&auth.auth_url).ok_or("`auth_url` is missing")?;
     let auth_url = IssuerUrl::try_from(auth_url).map_err(|error| format!("`auth_url`: {error}"))?;
+
     let words = Words {
         user_id: given(&auth.user_id),
         username: given(&auth.username),
@@ -110,6 +115,7 @@ fn of_cloud(Cloud { auth, auth_type }: &Cloud) -> Result<KeystoneLogin, String> 
             );
         }
     };
+
     let key =
         key.ok_or("one of `password`, `application_credential_secret` and `token` is needed")?;
     words.login(auth_url, key)
@@ -216,6 +222,7 @@ clouds:
         ] {
             assert_eq!(login(&text, cloud).unwrap_err(), problem);
         }
+
         for text in [
             "hunter2hunter2",
             "a: b",

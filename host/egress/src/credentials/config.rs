@@ -126,6 +126,7 @@ impl CredentialConfig {
     #[must_use]
     pub fn masked_file(&self) -> Option<(&'static str, &Path, usize)> {
         let of_login = |field, file| Some((field, file, SHORTEST_OWN));
+
         let (field, file, least) = match self {
             Self::Header(it) => Some(("valueFile", &it.value_file, SHORTEST)),
             Self::Basic(it) => Some(("passwordFile", &it.password_file, SHORTEST)),
@@ -142,10 +143,12 @@ impl CredentialConfig {
                 Login::VsphereSoap(it) => {
                     of_login("login.vsphereSoap.passwordFile", &it.password_file)
                 }
+                // Plugins do not receive the answer to such a login, only the handle.
                 Login::Template(_) => None,
             },
             _ => None,
         }?;
+
         Some((field, file, least))
     }
 
@@ -166,6 +169,7 @@ impl CredentialConfig {
     /// use them.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
+        // The digests change with each step of a rollover, during which credentials are kept.
         let mut bound = other.clone();
         bound.binding_mut().digest = self.binding().digest.clone();
         *self == bound

@@ -88,6 +88,8 @@ impl Vault {
     /// Adds a secret, and forgets the oldest one if there are too many.
     pub(crate) fn note(&self, secret: &Secret) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+
+        // A secret that is used again is the most recent one, so that it is forgotten last.
         all.retain(|known| known != secret);
         if all.len() >= REMEMBERED {
             all.remove(0);
@@ -107,6 +109,7 @@ impl Vault {
     /// replaced, at most 64 characters.
     pub(crate) fn quote(&self, text: &str) -> String {
         let text = redact(text, &self.all());
+
         let plain = text.chars().map(|letter| {
             if letter.is_ascii_graphic() || letter == ' ' {
                 letter

@@ -80,12 +80,14 @@ impl SecretFile {
         let path = self.path.clone();
         let last = self.last();
         let known = last.as_ref().map(|last| (last.stamp, last.sure));
+
         let found = tokio::task::spawn_blocking(move || read(&path, known, SystemTime::now()))
             .await
             .map_err(|_| FileError::Read {
                 path: self.path.to_path_buf(),
                 kind: io::ErrorKind::Interrupted,
             })??;
+
         let mut guard = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((stamp, sure, value)) = found {
             // A concurrent reader may have finished first: its version is kept if the value is the
@@ -102,6 +104,7 @@ impl SecretFile {
                 version,
             });
         }
+
         let last = guard.as_ref().ok_or_else(|| FileError::Empty {
             path: self.path.to_path_buf(),
         })?;
@@ -142,38 +145,48 @@ fn read(
         path: path.to_owned(),
         kind: error.kind(),
     };
+
+    // The stamp is taken before the content: a change between the two is seen at the next read.
     let metadata = std::fs::metadata(path).map_err(failed)?;
     let stamp = stamp(&metadata);
     if known == Some((stamp, true)) {
         return Ok(None);
     }
+
     // A pipe provides the secret only once, and a second reader would wait forever.
     if !metadata.is_file() {
         return Err(FileError::Kind {
             path: path.to_owned(),
         });
     }
+
     let mut value = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
+    // One byte more tells a larger file from one with exactly the maximum size.
     file.take(MAX_FILE + 1)
         .read_to_end(&mut value)
         .map_err(failed)?;
+
     if value.len() as u64 > MAX_FILE {
         return Err(FileError::Large {
             path: path.to_owned(),
         });
     }
+
+    // Editors and `echo` add a line break, which is no part of the secret.
     while value
         .last()
         .is_some_and(|byte| matches!(byte, b'\n' | b'\r'))
     {
         value.pop();
     }
+
     if value.is_empty() {
         return Err(FileError::Empty {
             path: path.to_owned(),
         });
     }
+
     let age = metadata
         .modified()
         .ok()
@@ -251,6 +264,7 @@ mod tests {
                 .set_modified(old)
                 .unwrap();
         }
+
         symlink("..1", folder.path().join("..data")).unwrap();
         symlink("..data/token", folder.path().join("token")).unwrap();
         let file = SecretFile::new(folder.path().join("token"));

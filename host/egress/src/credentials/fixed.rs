@@ -68,10 +68,12 @@ impl Fixed {
         for file in &self.files {
             parts.push(file.text().await?);
         }
+
         // A user name is not a secret, and may occur in many texts.
         if let Some(secret) = parts.last() {
             self.vault.note(secret);
         }
+
         let value = match parts.as_slice() {
             [user, password] if self.basic => {
                 if user.expose().contains(&b':') {
@@ -85,7 +87,11 @@ impl Fixed {
             [value, ..] => value.clone(),
             [] => return Err(Failure::malformed("it has no file")),
         };
+
+        // A server can quote what was sent, which for basic authentication is the encoded pair.
         self.vault.note(&value);
+
+        // By the number, `changed` knows that a file has changed.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.1.as_ref() != Some(&value) {
             *last = (last.0.saturating_add(1), Some(value.clone()));
@@ -97,12 +103,16 @@ impl Fixed {
                 );
             }
         }
+
         Ok((last.0, value))
     }
 
     /// Returns true if an answer that quotes this value is masked.
     fn is_masked(&self, value: &Secret) -> bool {
-        let (none, mut sent, mut veil) = (HeaderMap::new(), HeaderMap::new(), Veil::default());
+        let none = HeaderMap::new();
+        let mut sent = HeaderMap::new();
+        let mut veil = Veil::default();
+
         let inserted = self.place.insert(&mut sent, value);
         veil.add(&self.vault.all(), &none, &sent);
         inserted.is_err() || veil.hides()
@@ -139,6 +149,7 @@ impl Credential for Fixed {
     fn accepted(&self, _used: u64, _kind: u64) {}
 
     async fn rejected(&self, used: u64, _kind: u64) -> bool {
+        // Nobody issues another value: only a changed file has one.
         self.changed(used).await
     }
 

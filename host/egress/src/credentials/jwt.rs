@@ -17,6 +17,7 @@ pub(crate) fn header(
     let mut header = Map::new();
     header.insert("alg".to_owned(), "RS256".into());
     header.insert("typ".to_owned(), "JWT".into());
+
     if let Some(pem) = certificate_pem {
         let der = CertificateDer::from_pem_slice(pem.expose()).map_err(|_| {
             Failure::malformed("its certificate file does not contain a PEM certificate")
@@ -27,6 +28,7 @@ pub(crate) fn header(
         header.insert("x5t".to_owned(), base64url(sha1.as_ref()).into());
         header.insert("x5t#S256".to_owned(), base64url(sha256.as_ref()).into());
     }
+
     if let Some(id) = key_id {
         header.insert("kid".to_owned(), id.into());
     }
@@ -41,6 +43,7 @@ pub(crate) fn sign(header: &Value, claims: &Value, key_pem: &[u8]) -> Result<Str
         base64url(header.to_string().as_bytes()),
         base64url(claims.to_string().as_bytes())
     );
+
     let mut signature = vec![0; key.public().modulus_len()];
     key.sign(
         &signature::RSA_PKCS1_SHA256,
@@ -49,6 +52,7 @@ pub(crate) fn sign(header: &Value, claims: &Value, key_pem: &[u8]) -> Result<Str
         &mut signature,
     )
     .map_err(|_| Failure::unavailable("cannot sign an assertion"))?;
+
     Ok(format!("{signed}.{}", base64url(&signature)))
 }
 
@@ -64,6 +68,7 @@ fn key(pem: &[u8]) -> Result<signature::RsaKeyPair, Failure> {
         PrivateKeyDer::Pkcs1(der) => signature::RsaKeyPair::from_der(der.secret_pkcs1_der()),
         _ => return Err(bad("it is neither a PKCS#8 nor a PKCS#1 key")),
     };
+
     // ring's errors are words like `TooSmall` and `InvalidEncoding`, and do not contain parts of
     // the key.
     pair.map_err(|rejected| bad(&rejected.to_string()))

@@ -122,6 +122,7 @@ impl Words {
             }
             Key::Token(token) => (KeystoneMethod::Token(token), self.scope()?),
         };
+
         Ok(KeystoneLogin {
             auth_url,
             method,
@@ -138,6 +139,7 @@ impl Words {
             };
             named(self.username.as_ref()?, id.clone(), name.clone())
         };
+
         match &self.user_id {
             Some(id) => Ok(Named::Id(id.clone())),
             None => by_name().ok_or_else(|| {
@@ -147,13 +149,17 @@ impl Words {
     }
 
     fn scope(&self) -> Result<KeystoneScope, String> {
+        // Keystone accepts only one scope.
         if let Some(trust) = &self.trust_id {
             return Ok(KeystoneScope::Trust(trust.clone()));
         }
+
         if let Some(id) = &self.project_id {
             return Ok(KeystoneScope::Project(Named::Id(id.clone())));
         }
+
         if let Some(name) = &self.project_name {
+            // The project's domain, or else the general one, or else the user's.
             let id = self.project_domain_id.clone();
             let name_of_domain = self.project_domain_name.clone();
             let (id, name_of_domain) = match (id, name_of_domain) {
@@ -167,11 +173,13 @@ impl Words {
                 ),
                 given => given,
             };
+
             let project = named(name, id, name_of_domain);
             return project
                 .map(KeystoneScope::Project)
                 .ok_or_else(|| "a project by name needs its domain".to_owned());
         }
+
         Ok(match (&self.domain_id, &self.domain_name) {
             (Some(id), _) => KeystoneScope::DomainId(id.clone()),
             (None, Some(name)) => KeystoneScope::DomainName(name.clone()),
@@ -248,5 +256,6 @@ pub(crate) fn from_config(
     } else {
         Key::Password(secret)
     };
+
     words.login(auth_url, key)
 }

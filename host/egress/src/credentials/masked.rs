@@ -53,6 +53,7 @@ impl Mask {
             .map_err(|_| "no random numbers available")?
             .expose();
         let handle = format!("skydock-{}", hex::encode(random));
+
         Ok(Self {
             protocol,
             method,
@@ -82,6 +83,8 @@ impl Mask {
     pub(crate) fn is_at_login(&self, head: &Parts) -> bool {
         let same_place = place(&head.uri) == place(&self.url);
         let login = path_segments(self.url.path());
+
+        // A server may read another spelling of the path as the same, so every reading counts.
         same_place
             && path_segments(head.uri.path())
                 .iter()
@@ -93,7 +96,9 @@ impl Mask {
         if !self.is_at_login(head) {
             return Guest::Other;
         }
+
         match self.protocol {
+            // Keystone revokes a token with DELETE at the URL of logins.
             Protocol::Keystone if head.method == Method::DELETE => Guest::Logout,
             _ if head.method != self.method => Guest::Other,
             Protocol::VsphereSoap => match body.and_then(|body| operation(body)).as_deref() {
@@ -140,10 +145,13 @@ impl Mask {
             (Protocol::Plain, _) => Bytes::new(),
             _ => self.hide(answer.body(), token),
         };
+
+        // Only the type is passed on: other headers, such as cookies, may contain a secret.
         let mut response = Response::builder().status(answer.status());
         if let Some(kind) = answer.headers().get(header::CONTENT_TYPE) {
             response = response.header(header::CONTENT_TYPE, kind);
         }
+
         response = match &self.capture {
             Capture::Header(name) => response.header(name, &self.handle),
             Capture::Cookie(name) => {
@@ -155,6 +163,7 @@ impl Mask {
             }
             Capture::Json(_) => response,
         };
+
         response
             .body(body)
             .map_err(|_| Failure::malformed("the answer to its login cannot be passed on"))
@@ -167,6 +176,7 @@ impl Mask {
         let answer: Value = serde_json::from_slice(body).ok()?;
         let value = answer.pointer(pointer)?;
         let is_time = |text: &str| text.parse::<u64>().is_ok() || text.parse::<Timestamp>().is_ok();
+
         (value.is_number() || value.as_str().is_some_and(is_time))
             .then(|| only(pointer, value.clone()))
     }
@@ -181,6 +191,7 @@ impl Mask {
             ),
             _ => (StatusCode::NO_CONTENT, None, ""),
         };
+
         let mut response = Response::new(Bytes::from_static(body.as_bytes()));
         *response.status_mut() = status;
         if let Some(kind) = kind {
@@ -188,14 +199,17 @@ impl Mask {
                 .headers_mut()
                 .insert(header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
         }
+
         response
     }
 
     /// Returns the body with the handle instead of the token.
     fn hide(&self, body: &Bytes, token: &Secret) -> Bytes {
+        // A token cannot be found in a body that is not text, so the plugin does not receive it.
         let (Some(token), Ok(text)) = (token.expose_str(), std::str::from_utf8(body)) else {
             return Bytes::new();
         };
+
         // The value of a cookie may be quoted there, but unquoted elsewhere.
         let forms = [
             token.to_owned(),
@@ -203,6 +217,7 @@ impl Mask {
             encode::json(token),
             encode::xml(token),
         ];
+
         let hidden = forms.iter().fold(text.to_owned(), |text, form| {
             text.replace(form.as_str(), &self.handle)
         });
@@ -213,6 +228,7 @@ impl Mask {
 /// Returns JSON that has only this value, at this pointer.
 fn only(pointer: &str, value: Value) -> Value {
     let within = |inner: Value, key: &str| {
+        // RFC 6901, section 4: `~1` first, so that `~01` becomes `~1` and not `/`.
         let key = key.replace("~1", "/").replace("~0", "~");
         if key.parse::<usize>().is_ok() {
             json!([inner])
@@ -220,6 +236,7 @@ fn only(pointer: &str, value: Value) -> Value {
             json!({ key: inner })
         }
     };
+
     let keys = pointer
         .strip_prefix('/')
         .into_iter()
@@ -232,12 +249,14 @@ fn merged(one: Value, other: Value) -> Value {
     let (Value::Object(mut one), Value::Object(other)) = (one.clone(), other) else {
         return one;
     };
+
     for (key, value) in other {
         let value = one
             .remove(&key)
             .map_or(value.clone(), |before| merged(before, value));
         one.insert(key, value);
     }
+
     Value::Object(one)
 }
 
@@ -261,6 +280,7 @@ fn place(uri: &Uri) -> (String, String, u16) {
 /// Returns the local name of the first element in a SOAP body.
 fn operation(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
+
     let mut names = text
         .split('<')
         .skip(1)
@@ -272,6 +292,7 @@ fn operation(body: &[u8]) -> Option<String> {
             let name = rest.get(..end).unwrap_or_default();
             name.rsplit(':').next().unwrap_or(name)
         });
+
     names.find(|name| *name == "Body")?;
     names.next().map(str::to_owned)
 }
@@ -380,6 +401,7 @@ mod tests {
                 "{inner}"
             );
         }
+
         assert!(mask.logout().body().starts_with(b"<?xml"));
     }
 

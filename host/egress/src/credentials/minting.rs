@@ -33,6 +33,8 @@ pub(crate) fn check(
         }
         None => b"",
     };
+
+    // A proxy may decode the path first, so each list applies to every reading of it.
     let paths = path_segments(head.uri.path());
     keystone::check(head, &paths, body, place)?;
     soap::check(head, &paths, body, place)?;
@@ -58,6 +60,7 @@ pub(crate) fn plain_body(head: &Parts) -> Result<(), Failure> {
             "bodies with Content-Encoding are not allowed with this credential",
         ));
     }
+
     Ok(())
 }
 
@@ -70,17 +73,20 @@ const MAX_ENCODED: usize = 4;
 pub(crate) fn path_segments(path: &str) -> Vec<Vec<String>> {
     let mut all: Vec<Vec<String>> = Vec::new();
     let mut text = path.to_owned();
+
     for _ in 0..=MAX_ENCODED {
         let segments = segments(&text);
         if !all.contains(&segments) {
             all.push(segments);
         }
+
         let decoded = String::from_utf8_lossy(&unpercent(&text)).into_owned();
         if decoded == text {
             break;
         }
         text = decoded;
     }
+
     all
 }
 
@@ -93,6 +99,7 @@ fn segments(path: &str) -> Vec<String> {
             .unwrap_or_default()
             .trim()
             .to_lowercase();
+
         match segment.as_str() {
             "" | "." => {}
             ".." => {
@@ -101,6 +108,7 @@ fn segments(path: &str) -> Vec<String> {
             _ => segments.push(segment),
         }
     }
+
     segments
 }
 
@@ -135,6 +143,7 @@ mod tests {
                 path_segments(path)
             );
         }
+
         assert_eq!(path_segments("/v3/auth/tokens").len(), 1);
     }
 

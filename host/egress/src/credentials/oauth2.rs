@@ -41,6 +41,7 @@ impl OAuth2 {
     pub(crate) fn new(config: &OAuth2Config, upstream: Upstream) -> Result<Self, String> {
         let mut files = Vec::new();
         let mut fields = Vec::new();
+
         match &config.grant {
             Grant::ClientSecret {
                 client_secret_file, ..
@@ -79,6 +80,7 @@ impl OAuth2 {
                 }
             }
         }
+
         Ok(Self {
             upstream,
             config: config.clone(),
@@ -105,6 +107,7 @@ impl OAuth2 {
         let secret = self.file(0).await?;
         let text = secret.expose_str().unwrap_or_default();
         let scope = self.scope();
+
         let mut pairs = vec![("grant_type", "client_credentials")];
         let authorization = if basic {
             // RFC 6749, section 2.3.1: both values are form-encoded first.
@@ -113,12 +116,14 @@ impl OAuth2 {
                 &base64::engine::general_purpose::STANDARD,
                 &*both,
             ));
+            // An error may quote it without `Basic`.
             self.upstream.keep(encoded.as_bytes());
             Some(self.upstream.keep(format!("Basic {}", *encoded)))
         } else {
             pairs.extend([("client_id", client), ("client_secret", text)]);
             None
         };
+
         self.ask(url, pairs, &scope, authorization.as_ref()).await
     }
 
@@ -145,11 +150,13 @@ impl OAuth2 {
         } else {
             None
         };
+
         let now = self.upstream.now().as_second();
         let claims = json!({
             "aud": url, "iss": client, "sub": client, "jti": jwt::id()?,
             "iat": now, "nbf": now, "exp": now.saturating_add(ASSERTION),
         });
+
         let header = jwt::header(certificate.as_ref(), None)?;
         let assertion = self
             .upstream
@@ -162,6 +169,7 @@ impl OAuth2 {
         for (name, text) in &self.fields {
             filled.push((name.as_str(), text.fill(&self.upstream).await?));
         }
+
         let pairs = filled
             .iter()
             .map(|(name, text)| (*name, text.as_str()))
@@ -183,6 +191,7 @@ impl OAuth2 {
         if !scope.is_empty() {
             pairs.push(("scope", scope));
         }
+
         token(
             &self.upstream,
             &self.upstream.form(url, &pairs, authorization).await?,

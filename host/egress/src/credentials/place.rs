@@ -44,6 +44,7 @@ impl Place {
         let name: HeaderName = name
             .parse()
             .map_err(|_| format!("`{name}` is not a valid header name"))?;
+
         // These headers define the framing or the destination of a request.
         let fixed = [
             header::HOST,
@@ -54,6 +55,7 @@ impl Place {
         if fixed.contains(&name) {
             return Err(format!("header `{name}` cannot carry a credential"));
         }
+
         Ok(Self::Header {
             name,
             prefix: prefix.to_owned(),
@@ -107,6 +109,7 @@ impl Place {
                 headers.insert(header::COOKIE, cookie.ok_or_else(malformed)?);
             }
         }
+
         Ok(())
     }
 }
@@ -121,6 +124,7 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
 pub(crate) fn remove(headers: &mut HeaderMap, names: &[&str]) {
     let alike = |name: &&HeaderName| names.contains(&name.as_str().replace('_', "-").as_str());
     let found: Vec<HeaderName> = headers.keys().filter(alike).cloned().collect();
+
     for name in found {
         headers.remove(name);
     }

@@ -78,7 +78,10 @@ struct Shared<S: Source> {
 
 impl<S: Source> Renewed<S> {
     pub(crate) fn new(source: S, metrics: CredentialMetrics) -> Self {
-        let (state, attempts, wake) = (Mutex::default(), watch::Sender::new(0), Notify::new());
+        let state = Mutex::default();
+        let attempts = watch::Sender::new(0);
+        let wake = Notify::new();
+
         Self {
             shared: Arc::new(Shared {
                 source,
@@ -100,6 +103,7 @@ impl<S: Source> Renewed<S> {
         self.start();
         let inputs = self.shared.source.inputs().await;
         let ask = self.shared.state().ask(Instant::now(), inputs);
+
         match ask {
             Ask::Have {
                 number,
@@ -121,7 +125,9 @@ impl<S: Source> Renewed<S> {
                 } else {
                     attempt.await;
                 }
+
                 let outcome = self.shared.state().outcome(Instant::now());
+                // The value is in use from this time, so the task must plan its renewal.
                 self.shared.wake.notify_one();
                 outcome
             }
@@ -212,11 +218,15 @@ impl<S: Source> Shared<S> {
 
     async fn attempt(&self) {
         let name = self.source.name();
+        // Read before the attempt: a file that changes meanwhile causes another one.
         let inputs = self.source.inputs().await;
         let mut result = self.renew().await;
+
+        // A failure because of the clock needs no delay: the next attempt uses the corrected time.
         if result.is_err() && self.source.was_corrected() {
             result = self.renew().await;
         }
+
         let result = result.and_then(|fresh| match fresh.lifetime {
             // If this counted as success, every request would cause a renewal.
             Some(Duration::ZERO) => Err(Failure::unavailable(
@@ -224,10 +234,12 @@ impl<S: Source> Shared<S> {
             )),
             _ => Ok(fresh),
         });
+
         let outcome = result
             .as_ref()
             .map_or_else(|failure| failure.kind.as_str(), |_| "renewed");
         self.metrics.renewed(name, outcome);
+
         let now = Instant::now();
         match &result {
             Ok(fresh) => {
@@ -250,6 +262,7 @@ impl<S: Source> Shared<S> {
                 }
             },
         }
+
         let spread = rand::random::<f64>();
         let attempts = self.state().finish(now, result, inputs, spread);
         self.attempts.send_replace(attempts);
@@ -265,6 +278,7 @@ async fn run<S: Source>(shared: Arc<Shared<S>>) {
                 None => std::future::pending().await,
             }
         };
+
         tokio::select! {
             () = due => {
                 let begun = shared.state().begin(Instant::now());
@@ -272,6 +286,7 @@ async fn run<S: Source>(shared: Arc<Shared<S>>) {
                     shared.attempt().await;
                 }
             }
+            // The state has changed, and with it the time of the next attempt.
             () = shared.wake.notified() => {}
         }
     }

@@ -58,6 +58,7 @@ impl Session {
                 Place::of(&it.attach)?,
             ),
         };
+
         Ok((
             Self {
                 upstream,
@@ -88,6 +89,7 @@ impl Session {
             Kind::Template(it) => Mask::new(Protocol::Plain, it.method(), it.uri(), it.capture())?
                 .with_expiry(it.expires()),
         };
+
         Ok(Some(if self.masked { mask } else { mask.refusing() }))
     }
 }
@@ -110,6 +112,7 @@ impl Source for Session {
             Kind::Vsphere(it) => it.log_in(&self.upstream).await?,
             Kind::Template(it) => it.log_in(&self.upstream).await?,
         };
+
         let shows_answer = self.masked && !matches!(self.kind, Kind::Template(_));
         self.upstream.warn_of_short(&token, shows_answer);
         Ok(Fresh {
@@ -155,10 +158,12 @@ fn captured(
                 .get_all(header::SET_COOKIE)
                 .iter()
                 .filter_map(|value| value.to_str().ok());
+
             let mut pairs = cookies.filter_map(|text| text.split(';').next()?.split_once('='));
             let value =
                 pairs.find(|(found, value)| found.trim() == name && !value.trim().is_empty());
             let value = value.map(|(_, value)| {
+                // A server may show the value elsewhere without its quotation marks.
                 upstream.keep(value.trim().trim_matches('"'));
                 upstream.keep(value.trim())
             });

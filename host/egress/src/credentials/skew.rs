@@ -38,18 +38,23 @@ impl Skew {
             );
             return false;
         }
+
         let before = self.0.load(Ordering::Relaxed);
         if (ahead - before).abs() < NOTABLE {
             return false;
         }
+
+        // A clock that was set meanwhile needs no correction.
         let ahead = if ahead.abs() < NOTABLE { 0 } else { ahead };
         self.0.store(ahead, Ordering::Relaxed);
+
         tracing::warn!(
             credential,
             ahead_seconds = ahead,
             "the clock of this machine differs from that of the server: authentication uses the time of the server; set the \
              clock"
         );
+
         true
     }
 }

@@ -19,7 +19,6 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// Parses the text.
     pub(crate) fn parse(text: &str, escape: Escape) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -32,6 +31,7 @@ impl Filled {
             pieces.push(Piece::File(SecretFile::new(path)));
             rest = after;
         }
+
         pieces.push(Piece::Text(rest.to_owned()));
         Ok(Self { pieces, escape })
     }
@@ -62,6 +62,7 @@ impl Filled {
                 }
             }
         }
+
         Ok(out)
     }
 }

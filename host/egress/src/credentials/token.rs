@@ -23,12 +23,10 @@ pub(crate) struct Token {
     pub(crate) answer: Option<http::Response<Bytes>>,
 }
 
-/// A source of tokens.
 pub(crate) trait TokenSource: Source<Value = Token> {
     fn upstream(&self) -> &Upstream;
 }
 
-/// A credential with a token.
 pub(crate) struct TokenCredential<S: TokenSource> {
     renewed: Renewed<S>,
     place: Place,
@@ -53,6 +51,7 @@ impl<S: TokenSource> TokenCredential<S> {
             .mask
             .as_ref()
             .map_or(Guest::Other, |mask| mask.recognize(head, body));
+
         match (guest, &self.mask) {
             (Guest::Login, Some(mask)) => {
                 mask.check()?;
@@ -65,19 +64,26 @@ impl<S: TokenSource> TokenCredential<S> {
             (Guest::Logout, Some(mask)) => return Ok(Prepared::Answer(mask.logout())),
             _ => {}
         }
+
         minting::check(head, body.map(AsRef::as_ref), Some(&self.place))?;
+
+        // Looked up before the headers of the plugin are removed: this is one of them.
         let subject = self
             .mask
             .as_ref()
             .is_some_and(|mask| mask.is_subject(&head.headers));
+
         self.place.strip(&mut head.headers);
         let (used, token) = self.renewed.get().await?;
         self.place.insert(&mut head.headers, &token.value)?;
+
+        // The plugin has sent the handle, which Keystone does not know.
         if subject {
             Place::header("x-subject-token", "")
                 .map_err(Failure::malformed)?
                 .insert(&mut head.headers, &token.value)?;
         }
+
         Ok(Prepared::Send { used })
     }
 }

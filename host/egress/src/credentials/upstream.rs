@@ -95,6 +95,7 @@ impl Upstream {
     /// answers to requests, and those of the login in the answer to it, if that is shown.
     pub(crate) fn warn_of_short(&self, token: &Secret, shows_login: bool) {
         let is_short = |secret: &Secret| secret.expose().len() < SHORTEST_OWN;
+
         let sentence = if token.expose().len() < SHORTEST {
             format!(
                 "its token has fewer than {SHORTEST} bytes: it is not masked in answers that quote it"
@@ -107,6 +108,7 @@ impl Upstream {
         } else {
             return;
         };
+
         if !self.is_told.swap(true, Ordering::Relaxed) {
             tracing::warn!(credential = self.name, "{sentence}");
         }
@@ -140,11 +142,14 @@ impl Upstream {
         if status.is_success() {
             return Ok(response);
         }
+
+        // Issuers answer with these to an assertion or a signature that a wrong clock makes invalid.
         if matches!(status.as_u16(), 400 | 401 | 403)
             && skew::date(response.headers()).is_some_and(|date| self.follow(date))
         {
             self.is_corrected.store(true, Ordering::Relaxed);
         }
+
         let code =
             error_code(response.body()).map(|code| format!(" ({})", self.vault.quote(&code)));
         let sentence = format!(
@@ -152,6 +157,7 @@ impl Upstream {
             status.as_u16(),
             code.unwrap_or_default()
         );
+
         Err(if is_passing(status) {
             Failure::unavailable(sentence)
         } else {
@@ -172,6 +178,7 @@ impl Upstream {
         if let Some(authorization) = authorization {
             request = request.header(header::AUTHORIZATION, self.header_value(authorization, "")?);
         }
+
         let body = Bytes::from(encode::form_body(pairs.iter().copied()));
         self.json(finish(request, body)?).await
     }
@@ -200,6 +207,7 @@ impl Upstream {
             .pointer(pointer)
             .and_then(Value::as_str)
             .filter(|text| !text.is_empty());
+
         text.map(|text| self.keep(text))
             .ok_or_else(|| missing(pointer))
     }
@@ -257,6 +265,7 @@ fn error_code(body: &[u8]) -> Option<String> {
             .iter()
             .find_map(|pointer| value.pointer(pointer)?.as_str().map(str::to_owned));
     }
+
     element(std::str::from_utf8(body).ok()?, "Code")
 }
 

@@ -151,6 +151,7 @@ fn what_is_below_or_beside_a_name_is_a_secret() {
             assert!(name(&text).is_some(), "{text}");
         }
     }
+
     for text in [
         "passwords:\n  admin: 12345678\n",
         "passwords:\n  admin: $ecret1234\n",
@@ -359,6 +360,7 @@ fn comments_with_old_secrets_count() {
     ] {
         assert!(in_configuration(text).is_some(), "{text}");
     }
+
     for text in [
         "# token: the one of the cluster\n",
         "region: north # The password: see the vault\n",
@@ -366,6 +368,7 @@ fn comments_with_old_secrets_count() {
     ] {
         assert_eq!(name(text), None, "{text}");
     }
+
     assert!(
         name("password: correct horse battery staple").is_some(),
         "a setting is no comment"

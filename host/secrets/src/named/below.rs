@@ -15,7 +15,9 @@ pub(super) fn below(
     name: &Range<usize>,
     between: Option<&Between>,
 ) -> Option<Range<usize>> {
-    let (before, rest) = (text.get(..name.start)?, text.get(name.end..)?);
+    let before = text.get(..name.start)?;
+    let rest = text.get(name.end..)?;
+
     if before.ends_with('<') && rest.starts_with([' ', '\n', '\t']) {
         let tag = rest.get(..rest.find('>')?)?;
         let begin = name.end + tag.len() + 1;
@@ -28,12 +30,15 @@ pub(super) fn below(
             },
         );
     }
+
     if let Some(Between::Tag(begin)) = between {
         return Some(*begin..elements(text, *begin));
     }
+
     if let Some(length) = section(text, name) {
         return Some(name.end..name.end + length);
     }
+
     let close = unquoted(rest).trim_start_matches(BLANKS);
     let close = labeled(close).unwrap_or(close);
     let value = close.trim_start_matches([':', '=', '>']);
@@ -41,6 +46,7 @@ pub(super) fn below(
         let begin = text.len() - value.trim_start().len();
         return Some(begin..braces(text, begin));
     }
+
     let is_yaml = value.len() + 1 == close.len() && close.starts_with(':');
     let line = value.lines().next().unwrap_or_default().trim_start();
     (is_yaml && (line.is_empty() || line.starts_with(['#', '&', '!'])))
@@ -61,12 +67,15 @@ fn labeled(text: &str) -> Option<&str> {
 /// `[passwords]`, `[ "passwords" ]`, `[passwords eu]`.
 fn section(text: &str, name: &Range<usize>) -> Option<usize> {
     let near = text.ceil_char_boundary(name.start.saturating_sub(PAIR));
-    let (before, rest) = (text.get(near..name.start)?, text.get(name.end..)?);
+    let before = text.get(near..name.start)?;
+    let rest = text.get(name.end..)?;
+
     let line = before.rsplit('\n').next()?.trim_start();
     let is_whole = near == 0 || before.contains('\n');
     let header = rest.get(..rest.floor_char_boundary(PAIR)).unwrap_or(rest);
     let header = header.split('\n').next()?.trim_end();
     let (inner, comment) = header.split_once(']')?;
+
     // What is in quotes is a name of its own, unless it is all.
     let first = line.strip_prefix('[')?.trim_start_matches(['[', ' ', '\t']);
     let is_name = |part: &str| !part.contains([',', '=', '{', '[']) && !part.contains(": ");
@@ -74,6 +83,7 @@ fn section(text: &str, name: &Range<usize>) -> Option<usize> {
     let is_kind = ["\"", "'"].contains(&first) || is_plain('"') && is_plain('\'');
     let comment = comment.trim_start_matches([']', ' ', '\t']);
     let is_alone = comment.is_empty() || comment.starts_with(['#', ';']);
+
     (is_whole && is_kind && is_name(first) && is_name(inner) && is_alone)
         .then(|| rest.find("\n[").unwrap_or(rest.len()))
 }
@@ -81,12 +91,18 @@ fn section(text: &str, name: &Range<usize>) -> Option<usize> {
 /// Returns the end of the braces or brackets that open at `begin`. Those in quotes and comments are
 /// others.
 fn braces(text: &str, begin: usize) -> usize {
-    let (mut depth, mut quote, mut is_comment) = (0_usize, None, false);
-    let (mut before, mut is_escape) = (' ', false);
+    let mut depth = 0_usize;
+    let mut quote = None;
+    let mut is_comment = false;
+    let mut before = ' ';
+    let mut is_escape = false;
+
     let end = text.get(begin..).and_then(|rest| {
         rest.find(|c: char| {
+            // An apostrophe within a word begins no quote.
             let starts = !before.is_ascii_alphanumeric();
             match c {
+                // A quote that is not closed ends with its line: a mistake must hide no secret.
                 '\n' => (quote, is_comment) = (None, false),
                 _ if is_comment || is_escape => {}
                 '"' | '\'' if quote == Some(c) => quote = None,
@@ -102,15 +118,19 @@ fn braces(text: &str, begin: usize) -> usize {
             depth == 0
         })
     });
+
     end.map_or(text.len(), |end| begin + end)
 }
 
 /// Returns the end of the element whose content begins here.
 fn elements(text: &str, begin: usize) -> usize {
-    let (mut depth, mut at) = (0_usize, begin);
+    let mut depth = 0_usize;
+    let mut at = begin;
+
     while let Some(open) = text.get(at..).and_then(|rest| rest.find('<')) {
         let start = at + open;
         let tag = text.get(start + 1..).unwrap_or_default();
+        // Tags in comments and character data are text.
         let close = match tag {
             _ if tag.starts_with("!--") => "-->",
             _ if tag.starts_with("![CDATA[") => "]]>",
@@ -120,10 +140,12 @@ fn elements(text: &str, begin: usize) -> usize {
             break;
         };
         at = start + 1 + length + close.len();
+
         let tag = tag.get(..length).unwrap_or_default();
         if tag.starts_with(['!', '?']) || tag.ends_with('/') {
             continue;
         }
+
         if !tag.starts_with('/') {
             depth += 1;
         } else if depth == 0 {
@@ -132,6 +154,7 @@ fn elements(text: &str, begin: usize) -> usize {
             depth -= 1;
         }
     }
+
     text.len()
 }
 

@@ -9,6 +9,7 @@ pub(super) fn element(text: &str, begin: usize) -> Range<usize> {
     const CDATA: &str = "<![CDATA[";
     /// Maximum bytes of a comment before the text.
     const COMMENT: usize = 256;
+
     let mut inner = text.get(begin..).unwrap_or_default();
     while let Some(comment) = inner.trim_start().strip_prefix("<!--") {
         let near = comment.get(..comment.floor_char_boundary(COMMENT));
@@ -17,6 +18,7 @@ pub(super) fn element(text: &str, begin: usize) -> Range<usize> {
         };
         inner = comment.get(end + "-->".len()..).unwrap_or_default();
     }
+
     let end = match inner.trim_start().strip_prefix(CDATA) {
         Some(data) => {
             inner = data;
@@ -24,6 +26,7 @@ pub(super) fn element(text: &str, begin: usize) -> Range<usize> {
         }
         None => "<",
     };
+
     let from = text.len() - inner.len();
     from..from + inner.find(end).unwrap_or(inner.len())
 }
@@ -32,6 +35,7 @@ pub(super) fn element(text: &str, begin: usize) -> Range<usize> {
 pub(super) fn quoted(inner: &str, quote: char, is_nested: bool) -> usize {
     let mut escaped = false;
     let length = inner.find(|c| {
+        // In a text of JSON, the quote that ends is escaped itself.
         let ends = c == quote && !escaped || is_nested && c == '\\';
         escaped = c == '\\' && !escaped;
         ends
@@ -45,6 +49,7 @@ pub(super) fn list(rest: &str, begin: usize) -> Range<usize> {
     let inner = rest
         .get(..rest.find(']').unwrap_or(rest.len()))
         .unwrap_or_default();
+
     let from = inner.find('"').map_or(inner.len(), |at| at + 1);
     let to = inner.rfind('"').unwrap_or(from).max(from);
     // The quotes and commas between the texts go, too: then it is a list of one.
@@ -57,9 +62,11 @@ pub(super) fn heredoc(rest: &str, begin: usize) -> Option<Range<usize>> {
     let (marker, lines) = marker.split_once('\n')?;
     let marker = marker.trim_start_matches(['-', '~']).trim();
     let marker = marker.trim_matches(['"', '\'']);
+
     if marker.is_empty() {
         return None;
     }
+
     let from = begin + rest.len() - lines.len();
     let before: usize = lines
         .split_inclusive('\n')
@@ -73,15 +80,18 @@ pub(super) fn heredoc(rest: &str, begin: usize) -> Option<Range<usize>> {
 /// word in the line.
 pub(super) fn line(before: &str, rest: &str) -> Option<usize> {
     const COMMENTS: [char; 7] = [' ', '\t', '-', '#', ';', '/', '*'];
+
     let indented = before.trim_end_matches(COMMENTS);
     let indented = indented
         .strip_suffix("export")
         .map_or(indented, |rest| rest.trim_end_matches(BLANKS));
+
     // Lines may be in a text of JSON.
     let is_nested = indented.ends_with("\\n");
     if !(is_nested || indented.is_empty() || indented.ends_with(['\n', '\r', '\u{feff}'])) {
         return None;
     }
+
     let ends: &[char] = if is_nested {
         &['\n', '\\', '"']
     } else {
@@ -97,6 +107,7 @@ pub(super) fn line(before: &str, rest: &str) -> Option<usize> {
     {
         end += 1 + more.find('\n').unwrap_or(more.len());
     }
+
     let line = rest.get(..end)?;
     let line = line.get(..line.find(" #").unwrap_or(line.len()))?;
     Some(
@@ -115,6 +126,7 @@ pub(super) fn word(rest: &str) -> usize {
             .iter()
             .any(|it| kind.eq_ignore_ascii_case(it))
     });
+
     let next = rest
         .get(length..)
         .and_then(|rest| rest.strip_prefix(' '))
@@ -144,6 +156,7 @@ pub(super) fn after(text: &str, start: usize, begin: usize) -> (usize, usize, &s
         .get(begin..)
         .and_then(|rest| rest.find('\n'))
         .map_or(text.len(), |at| begin + at + 1);
+
     (start - line, first, text.get(first..).unwrap_or_default())
 }
 
@@ -162,16 +175,19 @@ pub(super) fn block(text: &str, start: usize, begin: usize, is_equals: bool) -> 
                 .split_once('=')
                 .is_some_and(|(_, value)| !value.is_empty())
     };
+
     let mut end = first;
     for line in lines.split_inclusive('\n') {
         let inner = line.trim();
         if !inner.is_empty() && indent(line) <= outer {
             break;
         }
+
         let is_structure = inner.contains(": ")
             || inner.ends_with(':')
             || inner.starts_with(['-', '{', '['])
             || is_assignment(inner);
+        // A line of PEM begins like an item of a list.
         if !is_marked && is_structure && !inner.starts_with("-----BEGIN ") {
             return first..first;
         }
@@ -183,23 +199,30 @@ pub(super) fn block(text: &str, start: usize, begin: usize, is_equals: bool) -> 
 /// Returns the ranges of the texts in a list of YAML, which begins in the line after `begin`.
 pub(super) fn items(text: &str, start: usize, begin: usize) -> Vec<Range<usize>> {
     let (outer, first, lines) = after(text, start, begin);
-    let (mut found, mut at) = (Vec::new(), first);
+    let mut found = Vec::new();
+    let mut at = first;
+
     for line in lines.split_inclusive('\n') {
         let from = at;
         at += line.len();
+
         let inner = line.trim();
         if inner.is_empty() {
             continue;
         }
+
         let Some(item) = inner.strip_prefix("- ").filter(|_| indent(line) >= outer) else {
             break;
         };
+        // A map has names of its own.
         if item.contains(": ") || item.ends_with(':') || item.starts_with(['{', '[']) {
             break;
         }
+
         let item = item.trim_matches([' ', '"', '\'']);
         let place = line.find(item).unwrap_or_default();
         found.push(from + place..from + place + item.len());
     }
+
     found
 }

@@ -201,9 +201,12 @@ pub(crate) fn check(head: &Parts, body: &[u8], services: &[&str]) -> Result<(), 
         |why| Failure::malformed(format!("the action of the request is not clear: {why}"));
     let mut actions = of_head(head).map_err(unclear)?.named;
     actions.extend(of_body(&head.headers, body).map_err(unclear)?);
+
+    // Servers differ in which of several names they use.
     if actions.len() > 1 {
         return Err(Failure::malformed("the request names more than one action"));
     }
+
     let reads = |allowed: &[&str]| {
         let action = actions.first();
         action.is_some_and(|action| allowed.iter().any(|start| action.starts_with(start)))
@@ -211,12 +214,14 @@ pub(crate) fn check(head: &Parts, body: &[u8], services: &[&str]) -> Result<(), 
     let restricted = READ_ONLY
         .iter()
         .find(|(name, allowed)| services.contains(name) && !reads(allowed));
+
     if let Some((service, allowed)) = restricted {
         return Err(Failure::minting(format!(
             "of service {service}, only actions that start with {} are allowed with Skydock's keys",
             allowed.join(", ")
         )));
     }
+
     if actions
         .first()
         .is_some_and(|action| action.to_ascii_lowercase().ends_with("instanceattribute"))
@@ -232,6 +237,7 @@ pub(crate) fn check(head: &Parts, body: &[u8], services: &[&str]) -> Result<(), 
     if let Some(resource) = resource {
         return Err(returns_secret(resource));
     }
+
     refuse(actions, head, &paths, |_| true)
 }
 
@@ -241,6 +247,7 @@ pub(crate) fn check(head: &Parts, body: &[u8], services: &[&str]) -> Result<(), 
 pub(crate) fn refuse_named(head: &Parts, paths: &[Vec<String>]) -> Result<(), Failure> {
     // What is not clear for AWS may be clear for another cloud.
     let named = of_head(head).map_or_else(|_| Vec::new(), |it| it.named);
+
     refuse(named, head, paths, is_compound)
 }
 
@@ -257,6 +264,7 @@ fn refuse(
     };
     actions.retain(|action| secret(action).is_some_and(|it| counts(it)));
     actions.extend(paths.iter().filter_map(|segments| in_path(segments, head)));
+
     match actions.iter().find_map(|action| secret(action)) {
         Some(action) => Err(returns_secret(action)),
         None => Ok(()),
@@ -296,6 +304,7 @@ fn secret_resource(segments: &[String]) -> Option<&'static str> {
             .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
     };
     let version = usize::from(segments.first().is_some_and(is_version));
+
     let resources = segments.iter().skip(version).step_by(2);
     resources
         .filter_map(|it| RESOURCES.iter().find(|secret| it == *secret))
@@ -309,6 +318,7 @@ fn names_user_data(form: &[u8]) -> bool {
     form.split(|byte| b"&;".contains(byte)).any(|pair| {
         let mut halves = pair.splitn(2, |byte| *byte == b'=').map(decode);
         let name = halves.next().unwrap_or_default();
+
         is(name.trim_ascii())
             || name.trim_ascii().eq_ignore_ascii_case(b"attribute")
                 && halves.next().is_some_and(|value| is(value.trim_ascii()))
@@ -485,6 +495,7 @@ mod tests {
         ] {
             assert_eq!(kind(ec2, None, body), minting, "{body}");
         }
+
         let query = format!("{ec2}?Attribute=userData");
         assert_eq!(
             kind(&query, None, "Action=DescribeInstanceAttribute"),
@@ -498,6 +509,7 @@ mod tests {
             let named = format!("https://eks.eu-west-1.amazonaws.com/clusters/{name}");
             assert_eq!(kind(&named, None, ""), None, "{name}");
         }
+
         let of = |service: &str, body: &str| {
             let request = Request::post("https://x.example/").body(()).unwrap();
             check(&request.into_parts().0, body.as_bytes(), &["ec2", service]).is_err()

@@ -33,25 +33,31 @@ pub(crate) struct AwsCredential {
 
 impl AwsCredential {
     pub(crate) fn new(config: &AwsConfig, keys: Renewed<Aws>) -> Result<Self, String> {
-        let (services, regions) = (config.services.clone(), config.regions.clone());
+        let services = config.services.clone();
+        let regions = config.regions.clone();
+
         if services.is_empty() || regions.is_empty() {
             return Err("`services` and `regions` must not be empty".to_owned());
         }
+
         if let Some(service) = services.iter().find(|it| UNLIKE.contains(&it.as_str())) {
             return Err(format!(
                 "service `{service}` is not supported: its requests are signed in another way"
             ));
         }
+
         if let Some(service) = services.iter().find(|it| actions::is_secret_service(it)) {
             return Err(format!(
                 "service `{service}` returns credentials and cannot be allowed"
             ));
         }
+
         if let Some(region) = regions.iter().find(|it| !is_region(it)) {
             return Err(format!(
                 "`{region}` is not a valid region; expected for example eu-west-1"
             ));
         }
+
         Ok(Self {
             keys,
             allowed: Allowed { services, regions },
@@ -65,8 +71,11 @@ impl AwsCredential {
     ) -> Result<Prepared, Failure> {
         let body = body
             .ok_or_else(|| Failure::malformed("the complete body is needed for the signature"))?;
+
+        // The request is checked first: one that is denied causes no request to an issuer.
         let scope = scope(head, body, &self.allowed)?;
         let (used, keys) = self.keys.get().await?;
+
         sign(
             head,
             body,

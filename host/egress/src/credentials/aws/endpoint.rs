@@ -36,8 +36,10 @@ pub(crate) fn read(host: &str) -> Option<Endpoint> {
     let stem = SUFFIXES
         .iter()
         .find_map(|suffix| host.strip_suffix(suffix))?;
+
     // A VPC endpoint: `vpce-….ec2.eu-west-1.vpce`.
     let stem = stem.strip_suffix(".vpce").unwrap_or(stem);
+
     let mut labels: Vec<&str> = stem.split('.').collect();
     let last = labels.pop()?;
     let (service, region) = match labels.pop() {
@@ -45,6 +47,7 @@ pub(crate) fn read(host: &str) -> Option<Endpoint> {
         None if !is_region(last) => (last, None),
         _ => return None,
     };
+
     let service = service.strip_suffix("-fips").unwrap_or(service);
     Some(Endpoint {
         service: service.to_owned(),
@@ -73,6 +76,7 @@ pub(crate) fn is_region(text: &str) -> bool {
     let word = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
     let number =
         |part: &str| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+
     match parts.split_last() {
         Some((last, words)) => {
             (2..=4).contains(&words.len()) && words.iter().all(word) && number(last)
@@ -134,6 +138,7 @@ mod tests {
                 "{host}"
             );
         }
+
         for host in [
             "example.com",
             "amazonaws.com",
@@ -179,6 +184,7 @@ mod tests {
         ] {
             assert!(is_region(region), "{region}");
         }
+
         for other in [
             "",
             "eu",

@@ -45,6 +45,7 @@ const PRESIGNED: &[&str] = &[
 /// Determines the scope that the request is signed for.
 pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scope, Failure> {
     refuse_forms(head)?;
+
     let host = head.uri.host().unwrap_or_default();
     let of_host = endpoint::read(host);
     if of_host
@@ -53,6 +54,7 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
     {
         return Err(secret_service(host));
     }
+
     let host_service = of_host.as_ref().map(|it| it.service.clone());
     let stated = stated(head)?;
     // The plugin states the service to sign for, but the service in the host name receives the
@@ -67,6 +69,7 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
             )));
         }
     }
+
     let service = stated
         .as_ref()
         .map(|it| it.service.clone())
@@ -78,6 +81,8 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
              Credential=x/DATE/REGION/SERVICE/aws4_request"
         )));
     };
+
+    // Hosts of global services have no region.
     let region = stated
         .map(|it| it.region)
         .or_else(|| of_host?.region)
@@ -88,6 +93,7 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
              Credential=x/DATE/REGION/SERVICE/aws4_request"
         )));
     };
+
     if actions::is_secret_service(&service) {
         return Err(secret_service(&service));
     }
@@ -101,9 +107,12 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
             "region `{region}` is not in its `regions`"
         )));
     }
+
+    // If the two differ, the restrictions of both services apply.
     let receives = host_service.as_deref().unwrap_or(&service);
     actions::check(head, body, &[&service, receives])?;
     minting::check(head, Some(body), None)?;
+
     Ok(Scope { region, service })
 }
 
@@ -129,6 +138,7 @@ fn refuse_forms(head: &Parts) -> Result<(), Failure> {
             .collect::<Vec<_>>()
             .join(",")
     };
+
     let hash = text("x-amz-content-sha256");
     if hash.contains("unsigned") || hash.contains("streaming") {
         return Err(Failure::malformed(
@@ -141,6 +151,7 @@ fn refuse_forms(head: &Parts) -> Result<(), Failure> {
             "bodies signed in chunks are not supported",
         ));
     }
+
     let query = crate::encode::form_pairs(head.uri.query().unwrap_or_default());
     if query
         .iter()
@@ -150,6 +161,7 @@ fn refuse_forms(head: &Parts) -> Result<(), Failure> {
             "signatures in the query are not supported: Skydock signs in headers",
         ));
     }
+
     Ok(())
 }
 
@@ -161,6 +173,7 @@ fn stated(head: &Parts) -> Result<Option<Scope>, Failure> {
             "the Authorization header has no Credential=x/DATE/REGION/SERVICE/aws4_request",
         )
     };
+
     let values: Vec<_> = head.headers.get_all(header::AUTHORIZATION).iter().collect();
     let [value] = values.as_slice() else {
         return if values.is_empty() {
@@ -169,6 +182,7 @@ fn stated(head: &Parts) -> Result<Option<Scope>, Failure> {
             Err(bad())
         };
     };
+
     let Some(text) = value.to_str().ok().filter(|text| text.starts_with("AWS4")) else {
         return Ok(None);
     };
@@ -189,10 +203,12 @@ fn stated(head: &Parts) -> Result<Option<Scope>, Failure> {
     ) else {
         return Err(bad());
     };
+
     let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if service.is_empty() || !service.bytes().all(word) || !is_region(region) {
         return Err(bad());
     }
+
     Ok(Some(Scope {
         region: region.to_owned(),
         service: service.to_owned(),
@@ -209,7 +225,10 @@ pub(crate) fn sign(
 ) -> Result<(), Failure> {
     place::strip(&mut head.headers);
     place::remove(&mut head.headers, SIGNING);
+
+    // Servers read `+` in a query in different ways, so the request is sent as it is signed.
     head.uri = with_query(&head.uri)?;
+
     let date = sigv4::date(at);
     insert(head, &header::HOST, host(&head.uri)?)?;
     insert(head, &HeaderName::from_static("x-amz-date"), date.clone())?;
@@ -219,6 +238,8 @@ pub(crate) fn sign(
             .ok_or_else(|| Failure::malformed("its session token is not text"))?;
         head.headers.insert("x-amz-security-token", value);
     }
+
+    // The headers are collected after the last one was added, so that all are signed.
     let headers = signed(head)?;
     let unsigned = Unsigned {
         method: head.method.as_str(),
@@ -229,15 +250,18 @@ pub(crate) fn sign(
     };
     let authorization = sigv4::authorization(&unsigned, keys, scope, &date);
     insert(head, &header::AUTHORIZATION, authorization)?;
+    // Its value is then neither shown in debug output nor kept in tables of HTTP/2.
     if let Some(value) = head.headers.get_mut(header::AUTHORIZATION) {
         value.set_sensitive(true);
     }
+
     Ok(())
 }
 
 fn insert(head: &mut Parts, name: &HeaderName, value: String) -> Result<(), Failure> {
     let value = HeaderValue::try_from(value)
         .map_err(|_| Failure::malformed(format!("cannot create `{name}`")))?;
+
     head.headers.insert(name, value);
     Ok(())
 }
@@ -267,6 +291,7 @@ fn host(uri: &Uri) -> Result<String, Failure> {
         .host()
         .ok_or_else(|| Failure::malformed("the request has no host"))?
         .to_ascii_lowercase();
+
     let usual = if uri.scheme_str() == Some("http") {
         80
     } else {
@@ -283,12 +308,14 @@ fn with_query(uri: &Uri) -> Result<Uri, Failure> {
     let Some(query) = uri.query() else {
         return Ok(uri.clone());
     };
+
     let query = sigv4::query_text(&sigv4::encoded_query(query));
     let path = if query.is_empty() {
         uri.path().to_owned()
     } else {
         format!("{}?{query}", uri.path())
     };
+
     let mut parts = uri.clone().into_parts();
     let bad = || Failure::malformed("the URL cannot be signed");
     parts.path_and_query = Some(path.parse().map_err(|_| bad())?);

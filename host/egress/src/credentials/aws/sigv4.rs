@@ -12,7 +12,6 @@ use crate::{
     secret::Secret,
 };
 
-/// The supported algorithm.
 pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
 /// Keys that requests are signed with.
@@ -66,7 +65,9 @@ pub(crate) fn authorization(
     let headers = canonical_headers(request.headers);
     let to_sign = string_to_sign(&canonical_request(request), scope, date);
     let signature = hex::encode(mac(&signing_key(keys, scope, date), to_sign.as_bytes()));
-    let (id, scope, signed) = (&keys.id, scope_text(scope, date), signed_headers(&headers));
+    let id = &keys.id;
+    let scope = scope_text(scope, date);
+    let signed = signed_headers(&headers);
     format!("{ALGORITHM} Credential={id}/{scope}, SignedHeaders={signed}, Signature={signature}")
 }
 
@@ -76,6 +77,7 @@ fn canonical_request(request: &Unsigned<'_>) -> String {
         .iter()
         .map(|(name, value)| format!("{name}:{value}\n"))
         .collect();
+
     [
         request.method,
         &canonical_path(request.path),
@@ -142,14 +144,17 @@ fn canonical_path(path: &str) -> String {
             other => segments.push(other),
         }
     }
+
     let mut out: String = segments
         .iter()
         .map(|segment| format!("/{}", percent(segment.as_bytes(), b"")))
         .collect();
+
     // A trailing slash is kept, and so is the one that remains after a final `.` or `..`.
     if out.is_empty() || path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..") {
         out.push('/');
     }
+
     out
 }
 
@@ -167,6 +172,7 @@ pub(crate) fn encoded_query(query: &str) -> Vec<(String, String)> {
 
 fn canonical_query(query: &str) -> String {
     let mut pairs = encoded_query(query);
+    // AWS sorts what is encoded, by bytes.
     pairs.sort();
     query_text(&pairs)
 }
@@ -189,6 +195,7 @@ fn canonical_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
         .map(|(name, value)| (name.to_lowercase(), &**value))
         .collect();
     sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+
     for (name, value) in sorted {
         // AWS collapses only these two, not other Unicode whitespace.
         let value = value
@@ -204,6 +211,7 @@ fn canonical_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
             None => out.push((name, value)),
         }
     }
+
     out
 }
 

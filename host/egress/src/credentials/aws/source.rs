@@ -47,6 +47,7 @@ impl Aws {
             .as_ref()
             .or(config.regions.first())
             .ok_or("`regions` is empty")?;
+
         let files: Vec<SecretFile> = match &config.source {
             AwsSource::Files {
                 access_key_id_file,
@@ -69,6 +70,7 @@ impl Aws {
             }
             AwsSource::Ecs { token_file, .. } => token_file.iter().map(SecretFile::new).collect(),
         };
+
         for role in &config.assume {
             // The limits of STS: 15 minutes to 12 hours.
             let seconds = role.duration.map_or(3600, |it| it.as_secs());
@@ -76,16 +78,19 @@ impl Aws {
                 return Err("`duration` of a role must be from 15m to 12h".to_owned());
             }
         }
+
         let external_ids: Vec<_> = config
             .assume
             .iter()
             .map(|role| role.external_id_file.as_ref().map(SecretFile::new))
             .collect();
+        // `inputs` watches these: a change of any of them causes a renewal.
         let all = files
             .iter()
             .chain(external_ids.iter().flatten())
             .cloned()
             .collect();
+
         let sts = Sts::new(region, config.sts.endpoint.as_ref())?;
         Ok(Self {
             upstream,
@@ -106,6 +111,8 @@ impl Aws {
             .files
             .get(number)
             .ok_or_else(|| Failure::malformed("it has no file"))?;
+
+        // `read` accepts only text.
         Ok(self
             .upstream
             .read(file)
@@ -151,6 +158,7 @@ impl Aws {
         // The access key ID is not a secret: every signature contains it.
         let id = id.text().await?.expose_str().unwrap_or_default().to_owned();
         let secret = self.upstream.read(secret).await?;
+
         let session = match rest.first() {
             Some(file) => Some(self.upstream.read(file).await?),
             None => None,
@@ -174,22 +182,27 @@ impl Aws {
         let answer = self.upstream.send(finish(request, Bytes::new())?).await?;
         let token = self.upstream.keep(answer.body().to_vec());
         let token = self.upstream.header_value(&token, "")?;
+
         let get = |path: String| {
             finish(
                 Request::get(path).header("X-aws-ec2-metadata-token", token.clone()),
                 Bytes::new(),
             )
         };
+
         let roles = format!("{base}/latest/meta-data/iam/security-credentials/");
         let answer = self.upstream.send(get(roles.clone())?).await?;
         let role = String::from_utf8_lossy(answer.body());
+        // An instance has one role at most.
         let role = role
             .lines()
             .next()
             .map(str::trim)
             .filter(|role| !role.is_empty());
         let role = role.ok_or_else(|| Failure::denied("this instance has no role"))?;
+        // The name comes from a server: encoded, it stays one segment of the path.
         let role = crate::encode::percent(role.as_bytes(), b"");
+
         let answer = self.upstream.json(get(format!("{roles}{role}"))?).await?;
         if answer
             .get("Code")
@@ -200,6 +213,7 @@ impl Aws {
                 "the metadata service has no keys for the role of this instance at the moment",
             ));
         }
+
         self.keys(&answer)
     }
 
@@ -213,6 +227,7 @@ impl Aws {
                 self.upstream.header_value(&token, "")?,
             );
         }
+
         let answer = self.upstream.json(finish(request, Bytes::new())?).await?;
         self.keys(&answer)
     }
@@ -231,6 +246,7 @@ impl Aws {
         let secret = self.upstream.secret_at(answer, "/SecretAccessKey")?;
         let session = text("Token").map(|token| self.upstream.keep(token));
         let end = text("Expiration").and_then(|text| text.parse().ok());
+
         Ok(Dated {
             keys: Keys {
                 id,
@@ -252,6 +268,8 @@ impl Source for Aws {
 
     async fn renew(&self) -> Result<Fresh<Keys>, Failure> {
         let mut dated = self.source().await?;
+
+        // Each role is assumed with the keys of the one before it.
         for (role, external_id) in self.config.assume.iter().zip(&self.external_ids) {
             let external_id = match external_id {
                 Some(file) => Some(self.upstream.read(file).await?),
@@ -266,6 +284,8 @@ impl Source for Aws {
                 .assume(&self.upstream, &dated.keys, &wanted)
                 .await?;
         }
+
+        // The ID becomes part of `Authorization`, where other characters have a meaning.
         if dated.keys.id.is_empty()
             || !dated
                 .keys
@@ -277,12 +297,14 @@ impl Source for Aws {
                 "its access key ID contains characters other than letters and digits",
             ));
         }
+
         let lifetime: Option<Duration> = dated.end.map(|end| self.upstream.until(end));
         if lifetime.is_some_and(|left| left.is_zero()) {
             return Err(Failure::unavailable(
                 "its issuer returned expired keys: check the clock of this machine",
             ));
         }
+
         Ok(Fresh {
             value: dated.keys,
             lifetime,

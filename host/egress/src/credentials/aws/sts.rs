@@ -15,7 +15,6 @@ use crate::credentials::{
 };
 use crate::{encode, secret::Secret};
 
-/// The API version.
 const VERSION: &str = "2011-06-15";
 
 /// The STS endpoint to use.
@@ -37,10 +36,12 @@ impl Sts {
                 "`{region}` is not a valid region; expected for example eu-west-1"
             ));
         }
+
         let url = endpoint.map_or_else(
             || format!("https://{}/", endpoint::sts_host(region)),
             |endpoint| endpoint.join("/"),
         );
+
         Ok(Self {
             url,
             scope: Scope {
@@ -78,6 +79,7 @@ impl Sts {
         wanted: &Wanted<'_>,
     ) -> Result<Dated, Failure> {
         let role = wanted.role;
+        // One hour is the most that AWS allows if a role assumes another one.
         let seconds = role.duration.map_or(3600, |it| it.as_secs()).to_string();
         let mut pairs = vec![
             ("Action", "AssumeRole"),
@@ -86,13 +88,17 @@ impl Sts {
             ("RoleSessionName", role.session_name.as_str()),
             ("DurationSeconds", seconds.as_str()),
         ];
+
         if let Some(external_id) = wanted.external_id {
             pairs.push(("ExternalId", external_id.expose_str().unwrap_or_default()));
         }
+
+        // A role can require these to prevent the confused deputy problem.
         let sources = [
             ("x-amz-source-arn", role.source_arn.as_deref()),
             ("x-amz-source-account", role.source_account.as_deref()),
         ];
+
         let request = self.request(&pairs, &sources)?;
         let (mut head, body) = request.into_parts();
         request::sign(&mut head, &body, by, &self.scope, upstream.now())?;
@@ -116,6 +122,7 @@ impl Sts {
                 request = request.header(*name, *value);
             }
         }
+
         finish(
             request,
             Bytes::from(encode::form_body(pairs.iter().copied())),
@@ -130,6 +137,7 @@ fn keys(upstream: &Upstream, answer: &Response<Bytes>) -> Result<Dated, Failure>
         .split_once("<Credentials>")
         .ok_or_else(|| missing("Credentials"))?;
     let inner = inner.split("</Credentials>").next().unwrap_or_default();
+
     let field = |name: &str| {
         element(inner, name)
             .filter(|text| !text.is_empty())
@@ -138,11 +146,13 @@ fn keys(upstream: &Upstream, answer: &Response<Bytes>) -> Result<Dated, Failure>
     let end: Timestamp = field("Expiration")?
         .parse()
         .map_err(|_| missing("Expiration"))?;
+
     let keys = Keys {
         id: field("AccessKeyId")?,
         secret: upstream.keep(field("SecretAccessKey")?),
         session: Some(upstream.keep(field("SessionToken")?)),
     };
+
     Ok(Dated {
         keys,
         end: Some(end),

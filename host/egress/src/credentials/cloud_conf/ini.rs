@@ -38,6 +38,8 @@ pub(crate) struct Contents {
 pub(crate) fn contents(text: &str) -> Result<Contents, (usize, &'static str)> {
     let mut all = Contents::default();
     let mut section: Option<(String, bool)> = None;
+
+    // Comments are places in the whole text, where a byte-order mark counts.
     let inner = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut at = text.len() - inner.len();
     let places = inner.split_inclusive('\n').map(|line| {
@@ -45,11 +47,14 @@ pub(crate) fn contents(text: &str) -> Result<Contents, (usize, &'static str)> {
         at - line.len()
     });
     let mut lines = (1..).zip(places).zip(inner.lines());
+
     while let Some(((number, start), whole)) = lines.next() {
         let end = start + whole.len();
         let line = whole.trim_end();
         let blank = whole.len() - line.len();
         let line = line.trim_start();
+
+        // A key may follow the header of its section in the same line.
         let rest = match line.strip_prefix('[') {
             Some(header) => {
                 let (inner, after) = header.split_once(']').ok_or((number, "`]` is missing"))?;
@@ -62,6 +67,7 @@ pub(crate) fn contents(text: &str) -> Result<Contents, (usize, &'static str)> {
             }
             None => line,
         };
+
         if rest.is_empty() {
             continue;
         }
@@ -69,12 +75,14 @@ pub(crate) fn contents(text: &str) -> Result<Contents, (usize, &'static str)> {
             all.comments.push(end - blank - rest.len()..end);
             continue;
         }
+
         let (section, subsection) = section
             .clone()
             .ok_or((number, "this key is before the first section"))?;
         let (key, value) = rest
             .split_once('=')
             .map_or((rest, None), |(key, value)| (key, Some(value)));
+
         let key = key.trim().to_ascii_lowercase();
         let named = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         if key.is_empty() || !key.bytes().all(named) {
@@ -83,11 +91,15 @@ pub(crate) fn contents(text: &str) -> Result<Contents, (usize, &'static str)> {
                 "a key may contain only letters, digits, `-` and `_`",
             ));
         }
+
         let mut reader = Reader::default();
         let mut last = number.saturating_add(1);
+        // A key without a value is a boolean that is true, as in Git's configuration.
         let mut read = reader
             .line(value.unwrap_or("true"))
             .map_err(|problem| (number, problem))?;
+
+        // The first line is read without its trailing spaces, further ones with them.
         let mut ends = (end - blank, end);
         while read == Read::Continues {
             let ((next, start), line) = lines
@@ -97,9 +109,11 @@ pub(crate) fn contents(text: &str) -> Result<Contents, (usize, &'static str)> {
             ends = (start + line.len(), start + line.len());
             read = reader.line(line).map_err(|problem| (number, problem))?;
         }
+
         if let Read::Comment(length) = read {
             all.comments.push(ends.0 - length..ends.1);
         }
+
         let value = Secret::new(reader.value());
         all.entries.push(Entry {
             section,
@@ -109,6 +123,7 @@ pub(crate) fn contents(text: &str) -> Result<Contents, (usize, &'static str)> {
             lines: number..last,
         });
     }
+
     Ok(all)
 }
 
@@ -133,13 +148,13 @@ struct Reader {
 }
 
 impl Reader {
-    /// Parses a line.
     fn line(&mut self, line: &str) -> Result<Read, &'static str> {
         let line = if self.text.is_empty() && !self.quoted {
             line.trim_start()
         } else {
             line
         };
+
         let mut letters = line.char_indices();
         while let Some((at, letter)) = letters.next() {
             match letter {
@@ -163,6 +178,7 @@ impl Reader {
                 blank => self.text.push(blank),
             }
         }
+
         if self.quoted {
             Err("a quote is not closed")
         } else {
@@ -206,6 +222,7 @@ mod tests {
         ] {
             assert_eq!(value(text).as_deref(), Ok(expected), "{text}");
         }
+
         for text in ["\"a", "a\\x", "a\\"] {
             assert!(value(text).is_err(), "{text}");
         }

@@ -198,6 +198,7 @@ fn a_misplaced_secret_is_rejected_by_line() {
             "{said}"
         );
     }
+
     for line in [
         "region=https://me:hunter22@h",
         "region=eyJhbGciOiJI.eyJzdWIiOiJ1.c2lnbmF0dXJl",
@@ -208,5 +209,6 @@ fn a_misplaced_secret_is_rejected_by_line() {
             "{line}: {error}"
         );
     }
+
     assert!(split_cloud_conf(&format!("{CONF}[Global]\nkey-file=/a\ntoken-file=/b\n")).is_ok());
 }

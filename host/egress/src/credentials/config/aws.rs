@@ -43,6 +43,7 @@ impl AwsConfig {
                 endpoint.service
             ));
         }
+
         let region = endpoint.region?;
         (!self.regions.contains(&region))
             .then(|| format!("region `{region}` is not in its `regions`"))

@@ -130,6 +130,7 @@ fn a_digest_admits_the_listed_plugin_files() {
             "{binding:?} {digest}"
         );
     }
+
     for wrong in ["[]", "[any]", "7", "sha256:12", "[sha256:12]"] {
         assert!(
             serde_saphyr::from_str::<DigestPin>(wrong).is_err(),
@@ -146,6 +147,7 @@ fn an_issuer_url_must_not_contain_a_secret() {
     ] {
         assert!(IssuerUrl::try_from(url.to_owned()).is_ok(), "{url}");
     }
+
     for url in [
         "keystone",
         "ftp://a/",
@@ -157,6 +159,7 @@ fn an_issuer_url_must_not_contain_a_secret() {
         let error = IssuerUrl::try_from(url.to_owned()).unwrap_err();
         assert!(!error.contains("hunter22"));
     }
+
     let url = IssuerUrl::try_from("https://a/v3/".to_owned()).unwrap();
     assert_eq!(url.join("/auth"), "https://a/v3/auth");
 }

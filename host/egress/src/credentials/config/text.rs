@@ -38,6 +38,7 @@ impl fmt::Display for DigestPin {
         let Self::Sha256(pins) = self else {
             return f.write_str("any");
         };
+
         let pins: Vec<String> = pins.iter().map(|pin| format!("sha256:{pin}")).collect();
         match pins.as_slice() {
             [pin] => f.write_str(pin),
@@ -51,6 +52,7 @@ fn sha256<E: de::Error>(text: &str) -> Result<String, E> {
     let hex = text
         .strip_prefix("sha256:")
         .filter(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
+
     hex.map(str::to_ascii_lowercase).ok_or_else(|| {
         E::custom(format!(
             "`{text}` is not valid; expected `any`, `sha256:` with 64 hexadecimal digits, or a list of such digests"
@@ -81,11 +83,13 @@ impl<'de> Deserialize<'de> for DigestPin {
                 while let Some(text) = list.next_element::<String>()? {
                     pins.push(sha256(&text)?);
                 }
+
                 if pins.is_empty() {
                     return Err(de::Error::custom(
                         "the list of digests is empty, so that no file would be allowed; write `any` to allow all",
                     ));
                 }
+
                 Ok(DigestPin::Sha256(pins))
             }
         }
@@ -146,12 +150,14 @@ impl TryFrom<String> for IssuerUrl {
                 .authority()
                 .map(http::uri::Authority::as_str)
                 .unwrap_or_default();
+
             matches!(uri.scheme_str(), Some("http" | "https"))
                 && uri.host().is_some_and(|host| !host.is_empty())
                 && !authority.contains('@')
                 && uri.query().is_none()
                 && !text.contains('#')
         });
+
         // The text may contain a password by mistake, so it is not quoted.
         good.then_some(Self(text)).ok_or_else(|| {
             "a URL must begin with http:// or https://, name a host, and have no user, query or fragment".to_owned()

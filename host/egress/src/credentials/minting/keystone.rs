@@ -128,21 +128,25 @@ pub(crate) fn check(
 ) -> Result<(), Failure> {
     let openstack = place.is_some_and(|place| place.is_header("x-auth-token"));
     let read = matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS);
+
     if let Some(what) = paths
         .iter()
         .find_map(|segments| secret_resource(segments, head, openstack))
     {
         return Err(returns_secret(&format!("{} of {what}", head.method)));
     }
+
     if let Some(name) = SECRET_HEADERS
         .iter()
         .find(|name| head.headers.contains_key(**name))
     {
         return Err(returns_secret(&format!("header {name}")));
     }
+
     if is_action(head) {
         check_action(head, body, openstack)?;
     }
+
     let identity = openstack || is_identity(head);
     let minting = paths.iter().any(|segments| mints(segments, read, identity));
     if !minting {
@@ -168,10 +172,12 @@ fn check_action(head: &Parts, body: &[u8], openstack: bool) -> Result<(), Failur
     plain_body(head)?;
     let actions = json::keys(body)
         .map_err(|_| Failure::malformed("the action is not clear: its body is not JSON"))?;
+
     let is_secret = |action: &&String| {
         let action = action.to_lowercase();
         SECRET_ACTIONS.contains(&action.as_str()) && is_known(&action, openstack)
     };
+
     match actions.iter().find(is_secret) {
         Some(action) => Err(returns_secret(&format!("action {action}"))),
         None => Ok(()),
@@ -203,22 +209,28 @@ fn secret_resource<'a>(segments: &'a [String], head: &Parts, openstack: bool) ->
         is_known(segment, openstack)
             && (SECRET_RESOURCES.contains(&segment.as_str()) || creates && is_created(segment))
     };
+
+    // An account in Swift has containers and objects below it, whose names users choose.
     let swift = segments
         .windows(2)
         .any(|pair| matches!(pair, [version, account] if version == "v1" && account.starts_with("auth_")));
-    let (own, read) = (openstack && !swift, is_bodiless(&head.method));
+    let own = openstack && !swift;
+    let read = is_bodiless(&head.method);
+
     let mut resources = segments
         .iter()
         .take_while(|segment| !swift && !NAMES.contains(&segment.as_str()));
     if let Some(resource) = resources.find(is) {
         return Some(resource);
     }
+
     // Barbican returns what a secret contains at its path, too, if that is not requested as JSON.
     let described = head.headers.get_all(ACCEPT).iter().all(|accept| {
         let accept = String::from_utf8_lossy(accept.as_bytes()).to_ascii_lowercase();
         let is_json = |it: &str| it.contains("json") || it.trim().starts_with("*/*");
         accept.split(',').all(is_json)
     });
+
     match segments {
         [.., secrets, _, payload] if secrets == "secrets" && payload == "payload" => Some(payload),
         [.., secrets, _] if secrets == "secrets" && openstack && !described => Some(secrets),
@@ -257,6 +269,7 @@ fn mints(segments: &[String], read: bool, identity: bool) -> bool {
         if !whole && before.is_some() {
             return false;
         }
+
         match segments.get(at..).unwrap_or_default() {
             [version, rest @ ..] if version == "v3" => {
                 mints_own(rest, read) || whole && mints_v3(rest, read)
@@ -290,6 +303,7 @@ fn mints_v3(rest: &[String], read: bool) -> bool {
     // Federated login uses GET.
     let federated = rest.iter().any(|it| it == "os-federation")
         && rest.iter().any(|it| it == "auth" || it == "saml2");
+
     SECRET.contains(&first) || (identity && (!read || federated || rest.iter().any(secret)))
 }
 
@@ -340,6 +354,7 @@ mod tests {
         ] {
             assert!(refused(method, path), "{method} {path}");
         }
+
         let kind = |path: &str, headers: &[(&str, &str)], body: &str| {
             let mut request = Request::post(format!("https://nova.example.com{path}"));
             for (name, value) in headers {
@@ -358,6 +373,7 @@ mod tests {
                 assert_eq!(kind(path, &[], &body), minting, "{path} {action}");
             }
         }
+
         let action = "/v2.1/servers/7/action";
         for (headers, body, expected) in [
             (
@@ -378,6 +394,7 @@ mod tests {
         ] {
             assert_eq!(kind(action, headers, body), expected, "{body}");
         }
+
         for (accept, expected) in [
             ("text/plain", true),
             ("application/json, application/octet-stream", true),

@@ -171,14 +171,17 @@ pub(crate) fn check(head: &Parts, paths: &[Vec<String>]) -> Result<(), Failure> 
         // For example, `eu.sts…` and `iamcredentials.mtls…` are the same services.
         host == *issuer || host.ends_with(&format!(".{issuer}"))
     });
+    // Rules do not see the paths of requests within a request.
     let batches = BATCH_HOSTS
         .iter()
         .any(|domain| host == *domain || host.ends_with(&format!(".{domain}")));
+
     let minting = issuer
         || asks_in_query(head.uri.query().unwrap_or_default())
         || paths
             .iter()
             .any(|segments| mints(segments, &head.method) || batches && is_batch(segments));
+
     if !minting {
         return Ok(());
     }
@@ -231,6 +234,7 @@ fn google(behind: &[String], method: &Method) -> bool {
             rest.next();
         }
     }
+
     // The plugin would know the private part of a key that it uploads.
     let gives_identity = match types.as_slice() {
         ["serviceaccounts" | "locations", "keys"] | [.., "hmackeys"] => !read,
@@ -238,6 +242,7 @@ fn google(behind: &[String], method: &Method) -> bool {
         ["zones", "instances"] => [Method::PUT, Method::PATCH].contains(method),
         _ => false,
     };
+
     gives_identity || types.iter().any(|kind| GOOGLE_TYPES.contains(kind))
 }
 
@@ -273,10 +278,12 @@ fn azure(provider: &str, rest: &[String], method: &Method) -> bool {
         let action = rest.last();
         action.is_some_and(|action| list.iter().any(|start| action.starts_with(start)))
     };
+
     let has_word = |kind: &str| AZURE_WORDS.iter().any(|word| kind.contains(word));
     let is_shell = |action: &String| AZURE_SHELLS.contains(&action.as_str());
     // Key Vault's resources have no values, and those of its keys are elsewhere.
     let has_keys = |kind: &str| kind.ends_with("keys") && !kind.contains("public");
+
     has(AZURE_SECRETS)
         || provider != "microsoft.keyvault" && kinds().any(has_keys)
         || !read && has(AZURE_CREATION)
@@ -290,6 +297,7 @@ fn access(segments: &[String]) -> bool {
     if opens_cluster(segments) {
         return true;
     }
+
     match segments {
         [.., clusters, _] if clusters.ends_with("cluster-kubeconfig") => true,
         [.., actions, action] if actions == "actions" => SERVER_ACTIONS.contains(&stem(action)),
@@ -312,12 +320,15 @@ fn opens_cluster(segments: &[String]) -> bool {
         let is_config = file.ends_with("config");
         let is_access = is_config && file.contains("kube") || file == "credentials";
         let before = segments.get(..at).unwrap_or_default();
+
         // Clusters of databases have configurations, too.
         let is_kubernetes_config =
             ["config", "user_config"].contains(&file) && before.iter().any(is_kubernetes);
+
         let has_clusters = || before.iter().any(|it| it == "clusters");
         let is_cluster =
             |kind: &String| kind.contains("cluster") || is_kubernetes(kind) && !has_clusters();
+
         (is_access || is_kubernetes_config)
             && (file.ends_with("getkubeconfig")
                 || before.iter().rev().skip(1).step_by(2).any(is_cluster))
@@ -621,6 +632,7 @@ mod tests {
             let uri = format!("https://a.example{path}");
             assert!(refused(method, &uri), "{method} {path}");
         }
+
         for (method, path) in [
             ("GET", "/v2/databases/clusters/7/config"),
             ("GET", "/v1/clusters/kubeconfig"),

@@ -80,6 +80,7 @@ const ISSUERS: &[&str] = &[
 /// that changes paths.
 pub(crate) fn may_be_soap(head: &Parts, place: Option<&Place>) -> bool {
     let mut kinds = head.headers.get_all(CONTENT_TYPE).iter();
+
     is_session(place)
         || !is_bodiless(&head.method)
             && (kinds.any(|kind| {
@@ -113,15 +114,18 @@ pub(crate) fn check(
     {
         return Err(refusal(&format!("{segment:?} in the path")));
     }
+
     if !may_be_soap(head, place) {
         return Ok(());
     }
+
     plain_body(head)?;
     // UTF-16 text with Latin letters is valid UTF-8 with zero bytes, which are not allowed in XML.
     let text = std::str::from_utf8(body)
         .ok()
         .filter(|text| !text.contains('\0'));
     let text = text.ok_or_else(|| Failure::malformed("the SOAP body is not UTF-8"))?;
+
     let lower = text.to_ascii_lowercase();
     let declared = lower
         .trim_start_matches('\u{feff}')
@@ -130,21 +134,27 @@ pub(crate) fn check(
     let declaration = declared
         .and_then(|rest| rest.split_once("?>"))
         .map(|(declaration, _)| declaration);
+
+    // In another encoding, a server would read other text than is searched here.
     if declaration.is_some_and(|it| it.contains("encoding") && !it.contains("utf-8")) {
         return Err(Failure::malformed(
             "the SOAP body declares an encoding other than UTF-8",
         ));
     }
+
+    // An entity of a document type could contain an operation that is not seen here.
     if lower.contains("<!doctype") || lower.contains("<!entity") {
         return Err(Failure::malformed(
             "SOAP bodies must not have a document type",
         ));
     }
+
     // Other clouds have XML with such elements, but no envelope.
     let vsphere = is_session(place) || is_sdk(head);
     if !vsphere && !elements(&lower).any(|name| name == "envelope") {
         return Ok(());
     }
+
     match elements(&lower).find(|name| is_operation(name)) {
         Some(name) => Err(refusal(&format!(
             "operation {}",
@@ -162,12 +172,14 @@ fn in_path<'a>(segments: &'a [String], method: &Method, session: bool) -> Option
     let issuer = segments
         .first()
         .filter(|it| (session || changes) && ISSUERS.contains(&it.as_str()));
+
     // `/sdk/vim25/VERSION/TYPE/OBJECT/OPERATION`.
     let sdk = session || segments.iter().any(|it| it == "sdk");
     let operation = segments.last().filter(|it| sdk && is_operation(it));
     let resource = resources(segments, session)
         .iter()
         .find(|it| changes && RESOURCES.contains(&it.as_str()));
+
     issuer.or(operation).or(resource).map(String::as_str)
 }
 
@@ -258,6 +270,7 @@ mod tests {
                 "{inner}"
             );
         }
+
         assert_eq!(
             kind("/rest/com/vmware/cis/session", b""),
             Some(CredentialErrorKind::Minting)
@@ -294,6 +307,7 @@ mod tests {
                 "{path}"
             );
         }
+
         for path in [
             "/sdk/vim25/8.0.1.0/PropertyCollector/propertyCollector/RetrievePropertiesEx",
             "/sdk/vim25/8.0.1.0/SearchIndex/SearchIndex/FindByUuid",
@@ -325,6 +339,7 @@ mod tests {
         ] {
             assert_eq!(kind("/sdk", body), Some(CredentialErrorKind::Malformed));
         }
+
         // Without a byte order mark, these bytes are valid UTF-8. They must not be treated as text
         // without elements.
         assert_eq!(kind("/sdk", &utf16), Some(CredentialErrorKind::Malformed));

@@ -11,12 +11,14 @@ use crate::secret::Secret;
 /// usual lifetime of tokens.
 pub(crate) fn token(upstream: &Upstream, answer: &Value) -> Result<Fresh<Secret>, Failure> {
     let value = upstream.secret_at(answer, "/access_token")?;
+
     // These are not used, but they are secrets that must be redacted.
     for other in ["/refresh_token", "/id_token"] {
         if let Some(text) = answer.pointer(other).and_then(Value::as_str) {
             upstream.keep(text);
         }
     }
+
     let lifetime = answer.get("expires_in").and_then(seconds).unwrap_or(3600);
     Ok(Fresh {
         value,

@@ -44,17 +44,20 @@ pub(crate) async fn service_account(
     let key: KeyFile = serde_json::from_slice(file.expose())
         .map_err(|_| Failure::malformed("its key file is not a Google service account key"))?;
     upstream.keep(key.private_key.as_bytes());
+
     let of_file = key.token_uri.map(IssuerUrl::try_from).transpose();
     let of_file =
         of_file.map_err(|_| Failure::malformed("`token_uri` in its key file is not a URL"))?;
     let url = url
         .or(of_file.as_ref())
         .map_or(TOKEN_URL, IssuerUrl::as_str);
+
     let now = upstream.now().as_second();
     let claims = json!({
         "iss": key.client_email, "sub": key.client_email, "scope": scope, "aud": url,
         "iat": now, "exp": now.saturating_add(ASSERTION),
     });
+
     let header = jwt::header(None, key.private_key_id.as_deref())?;
     let assertion = upstream.keep(jwt::sign(&header, &claims, key.private_key.as_bytes())?);
     let assertion = assertion.expose_str().unwrap_or_default();
@@ -62,6 +65,7 @@ pub(crate) async fn service_account(
         ("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
         ("assertion", assertion),
     ];
+
     token(upstream, &upstream.form(url, &pairs, None).await?)
 }
 
@@ -100,8 +104,10 @@ impl Exchange<'_> {
             ),
             ("subject_token_type", self.kind),
         ];
+
         let url = self.sts.map_or(STS_URL, IssuerUrl::as_str);
         let federated = token(upstream, &upstream.form(url, &pairs, None).await?)?;
+
         match self.service_account {
             Some(account) => self.act_as(upstream, account, &federated.value).await,
             None => Ok(federated),
@@ -126,14 +132,18 @@ impl Exchange<'_> {
             header::AUTHORIZATION,
             upstream.header_value(token, "Bearer ")?,
         );
+
+        // One hour is the most that Google allows by default.
         let body = json!({ "scope": self.scopes, "lifetime": "3600s" }).to_string();
         let answer = upstream.json(finish(request, Bytes::from(body))?).await?;
         let value = upstream.secret_at(&answer, "/accessToken")?;
+
         let end = answer
             .get("expireTime")
             .and_then(Value::as_str)
             .and_then(|text| text.parse::<Timestamp>().ok());
         let end = end.ok_or_else(|| missing("/expireTime"))?;
+
         Ok(Fresh {
             value,
             lifetime: Some(upstream.until(end)),

@@ -34,10 +34,12 @@ pub(crate) async fn gce(
         "{}/computeMetadata/v1/instance/service-accounts/{account}/token",
         base(endpoint)
     );
+
     if !scopes.is_empty() {
         url.push_str("?scopes=");
         url.push_str(&encode::percent(scopes.join(",").as_bytes(), b""));
     }
+
     let request = Request::get(url).header("Metadata-Flavor", "Google");
     let response = upstream.send(finish(request, Bytes::new())?).await?;
     // Another server at that address would not set this header.
@@ -50,6 +52,7 @@ pub(crate) async fn gce(
             "the server is not the metadata service of Google Compute Engine",
         ));
     }
+
     let answer = serde_json::from_slice(response.body())
         .map_err(|_| Failure::unavailable("the metadata service did not return JSON"))?;
     token(upstream, &answer)
@@ -67,10 +70,12 @@ pub(crate) async fn azure(
         "{}/metadata/identity/oauth2/token?api-version=2018-02-01&resource={resource}",
         base(endpoint)
     );
+
     if let Some(client) = client {
         url.push_str("&client_id=");
         url.push_str(&encode::percent(client.as_bytes(), b""));
     }
+
     let request = Request::get(url).header("Metadata", "true");
     token(
         upstream,

@@ -60,6 +60,7 @@ impl Refusals {
         self.unaccepted.retain(|at| since(*at) < WINDOW);
         self.accepted.retain(|at| since(*at) < WINDOW);
         self.by_kind.retain(|(at, _)| since(*at) < WINDOW);
+
         let spent = if accepted {
             let alike = self
                 .by_kind
@@ -70,19 +71,23 @@ impl Refusals {
         } else {
             self.unaccepted.len() >= UNACCEPTED
         };
+
         if spent {
             return Verdict::TooSoon;
         }
+
         let last = self.unaccepted.last().max(self.accepted.last()).copied();
         if let Some(at) = last.filter(|at| since(*at) < APART) {
             return Verdict::Later(at.checked_add(APART).unwrap_or(now));
         }
+
         if accepted {
             self.accepted.push(now);
             self.by_kind.push((now, kind));
         } else {
             self.unaccepted.push(now);
         }
+
         Verdict::Renew
     }
 }
@@ -101,14 +106,17 @@ mod tests {
         for _ in 0..EACH {
             assert_eq!(judge(1, true), Verdict::Renew);
         }
+
         assert_eq!(judge(1, true), Verdict::TooSoon);
         for kind in 0..UNACCEPTED as u64 {
             assert_eq!(judge(kind, false), Verdict::Renew);
         }
+
         assert_eq!(judge(2, false), Verdict::TooSoon);
         for kind in 2..=(ACCEPTED - EACH + 1) as u64 {
             assert_eq!(judge(kind, true), Verdict::Renew, "{kind}");
         }
+
         assert_eq!(judge(1000, true), Verdict::TooSoon);
         now += WINDOW;
         assert_eq!(refusals.judge(now, 1, true), Verdict::Renew);

@@ -57,6 +57,7 @@ mod tests {
                 "{lifetime}"
             );
         }
+
         assert_eq!(
             renew_after(Duration::from_secs(3600), 1.0),
             Duration::from_secs(2700)

@@ -31,7 +31,6 @@ struct Failed {
     inputs: u64,
 }
 
-/// The complete state.
 pub(crate) struct State<T> {
     held: Option<Held<T>>,
     failed: Option<Failed>,
@@ -100,6 +99,9 @@ impl<T> State<T> {
         let is_slow = self
             .running
             .is_some_and(|begun| now.duration_since(begun) >= MOMENT);
+
+        // While no attempt may be made, a valid value serves requests even if it was rejected or a
+        // file has changed: an issuer that is down does not stop them.
         match &mut self.held {
             Some(held)
                 if held.is_valid(now)
@@ -163,6 +165,7 @@ impl<T> State<T> {
                 Rejection::TooSoon
             };
         };
+
         if !held.rejected {
             match self.refusals.judge(now, kind, held.accepted) {
                 Verdict::TooSoon => return Rejection::TooSoon,
@@ -174,6 +177,7 @@ impl<T> State<T> {
             // for the value.
             return Rejection::TooSoon;
         }
+
         self.wanted |= self.running.is_none();
         Rejection::Wait {
             attempts: self.attempts,
@@ -200,6 +204,8 @@ impl<T> State<T> {
         if self.wanted {
             return Some(now);
         }
+
+        // A value that nobody uses is not renewed.
         let held = self
             .held
             .as_ref()
@@ -230,6 +236,7 @@ impl<T> State<T> {
     ) -> u64 {
         self.running = None;
         self.attempts = self.attempts.saturating_add(1);
+
         match result {
             Ok(fresh) => {
                 self.numbers = self.numbers.saturating_add(1);
@@ -263,6 +270,7 @@ impl<T> State<T> {
                 });
             }
         }
+
         self.attempts
     }
 }

@@ -94,6 +94,7 @@ async fn a_value_in_use_is_renewed_before_it_expires() {
         2,
         "at four fifths at the latest"
     );
+
     let before = Instant::now();
     assert_eq!(renewed.get().await.unwrap(), (2, Arc::new(2)));
     assert_eq!(Instant::now(), before, "nobody waited");
@@ -116,6 +117,7 @@ async fn an_unused_value_is_not_renewed() {
 async fn the_old_value_is_used_until_it_expires_if_renewal_fails() {
     let (source, renewed) = counting(3600);
     renewed.get().await.unwrap();
+
     fail(&source, Some(Failure::unavailable("down")));
     seconds(3500).await;
     let attempts = source.attempts.load(SeqCst);
@@ -124,11 +126,13 @@ async fn the_old_value_is_used_until_it_expires_if_renewal_fails() {
         "tries with growing distance: {attempts}"
     );
     assert_eq!(renewed.get().await.unwrap().0, 1);
+
     seconds(200).await;
     assert_eq!(
         renewed.get().await.unwrap_err(),
         Failure::unavailable("down")
     );
+
     fail(&source, None);
     seconds(60).await;
     assert_eq!(renewed.get().await.unwrap().0, 2);
@@ -145,7 +149,9 @@ async fn a_denied_login_is_not_repeated_for_each_request() {
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+
     assert_eq!(source.attempts.load(SeqCst), 1);
+
     // The operator has corrected the file with the password.
     fail(&source, None);
     source.inputs.store(1, SeqCst);
@@ -158,6 +164,7 @@ async fn a_changed_file_renews_and_a_failure_keeps_the_old_value() {
     assert_eq!(renewed.get().await.unwrap().0, 1);
     source.inputs.store(1, SeqCst);
     assert_eq!(renewed.get().await.unwrap().0, 2);
+
     fail(&source, Some(Failure::unavailable("down")));
     source.inputs.store(2, SeqCst);
     assert_eq!(renewed.get().await.unwrap().0, 2);
@@ -171,15 +178,18 @@ async fn only_one_request_waits_for_an_issuer_that_hangs() {
     assert_eq!(renewed.get().await.unwrap().0, 1);
     source.inputs.store(1, SeqCst);
     source.takes.store(1000, SeqCst);
+
     let begun = Instant::now();
     for _ in 0..100 {
         assert_eq!(renewed.get().await.unwrap().0, 1);
     }
+
     assert_eq!(
         begun.elapsed().as_secs(),
         MOMENT.as_secs(),
         "only who came first waited"
     );
+
     source.takes.store(1, SeqCst);
     seconds(60).await;
     assert_eq!(renewed.get().await.unwrap().0, 2);
@@ -190,6 +200,7 @@ async fn a_value_has_changed_if_its_file_has() {
     let (source, renewed) = counting(3600);
     let (used, _) = renewed.get().await.unwrap();
     assert!(!renewed.changed(used).await);
+
     source.inputs.store(1, SeqCst);
     assert!(renewed.changed(used).await);
     assert!(!renewed.changed(used + 1).await);
@@ -205,6 +216,7 @@ async fn several_rejections_of_one_version_renew_once() {
     for task in all.collect::<Vec<_>>() {
         assert!(task.await.unwrap());
     }
+
     assert!(
         renewed.rejected(used, 1).await,
         "one that comes late finds the new one"
@@ -221,16 +233,19 @@ async fn a_cloud_that_rejects_everything_causes_few_renewals() {
         renewed.rejected(used, 1).await;
         seconds(1).await;
     }
+
     assert_eq!(
         source.attempts.load(SeqCst),
         11,
         "the first, and ten that it may take"
     );
+
     for _ in 0..600 {
         let (used, _) = renewed.get().await.unwrap();
         renewed.rejected(used, 1).await;
         seconds(1).await;
     }
+
     let attempts = source.attempts.load(SeqCst);
     assert!(
         (28..=33).contains(&attempts),
@@ -257,11 +272,13 @@ async fn a_second_renewal_waits_for_a_second() {
             0
         }
     }
+
     let renewed = Renewed::new(Quick(AtomicU64::new(0)), CredentialMetrics::default());
     let (used, _) = renewed.get().await.unwrap();
     let start = Instant::now();
     assert!(renewed.rejected(used, 1).await);
     assert_eq!(Instant::now(), start, "the first time at once");
+
     assert!(renewed.rejected(used + 1, 1).await);
     assert_eq!(Instant::now(), start + Duration::from_secs(1));
     assert_eq!(*renewed.get().await.unwrap().1, 2);
@@ -289,14 +306,17 @@ async fn a_path_that_always_rejects_does_not_use_up_all_renewals() {
         }
         seconds(2).await;
     }
+
     assert_eq!(
         source.attempts.load(SeqCst),
         5,
         "the first, and two for each of two requests"
     );
+
     let (used, _) = renewed.get().await.unwrap();
     renewed.accepted(used, 2);
     assert!(renewed.rejected(used, 2).await, "it may have been revoked");
+
     seconds(300).await;
     let (used, _) = renewed.get().await.unwrap();
     renewed.accepted(used, 2);
@@ -310,6 +330,7 @@ async fn a_path_that_always_rejects_does_not_use_up_all_renewals() {
 async fn reports_a_failed_renewal_after_a_rejection() {
     let (source, renewed) = counting(3600);
     let (used, _) = renewed.get().await.unwrap();
+
     fail(&source, Some(Failure::unavailable("down")));
     assert!(!renewed.rejected(used, 1).await);
     assert!(!renewed.rejected(used, 1).await);
@@ -338,6 +359,7 @@ async fn an_issuer_that_does_not_answer_is_unavailable() {
             0
         }
     }
+
     let renewed = Renewed::new(Silent, CredentialMetrics::default());
     assert_eq!(
         renewed.get().await.unwrap_err(),

@@ -21,7 +21,6 @@ use crate::secret::Secret;
 
 /// The source of the login.
 enum From {
-    /// A `cloud.conf`.
     CloudConf,
     /// A cloud in a `clouds.yaml`, by name.
     CloudsFile(Option<String>),
@@ -54,6 +53,7 @@ impl Keystone {
                 masked,
             });
         }
+
         if let Some(path) = &config.clouds_file {
             let alone = KeystoneConfig {
                 clouds_file: Some(path.clone()),
@@ -69,9 +69,11 @@ impl Keystone {
                 masked,
             });
         }
+
         if config.cloud.is_some() {
             return Err("`cloud` needs `cloudsFile`".to_owned());
         }
+
         let files = [
             &config.password_file,
             &config.application_credential_secret_file,
@@ -85,6 +87,7 @@ impl Keystone {
                     .to_owned(),
             );
         };
+
         let keystone = Self {
             from: From::Config(Box::new(config.clone())),
             files: [SecretFile::new(file)],
@@ -115,6 +118,7 @@ impl Keystone {
                 self.in_file(&text)?.auth_url
             }
         };
+
         Ok(tokens_url(&url).parse().unwrap_or_default())
     }
 
@@ -132,12 +136,14 @@ impl Keystone {
         let [file] = &self.files;
         // Such a file as a whole is no secret: answers to logins quote the URL in it, for example.
         let secret = file.text().await?;
+
         let login = match &self.from {
             From::Config(config) => keystone_login::from_config(config, &secret),
             From::CloudConf | From::CloudsFile(_) => {
                 self.in_file(secret.expose_str().unwrap_or_default())
             }
         };
+
         let login = login.map_err(Failure::malformed)?;
         upstream.vault().note(login.secret());
         Ok(login)
@@ -150,12 +156,14 @@ impl Keystone {
             // The catalog is not used here.
             url.push_str("?nocatalog");
         }
+
         let body = body::of(&login).map_err(Failure::malformed)?;
         let request = post(
             &url,
             "application/json",
             Bytes::copy_from_slice(body.as_bytes()),
         )?;
+
         let answer = upstream.send(request).await?;
         let token = captured(
             upstream,
@@ -163,6 +171,7 @@ impl Keystone {
             &Capture::Header("X-Subject-Token".to_owned()),
         )?;
         let lifetime = lifetime(upstream, answer.body())?;
+
         Ok(LoggedIn {
             token,
             lifetime: Some(lifetime),
@@ -183,6 +192,7 @@ fn lifetime(upstream: &Upstream, body: &[u8]) -> Result<std::time::Duration, Fai
             .parse::<Timestamp>()
             .ok()
     };
+
     let end = time("/token/expires_at").ok_or_else(|| missing("/token/expires_at"))?;
     let start = time("/token/issued_at").unwrap_or_else(|| upstream.now());
     Ok(end.duration_since(start).try_into().unwrap_or_default())

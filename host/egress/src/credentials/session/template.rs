@@ -32,6 +32,7 @@ impl TemplateLogin {
             .method
             .parse()
             .map_err(|_| format!("`{}` is not a valid HTTP method", config.method))?;
+
         let mut headers = Vec::new();
         for (name, text) in &config.headers {
             let filled = Filled::parse(text, Escape::None)
@@ -42,14 +43,17 @@ impl TemplateLogin {
                 filled,
             ));
         }
+
         let body =
             Filled::parse(&config.body, config.escape).map_err(|error| format!("body: {error}"))?;
+
         let lifetime = config
             .lifetime
             .map(|it| Duration::try_from(it).ok().filter(|it| !it.is_zero()));
         let lifetime = lifetime
             .map(|it| it.ok_or("`lifetime` must be longer than zero"))
             .transpose()?;
+
         if config
             .expires
             .as_ref()
@@ -57,12 +61,14 @@ impl TemplateLogin {
         {
             return Err("`expires` must be a JSON pointer, which starts with `/`".to_owned());
         }
+
         let files = headers
             .iter()
             .flat_map(|(_, filled)| filled.files())
             .chain(body.files())
             .cloned()
             .collect();
+
         Ok(Self {
             config: config.clone(),
             method,
@@ -97,6 +103,7 @@ impl TemplateLogin {
         let mut request = Request::builder()
             .method(self.method.clone())
             .uri(self.config.url.as_str());
+
         for (name, text) in &self.headers {
             let text = text.fill(upstream).await?;
             let mut value = HeaderValue::from_str(&text).map_err(|_| {
@@ -107,16 +114,19 @@ impl TemplateLogin {
             value.set_sensitive(true);
             request = request.header(name, value);
         }
+
         let body = self.body.fill(upstream).await?;
         let answer = upstream
             .send(finish(request, Bytes::copy_from_slice(body.as_bytes()))?)
             .await?;
+
         let token = captured(upstream, &answer, &self.config.capture)?;
         let said = self
             .config
             .expires
             .as_ref()
             .and_then(|pointer| expires(upstream, answer.body(), pointer));
+
         Ok(LoggedIn {
             token,
             lifetime: said.or(self.lifetime),
@@ -129,8 +139,10 @@ impl TemplateLogin {
 fn expires(upstream: &Upstream, body: &[u8], pointer: &str) -> Option<Duration> {
     /// Larger numbers are not durations (this one is about three years) but times.
     const DATES: u64 = 100_000_000;
+
     let answer: Value = serde_json::from_slice(body).ok()?;
     let value = answer.pointer(pointer)?;
+
     match crate::credentials::oauth2::seconds(value) {
         Some(seconds) if seconds < DATES => Some(Duration::from_secs(seconds)),
         Some(seconds) => {

@@ -51,8 +51,10 @@ impl Vsphere {
 
     pub(super) async fn log_in(&self, upstream: &Upstream) -> Result<LoggedIn, Failure> {
         let [user, password] = &self.files;
+        // A user name is not a secret, and may occur in many texts.
         let user = user.text().await?;
         let password = upstream.read(password).await?;
+
         let escaped = |text: Option<&str>| Zeroizing::new(encode::xml(text.unwrap_or_default()));
         let body = Zeroizing::new(format!(
             concat!(
@@ -66,6 +68,7 @@ impl Vsphere {
             user = *escaped(user.expose_str()),
             password = *escaped(password.expose_str()),
         ));
+
         let body = Bytes::copy_from_slice(body.as_bytes());
         let mut request = post(
             self.config.url.as_str(),
@@ -75,12 +78,15 @@ impl Vsphere {
         request
             .headers_mut()
             .insert("SOAPAction", http::HeaderValue::from_static("urn:vim25"));
+
+        // A rejected login has status 500, which would otherwise count as unavailable.
         let answer = upstream.ask(request).await?;
         if answer.status().is_server_error() && is_invalid_login(answer.body()) {
             return Err(Failure::denied(
                 "vSphere rejected the user name or password",
             ));
         }
+
         let answer = upstream.succeeded(self.uri().host().unwrap_or_default(), answer)?;
         let token = captured(upstream, &answer, &Capture::Cookie(COOKIE.to_owned()))?;
         Ok(LoggedIn {

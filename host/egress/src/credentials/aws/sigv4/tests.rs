@@ -36,6 +36,7 @@ fn parse(text: &str) -> Parsed {
             None => headers.last_mut().unwrap().1.push_str(line),
         }
     }
+
     Parsed {
         method: method.to_owned(),
         path: path.to_owned(),

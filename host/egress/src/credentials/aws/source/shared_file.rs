@@ -6,7 +6,10 @@ use crate::credentials::{aws::sigv4::Keys, failure::Failure, upstream::Upstream}
 pub(crate) fn read(upstream: &Upstream, text: &str, profile: &str) -> Result<Keys, Failure> {
     let mut within = false;
     let mut found = false;
-    let (mut id, mut secret, mut session) = (None, None, None);
+    let mut id = None;
+    let mut secret = None;
+    let mut session = None;
+
     for line in text.lines() {
         let line = line.trim();
         if let Some(header) = line.strip_prefix('[') {
@@ -17,12 +20,14 @@ pub(crate) fn read(upstream: &Upstream, text: &str, profile: &str) -> Result<Key
                 .unwrap_or(name)
                 .trim()
                 .trim_matches('"');
+
             within = name == profile;
             found |= within;
         } else if within && !line.starts_with(['#', ';']) {
             let Some((key, value)) = line.split_once('=') else {
                 continue;
             };
+
             let value = value.trim();
             match key.trim().to_ascii_lowercase().as_str() {
                 "aws_access_key_id" => id = Some(value.to_owned()),
@@ -42,6 +47,7 @@ pub(crate) fn read(upstream: &Upstream, text: &str, profile: &str) -> Result<Key
             }
         }
     }
+
     match (id, secret) {
         (Some(id), Some(secret)) if !id.is_empty() && !secret.expose().is_empty() => Ok(Keys {
             id,

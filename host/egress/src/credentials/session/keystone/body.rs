@@ -36,6 +36,7 @@ pub(crate) fn of(login: &KeystoneLogin) -> Result<Zeroizing<String>, String> {
             json!({ "methods": ["token"], "token": { "id": text(token)? } })
         }
     };
+
     let mut auth = json!({ "identity": identity });
     let scope = match &login.scope {
         KeystoneScope::None => None,
@@ -44,9 +45,11 @@ pub(crate) fn of(login: &KeystoneLogin) -> Result<Zeroizing<String>, String> {
         KeystoneScope::DomainName(name) => Some(json!({ "domain": { "name": name } })),
         KeystoneScope::Trust(id) => Some(json!({ "OS-TRUST:trust": { "id": id } })),
     };
+
     if let (Some(scope), Some(auth)) = (scope, auth.as_object_mut()) {
         auth.insert("scope".to_owned(), scope);
     }
+
     Ok(Zeroizing::new(json!({ "auth": auth }).to_string()))
 }
 
