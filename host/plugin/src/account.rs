@@ -57,15 +57,19 @@ impl Share {
                 .checked_add(more)
                 .filter(|sum| *sum <= self.account.limit)
         };
+
+        // Relaxed is enough: the number guards no other memory.
         let granted = self
             .account
             .taken
             .fetch_update(Relaxed, Relaxed, add)
             .is_ok();
+
         if granted {
             self.taken += more;
             self.account.shown.inc_by(i64::try_from(more).unwrap_or(0));
         }
+
         granted
     }
 

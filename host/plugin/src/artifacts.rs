@@ -49,6 +49,7 @@ impl Key {
             .chain_update(&self.component)
             .chain_update("\n")
             .chain_update(&self.engine);
+
         surplus::artifact(&hex::encode(both.finalize()))
     }
 }
@@ -69,7 +70,9 @@ impl Artifacts {
                 (made.path().to_owned(), Some(made))
             }
         };
+
         let directory = Mutex::new(Arc::new(Directory::open(&parent)?));
+
         Ok(Self {
             parent,
             directory,
@@ -89,6 +92,7 @@ impl Artifacts {
             .directory
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
+
         if directory.is_gone() {
             *directory = Arc::new(Directory::open(&self.parent)?);
         }
@@ -97,16 +101,21 @@ impl Artifacts {
 
     /// Returns an artifact that was compiled earlier, if it exists and is intact. Blocks.
     pub(crate) fn find(&self, key: &Key) -> Option<Artifact> {
-        let (directory, name) = (self.directory().ok()?, key.file());
+        let directory = self.directory().ok()?;
+        let name = key.file();
+
         let file = directory.file(&name, LARGEST).ok()?;
         let artifact = Artifact::check(file, &key.component).ok().flatten();
+
         if artifact.is_none() {
             let path = directory.path().join(name);
             tracing::warn!(path = %path.display(), "compiled plugin is damaged; compiling again");
             return None;
         }
+
         // The most recently used artifact is kept longest. A failure only affects that order.
         let _ = directory.touch(&name);
+
         artifact
     }
 
@@ -118,6 +127,7 @@ impl Artifacts {
     pub(crate) fn begin(&self) -> Result<Unfinished, CacheDirError> {
         let directory = self.directory()?;
         directory.tidy();
+
         Ok(Unfinished {
             directory,
             number: rand::random(),
@@ -150,9 +160,12 @@ impl Unfinished {
     pub(crate) fn keep(self, key: &Key) -> io::Result<Artifact> {
         let name = unfinished(self.number);
         let file = self.directory.file(&name, LARGEST)?;
+        // Checked before other processes can find it.
         let artifact = Artifact::check(file, &key.component)?.ok_or(io::ErrorKind::InvalidData)?;
+
         self.directory.rename(&name, &key.file())?;
         self.directory.tidy();
+
         Ok(artifact)
     }
 }

@@ -273,6 +273,7 @@ impl Place<'_> {
     /// `InProgress` if the call only waited for its turn, to `Internal` if someone must act.
     pub(crate) fn cloud_error(self, error: CallError) -> CloudError {
         let sentence = |error: &CallError| format!("{self}: {error}");
+
         let error = match error {
             CallError::Cloud(error) => error,
             // A configuration without this interface went into service while its controller was
@@ -286,6 +287,7 @@ impl Place<'_> {
             error if error.may_pass() => CloudError::Unavailable(sentence(&error)),
             error => CloudError::Internal(sentence(&error)),
         };
+
         error.map_text(|text| self.settings.redact_secrets(text))
     }
 
@@ -296,6 +298,7 @@ impl Place<'_> {
             Ok(Err(error)) => CallError::Cloud(error),
             Err(error) => CallError::BadAnswer(error),
         };
+
         Err(self.cloud_error(error))
     }
 }

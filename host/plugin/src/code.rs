@@ -51,6 +51,7 @@ impl Code {
         watch: &mut Stopwatch,
     ) -> Result<Self, LoadError> {
         let size = component.len();
+
         let inner = Arc::clone(&runtime.inner);
         let (component, typed, capabilities) = blocking(Stage::Type, move || {
             let typed = ComponentType::read(&component, &inner.limits)?;
@@ -70,15 +71,20 @@ impl Code {
         watch.lap(Stage::Imports);
 
         let artifact = compiled(&runtime.inner, plugin, (component, typed.code), &digest).await?;
+
         let inner = Arc::clone(&runtime.inner);
         let pre = blocking(Stage::Compile, move || {
             let component = machine_code::load(&inner.engine, &artifact)
                 .map_err(|error| LoadError::new(Stage::Compile, LoadProblem::Load(error.into())))?;
+
+            // The mapped code outlives the artifact.
             drop(artifact);
             let pre = inner.linker.instantiate_pre(&component);
+
             pre.map_err(|error| LoadError::new(Stage::Imports, LoadProblem::Link(error.into())))
         })
         .await?;
+
         watch.lap(Stage::Compile);
         Ok(Self {
             digest,
@@ -99,18 +105,23 @@ async fn compiled(
     digest: &str,
 ) -> Result<Artifact, LoadError> {
     let failed = |error: CompileError| LoadError::new(Stage::Compile, error);
+
     let key = Key {
         component: digest.to_owned(),
         engine: runtime.compatibility.clone(),
     };
-    let (inner, wanted) = (Arc::clone(runtime), key.clone());
+    let inner = Arc::clone(runtime);
+    let wanted = key.clone();
+
     if let Some(found) = blocking(Stage::Compile, move || Ok(inner.artifacts.find(&wanted))).await?
     {
         return Ok(found);
     }
+
     let inner = Arc::clone(runtime);
     let unfinished = blocking(Stage::Compile, move || Ok(inner.artifacts.begin())).await?;
     let unfinished = unfinished.map_err(|error| failed(CompileError::Directory(error)))?;
+
     let compiling =
         runtime
             .compiler
@@ -118,6 +129,7 @@ async fn compiled(
     let compiled = reported(compiling, plugin, code, runtime.artifacts.outlive()).await;
     runtime.metrics.compiled(plugin, compiled.is_ok());
     compiled.map_err(failed)?;
+
     let kept = blocking(Stage::Compile, move || Ok(unfinished.keep(&key))).await?;
     kept.map_err(|error| failed(CompileError::Lost(error)))
 }
@@ -136,6 +148,7 @@ async fn reported<T>(
         Err(_) => {
             let mebibytes = code.div_ceil(1 << 20);
             let cached = if cached { "; the result is cached" } else { "" };
+
             tracing::info!(
                 plugin,
                 "compiling the plugin ({mebibytes} MiB of code); this may take minutes{cached}"

@@ -32,10 +32,12 @@ impl Identity<'_> {
                 now: self.name.to_owned(),
             });
         }
+
         let lost: Vec<_> = before.exports.difference(self.exports).copied().collect();
         if !lost.is_empty() {
             return Err(LoadProblem::Lost(lost));
         }
+
         self.accepted
             .may_follow(before.accepted, permissions)
             .map_err(LoadProblem::Grown)

@@ -54,6 +54,7 @@ impl Pool {
         overlap: Overlap,
     ) -> Self {
         let shares = Shares::new(shared.limits.instances, capabilities, overlap);
+
         Self {
             shared,
             shares,
@@ -81,12 +82,16 @@ impl Pool {
     /// is one.
     pub(crate) async fn acquire(&self, capability: Capability) -> Slot<'_> {
         let permit = self.shares.acquire(capability).await;
+
+        // After the wait, in which another call may have returned its instance.
         let owner = self.owner(capability);
         let warm = self.idle().take_warm(owner);
+
         if warm.is_some() {
             self.count("idle", -1);
         }
         self.count("busy", 1);
+
         Slot {
             pool: self,
             warm,
@@ -110,6 +115,7 @@ impl Pool {
         // If two instances are returned at the same time, the second one sees the memory that the
         // first has released.
         let mut idle = self.idle();
+
         let scarce = memory.taken() > memory.limit() - memory.limit() / RESERVE;
         if !idle.closed && instance.uses_left > 0 && !instance.store.data().retired && !scarce {
             idle.instances.push(Waiting {
@@ -129,10 +135,14 @@ impl Pool {
         if self.overlap != Overlap::Any {
             return;
         }
+
         let limit = self.shared.limits.idle;
         let cold = self
             .idle()
             .take(|later, used| is_cold(later, now.saturating_duration_since(used), limit));
+
+        // The instances are dropped after this, when the lock is free: freeing their memory takes
+        // time.
         self.count("idle", -i64::try_from(cold.len()).unwrap_or(0));
     }
 
@@ -144,6 +154,7 @@ impl Pool {
             idle.closed = true;
             idle.take(|_, _| true)
         };
+
         self.count("idle", -i64::try_from(all.len()).unwrap_or(0));
     }
 }
@@ -161,6 +172,7 @@ impl Idle {
             .instances
             .iter()
             .rposition(|waiting| waiting.of == owner)?;
+
         Some(self.instances.remove(at).instance)
     }
 
@@ -174,6 +186,7 @@ impl Idle {
             .iter()
             .enumerate()
             .position(|(index, it)| !cold(count - 1 - index, it.used));
+
         self.instances.drain(..warm.unwrap_or(count)).collect()
     }
 }

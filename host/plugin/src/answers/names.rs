@@ -50,12 +50,7 @@ pub(crate) enum Meant<'a> {
     /// What has this name, in lower case.
     Name(&'a str),
     /// This Service, if it exists.
-    Service {
-        /// Its namespace.
-        namespace: &'a str,
-        /// Its name.
-        name: &'a str,
-    },
+    Service { namespace: &'a str, name: &'a str },
 }
 
 /// Checks a name. `judge` checks what it stands for. `home` is the namespace of the Pods that use
@@ -69,16 +64,19 @@ pub(crate) fn check(
     if is_local(&name) {
         return Err(Refused::Loopback);
     }
+
     let of_network = name.strip_prefix("ip6-").or(name.strip_prefix("ipv6-"));
     if of_network.is_some_and(|rest| MULTICAST.contains(&rest)) {
         return Err(Refused::Multicast);
     }
+
     if is_metadata_name(&name) {
         return Err(Refused::Metadata);
     }
     if is_in_cluster(&name) {
         return Err(Refused::ClusterName);
     }
+
     match in_disguise(&name) {
         // A machine may be named `7`.
         Some(address) if matches!(address.octets(), [0, ..]) && !address.is_unspecified() => Ok(()),
@@ -113,9 +111,11 @@ fn is_in_cluster(name: &str) -> bool {
         name.strip_suffix(*domain)
             .is_some_and(|before| before.ends_with('.'))
     };
+
     let of_api_server = name
         .strip_prefix(API_SERVER)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(".svc"));
+
     of_api_server || CLUSTER.iter().any(is_below)
 }
 
@@ -128,17 +128,22 @@ fn in_disguise(name: &str) -> Option<Ipv4Addr> {
         None if text.len() > 1 && text.starts_with('0') => u32::from_str_radix(text, 8).ok(),
         None => text.parse().ok(),
     };
+
     let parts = name.split('.').map(number).collect::<Option<Vec<u32>>>()?;
+    // As with inet_aton, the last part fills the rest of the address.
     let (last, leading) = parts.split_last()?;
     let bits = 32_u32
         .checked_sub(8 * u32::try_from(leading.len()).ok()?)
         .filter(|bits| *bits > 0)?;
+
     if u64::from(*last) >= 1_u64 << bits || leading.iter().any(|part| *part > 255) {
         return None;
     }
+
     let high = leading
         .iter()
         .fold(0_u64, |high, part| high << 8 | u64::from(*part));
+
     u32::try_from(high << bits | u64::from(*last))
         .ok()
         .map(Ipv4Addr::from)

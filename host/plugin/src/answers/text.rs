@@ -26,6 +26,7 @@ pub(crate) fn is_label_name(text: &str) -> bool {
     let ends = [bytes.first(), bytes.last()]
         .into_iter()
         .all(|end| end.is_some_and(u8::is_ascii_alphanumeric));
+
     ends && text.len() <= MAX_LABEL
         && bytes
             .iter()
@@ -42,6 +43,7 @@ pub(crate) fn is_subdomain(text: &str) -> bool {
                 .bytes()
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
+
     text.len() <= MAX_NAME && text.split('.').all(label)
 }
 
@@ -68,6 +70,7 @@ pub(crate) fn label_value(what: &'static str, text: Option<String>) -> Checked<O
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
+
     let ok = is_label_name(&text);
     value(what, &text, LABEL_VALUE, ok.then_some(()))?;
     Ok(Some(text))
@@ -97,6 +100,7 @@ pub(crate) fn is_annotation_prefix(text: &str) -> bool {
     };
     let named = family.is_empty()
         || (is_label_name(family.trim_end_matches(['-', '.', '_'])) && family.len() < MAX_LABEL);
+
     is_subdomain(domain) && domain.contains('.') && named && !covers_reserved(text)
 }
 

@@ -65,7 +65,6 @@ impl State {
         entries.reserve(key, value, ttl, Instant::now())
     }
 
-    /// Removes this key.
     pub(crate) fn remove_from_cache(&self, key: &str) {
         if let Some(mut entries) = self.entries() {
             entries.remove(key);
@@ -102,11 +101,15 @@ impl Entries {
             return false;
         }
         self.remove(&key);
+
         self.total += cost(&key, &value);
         let expires = now + ttl.min(MAX_TTL);
         self.by_expiry.insert((expires, key.clone()));
         self.by_key.insert(key, Entry { value, expires });
+
+        // After the insertion, so that the bound also applies to the entry itself.
         self.make_room(now);
+
         true
     }
 
@@ -119,6 +122,7 @@ impl Entries {
     ) -> Option<Vec<u8>> {
         match self.get(&key, now).cloned() {
             Some(held) => {
+                // The same value extends the lifetime: the owner of a reservation renews it.
                 if held == value {
                     self.set(key, value, ttl, now);
                 }

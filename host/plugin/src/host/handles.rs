@@ -53,6 +53,7 @@ impl HandleAccounts {
     /// Divides `all` handles. With few, nothing is reserved.
     pub(super) fn new(all: usize, shown: &Gauge) -> Self {
         let part = all / RESERVED / STEP * STEP;
+
         let kinds = CallKind::ALL.len();
         Self {
             reserved: PerKind::of(|_| Account::new(part, shown.clone())),
@@ -108,9 +109,11 @@ impl Handles {
         let taken = self.taken();
         let last = taken.saturating_sub(AT_ONCE)..taken;
         let mut last = last.filter_map(|index| u32::try_from(index).ok());
+
         if taken == 0 || last.any(|index| self.table.get_any_mut(index).is_ok()) {
             self.grow();
         }
+
         &mut self.table
     }
 
@@ -121,17 +124,20 @@ impl Handles {
             .into_iter()
             .find_map(|share| share.take(STEP).then_some(share));
         let counted = from.is_some();
+
+        // A handle needs both: a free number, and memory for what it keeps.
         if let Some(share) = from {
             if self.bytes.take(STEP * BYTES) {
                 self.table.set_max_capacity(self.taken());
                 return;
             }
+            // Without memory for them, the handles go back to the plugin.
             share.keep(share.taken() - STEP);
         }
-        let (count, memory) = (
-            HandleLimit::Count(self.most),
-            HandleLimit::Memory(self.bytes.limit()),
-        );
+
+        let count = HandleLimit::Count(self.most);
+        let memory = HandleLimit::Memory(self.bytes.limit());
+
         self.refused = Some(
             match (
                 self.taken() + STEP <= self.most,

@@ -35,13 +35,16 @@ impl LastLines {
                 ..Self::default()
             };
         }
+
         let line = cut(line.trim(), LAST_WORDS);
         if line.is_empty() || line.starts_with(HINT) || (self.reasoned && self.bytes >= LAST_WORDS)
         {
             return;
         }
+
         self.bytes += line.len() + BETWEEN.len();
         self.lines.push_back(line.to_owned());
+
         while !self.reasoned && self.lines.len() > 1 && self.bytes > LAST_WORDS {
             let first = self.lines.pop_front().unwrap_or_default();
             self.bytes -= first.len() + BETWEEN.len();

@@ -34,13 +34,16 @@ impl Targets {
         if let Some(targets) = self.find(nodes) {
             return targets;
         }
+
         // Without the lock, because this takes a while and other calls may need other sets.
         let targets: Arc<Vec<T>> = Arc::new(nodes.iter().map(|node| convert(node)).collect());
+
         let mut kept = self.kept();
         kept.retain(|(set, of)| set.strong_count() > 0 && !(is(set, nodes) && of.is::<Vec<T>>()));
         if kept.len() >= KEPT {
             kept.remove(0);
         }
+
         kept.push((Arc::downgrade(nodes), targets.clone()));
         targets
     }
@@ -50,6 +53,8 @@ impl Targets {
         let at = kept
             .iter()
             .position(|(set, targets)| is(set, nodes) && targets.is::<Vec<T>>())?;
+
+        // At the end, because the set is the one used last.
         let found = kept.remove(at);
         let targets = Arc::clone(&found.1);
         kept.push(found);
@@ -142,6 +147,7 @@ impl LastNodes {
         if known.len() >= REMEMBERED {
             known.clear();
         }
+
         known.insert(uid.to_owned(), (generation, Arc::clone(nodes)));
     }
 }
@@ -161,6 +167,7 @@ fn changes<T>(
     let same = |one: &cloud::Node, other: &cloud::Node| {
         one.provider_id == other.provider_id && one.addresses == other.addresses
     };
+
     // Most nodes are the same object, so comparing pointers is enough.
     let kept = |node: &Arc<cloud::Node>, others: &[Arc<cloud::Node>]| {
         let found = others
@@ -169,12 +176,14 @@ fn changes<T>(
             .and_then(|at| others.get(at));
         found.is_some_and(|other| Arc::ptr_eq(node, other) || same(node, other))
     };
+
     let missing = |from: &[Arc<cloud::Node>], others: &[Arc<cloud::Node>]| -> Vec<T> {
         from.iter()
             .filter(|node| !kept(node, others))
             .map(|node| convert(node))
             .collect()
     };
+
     Changes {
         added: missing(now, before),
         removed: missing(before, now),

@@ -68,14 +68,17 @@ impl ResourceLimiter for MemoryLimiter {
         if beyond(desired, maximum) {
             return Ok(false);
         }
+
         let more = desired.saturating_sub(current);
         let wanted = self.share.taken().saturating_add(more);
         if wanted > self.memory || !self.share.would_suffice(more) {
             return self.refuse(Denied::Memory);
         }
+
         if !self.share.take(more) {
             return self.refuse(Denied::Total);
         }
+
         self.peak = self.peak.max(wanted);
         Ok(true)
     }
@@ -96,6 +99,7 @@ impl ResourceLimiter for MemoryLimiter {
         if desired > self.table_elements {
             return self.refuse(Denied::Table);
         }
+
         Ok(true)
     }
 

@@ -37,6 +37,7 @@ pub(super) fn told(error: wit::CloudError, text: impl Fn(String) -> String) -> C
         after: Duration::from_millis(retry.after_ms).clamp(*RETRY.start(), *RETRY.end()),
         message: text(retry.message),
     };
+
     match error {
         wit::CloudError::NotFound(it) => CloudError::NotFound(text(it)),
         wit::CloudError::ImplementedElsewhere => CloudError::ImplementedElsewhere,
@@ -72,10 +73,12 @@ fn batch<Q, W, T>(
             answers: answers.len(),
         });
     }
+
     let element = |(question, answer): (&Q, Result<W, wit::CloudError>)| match answer {
         Ok(answer) => check(question, answer).map(Ok),
         Err(error) => Ok(Err(cloud_error(error))),
     };
+
     Ok(questions.iter().zip(answers).map(element).collect())
 }
 
@@ -94,6 +97,7 @@ fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
         wit::AddressKind::InternalDns => (cloud::AddressKind::InternalDns, false),
         wit::AddressKind::ExternalDns => (cloud::AddressKind::ExternalDns, false),
     };
+
     let address = if is_ip {
         text::ip("address", &address.address)?.to_string()
     } else {
@@ -101,6 +105,7 @@ fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
         value("address", &address.address, "a DNS name", ok.then_some(()))?;
         address.address
     };
+
     Ok(cloud::NodeAddress { kind, address })
 }
 

@@ -38,12 +38,14 @@ impl<'a, 's> Guest<'a, 's> {
         let Self {
             functions, store, ..
         } = self;
+
         Box::pin(async move {
             store.data().called("routes.list-routes", &(page,));
             let answer = exported(functions.routes.as_ref())?
                 .call_list_routes(&mut *store, page)
                 .await?;
             store.data().answered(&answer);
+
             let limit = store.data().shared.limits.routes;
             Ok(whole(answer)
                 .and_then(|page| route_page(page, before, limit).map_err(CallError::BadAnswer)))
@@ -59,12 +61,14 @@ impl<'a, 's> Guest<'a, 's> {
             functions, store, ..
         } = self;
         let records: Vec<_> = routes.iter().map(to_guest::new_route).collect();
+
         Box::pin(async move {
             store.data().called("routes.create-routes", &(&records,));
             let answer = exported(functions.routes.as_ref())?
                 .call_create_routes(&mut *store, &records)
                 .await?;
             store.data().answered(&answer);
+
             Ok(each(routes, Ok(answer), |_, ()| Ok(())))
         })
     }
@@ -75,12 +79,14 @@ impl<'a, 's> Guest<'a, 's> {
             functions, store, ..
         } = self;
         let records: Vec<_> = routes.iter().map(to_guest::route).collect();
+
         Box::pin(async move {
             store.data().called("routes.delete-routes", &(&records,));
             let answer = exported(functions.routes.as_ref())?
                 .call_delete_routes(&mut *store, &records)
                 .await?;
             store.data().answered(&answer);
+
             Ok(each(routes, Ok(answer), |_, ()| Ok(())))
         })
     }
@@ -94,6 +100,7 @@ fn route(route: routes::Route) -> Checked<cloud::Route> {
         "1 to 1024 bytes of plain text",
         named.then_some(()),
     )?;
+
     if let Some(node) = &route.target_node {
         value(
             "target node",
@@ -102,8 +109,10 @@ fn route(route: routes::Route) -> Checked<cloud::Route> {
             text::is_host_name(node).then_some(()),
         )?;
     }
+
     let cidr = &route.destination_cidr;
     let destination = value("destination", cidr, "a CIDR", cidr.parse::<IpNet>().ok())?;
+
     Ok(cloud::Route {
         name: route.name,
         target_node: route.target_node,
@@ -124,9 +133,11 @@ fn route_page(page: routes::RoutePage, before: usize, limit: usize) -> Checked<P
             limit,
         });
     }
+
     if let Some(next) = &page.next {
         count("bytes in `next`", next.len(), MAX_NEXT)?;
     }
+
     Ok((
         page.routes.into_iter().map(route).collect::<Checked<_>>()?,
         page.next,
