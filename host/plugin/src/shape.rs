@@ -133,6 +133,7 @@ impl Shape {
                     self.levels.len() as u64,
                     DEPTH,
                 )?;
+
                 self.levels.push(Level {
                     encoding: *encoding,
                     weight: Weight::default(),
@@ -150,6 +151,7 @@ impl Shape {
                 at_most("bytes of code", self.code, CODE)
             }
             Payload::TableSection(section) => {
+                // Only the size at the start: the limiter of an instance checks what it grows to.
                 for table in section.clone() {
                     at_most(
                         "elements in a table (--plugin-limit table-elements)",
@@ -189,10 +191,12 @@ impl Shape {
                             (Weight::default(), exports.len())
                         }
                     };
+
                     level.weight.define(parts);
                     level.weight.add(child);
                 }
             }
+
             Payload::ComponentAliasSection(section) => {
                 for alias in section.clone() {
                     level.weight.define(0);
@@ -210,6 +214,7 @@ impl Shape {
                                     .nth(up)
                                     .map_or(NOWHERE, |it| component(&it.components, index)),
                             };
+
                             level.name(from)?;
                         }
                         // An instance may export any component that was passed to it, so its weight
@@ -224,6 +229,7 @@ impl Shape {
                     }
                 }
             }
+
             Payload::ComponentImportSection(section) => {
                 for import in section.clone() {
                     level.weight.define(0);
@@ -242,6 +248,7 @@ impl Shape {
                     }
                 }
             }
+
             Payload::ComponentCanonicalSection(section) => {
                 level.weight.define(section.count() as usize);
             }
@@ -249,6 +256,7 @@ impl Shape {
             Payload::CoreTypeSection(section) => level.weight.define(section.count() as usize),
             _ => {}
         }
+
         Ok(())
     }
 
@@ -260,6 +268,7 @@ impl Shape {
         else {
             return Ok(());
         };
+
         match self.levels.last_mut() {
             Some(parent) => {
                 if encoding == Encoding::Component {
@@ -306,6 +315,7 @@ pub(crate) fn name(kind: Named, before: usize, name: &str) -> Result<(), LoadPro
         Named::Import => ("imports", "bytes in the name of an import"),
         Named::Export => ("exports", "bytes in the name of an export"),
     };
+
     at_most(many, before as u64 + 1, NAMES)?;
     at_most(long, name.len() as u64, NAME)
 }

@@ -121,6 +121,7 @@ impl Settings {
         let path = config.map(|it| it.path.display().to_string());
         let text = config.map(CloudConfig::text).unwrap_or_default();
         let redactor = Redactor::new(path.unwrap_or_default(), text, &options);
+
         Self {
             cluster_name,
             cluster_cidrs,
@@ -197,9 +198,11 @@ impl Files {
         let cloud_config = cloud_config
             .map(|path| read_config(path, source.secrets))
             .transpose()?;
+
         if source.secrets != ConfigSecrets::Passed {
             options_without_secrets(&source.options)?;
         }
+
         let found = digest(&component);
         if !source.digest.admits(&found) {
             return Err(LoadProblem::Digest {
@@ -207,18 +210,21 @@ impl Files {
                 found,
             });
         }
+
         let digests = Digests {
             component: found,
             config: cloud_config
                 .as_ref()
                 .map(|config| digest(config.text.as_bytes())),
         };
+
         let settings = Settings::new(
             source.cluster_name.clone(),
             source.cluster_cidrs.clone(),
             cloud_config,
             source.options.clone(),
         );
+
         Ok(Self {
             component,
             settings,
@@ -242,6 +248,7 @@ fn read_config(path: &Path, secrets: ConfigSecrets) -> Result<CloudConfig, LoadP
         path: path.to_owned(),
         at: error.utf8_error().valid_up_to(),
     })?;
+
     let text = match secrets {
         ConfigSecrets::Kept => split_cloud_conf(&text)
             .map(|(_, rest)| rest)
@@ -260,6 +267,7 @@ fn read_config(path: &Path, secrets: ConfigSecrets) -> Result<CloudConfig, LoadP
         },
         ConfigSecrets::Passed => text,
     };
+
     Ok(CloudConfig::new(path.to_owned(), text))
 }
 
@@ -267,6 +275,7 @@ fn options_without_secrets(options: &Pairs) -> Result<(), LoadProblem> {
     let is_secret = |(name, value): &(&String, &String)| {
         in_configuration(&format!("{name} = {value}")).is_some()
     };
+
     match options.iter().find(is_secret) {
         Some((name, _)) => Err(LoadProblem::OptionSecret(Quoted::new(name))),
         None => Ok(()),
@@ -275,18 +284,22 @@ fn options_without_secrets(options: &Pairs) -> Result<(), LoadProblem> {
 
 fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
     let mut bytes = Vec::new();
+
+    // One byte more than allowed shows that the file is too large.
     open(path)
         .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
         .map_err(|source| LoadProblem::Read {
             path: path.to_owned(),
             source,
         })?;
+
     if bytes.len() as u64 > limit {
         return Err(LoadProblem::TooLarge {
             path: path.to_owned(),
             limit,
         });
     }
+
     Ok(bytes)
 }
 
@@ -300,14 +313,17 @@ pub fn open(path: &Path) -> io::Result<File> {
         rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
     let file: File = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?.into();
     let metadata = file.metadata()?;
+
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
+
     if metadata.file_type().is_fifo() {
         return Err(io::Error::other(
             "it is a pipe, but must be a file because it is read again when it changes",
         ));
     }
+
     Ok(file)
 }
 

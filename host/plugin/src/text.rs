@@ -74,6 +74,7 @@ impl<S: AsRef<str>> FromIterator<S> for Names {
             }
             all.count += 1;
         }
+
         all
     }
 }
@@ -83,9 +84,11 @@ impl fmt::Display for Names {
         if self.first.is_empty() {
             return f.write_str("nothing");
         }
+
         for (index, name) in self.first.iter().enumerate() {
             write!(f, "{}`{name}`", if index > 0 { ", " } else { "" })?;
         }
+
         match self.count - self.first.len() {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
@@ -113,6 +116,7 @@ impl From<wasmtime::Error> for Cause {
     fn from(error: wasmtime::Error) -> Self {
         let root = error.root_cause().to_string();
         let root = shown(&root, SENTENCE);
+
         match first_function(&error) {
             Some(index) => Self(format!("{root} (in function {index} of its code)")),
             None => Self(root.into_owned()),
@@ -136,6 +140,7 @@ pub(crate) fn first_function(error: &wasmtime::Error) -> Option<u32> {
             .exports()
             .any(|export| export.name() == "$imports")
     };
+
     let mut frames = error.downcast_ref::<WasmBacktrace>()?.frames().iter();
     frames
         .find(|frame| !between(frame))

@@ -38,11 +38,14 @@ impl Ticker {
             ticks: AtomicU64::default(),
             thread: OnceLock::new(),
         });
+
         let weak = Arc::downgrade(&ticker);
         let spawned = thread::Builder::new()
             .name("plugin-ticker".into())
             .spawn(move || Self::run(&weak, tick))?;
+        // It is set only here, so this cannot fail.
         let _ = ticker.thread.set(spawned.thread().clone());
+
         Ok(ticker)
     }
 
@@ -51,6 +54,7 @@ impl Ticker {
             // Sleeping a fixed time never makes up for missed ticks, so a stalled machine causes no
             // burst of interrupts.
             thread::sleep(TICK);
+
             let sleeps = match ticker.upgrade() {
                 Some(ticker) => {
                     ticker.ticks.fetch_add(1, Relaxed);
@@ -58,7 +62,9 @@ impl Ticker {
                 }
                 None => return,
             };
+
             if sleeps {
+                // If the thread is woken just before this, it does not sleep.
                 thread::park();
             } else if !tick() {
                 return;
@@ -71,12 +77,14 @@ impl Ticker {
         if self.at_work.load(SeqCst) > 0 {
             return false;
         }
+
         self.asleep.store(true, SeqCst);
         // A guest that started in between has not seen that the thread is about to sleep.
         let sleeps = self.at_work.load(SeqCst) == 0;
         if !sleeps {
             self.asleep.store(false, SeqCst);
         }
+
         sleeps
     }
 
@@ -88,6 +96,7 @@ impl Ticker {
     /// Runs a guest's work, which the clock can interrupt while it is polled.
     pub(crate) async fn watch<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
+
         poll_fn(|context| {
             let _at_work = AtWork::begin(self);
             work.as_mut().poll(context)

@@ -20,7 +20,9 @@ fn name(plugin: &str) -> String {
 impl Artifacts {
     /// Returns the file with the last good component of a plugin, if there is one. Blocks.
     pub(crate) fn last_good(&self, plugin: &str) -> Option<PathBuf> {
-        let (directory, name) = (self.directory().ok()?, name(plugin));
+        let directory = self.directory().ok()?;
+        let name = name(plugin);
+
         directory.file(&name, MAX_COMPONENT).ok()?;
         Some(directory.for_a_child().join(name))
     }
@@ -32,22 +34,27 @@ impl Artifacts {
     pub(crate) fn keep_last_good(&self, plugin: &str, component: &[u8]) -> io::Result<()> {
         let directory = self.directory().map_err(io::Error::other)?;
         let name = name(plugin);
+
         if contains(&directory, &name, component) {
             return Ok(());
         }
+
         let new = Unfinished {
             directory: directory.clone(),
             number: rand::random(),
         };
         let unfinished = unfinished(new.number());
+
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(new.for_a_child().join(&unfinished))?;
+
         file.write_all(component)?;
         // A machine that loses power must not leave an empty file under the name.
         file.sync_all()?;
+
         directory.rename(&unfinished, &name)
     }
 }
@@ -57,6 +64,7 @@ fn contains(directory: &Directory, name: &str, component: &[u8]) -> bool {
     let read = directory
         .file(name, component.len() as u64)
         .and_then(|mut file| file.read_to_end(&mut before));
+
     read.is_ok() && before == component
 }
 

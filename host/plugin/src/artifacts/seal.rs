@@ -56,6 +56,7 @@ impl Artifact {
         if hex::decode_to_slice(component, &mut from).is_err() {
             return Ok(None);
         }
+
         let mut both = begun(from);
         let mut rest = BufReader::new((&mut file).take(machine_code));
         while let bytes @ [_, ..] = rest.fill_buf()? {
@@ -63,8 +64,10 @@ impl Artifact {
             let length = bytes.len();
             rest.consume(length);
         }
+
         let mut seal = Vec::with_capacity(LENGTH);
         file.read_to_end(&mut seal)?;
+
         Ok((seal == written(from, both)).then_some(Self(file)))
     }
 

@@ -47,16 +47,19 @@ pub(super) fn surplus(files: Vec<File>, now: SystemTime) -> Vec<String> {
     let (mut artifacts, others): (Vec<_>, Vec<_>) = files
         .into_iter()
         .partition(|it| is_ours(&it.name, 64, ".cwasm"));
+
     artifacts.sort_by_key(|it| std::cmp::Reverse(it.used));
     let mut bytes = 0_u64;
     let old = artifacts.into_iter().enumerate().filter(|(at, it)| {
         bytes = bytes.saturating_add(it.bytes);
         *at >= MOST || (*at > 0 && bytes > BYTES)
     });
+
     let abandoned = others.into_iter().filter(|it| {
         is_ours(&it.name, 16, ".tmp")
             && now.duration_since(it.used).is_ok_and(|age| age > ABANDONED)
     });
+
     old.map(|(_, it)| it)
         .chain(abandoned)
         .map(|it| it.name)

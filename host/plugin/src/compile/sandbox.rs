@@ -92,10 +92,12 @@ pub(super) enum SandboxError {
 /// [`SandboxError`].
 pub(super) fn enter() -> Result<RulesetStatus, SandboxError> {
     let files = restrict_files()?;
+
     // Processors of other kinds have no filter.
     if let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) {
         seccompiler::apply_filter(&filter(architecture)?)?;
     }
+
     Ok(files)
 }
 
@@ -104,6 +106,7 @@ pub(super) fn enter() -> Result<RulesetStatus, SandboxError> {
 fn restrict_files() -> Result<RulesetStatus, SandboxError> {
     let writes = AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::Truncate;
     let directory = PathFd::new(".")?;
+
     let restricted = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(LANDLOCK))?
@@ -112,6 +115,7 @@ fn restrict_files() -> Result<RulesetStatus, SandboxError> {
         .create()?
         .add_rule(PathBeneath::new(directory, writes))?
         .restrict_self()?;
+
     Ok(restricted.ruleset)
 }
 
@@ -120,6 +124,7 @@ fn restrict_files() -> Result<RulesetStatus, SandboxError> {
 fn filter(architecture: TargetArch) -> Result<BpfProgram, SandboxError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+
     // Threads, but no processes. `clone3` passes its flags in memory, where a filter cannot see
     // them; without it, `clone` is used.
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
@@ -130,8 +135,10 @@ fn filter(architecture: TargetArch) -> Result<BpfProgram, SandboxError> {
         thread,
     )?;
     rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_thread])?]);
+
     let denied = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
     let filter = SeccompFilter::new(rules, denied, SeccompAction::Allow, architecture)?;
+
     Ok(filter.try_into()?)
 }
 

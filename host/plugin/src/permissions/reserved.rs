@@ -147,6 +147,7 @@ pub(crate) fn is_reserved(key: &str) -> bool {
     if domain == OF_PROVIDERS {
         return OF_KUBERNETES.contains(&name);
     }
+
     DOMAINS.iter().any(|reserved| is_under(domain, reserved))
 }
 

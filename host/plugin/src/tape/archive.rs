@@ -112,6 +112,7 @@ impl Recordings {
             path: directory.to_owned(),
             source,
         };
+
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -122,12 +123,15 @@ impl Recordings {
                 _ => Err(error),
             })
             .map_err(failed)?;
+
         let opened = opened(directory)?;
+
         let (sender, receiver) = channel();
         let (ending, ended) = channel();
         let backlog = Arc::new(AtomicUsize::new(0));
         let mut writer =
             Writer::new(opened, directory, limit, Arc::clone(&backlog)).map_err(failed)?;
+
         let thread = thread::Builder::new().name("recordings".to_owned());
         thread
             .spawn(move || {
@@ -136,11 +140,13 @@ impl Recordings {
                 let _ = ending.send(());
             })
             .map_err(RecordingsError::Thread)?;
+
         Ok(Self(Arc::new(Archive {
             sender: Some(sender),
             ended: Mutex::new(ended),
             backlog,
             instances: AtomicU64::new(0),
+            // Several files must fit below a small limit, so that old ones can be removed.
             large: LARGE.min(limit / 4),
         })))
     }
@@ -154,16 +160,19 @@ impl Recordings {
         started_ms: u64,
         memory: &Arc<Account>,
     ) -> Reel {
+        // The operator's name for the plugin may have any characters.
         let instance = self.0.instances.fetch_add(1, Ordering::Relaxed) + 1;
         let plugin: String = plugin
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
             .collect();
+
         let name = format!("{started_ms:014}-{plugin}-{generation}-{instance}{SUFFIX}");
         self.0.send(Message::Open {
             file: instance,
             name,
         });
+
         Reel {
             archive: Arc::clone(&self.0),
             memory: Arc::clone(memory),
@@ -201,7 +210,9 @@ impl Archive {
 
 impl Drop for Archive {
     fn drop(&mut self) {
+        // Without a sender, the thread ends when it has written what waits.
         drop(self.sender.take());
+
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
         if matches!(ended.recv_timeout(PATIENCE), Err(RecvTimeoutError::Timeout)) {
             tracing::warn!(
@@ -233,13 +244,17 @@ impl Reel {
         if self.cut {
             return;
         }
+
         if self.archive.backlog.load(Ordering::Relaxed) > BACKLOG {
             return self.stop("it was not masked and written fast enough");
         }
-        let (size, mut held) = (note.size(), Share::new(&self.memory));
+
+        let size = note.size();
+        let mut held = Share::new(&self.memory);
         if !held.take(size) {
             return self.stop("the plugin's limit memory-total was reached");
         }
+
         self.send(note, size, held);
     }
 
@@ -247,6 +262,7 @@ impl Reel {
     pub(super) fn stop(&mut self, why: &str) {
         if !std::mem::replace(&mut self.cut, true) {
             tracing::warn!("a recording is incomplete: {why}");
+            // Without a share of the memory: this is written even if nothing is left of it.
             self.send(Note::Cut(why.to_owned()), 0, Share::new(&self.memory));
         }
     }

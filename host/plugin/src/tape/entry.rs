@@ -41,13 +41,11 @@ pub(super) enum Line<V> {
     Request {
         /// Number of the exchange, from 1.
         exchange: u64,
-        /// The request.
         #[serde(flatten)]
         head: RequestHead,
     },
     /// The body of a request has been read by the host.
     RequestBody {
-        /// Number of the exchange.
         exchange: u64,
         /// The bytes.
         body: Payload,
@@ -56,24 +54,19 @@ pub(super) enum Line<V> {
     },
     /// The host has a response for the plugin.
     Response {
-        /// Number of the exchange.
         exchange: u64,
-        /// The response.
         #[serde(flatten)]
         head: ResponseHead,
     },
     /// The host has a piece of a response's body for the plugin.
     Piece {
-        /// Number of the exchange.
         exchange: u64,
         /// The bytes.
         body: Payload,
     },
     /// The exchange has ended.
     End {
-        /// Number of the exchange.
         exchange: u64,
-        /// How.
         #[serde(flatten)]
         ending: Ending,
     },
@@ -168,6 +161,7 @@ impl Serialize for Payload {
             Ok(text) => Written::Text(text.to_owned()),
             Err(_) => Written::Base64(STANDARD.encode(&self.0)),
         };
+
         written.serialize(serializer)
     }
 }

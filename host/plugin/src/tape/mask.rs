@@ -42,6 +42,7 @@ impl Masks {
                 {
                     *text = self.whole(text);
                 }
+
                 all.iter_mut().for_each(|it| self.value(it));
             }
             Value::Object(fields) => {
@@ -55,6 +56,7 @@ impl Masks {
                         *text = self.whole(text);
                     }
                 }
+
                 for (name, it) in fields.iter_mut() {
                     match it {
                         Value::String(text) if is_secret(name) => *text = self.whole(text),
@@ -101,6 +103,7 @@ impl Masks {
             }
             _ => {}
         }
+
         self.value(arguments);
         self.value(answer);
     }
@@ -110,6 +113,7 @@ impl Masks {
         if let Some(Value::String(text)) = payload.get_mut("text") {
             *text = self.whole(text);
         }
+
         if let Some(Value::String(text)) = payload.get_mut("base64") {
             *text = STANDARD.encode(vec![
                 b'x';
@@ -121,6 +125,7 @@ impl Masks {
     /// Masks the data of a Secret in JSON.
     fn secret_object(&self, json: &mut String) {
         let parsed: Value = serde_json::from_str(json).unwrap_or_default();
+
         let data = parsed.get("data").and_then(Value::as_object);
         for encoded in data
             .into_iter()
@@ -130,23 +135,29 @@ impl Masks {
             let Ok(bytes) = STANDARD.decode(encoded) else {
                 continue;
             };
+
             let masked = STANDARD.encode(vec![b'x'; bytes.len()]);
             *json = json.replace(&format!("\"{encoded}\""), &format!("\"{masked}\""));
+
             if encoded.len() >= known::SHORTEST {
                 self.known().add(encoded.to_owned(), masked);
             }
+
             if let Ok(text) = String::from_utf8(bytes) {
                 self.known().learn(&text);
                 // It may be a configuration that contains others.
                 self.text(&text);
             }
         }
+
         // Here, the data are in other words.
         let applied = parsed
             .pointer("/metadata/annotations")
             .and_then(|it| it.get(LAST_APPLIED));
         if let Some(applied) = applied.filter(|it| it.is_string()).map(Value::to_string) {
+            // The quotes stay.
             let length = applied.len().saturating_sub(2);
+
             *json = json.replace(&applied, &format!("\"{}\"", "x".repeat(length)));
         }
     }
@@ -170,26 +181,34 @@ impl Masks {
             masked.extend_from_slice(self.text(chunk.valid()).as_bytes());
             masked.extend_from_slice(chunk.invalid());
         }
+
         masked
     }
 
     fn text(&self, text: &str) -> String {
         let found = secrets(text);
         let mut known = self.known();
+
         for packed in packed(text) {
             let mask = "x".repeat(packed.len());
             known.add(packed.to_owned(), mask);
         }
+
         found
             .iter()
             .filter_map(|it| text.get(it.range.clone()))
             .for_each(|secret| learn(&mut known, secret));
-        let (hidden, mut masked, mut at) = (known.hide(text), String::new(), 0);
+
+        let hidden = known.hide(text);
+        let mut masked = String::new();
+        let mut at = 0;
+
         for it in found {
             masked.push_str(hidden.get(at..it.range.start).unwrap_or_default());
             masked.push_str(&blank(text.get(it.range.clone()).unwrap_or_default()));
             at = it.range.end;
         }
+
         masked.push_str(hidden.get(at..).unwrap_or_default());
         masked
     }
@@ -201,6 +220,7 @@ fn packed(text: &str) -> impl Iterator<Item = &str> {
     /// Minimum bytes of such a text.
     const SHORTEST: usize = 24;
     let is_part = |c: char| c.is_ascii_alphanumeric() || "+/-_=".contains(c);
+
     let runs = text.split(move |c: char| !is_part(c));
     runs.filter(|run| {
         run.len() >= SHORTEST && BEGINNINGS.iter().any(|begin| run.starts_with(begin))
@@ -213,10 +233,12 @@ fn blank(secret: &str) -> String {
     if secret.bytes().all(|b| b.is_ascii_digit()) {
         return "1".repeat(secret.len());
     }
+
     let masked = |c: char| match c {
         c if c.is_whitespace() => c.into(),
         c => "x".repeat(c.len_utf8()),
     };
+
     secret.chars().map(masked).collect()
 }
 
@@ -224,10 +246,12 @@ fn blank(secret: &str) -> String {
 /// form behind it.
 fn learn(known: &mut Known, secret: &str) {
     known.learn(secret.trim());
+
     let parts = secret.split(|c: char| c.is_whitespace() || ",&".contains(c));
     // The list of what is signed has names that each request and each response has, such as
     // `content-type`.
     let parts = parts.filter(|part| !part.starts_with("SignedHeaders="));
+
     parts
         .flat_map(|part| part.split(';'))
         .for_each(|part| known.learn(part));
