@@ -54,6 +54,7 @@ impl Code {
 
         let inner = Arc::clone(&runtime.inner);
         let (component, typed, capabilities) = blocking(Stage::Type, move || {
+            // The compiler's time and memory depend on the shape, which is therefore checked first.
             let typed = ComponentType::read(&component, &inner.limits)?;
             let capabilities = typed.capabilities()?;
             Ok((component, typed, capabilities))

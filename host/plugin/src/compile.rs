@@ -98,8 +98,10 @@ impl Compiler {
 
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
+            // The compiler inherits nothing, because the environment may have credentials.
             .env_clear()
             .env("RAYON_NUM_THREADS", threads.to_string())
+            // The sandbox allows it to write only there.
             .current_dir(unfinished.for_a_child())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

@@ -56,6 +56,7 @@ impl Generation {
         )
         .map_err(|problem| LoadError::new(Stage::Type, problem))?;
 
+        // A gateway of its own, because credentials may be bound to the digest of one component.
         blueprint.gateway = shared
             .way_out
             .as_ref()
@@ -86,6 +87,7 @@ impl Generation {
 
         let said = said.await.and_then(|said| {
             let metadata = code.metadata.as_ref();
+            // What `skydock plugin inspect` shows must be true.
             metadata.map_or(Ok(()), |it| it.agrees(&said))?;
             Ok(said)
         });
@@ -111,6 +113,7 @@ impl Generation {
             accepted: &accepted,
         };
 
+        // After a restart, `Plugin::may_follow` compares with what was accepted earlier.
         let may_follow = before.map_or(Ok(()), |before| {
             identity.may_follow(&before.identity(), &shared.permissions)
         });
@@ -144,6 +147,7 @@ impl Generation {
         blueprint.owned = owned;
 
         if let Some(gateway) = &blueprint.gateway {
+            // Only kinds of calls that it serves have a reserved part of requests and connections.
             gateway.serves(&provider.capabilities);
         }
 
@@ -217,6 +221,7 @@ impl Generation {
         subject: Subject,
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T>,
     ) -> Result<T, CallError> {
+        // The configuration may leave an exported interface unused.
         if !self.provider.can(function.capability) {
             return Err(CallError::Unsupported);
         }
@@ -260,6 +265,7 @@ impl Generation {
             error => error,
         });
 
+        // After a trap or a timeout, the instance may be in any state: the lease drops it.
         if answer.is_ok() {
             lease.give_back();
         }

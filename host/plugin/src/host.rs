@@ -283,6 +283,7 @@ impl State {
 
     /// Starts a call with new budgets.
     pub(crate) fn begin(&mut self, phase: Phase, subject: Subject, deadline: tokio::time::Instant) {
+        // Resets the meter: what was used before is not charged to this call.
         self.account();
         (self.phase, self.subject, self.deadline, self.events) =
             (phase, subject, Some(deadline), 0);
@@ -305,6 +306,7 @@ impl State {
     pub(crate) fn end(&mut self, trap: Option<&str>) {
         if let Some(Tape::Recording(recorder)) = &self.tape {
             trap.iter().for_each(|trap| recorder.trap(trap));
+            // The next instance writes another file, so that old ones can be removed.
             self.retired |= recorder.is_full();
         }
 

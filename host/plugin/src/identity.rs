@@ -33,6 +33,7 @@ impl Identity<'_> {
             });
         }
 
+        // Controllers that are running depend on these.
         let lost: Vec<_> = before.exports.difference(self.exports).copied().collect();
         if !lost.is_empty() {
             return Err(LoadProblem::Lost(lost));

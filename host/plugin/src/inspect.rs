@@ -134,6 +134,7 @@ fn read(bytes: &[u8], limits: &Limits) -> Result<ComponentType, LoadProblem> {
             other => other.map_err(LoadProblem::Malformed)?,
         };
 
+        // Counted first, because what is kept of a payload takes memory.
         shape.see(&payload)?;
 
         match payload {

@@ -141,12 +141,14 @@ impl Blueprint {
             };
 
             if state.overrun.is_some() {
+                // Like an interruption after a tick, so that both have the same diagnosis.
                 Err(Trap::Interrupt.into())
             } else {
                 Ok(())
             }
         });
 
+        // The default deadline is an epoch that has passed.
         store.set_epoch_deadline(1);
         let meter = Arc::clone(&store.data().meter);
         let made = self
@@ -204,6 +206,7 @@ impl Instance {
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T>,
     ) -> Result<Result<T, CallError>, CallError> {
         self.store.data_mut().begin(phase, subject, deadline);
+        // While the instance was idle, ticks have passed its deadline.
         self.store.set_epoch_deadline(1);
 
         let state = self.store.data();

@@ -161,6 +161,7 @@ impl Plugin {
             &source, limits, metrics, cluster, ticker, taping,
         ));
 
+        // One future, so that a failure of any stage is counted once.
         let first = async {
             let (
                 Files {
@@ -311,6 +312,8 @@ impl Plugin {
         let mut swap = self.swap.lock().await;
 
         let terms = self.terms.load().changed(source, limits).await?;
+
+        // Before the load, so that the files are tried with them later if it fails.
         self.terms.store(Arc::new(terms));
 
         let files = read(&self.terms.load().source).await;
@@ -353,6 +356,8 @@ impl Plugin {
         };
         let loaded = loaded.await;
 
+        // A temporary problem is tried again with the same files; unreadable ones when they can be
+        // read.
         let in_vain =
             loaded.as_ref().is_err_and(LoadError::may_pass) && attempted != Attempted::Unreadable;
         // Only set here, so that an attempt that was dropped earlier is repeated.
@@ -405,6 +410,7 @@ impl Plugin {
         } = files;
 
         let mut watch = Stopwatch::start(reading);
+        // Kept if a later stage fails, so that it is not compiled again.
         swap.code = self
             .code(
                 swap,
@@ -461,6 +467,7 @@ impl Plugin {
             .swapped(&self.shared.plugin, Some(&before.info), &next.info);
 
         swap.previous = Some(Arc::clone(&before.code));
+        // Last, because listeners look at the generation in service.
         self.number.send_replace(next.info.number);
     }
 
@@ -494,6 +501,7 @@ impl Plugin {
 
     /// Drops idle instances periodically, as long as the plugin exists.
     fn sweep_idle_instances(self: &Arc<Self>) {
+        // Weak, so that the task ends with the plugin.
         let plugin = Arc::downgrade(self);
         let mut idle = self.current().limits().idle;
         tokio::spawn(async move {

@@ -105,6 +105,7 @@ impl Pool {
         self.put(
             instance,
             capabilities
+                // With one instance for each capability, it belongs to the first one.
                 .first()
                 .and_then(|capability| self.owner(*capability)),
         );

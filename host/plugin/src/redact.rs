@@ -54,6 +54,7 @@ impl Redactor {
         };
 
         all.add_secrets(text);
+        // With its name, which may say that the value is a secret.
         for (name, value) in options {
             all.add_secrets(&format!("{name}: {value}"));
         }
@@ -91,6 +92,7 @@ impl Redactor {
             }
         };
 
+        // What looks like a secret, wherever the plugin has it from.
         skydock_secrets::certain(message).for_each(&mut hide);
 
         for (start, part) in message.as_bytes().windows(SHORTEST).enumerate() {

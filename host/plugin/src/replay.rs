@@ -121,6 +121,7 @@ impl Replay {
         let limits = self.runtime.limits().clone();
         let ticker = Arc::clone(&self.runtime.inner.ticker);
         let metrics = PluginMetrics::default();
+        // Empty: the recording has what the cluster answered.
         let cluster = ClusterSlot::default();
 
         let shared = Arc::new(Shared::new(
@@ -212,6 +213,7 @@ async fn calls(player: &Player, mut instance: Instance) {
             }
         };
 
+        // The bodies of its requests may not have been compared yet.
         player.settle().await;
         if !goes_on || player.differs() {
             return;

@@ -177,6 +177,7 @@ impl Shape {
                         Instance::Instantiate { args, .. } => args.len(),
                         Instance::FromExports(exports) => exports.len(),
                     });
+                    // An instance of a module has no others in it.
                     level.weight.add(Weight::default());
                 }
             }
@@ -206,6 +207,7 @@ impl Shape {
                             count,
                             index,
                         } => {
+                            // 0 is this component, and 1 the one around it.
                             let from = match (count as usize).checked_sub(1) {
                                 None => component(&level.components, index),
                                 Some(up) => outer

@@ -122,6 +122,7 @@ impl Supervisor {
         let mut breakers = self.breakers();
 
         match failed {
+            // One success is enough: only failures in a row count.
             Some(false) => drop(breakers.remove(scope)),
             Some(true) => {
                 // Namespaces come and go; without this, the map would have an entry for each one

@@ -39,6 +39,7 @@ impl Ticker {
             thread: OnceLock::new(),
         });
 
+        // Weak, so that the thread ends with the ticker.
         let weak = Arc::downgrade(&ticker);
         let spawned = thread::Builder::new()
             .name("plugin-ticker".into())
@@ -122,6 +123,8 @@ struct AtWork<'a>(&'a Ticker);
 
 impl<'a> AtWork<'a> {
     fn begin(ticker: &'a Ticker) -> Self {
+        // In this order, and `is_to_sleep` in the other one, so that one of the threads sees the
+        // other.
         ticker.at_work.fetch_add(1, SeqCst);
         if ticker.asleep.swap(false, SeqCst) {
             ticker.wake();

@@ -51,6 +51,8 @@ impl Plugin {
         let _watcher = self.watch_directories(events);
 
         let mut poll = interval(POLL);
+
+        // A load may take minutes, and the ticks that it misses are not made up for.
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
 
         let mut seen = None;

@@ -61,6 +61,7 @@ pub(crate) fn check(
     judge: impl Fn(Meant<'_>) -> Result<(), Refused>,
 ) -> Result<(), Refused> {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
+    // The API server prefers a node's host name to its addresses, and `localhost` is itself.
     if is_local(&name) {
         return Err(Refused::Loopback);
     }
@@ -83,6 +84,7 @@ pub(crate) fn check(
         Some(address) => judge(Meant::Address(address.into())),
         None => {
             judge(Meant::Name(&name))?;
+            // Pods find Services by short names.
             service(&name, home).map_or(Ok(()), judge)
         }
     }

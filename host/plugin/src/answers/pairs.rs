@@ -44,6 +44,7 @@ pub(crate) fn annotations(all: Vec<(String, String)>, owned: &Owned) -> Checked<
     count("annotations", all.len(), MAX_LIST)?;
 
     let bytes = all.iter().map(|(key, text)| key.len() + text.len());
+    // Users and Kubernetes need room on the object, too.
     let what = "bytes of annotations with their keys";
     count(what, bytes.sum(), MAX_ANNOTATION_BYTES)?;
 

@@ -58,6 +58,7 @@ impl Artifact {
         }
 
         let mut both = begun(from);
+        // In pieces, because machine code is mapped and never copied.
         let mut rest = BufReader::new((&mut file).take(machine_code));
         while let bytes @ [_, ..] = rest.fill_buf()? {
             both.update(bytes);

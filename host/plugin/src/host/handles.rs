@@ -52,6 +52,7 @@ pub(super) struct HandleAccounts {
 impl HandleAccounts {
     /// Divides `all` handles. With few, nothing is reserved.
     pub(super) fn new(all: usize, shown: &Gauge) -> Self {
+        // Handles are taken in steps, so a remainder could not be used.
         let part = all / RESERVED / STEP * STEP;
 
         let kinds = CallKind::ALL.len();

@@ -39,6 +39,7 @@ impl Targets {
         let targets: Arc<Vec<T>> = Arc::new(nodes.iter().map(|node| convert(node)).collect());
 
         let mut kept = self.kept();
+        // Another call may have converted the same nodes in the meantime.
         kept.retain(|(set, of)| set.strong_count() > 0 && !(is(set, nodes) && of.is::<Vec<T>>()));
         if kept.len() >= KEPT {
             kept.remove(0);

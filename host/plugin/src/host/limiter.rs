@@ -71,6 +71,7 @@ impl ResourceLimiter for MemoryLimiter {
 
         let more = desired.saturating_sub(current);
         let wanted = self.share.taken().saturating_add(more);
+        // The guest is at fault only if it exceeds a limit alone, not if others use the memory.
         if wanted > self.memory || !self.share.would_suffice(more) {
             return self.refuse(Denied::Memory);
         }

@@ -97,6 +97,7 @@ impl State {
         granted.sort_by_key(Option::is_some);
         let named_by = granted.into_iter().next()?;
 
+        // Only `ensure` is called again when an object that it has read changes.
         let reader = service
             .filter(|service| service.ensured)
             .map(|service| service.name.clone());

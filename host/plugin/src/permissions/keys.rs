@@ -63,6 +63,8 @@ impl KeyRange {
         match self {
             Self::Domain(own) => is_under(domain, own),
             Self::Family { domain: own, begin } => domain == own && name.starts_with(begin),
+            // A plugin that has the name of a cloud does not get the labels of its managed
+            // platform.
             Self::Named(own) => bears(domain, own) && !is_of_platform(domain),
         }
     }

@@ -74,6 +74,7 @@ impl Plugin {
         subject: Subject,
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T> + Send,
     ) -> Result<T, CloudError> {
+        // Calls that only read can be repeated at any time, so they write no annotations.
         let subject = if function.writes {
             subject.with_notes()
         } else {
@@ -123,6 +124,7 @@ impl Plugin {
                 // An error of the cloud shows that the plugin works.
                 Ok(_) | Err(CallError::Cloud(_)) => Some(false),
                 Err(error) if error.is_plugin_failure() => Some(true),
+                // Others, such as a full queue, show nothing about the plugin.
                 Err(_) => None,
             });
 

@@ -92,6 +92,7 @@ impl Masks {
                     self.secret_object(json);
                 }
             }
+            // What a plugin keeps under such a key is a secret, whatever it looks like.
             "cache.get" | "cache.set" | "cache.reserve" if has_secret(first) => {
                 arguments
                     .as_array_mut()

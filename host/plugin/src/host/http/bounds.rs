@@ -97,6 +97,7 @@ pub(in crate::host) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Re
         "handle",
         |mut call: Call<'_>, (request, options): Handed| {
             let state = call.data_mut();
+            // `handle` consumes its options, which are still needed to delete them.
             let lent = options
                 .as_ref()
                 .map(|options| Resource::new_own(options.rep()));

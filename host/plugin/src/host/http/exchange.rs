@@ -107,12 +107,15 @@ pub(super) fn play(
 ) -> Sent {
     let (head, body) = request.into_parts();
     let Some(exchange) = player.request(&head_of(&head, options)) else {
+        // The request differs from the recording, and the player ends the call.
         return Box::pin(std::future::pending());
     };
 
     let player = Arc::clone(player);
     Box::pin(async move {
         let sending = send(Arc::clone(&player), exchange, body);
+        // A server may answer before it has read the whole request, as it did when this was
+        // recorded.
         if player.answers_last(exchange) {
             sending.await;
         } else {
@@ -309,6 +312,7 @@ impl<E> Note<E> for Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
+        // A body that is dropped before its end was read only in part.
         self.note(self.length == Some(self.sent));
     }
 }

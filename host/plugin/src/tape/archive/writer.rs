@@ -176,6 +176,7 @@ impl Writer {
         let is_last = last.is_some() || written.is_err();
 
         if is_last {
+            // What follows a gap would make no sense.
             film.file = None;
         } else {
             film.size += line.len() as u64;

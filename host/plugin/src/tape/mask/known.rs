@@ -52,6 +52,7 @@ impl Known {
 
         for engine in [STANDARD, URL_SAFE] {
             self.add(engine.encode(secret), engine.encode(&blank));
+            // In a longer text, a secret has one of three alignments.
             for shift in 0..3 {
                 let part = |text: &str| part_of_base64(&engine, text, shift);
                 self.add(part(secret), part(&blank));

@@ -148,6 +148,7 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
         )?;
     }
 
+    // Without a prefix, no node could be its own.
     if capabilities.contains(&Capability::Instances) && info.provider_id_prefixes.is_empty() {
         return Err(AnswerError::Missing(
             "a provider ID prefix (required with `instances`)",

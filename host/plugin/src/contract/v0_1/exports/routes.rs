@@ -117,6 +117,7 @@ fn route(route: routes::Route) -> Checked<cloud::Route> {
         name: route.name,
         target_node: route.target_node,
         target_addresses: route.target_addresses.map(addresses).transpose()?,
+        // In canonical form, to be compared with the Pod CIDRs of nodes.
         destination_cidr: destination.trunc().to_string(),
         blackhole: route.blackhole,
     })

@@ -22,6 +22,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     type Call<'a> = StoreContextMut<'a, State>;
     let mut interface = linker.instance(INTERFACE)?;
     interface.func_wrap_async("nodes", |call: Call<'_>, (): ()| {
+        // The Service of the call then follows labels, taints and readiness of nodes, too.
         call.data().looks_at_nodes();
         let shared = Arc::clone(&call.data().shared);
         let view = call.data().view();

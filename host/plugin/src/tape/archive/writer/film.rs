@@ -192,6 +192,7 @@ impl Film {
                     masks.know(token);
                 }
 
+                // Only to learn its secrets: the whole body is masked when it has ended.
                 masks.bytes(&body.last);
                 body.last.drain(..body.last.len().saturating_sub(OVERLAP));
                 body.pieces.push((bytes, held));
