@@ -49,7 +49,6 @@ impl Key {
             .chain_update(&self.component)
             .chain_update("\n")
             .chain_update(&self.engine);
-
         surplus::artifact(&hex::encode(both.finalize()))
     }
 }
@@ -70,7 +69,6 @@ impl Artifacts {
                 (made.path().to_owned(), Some(made))
             }
         };
-
         let directory = Mutex::new(Arc::new(Directory::open(&parent)?));
 
         Ok(Self {
@@ -106,7 +104,6 @@ impl Artifacts {
 
         let file = directory.file(&name, LARGEST).ok()?;
         let artifact = Artifact::check(file, &key.component).ok().flatten();
-
         if artifact.is_none() {
             let path = directory.path().join(name);
             tracing::warn!(path = %path.display(), "compiled plugin is damaged; compiling again");
@@ -127,7 +124,6 @@ impl Artifacts {
     pub(crate) fn begin(&self) -> Result<Unfinished, CacheDirError> {
         let directory = self.directory()?;
         directory.tidy();
-
         Ok(Unfinished {
             directory,
             number: rand::random(),
@@ -162,7 +158,6 @@ impl Unfinished {
         let file = self.directory.file(&name, LARGEST)?;
         // Checked before other processes can find it.
         let artifact = Artifact::check(file, &key.component)?.ok_or(io::ErrorKind::InvalidData)?;
-
         self.directory.rename(&name, &key.file())?;
         self.directory.tidy();
 

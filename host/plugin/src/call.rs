@@ -298,7 +298,6 @@ impl Place<'_> {
             Ok(Err(error)) => CallError::Cloud(error),
             Err(error) => CallError::BadAnswer(error),
         };
-
         Err(self.cloud_error(error))
     }
 }

@@ -136,6 +136,7 @@ impl Compiler {
         };
 
         let compiled = timeout(limits.compile_deadline, async {
+            // All at once, because the child waits while one of its pipes is full.
             tokio::join!(feeding, listen(said), child.wait())
         })
         .await;

@@ -35,6 +35,7 @@ pub(crate) fn why_it_ended(error: wasmtime::Error, state: &State) -> CallError {
         return CallError::Oversized(*oversized);
     }
 
+    // The guest may have handled an earlier denial, and ended for another reason.
     match state
         .handles_refused()
         .filter(|_| error.is::<ResourceTableError>())

@@ -227,7 +227,6 @@ impl Generation {
         }
 
         let limits = &self.blueprint.shared.limits;
-
         let queue = limits.queue_deadline;
         let waiting = timeout(queue, self.pool.acquire(function.capability));
         let mut slot = waiting.await.map_err(|_| CallError::TooBusy(queue))?;

@@ -327,7 +327,6 @@ impl State {
         let remaining = self
             .deadline
             .map(|deadline| deadline.saturating_duration_since(tokio::time::Instant::now()));
-
         remaining.unwrap_or_default()
     }
 
@@ -346,7 +345,6 @@ impl State {
         let Shared {
             metrics, plugin, ..
         } = &*self.shared;
-
         metrics.cpu(plugin, self.meter.take());
         metrics.memory_peak(plugin, self.limiter.peak);
     }

@@ -199,7 +199,6 @@ fn same_track(one: &str, other: &str) -> bool {
         let patch = parts.next()?;
         let major = major.parse().ok()?;
         let minor = minor.parse().ok()?;
-
         patch.parse::<u32>().ok()?;
 
         Some((major, if major == 0 { minor } else { 0 }))

@@ -107,6 +107,7 @@ impl Blueprint {
         state.begin(Phase::Loading, Subject::default(), end);
 
         let mut store = Store::new(self.pre.engine(), state);
+        // Limits the bytes of an answer, and of what the guest passes to a function of the host.
         store.set_hostcall_fuel(limits.hostcall_buffer);
         store.limiter(|state| &mut state.limiter);
 

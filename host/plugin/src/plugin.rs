@@ -310,12 +310,9 @@ impl Plugin {
         self.shared.permitted.store(permissions);
 
         let mut swap = self.swap.lock().await;
-
         let terms = self.terms.load().changed(source, limits).await?;
-
         // Before the load, so that the files are tried with them later if it fails.
         self.terms.store(Arc::new(terms));
-
         let files = read(&self.terms.load().source).await;
         self.replace(&mut swap, files).await
     }
@@ -324,13 +321,10 @@ impl Plugin {
     /// and failed because of them: a faulty file is reported once.
     pub(crate) async fn reload_if_new(&self) -> Result<Reload, LoadError> {
         let mut swap = self.swap.lock().await;
-
         let files = read(&self.terms.load().source).await;
-
         if attempted(&files) == swap.attempted {
             return files.map(|_| Reload::Unchanged);
         }
-
         self.replace(&mut swap, files).await
     }
 

@@ -102,10 +102,10 @@ impl Pool {
 
     /// Adds an instance that was created outside of a call.
     pub(crate) fn put_first(&self, instance: Instance, capabilities: &BTreeSet<Capability>) {
+        // With one instance for each capability, it belongs to the first one.
         self.put(
             instance,
             capabilities
-                // With one instance for each capability, it belongs to the first one.
                 .first()
                 .and_then(|capability| self.owner(*capability)),
         );
@@ -155,7 +155,6 @@ impl Pool {
             idle.closed = true;
             idle.take(|_, _| true)
         };
-
         self.count("idle", -i64::try_from(all.len()).unwrap_or(0));
     }
 }
@@ -173,7 +172,6 @@ impl Idle {
             .instances
             .iter()
             .rposition(|waiting| waiting.of == owner)?;
-
         Some(self.instances.remove(at).instance)
     }
 

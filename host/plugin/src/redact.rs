@@ -73,6 +73,7 @@ impl Redactor {
     }
 
     fn blotted(&self, message: &str, with_values: bool) -> String {
+        // An empty text would split the message into its characters.
         if self.0.path.is_empty() {
             return self.blotted_beside_path(message, with_values);
         }

@@ -129,7 +129,6 @@ impl Runtime {
 
         let mut linker = host::linker(&engine, &taping).map_err(RuntimeError::Engine)?;
         contract::link(&mut linker).map_err(RuntimeError::Engine)?;
-
         let compatibility = engine::compatibility(&engine);
 
         let inner = Inner {
@@ -205,7 +204,6 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
     let components = u32::try_from(limits.instances)
         .unwrap_or(u32::MAX)
         .saturating_mul(SLOTS_PER_INSTANCE);
-
     let tables = components.saturating_mul(CORE_PER_COMPONENT);
 
     let mut pool = PoolingAllocationConfig::default();

@@ -317,7 +317,6 @@ pub(crate) fn name(kind: Named, before: usize, name: &str) -> Result<(), LoadPro
         Named::Import => ("imports", "bytes in the name of an import"),
         Named::Export => ("exports", "bytes in the name of an export"),
     };
-
     at_most(many, before as u64 + 1, NAMES)?;
     at_most(long, name.len() as u64, NAME)
 }

@@ -116,7 +116,6 @@ impl From<wasmtime::Error> for Cause {
     fn from(error: wasmtime::Error) -> Self {
         let root = error.root_cause().to_string();
         let root = shown(&root, SENTENCE);
-
         match first_function(&error) {
             Some(index) => Self(format!("{root} (in function {index} of its code)")),
             None => Self(root.into_owned()),

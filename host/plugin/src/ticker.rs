@@ -97,7 +97,6 @@ impl Ticker {
     /// Runs a guest's work, which the clock can interrupt while it is polled.
     pub(crate) async fn watch<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
-
         poll_fn(|context| {
             let _at_work = AtWork::begin(self);
             work.as_mut().poll(context)

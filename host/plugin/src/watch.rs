@@ -51,7 +51,6 @@ impl Plugin {
         let _watcher = self.watch_directories(events);
 
         let mut poll = interval(POLL);
-
         // A load may take minutes, and the ticks that it misses are not made up for.
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
 
@@ -131,12 +130,10 @@ impl Plugin {
 
         loop {
             sleep(REST).await;
-
             let now = self.fingerprints().await;
             if now == before {
                 return now;
             }
-
             before = now;
         }
     }

@@ -67,6 +67,7 @@ impl fmt::Display for CutOff {
 
         let mut credentials: Vec<&str> =
             self.rules.iter().map(|it| it.credential.as_str()).collect();
+        // Several rules may have the same credential.
         credentials.sort_unstable();
         credentials.dedup();
         let credentials: Names = credentials.into_iter().collect();

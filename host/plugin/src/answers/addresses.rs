@@ -274,6 +274,8 @@ impl IngressRules {
             };
             matches!(it, Holder::ExternalIp { namespace, name } if !has_it && other(namespace, name))
         })?;
+
+        // On bare metal, load balancers may have the addresses of nodes.
         taken.by(|it| matches!(it, Holder::Node(_) if !self.node_addresses))?;
 
         // The operator can allow what follows.

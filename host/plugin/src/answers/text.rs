@@ -70,7 +70,6 @@ pub(crate) fn label_value(what: &'static str, text: Option<String>) -> Checked<O
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
-
     let ok = is_label_name(&text);
     value(what, &text, LABEL_VALUE, ok.then_some(()))?;
     Ok(Some(text))
@@ -100,7 +99,6 @@ pub(crate) fn is_annotation_prefix(text: &str) -> bool {
     };
     let named = family.is_empty()
         || (is_label_name(family.trim_end_matches(['-', '.', '_'])) && family.len() < MAX_LABEL);
-
     is_subdomain(domain) && domain.contains('.') && named && !covers_reserved(text)
 }
 

@@ -115,6 +115,7 @@ impl Directory {
             _ => {}
         }
 
+        // Whoever can write to it could replace our own directory in it.
         let (outer, _) = checked(rustix::fs::CWD, parent, parent)?;
         let path = parent.join(NAME);
         let io_error = |error: Errno| CacheDirError::Io {

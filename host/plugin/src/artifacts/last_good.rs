@@ -22,7 +22,6 @@ impl Artifacts {
     pub(crate) fn last_good(&self, plugin: &str) -> Option<PathBuf> {
         let directory = self.directory().ok()?;
         let name = name(plugin);
-
         directory.file(&name, MAX_COMPONENT).ok()?;
         Some(directory.for_a_child().join(name))
     }
@@ -64,7 +63,6 @@ fn contains(directory: &Directory, name: &str, component: &[u8]) -> bool {
     let read = directory
         .file(name, component.len() as u64)
         .and_then(|mut file| file.read_to_end(&mut before));
-
     read.is_ok() && before == component
 }
 

@@ -40,7 +40,6 @@ fn compile() -> Result<(), (u8, String)> {
     let mut input = io::stdin();
     let order =
         Order::read(&mut input).map_err(|error| failed("cannot read the request", error))?;
-
     limit(&order).map_err(|error| failed("cannot set limits", error))?;
 
     // After the limits, because the sandbox denies what sets the niceness and the OOM score.

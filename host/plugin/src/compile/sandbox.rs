@@ -92,12 +92,10 @@ pub(super) enum SandboxError {
 /// [`SandboxError`].
 pub(super) fn enter() -> Result<RulesetStatus, SandboxError> {
     let files = restrict_files()?;
-
     // Processors of other kinds have no filter.
     if let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) {
         seccompiler::apply_filter(&filter(architecture)?)?;
     }
-
     Ok(files)
 }
 

@@ -148,7 +148,6 @@ impl LastNodes {
         if known.len() >= REMEMBERED {
             known.clear();
         }
-
         known.insert(uid.to_owned(), (generation, Arc::clone(nodes)));
     }
 }

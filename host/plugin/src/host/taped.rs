@@ -472,7 +472,6 @@ async fn writable(state: &mut State, stream: &Lent<DynOutputStream>) -> wasmtime
 /// Converts the answer of a stream for the guest.
 fn answer<T>(state: &mut State, answer: StreamResult<T>) -> Answer<T> {
     let answer = answer.map_err(|error| state.ctx().table.convert_stream_error(error));
-
     match answer {
         Ok(answer) => Ok((Ok(answer),)),
         Err(error) => Ok((Err(error?),)),

@@ -81,7 +81,6 @@ fn bears(domain: &str, name: &str) -> bool {
     let mut labels = domain.rsplit('.');
     let last = labels.next();
     let second = labels.next();
-
     second == Some(name) || (last == Some(name) && second == Some("k8s"))
 }
 

@@ -80,7 +80,6 @@ impl Shares {
             Self::Each(each) => each.get(capability.into()),
             Self::OneEach(each) => each.get(capability as usize)?,
         };
-
         permits.acquire().await.ok()
     }
 }

@@ -130,7 +130,6 @@ impl Plugin {
 
             answer
         };
-
         let answer = answer.instrument(span).await;
 
         meter.outcome = answer.as_ref().map_or_else(CallError::kind, |_| "ok");
@@ -191,7 +190,6 @@ impl Plugin {
         let generation = self.current();
         let number = generation.info.number;
         let subject = subject.with_nodes(nodes, last.take(uid, number));
-
         let answer = self.call_on(&generation, function, subject, call).await;
 
         if answer.is_ok() {

@@ -123,7 +123,6 @@ impl Recordings {
                 _ => Err(error),
             })
             .map_err(failed)?;
-
         let opened = opened(directory)?;
 
         let (sender, receiver) = channel();

@@ -161,7 +161,6 @@ impl Serialize for Payload {
             Ok(text) => Written::Text(text.to_owned()),
             Err(_) => Written::Base64(STANDARD.encode(&self.0)),
         };
-
         written.serialize(serializer)
     }
 }

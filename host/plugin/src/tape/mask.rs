@@ -138,6 +138,7 @@ impl Masks {
             };
 
             let masked = STANDARD.encode(vec![b'x'; bytes.len()]);
+            // In the text itself, which stays as it is apart from its secrets.
             *json = json.replace(&format!("\"{encoded}\""), &format!("\"{masked}\""));
 
             if encoded.len() >= known::SHORTEST {
@@ -182,7 +183,6 @@ impl Masks {
             masked.extend_from_slice(self.text(chunk.valid()).as_bytes());
             masked.extend_from_slice(chunk.invalid());
         }
-
         masked
     }
 

@@ -182,7 +182,6 @@ impl Player {
     pub(crate) fn waits(&self) {
         let mut playing = self.playing();
         playing.starved |= playing.is_open();
-
         if playing.is_over() {
             self.over.notify_one();
         }
@@ -211,7 +210,6 @@ impl Player {
     pub(crate) fn request(&self, head: &RequestHead) -> Option<u64> {
         let mut playing = self.playing();
         let exchange = playing.request(head);
-
         if exchange.is_none() {
             self.over.notify_one();
         }
@@ -233,7 +231,6 @@ impl Player {
         let mut sending =
             std::mem::take(&mut *self.sending.lock().unwrap_or_else(PoisonError::into_inner));
         let all = async { while sending.join_next().await.is_some() {} };
-
         let _ = tokio::time::timeout(PATIENCE, all).await;
         *self.sending.lock().unwrap_or_else(PoisonError::into_inner) = sending;
     }
@@ -302,11 +299,9 @@ impl Player {
     /// Compares how a call ended.
     pub(crate) fn ended(&self, mut came: Result<Value, String>) {
         let mut playing = self.playing();
-
         if let Ok(answer) = &mut came {
             playing.masks.value(answer);
         }
-
         playing.ended(&came);
     }
 
@@ -404,7 +399,6 @@ impl Playing {
         let is_line = |step: &Step| matches!(step, Step::Host { function, .. } if function == LINE);
         self.outcome.uneven |= !self.scene.steps.iter().take(at).all(is_line);
         self.scene.steps.remove(at);
-
         self.outcome.steps += 1;
     }
 
@@ -538,6 +532,7 @@ impl Playing {
             return self.differs("what the plugin does next".to_owned(), step, told);
         }
 
+        // What is left may be called more or less often.
         self.outcome.uneven |= !self.scene.steps.is_empty();
         match (&self.scene.ended, came) {
             (Some(Ended::Answer(recorded)), Ok(answer)) => match first(&recorded.value(), answer) {

@@ -105,7 +105,6 @@ impl Recorder {
         let answer = value(answer);
         let mut writing = self.writing();
         writing.reel.write(Note::Entry(Entry::Answer(answer)));
-
         self.full.store(writing.reel.is_full(), Ordering::Relaxed);
     }
 

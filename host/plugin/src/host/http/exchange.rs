@@ -123,7 +123,6 @@ pub(super) fn play(
         }
 
         let (head, pieces, ending) = player.response(exchange);
-
         match (head, ending) {
             (Some(head), ending) => Ok(response(
                 head,

@@ -68,6 +68,7 @@ impl Known {
             return;
         };
 
+        // Lengths stay the same, so that a replayed plugin does the same.
         if text == mask || text.len() != mask.len() {
             return;
         }
@@ -169,7 +170,6 @@ fn part_of_base64(engine: &impl Engine, text: &str, shift: usize) -> String {
     let longer = [vec![0; shift].as_slice(), text.as_bytes()].concat();
     let from = (shift * 8).div_ceil(6);
     let to = longer.len() * 8 / 6;
-
     let encoded = engine.encode(longer);
     encoded.get(from..to).unwrap_or_default().to_owned()
 }
