@@ -116,6 +116,7 @@ mod tests {
         assert!(one.take(6) && !other.take(5) && other.take(4));
         assert!(!one.take(usize::MAX));
         assert!(one.would_suffice(4) && !one.would_suffice(5));
+
         one.keep(2);
         assert_eq!((one.taken(), account.taken(), shown.get()), (2, 6, 6));
         drop(other);

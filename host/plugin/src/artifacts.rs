@@ -225,6 +225,7 @@ mod tests {
         let kept = finish(&artifacts, b"a").keep(&key(b"a")).unwrap();
         let machine_code = |artifact: &Artifact| fs::read(artifact.path()).unwrap()[..4].to_vec();
         assert_eq!(machine_code(&kept), b"code");
+
         let next = Artifacts::open(Some(parent.path().to_owned())).unwrap();
         assert_eq!(machine_code(&next.find(&key(b"a")).unwrap()), b"code");
         assert!(next.find(&key(b"b")).is_none());

@@ -321,6 +321,7 @@ mod tests {
             place.element::<()>(Ok(Err(error))),
             Err(CloudError::Denied("for me/[redacted]".to_owned()))
         );
+
         let table = [
             (CallError::Memory(1), true),
             (CallError::Table(1), true),
@@ -354,12 +355,14 @@ mod tests {
             CallError::Deadline(read).to_string(),
             "it did not answer within 30s (--plugin-limit read-deadline)"
         );
+
         let waiting = CallError::Waiting(write).to_string();
         assert!(
             waiting.starts_with(
                 "it did not answer within 2m (--plugin-limit write-deadline): a request"
             )
         );
+
         let memory = CallError::HandlesTotal(HandleLimit::Memory(1 << 30)).to_string();
         assert!(
             memory.ends_with(

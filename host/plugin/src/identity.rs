@@ -73,6 +73,7 @@ mod tests {
             next.may_follow(&metal, &Permissions::default())
         };
         assert!(follows("metal", &[Instances, Routes], &second).is_ok());
+
         let refused = follows("other", &[Instances], &second);
         assert!(matches!(refused, Err(LoadProblem::OtherName { .. })));
         let refused = follows("metal", &[Routes], &second);

@@ -275,6 +275,7 @@ mod tests {
             good.capabilities().unwrap(),
             BTreeSet::from([Capability::Routes])
         );
+
         let none = exports(&["skydock:provider/instances@0.1.0"])
             .capabilities()
             .unwrap_err();
@@ -282,6 +283,7 @@ mod tests {
             matches!(none.source, LoadProblem::NoPlugin { .. }),
             "{none}"
         );
+
         let newer = exports(&["skydock:provider/plugin@0.2.0"])
             .capabilities()
             .unwrap_err();

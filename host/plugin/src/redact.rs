@@ -279,6 +279,7 @@ mod tests {
         let options = options.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let redactor = Redactor::new(String::new(), "network: net-00010002", &options.into());
         let message = "no net-00010002 in north-4 for n0tOpt10nPassw0rdQQ, 4711x";
+
         assert_eq!(
             redactor.redact(message),
             "no [redacted] in north-4 for n0t[redacted], [redacted]"

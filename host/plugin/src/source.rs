@@ -364,6 +364,7 @@ mod tests {
             assert!(Files::read(&source(pin.clone())).is_ok(), "{pin}");
         }
         let refused = Files::read(&source(DigestPin::Sha256(vec![other]))).err();
+
         assert!(matches!(refused, Some(LoadProblem::Digest { found, .. }) if found == known));
     }
 
@@ -389,12 +390,14 @@ mod tests {
             given.contains("region") && !given.contains("hunter2"),
             "{given}"
         );
+
         std::fs::write(&config, text.replace("hunter2", "changed")).unwrap();
         assert_eq!(
             Files::read(&source).ok().unwrap().digests,
             files.digests,
             "another password is no other configuration"
         );
+
         // The secrets are not passed to the plugin either if no credential uses them: the file is
         // rejected.
         let nobodys = PluginSource {
@@ -407,6 +410,7 @@ mod tests {
                 && !refused.contains("changed"),
             "{refused}"
         );
+
         std::fs::write(&config, text.replace("password=hunter2hunter2\n", "")).unwrap();
         assert!(Files::read(&nobodys).is_ok());
         std::fs::write(&config, "[LoadBalancer]\npassword=x\n").unwrap();
@@ -473,6 +477,7 @@ mod tests {
             );
             assert!(Files::read(&source(name, value, ConfigSecrets::Passed)).is_ok());
         }
+
         assert!(Files::read(&source("region", "north", ConfigSecrets::Rejected)).is_ok());
     }
 
@@ -482,6 +487,7 @@ mod tests {
         let path = dir.path().join("file");
         std::fs::write(&path, b"abc").unwrap();
         assert_eq!(read_limited(&path, 3).unwrap(), b"abc");
+
         std::fs::write(&path, vec![b' '; 1025]).unwrap();
         let error = read_limited(&path, 1 << 10).unwrap_err().to_string();
         assert_eq!(error, format!("{} is larger than 1Ki", path.display()));
@@ -511,6 +517,7 @@ mod tests {
                 path.display()
             );
         }
+
         assert_eq!(
             read_config(Path::new("/dev/null"), ConfigSecrets::Rejected)
                 .unwrap()

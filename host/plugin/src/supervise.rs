@@ -224,6 +224,7 @@ mod tests {
             supervisor.record(&routes, now, Some(true));
         }
         assert!(supervisor.admit(routes.clone(), now).is_err());
+
         supervisor.record(&routes, now, Some(false));
         for _ in 0..TOLERATED - 1 {
             supervisor.record(&routes, now, Some(true));
@@ -266,6 +267,7 @@ mod tests {
         }
         supervisor.record(&of(0), now, None);
         assert_eq!(supervisor.breakers().len(), 100);
+
         supervisor.record(&of(1), now, Some(false));
         supervisor.record(&of(0), now + FORGOTTEN, Some(true));
         assert_eq!(supervisor.breakers().len(), 1);

@@ -216,6 +216,7 @@ mod tests {
         });
         assert_eq!(ticker.at_work.load(SeqCst), 0);
         assert!(sleeps(&ticker));
+
         let (before, work) = (ticks.load(SeqCst), async {
             within_a_minute(|| ticks.load(SeqCst) > 0)
         });

@@ -284,6 +284,7 @@ impl IngressRules {
         }
 
         taken.possible(address)?;
+        // Only nodes have these: Google Cloud has subnets of this range.
         if matches!(address, IpAddr::V4(it) if it.octets() >= [240, 0, 0, 0]) {
             return Err(Refused::Reserved);
         }

@@ -115,6 +115,7 @@ mod tests {
             ),
             (64, 64)
         );
+
         let excess = |what| {
             Err(AnswerError::TooMany {
                 what,
@@ -162,6 +163,7 @@ mod tests {
             let refused = super::labels(vec![pair(key, "1")], &metal);
             refused.map_err(|error| error.to_string())
         };
+
         assert!(told("metal.example/rack").is_ok());
         assert_eq!(
             told("rack"),

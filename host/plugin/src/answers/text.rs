@@ -216,6 +216,7 @@ mod tests {
             label_value("zone", Some("z-1".into())),
             Ok(Some("z-1".into()))
         );
+
         let refused = label_value("zone", Some("a b".into()))
             .unwrap_err()
             .to_string();
@@ -244,6 +245,7 @@ mod tests {
             is_annotation_prefix(&family(62)) && !is_annotation_prefix(&family(63)),
             "a name needs another letter"
         );
+
         let table = [
             ("metal.example/", true),
             ("metal.example/x_", true),

@@ -78,6 +78,7 @@ mod tests {
         let open = || Artifacts::open(Some(parent.path().to_owned())).unwrap();
         let artifacts = open();
         assert_eq!(artifacts.last_good("a"), None);
+
         for component in [b"one", b"two", b"two"] {
             artifacts.keep_last_good("a", component).unwrap();
         }

@@ -102,6 +102,7 @@ mod tests {
         assert!(holds(&whole, &name));
         assert!(!holds(&whole, &hex::encode(Sha256::digest(b"another"))));
         assert!(!holds(&[&whole[..], b"more"].concat(), &name));
+
         for at in 0..whole.len() {
             let mut changed = whole.clone();
             changed[at] ^= 1;

@@ -104,6 +104,7 @@ mod tests {
             file(3, 1, HOUR * 3, now),
         ];
         let kept_out: Vec<_> = files[1..].iter().map(|it| it.name.clone()).collect();
+
         assert_eq!(surplus(files, now), kept_out);
         assert_eq!(
             surplus(vec![file(1, 2 << 30, HOUR, now)], now),
@@ -136,6 +137,7 @@ mod tests {
             Vec::<String>::new()
         );
         assert_eq!(surplus(vec![named(&unfinished(7))], now), [unfinished(7)]);
+
         let fresh = File {
             used: now - HOUR / 3,
             ..named(&unfinished(7))

@@ -187,6 +187,7 @@ mod tests {
         let error = ending(code(65), flood.as_bytes(), &limits)
             .unwrap()
             .to_string();
+
         assert!(error.len() < 600, "{} bytes", error.len());
     }
 }

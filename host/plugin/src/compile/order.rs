@@ -93,6 +93,7 @@ mod tests {
         let bytes = order.head();
         assert_eq!(Order::read(&mut &bytes[..]).unwrap(), order);
         assert!(Order::read(&mut &bytes[..HEAD - 1]).is_err());
+
         let error = Order::read(&mut &[b'x'; HEAD][..]).unwrap_err();
         assert!(
             error.to_string().contains("for Skydock's internal use"),

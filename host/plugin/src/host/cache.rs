@@ -186,6 +186,7 @@ mod tests {
             );
             assert_eq!(cache.get(key, now), None);
         }
+
         assert!(cache.set("k".repeat(256), vec![0; MAX_VALUE], SECOND, now));
     }
 
@@ -222,6 +223,7 @@ mod tests {
             "the longest-lived stays"
         );
         assert_eq!(cache.get("key199", now), None);
+
         for index in 0..200_000_u32 {
             cache.set(format!("tiny{index}"), Vec::new(), SECOND, now);
         }
@@ -230,6 +232,7 @@ mod tests {
             cache.by_key.len() < 70_000,
             "tiny entries count with what they cost"
         );
+
         for index in 0..200_000_u32 {
             cache.remove(&format!("tiny{index}"));
             cache.remove(&format!("key{index}"));

@@ -189,6 +189,7 @@ mod tests {
         );
         let (mut one, mut other) = (Handles::new(&count, &memory), Handles::new(&count, &memory));
         assert!(other.table().push(0_u8).is_ok());
+
         let held = fill(&mut one);
         let refused = Some((Refusal::Total, HandleLimit::Count(30)));
         assert_eq!(
@@ -197,6 +198,7 @@ mod tests {
             "in steps of eight"
         );
         assert_eq!(memory.taken(), 24 * BYTES);
+
         one.tidy();
         assert_eq!(count.taken(), 24, "they are still open");
         for handle in held {
@@ -223,6 +225,7 @@ mod tests {
         };
         let mut balancers = of(CallKind::LoadBalancers);
         assert_eq!(fill(&mut balancers).len(), 768);
+
         let limit = HandleLimit::Count(768);
         assert_eq!(balancers.refused, Some((Refusal::Instance, limit)));
         for kind in [CallKind::Nodes, CallKind::Routes] {
@@ -244,6 +247,7 @@ mod tests {
         let mut handles = Handles::new(&count, &memory);
         let mut held = fill(&mut handles);
         let refused = Some((Refusal::Instance, HandleLimit::Count(8)));
+
         assert_eq!(
             (held.len(), handles.refused),
             (8, refused),
@@ -266,12 +270,14 @@ mod tests {
             16,
             "what could not be paid for is given back"
         );
+
         let limit = HandleLimit::Memory(20 * BYTES);
         assert_eq!(
             handles.refused,
             Some((Refusal::Instance, limit)),
             "more handles would not help"
         );
+
         let mut other = Handles::new(&count, &memory);
         assert!(fill(&mut other).is_empty());
         assert_eq!(other.refused, Some((Refusal::Total, limit)));

@@ -85,6 +85,7 @@ mod tests {
             kept(["Traceback:", "", "  File x"], "ValueError"),
             "Traceback: | File x | ValueError"
         );
+
         let numbers: Vec<_> = (0..10_000).map(|number| number.to_string()).collect();
         let text = kept(numbers.iter().map(String::as_str), "");
         assert!(

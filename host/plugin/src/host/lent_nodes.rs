@@ -212,6 +212,7 @@ mod tests {
         };
         let (targets, one, other) = (Targets::default(), set("a"), set("b"));
         let first = targets.of(&one, name);
+
         assert_eq!(*first, ["a"]);
         assert!(Arc::ptr_eq(&first, &targets.of(&Arc::clone(&one), name)));
         assert_eq!(
@@ -255,6 +256,7 @@ mod tests {
             )
         };
         let found = changes(&before, &now, shown);
+
         assert_eq!(
             (found.added, found.removed),
             (
@@ -294,6 +296,7 @@ mod tests {
             !Arc::ptr_eq(&targets.of(&sets[0], name), &first[0]),
             "the one that was asked for longest ago gave way"
         );
+
         drop((sets, other));
         targets.of(&Arc::from([Arc::default()]), name);
         assert_eq!(targets.kept().len(), 1, "sets that are gone are forgotten");

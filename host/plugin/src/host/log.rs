@@ -332,6 +332,7 @@ mod tests {
             );
         });
         let written = written.0.lock().unwrap();
+
         assert!(
             written.contains("rule=\"api\" method=\"MMM") && !written.contains(&"M".repeat(33)),
             "{written}"
@@ -377,6 +378,7 @@ mod tests {
         assert_eq!(admitted, 200);
         assert_eq!(rate.admit(10, start + Duration::from_millis(11)), Some(800));
         assert_eq!(rate.admit(10, start + Duration::from_millis(11)), None);
+
         let later = start + Duration::from_secs(60);
         assert_eq!(
             (0..1000)
@@ -395,6 +397,7 @@ mod tests {
             .filter(|_| rate.admit(4096, start).is_some())
             .count();
         assert_eq!(admitted, 4, "sixteen seconds' worth at once");
+
         let hour = (1..=3600)
             .filter(|second| {
                 rate.admit(4096, start + Duration::from_secs(*second))

@@ -161,6 +161,7 @@ mod tests {
         ];
         let subject = Subject::service(&service).with_nodes(&nodes.into(), None);
         let uid = |name: &str| subject.named(name, &owned).map(|object| object.uid);
+
         assert_eq!(
             (uid("a/web").as_deref(), uid("web").as_deref()),
             (Some("s"), Some("uid-web"))

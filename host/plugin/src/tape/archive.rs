@@ -159,8 +159,8 @@ impl Recordings {
         started_ms: u64,
         memory: &Arc<Account>,
     ) -> Reel {
-        // The operator's name for the plugin may have any characters.
         let instance = self.0.instances.fetch_add(1, Ordering::Relaxed) + 1;
+        // The operator's name for the plugin may have any characters.
         let plugin: String = plugin
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
@@ -334,6 +334,7 @@ mod tests {
             (1, 0o700, 0o600)
         );
         assert_eq!(files[0].1.lines().count(), 2, "{files:?}");
+
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o750)).unwrap();
         let error = Recordings::open(&dir, 1).unwrap_err().to_string();
         assert!(
@@ -395,10 +396,12 @@ mod tests {
             recorder.received(exchange, &[b'.'; 30 << 10]);
         }
         assert!(memory.taken() >= 90 << 10, "until the bodies have ended");
+
         recorder.sent(4, &[b'.'; 30 << 10]);
         (1..4).for_each(|exchange| recorder.response_body(exchange));
         drop((recorder, recordings));
         assert_eq!(memory.taken(), 0);
+
         let [(_, text)] = &*files(&dir) else { panic!() };
         assert!(
             text.ends_with("{\"cut\":\"the plugin's limit memory-total was reached\"}\n")
@@ -427,6 +430,7 @@ mod tests {
         let recorded = used() - begun;
         super::super::mask::Masks::default().bytes(body.as_bytes());
         let masked = used() - begun - recorded;
+
         assert!(recorded * 10 < masked, "{recorded:?}, {masked:?}");
     }
 
@@ -445,6 +449,7 @@ mod tests {
         }
         let files = files(dir.path());
         let total: usize = files.iter().map(|(_, text)| text.len()).sum();
+
         assert!(
             files.len() == 3 && total <= 2500,
             "{} files, {total} bytes",
@@ -484,6 +489,7 @@ mod tests {
         recorder.answer(&"later");
         drop((recorder, recordings));
         let [(_, text)] = &*files(&dir) else { panic!() };
+
         assert!(
             text.ends_with(&format!("{{\"cut\":\"{COMPRESSED}\"}}\n")),
             "{text}"
@@ -507,6 +513,7 @@ mod tests {
         drop((recorder, recordings));
         let [(_, text)] = &*files(&dir) else { panic!() };
         let plain = text.replace("\\u0000", "");
+
         assert!(
             !plain.contains("hunter2") && !text.contains(&base64) && text.contains("piece"),
             "{text}"
@@ -539,6 +546,7 @@ mod tests {
             .collect();
         let piece = "{\"piece\":{\"exchange\":1,\"body\":{\"text\":\"word\\\": \\\"xxxxxxxx\"}}}";
         assert!(text.contains(piece), "{text}");
+
         let encoded = "{\"base64\":\"cGFzc3dvcmQ9eHh4";
         assert!(
             !text.contains("hunter2") && text.contains(encoded),
@@ -560,6 +568,7 @@ mod tests {
             !recorder.is_full(),
             "another one could not be recorded either"
         );
+
         recordings
             .0
             .backlog
@@ -579,6 +588,7 @@ mod tests {
         }
         recorder.answer(&());
         assert!(recorder.is_full());
+
         drop((recorder, recordings));
         let [(_, text)] = &*files(dir.path()) else {
             panic!()

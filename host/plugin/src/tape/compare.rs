@@ -160,6 +160,7 @@ mod tests {
             found,
             (".Ok[1].Ok.zone".into(), "\"b\"".into(), "\"c\"".into())
         );
+
         other["Ok"][0]["Ok"]["labels"] = json!([["k", "v"]]);
         let found = first(&one, &other).unwrap();
         assert_eq!(

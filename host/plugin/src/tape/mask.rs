@@ -354,6 +354,7 @@ mod tests {
         let mut value = json!([["authorization", signed]]);
         masks.value(&mut value);
         assert_eq!(value[0][1], "x".repeat(signed.len()));
+
         let mut response = json!([
             ["content-type", "text/xml"],
             ["x-amz-date", "now"],
@@ -395,6 +396,7 @@ mod tests {
             "the token is xxxxxxxx",
             "without the kind"
         );
+
         let (mut arguments, mut answer) = (json!(["projects/7/token"]), json!({"text": "abc"}));
         masks.call("cache.get", &mut arguments, &mut answer);
         assert_eq!(answer, json!({"text": "xxx"}));
@@ -411,6 +413,7 @@ mod tests {
         );
         Masks::default().call("objects.read", &mut arguments, &mut answer);
         let text = answer["Ok"].as_str().unwrap();
+
         assert!(
             !text.contains("region") && text.len() == object.to_string().len(),
             "{text}"
@@ -425,6 +428,7 @@ mod tests {
             json!({"data": {"tls.key": STANDARD.encode("hunter2-hunter2"), "a": "YWI="}})
                 .to_string();
         masks.secret_object(&mut json);
+
         assert_eq!(
             json,
             json!({"data": {"tls.key": STANDARD.encode("x".repeat(15)), "a": "eHg="}}).to_string()

@@ -466,6 +466,7 @@ mod tests {
             error.ends_with("is larger than 256Mi, the maximum of a recording"),
             "{error}"
         );
+
         let value = format!(
             "{HEADER}\n{{\"answer\":\"{}\"}}\n{{}}\n",
             "a".repeat(LARGEST_VALUE)

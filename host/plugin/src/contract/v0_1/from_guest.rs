@@ -124,12 +124,14 @@ mod tests {
             panic!()
         };
         assert_eq!(soon.after, Duration::from_millis(100));
+
         let CloudError::InProgress(late) =
             cloud_error(wit::CloudError::InProgress(retry(u64::MAX)))
         else {
             panic!()
         };
         assert_eq!(late.after, Duration::from_secs(3600));
+
         let CloudError::Denied(text) = cloud_error(wit::CloudError::Denied("x\n".repeat(10_000)))
         else {
             panic!()
@@ -197,6 +199,7 @@ mod tests {
             let all = each(&[0], Err::<Vec<Result<(), _>>, _>(said), right);
             assert!(matches!(all, Err(CallError::Cloud(error)) if error == heard));
         }
+
         assert!(matches!(whole::<u8>(Ok(7)), Ok(7)));
         assert!(matches!(
             each(&[0], Ok(vec![Ok(7)]), right).as_deref(),
@@ -272,6 +275,7 @@ mod tests {
             ]
         };
         assert_eq!(addresses(many(64)).unwrap().len(), 64);
+
         let excess = AnswerError::TooMany {
             what: "addresses",
             count: 65,
@@ -299,6 +303,7 @@ mod tests {
             Ok(Err(CloudError::ImplementedElsewhere)),
         ];
         assert_eq!(found, Ok(expected));
+
         let none: Vec<Result<i32, wit::CloudError>> = Vec::new();
         assert_eq!(
             batch(&[0], none, right),

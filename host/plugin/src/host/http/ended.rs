@@ -57,6 +57,7 @@ mod tests {
             told(Code::HttpResponseContentCoding),
             "ErrorCode::HttpResponseContentCoding(None)"
         );
+
         for it in [
             Code::ConnectionReadTimeout,
             Code::ConnectionTerminated,

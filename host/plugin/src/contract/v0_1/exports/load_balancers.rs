@@ -343,6 +343,7 @@ mod tests {
         };
         let good = status(Some("192.0.2.1"), Some("lb.example.com"));
         assert!(load_balancer(good, &service, &judge).is_ok());
+
         for ip in ["10.244.1.1", "10.96.0.7", "169.254.169.254"] {
             let refused = refused(status(Some(ip), None));
             assert!(
@@ -399,10 +400,12 @@ mod tests {
             None,
             "the API server refuses a mode without address"
         );
+
         let many = wit::LoadBalancerStatus {
             ingress: vec![point(Some("192.0.2.1"), None); 65],
         };
         assert!(load_balancer(many, &service(1), &|_| Ok(())).is_err());
+
         let port = wit::PortStatus {
             port: 80,
             transport: wit::Transport::Tcp,
@@ -467,6 +470,7 @@ mod tests {
         };
         let modes = [Some(cloud::IpMode::Vip), Some(cloud::IpMode::Proxy), None];
         let ingress = modes.into_iter().map(point).collect();
+
         assert_eq!(
             status_of(status, &service, &|_| Ok(())).unwrap(),
             cloud::LoadBalancerStatus { ingress }

@@ -231,6 +231,7 @@ mod tests {
         let settings = Settings::new("c".into(), Vec::new(), Some(config), options);
         let said = "/etc/cloud.yaml: password correct-horse-battery is \u{1b}[31mwrong";
         let told = config_refusal(wit::CloudError::Invalid(said.into()), &settings).to_string();
+
         assert_eq!(
             told,
             "invalid: /etc/cloud.yaml: password [redacted] is \\u{1b}[31mwrong"
@@ -271,6 +272,7 @@ mod tests {
         };
         let found = info(said, &BTreeSet::from(Capability::ALL)).unwrap();
         assert_eq!(found.wanted_hosts[0], format!("https://{name}:443"));
+
         let accepted = Accepted {
             digest: "0".repeat(64),
             imports: POWERS.map(Into::into).into(),
@@ -303,6 +305,7 @@ mod tests {
             (found.provider.max_batch, found.wanted_hosts.len()),
             (100, 1)
         );
+
         for (said, heard) in [
             (plugin::Overlap::Any, Overlap::Any),
             (plugin::Overlap::PerInterface, Overlap::PerInterface),
@@ -340,6 +343,7 @@ mod tests {
             ..good()
         };
         assert_eq!(info(largest, &machines).unwrap().provider.max_batch, 1000);
+
         let bad = [
             plugin::PluginInfo {
                 name: String::new(),

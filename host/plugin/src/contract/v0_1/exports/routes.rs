@@ -192,6 +192,7 @@ mod tests {
             destination_cidr: "2001:db8:1::/64".into(),
             blackhole: true,
         };
+
         assert_eq!(route(listed), Ok(expected));
     }
 
@@ -209,6 +210,7 @@ mod tests {
             (listed.destination_cidr.as_str(), listed.blackhole),
             ("10.1.2.0/24", false)
         );
+
         let bad = [
             routes::Route {
                 destination_cidr: "10.1.2.0".into(),
@@ -250,6 +252,7 @@ mod tests {
             })
             .is_ok()
         );
+
         let page = |routes: Vec<routes::Route>| routes::RoutePage {
             routes,
             next: Some("p2".into()),
@@ -267,6 +270,7 @@ mod tests {
             route_page(page(vec![good.clone(), good]), 4, 5).is_err(),
             "with those before it"
         );
+
         let wordy = |bytes: usize| routes::RoutePage {
             routes: Vec::new(),
             next: Some("x".repeat(bytes)),

@@ -328,6 +328,7 @@ mod tests {
         }
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("previous=xxxx"), "{text}");
+
         for secret in [old, session, "fifteen-bytes-k"] {
             assert!(!text.contains(secret), "{text}");
         }
