@@ -112,7 +112,6 @@ impl Artifacts {
 
         // The most recently used artifact is kept longest. A failure only affects that order.
         let _ = directory.touch(&name);
-
         artifact
     }
 

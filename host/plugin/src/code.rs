@@ -144,6 +144,7 @@ async fn reported<T>(
     cached: bool,
 ) -> T {
     let mut compiling = pin!(compiling);
+    // By reference, so that the compilation goes on after the report.
     match timeout(LONG, &mut compiling).await {
         Ok(compiled) => compiled,
         Err(_) => {

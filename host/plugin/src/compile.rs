@@ -115,6 +115,7 @@ impl Compiler {
 
         let order = Order {
             memory: limits.compile_memory as u64,
+            // The kernel's limit has whole seconds.
             cpu: limits.compile_cpu.as_secs().max(1),
             reservation: reservation.unwrap_or(0),
             unfinished: unfinished.number(),

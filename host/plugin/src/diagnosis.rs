@@ -51,6 +51,7 @@ pub(crate) fn why_it_ended(error: wasmtime::Error, state: &State) -> CallError {
         (Some(trap), _) => CallError::Trap(trap, state.last_words()),
         (_, Some(status)) => CallError::Exit(status, state.last_words()),
         _ if first_function(&error).is_some() => CallError::Host(error.into()),
+        // Outside of the guest's code, only its answer is decoded.
         _ => CallError::Unreadable(error.into()),
     }
 }

@@ -156,6 +156,7 @@ impl Generation {
             &provider.capabilities,
             shared.overlap.unwrap_or(overlap),
         );
+        // To create and configure an instance takes as long as about a hundred calls.
         pool.put_first(first, &provider.capabilities);
 
         let info = GenerationInfo {
@@ -292,7 +293,6 @@ impl Generation {
 
         // It was checked with the first instance.
         let _ = instance.info(&self.code.capabilities, end).await?;
-
         Ok(instance)
     }
 }

@@ -82,6 +82,7 @@ impl ComponentType {
                 split(name).is_some_and(|(_, _, version)| same_track(version, CONTRACT))
             });
 
+        // First, because a plugin of another version would otherwise seem to export nothing.
         if !others.is_empty() {
             let exports = others.into_iter().collect();
             return Err(LoadError::new(
@@ -144,6 +145,7 @@ fn read(bytes: &[u8], limits: &Limits) -> Result<ComponentType, LoadProblem> {
             } if depth == 0 => return Err(LoadProblem::CoreModule),
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
+            // Imports and exports of nested components are connected within the outermost one.
             Payload::ComponentImportSection(section) if depth == 0 => {
                 for import in section {
                     let name = import.map_err(LoadProblem::Malformed)?.name.name;

@@ -48,7 +48,6 @@ impl Plugin {
         good.serves_instead();
         // It is rejected again, reported, and tried again when its files change.
         let _ = good.reconfigure(source, runtime.limits().clone()).await;
-
         Ok(good)
     }
 
@@ -81,7 +80,6 @@ impl Plugin {
         // It is rejected and reported, and tried again when its files change.
         let files = read(&terms.source).await;
         let _ = self.replace(&mut swap, files).await;
-
         true
     }
 

@@ -160,6 +160,7 @@ impl Replay {
 
         match made {
             Ok(instance) => calls(&player, instance).await,
+            // The recorded instantiation may have failed, too.
             Err(LoadProblem::Call(error)) => player.ended(Err(error.kind().to_owned())),
             Err(problem) => return Err(LoadError::new(Stage::Instantiate, problem).into()),
         }

@@ -139,7 +139,6 @@ pub(crate) async fn observed_later<
     let noted = value(&arguments);
     let answer = live(arguments).await;
     tape.note(function, noted, &answer);
-
     Ok(answer)
 }
 

@@ -66,6 +66,7 @@ pub(crate) fn check(
         return Err(Refused::Loopback);
     }
 
+    // For example `ip6-allnodes`.
     let of_network = name.strip_prefix("ip6-").or(name.strip_prefix("ipv6-"));
     if of_network.is_some_and(|rest| MULTICAST.contains(&rest)) {
         return Err(Refused::Multicast);

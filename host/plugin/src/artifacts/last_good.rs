@@ -33,7 +33,6 @@ impl Artifacts {
     pub(crate) fn keep_last_good(&self, plugin: &str, component: &[u8]) -> io::Result<()> {
         let directory = self.directory().map_err(io::Error::other)?;
         let name = name(plugin);
-
         if contains(&directory, &name, component) {
             return Ok(());
         }

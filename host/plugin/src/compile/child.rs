@@ -114,7 +114,6 @@ fn limit(order: &Order) -> io::Result<()> {
 
     // If the machine runs out of memory, this process is killed first.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-
     Ok(())
 }
 

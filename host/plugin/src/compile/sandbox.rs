@@ -136,7 +136,6 @@ fn filter(architecture: TargetArch) -> Result<BpfProgram, SandboxError> {
 
     let denied = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
     let filter = SeccompFilter::new(rules, denied, SeccompAction::Allow, architecture)?;
-
     Ok(filter.try_into()?)
 }
 

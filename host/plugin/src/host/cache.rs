@@ -92,6 +92,7 @@ impl Entries {
     fn get(&self, key: &str, now: Instant) -> Option<&Vec<u8>> {
         self.by_key
             .get(key)
+            // Entries that have expired are only dropped when another one is set.
             .filter(|entry| entry.expires > now)
             .map(|entry| &entry.value)
     }
@@ -109,7 +110,6 @@ impl Entries {
 
         // After the insertion, so that the bound also applies to the entry itself.
         self.make_room(now);
-
         true
     }
 

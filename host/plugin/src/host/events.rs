@@ -29,11 +29,9 @@ impl State {
         let Some(object) = self.named(name) else {
             return false;
         };
-
         let Some(cluster) = self.cluster() else {
             return false;
         };
-
         if !is_reason(&reason) || self.events >= MAX_PER_CALL {
             return false;
         }

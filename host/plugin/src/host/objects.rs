@@ -56,6 +56,7 @@ impl State {
             namespace, name, ..
         } = object;
 
+        // Nothing is written to an object that does not exist.
         match object.kind {
             ObjectKind::Node => cluster.node(name).is_none_or(|it| fits(&it.annotations)),
             ObjectKind::Service => cluster

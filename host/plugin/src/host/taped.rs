@@ -54,7 +54,6 @@ impl State {
         live: impl FnOnce(&mut Self, A) -> wasmtime::Result<T>,
     ) -> wasmtime::Result<T> {
         let tape = self.tape.clone();
-
         if let Some(answer) = recalled(tape.as_ref(), function, &arguments)? {
             return Ok(answer);
         }
@@ -283,6 +282,7 @@ fn input(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
                 let table = state.ctx().table;
                 let read = match recalled(tape.as_ref(), "streams.read", &arguments)? {
+                    // Nothing had arrived when this was recorded.
                     Some(false) => Ok(Vec::new()),
                     Some(true) => table.blocking_read(stream, length).await,
                     None => {
@@ -351,6 +351,7 @@ fn output(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                 let state = call.data_mut();
                 let closing = Closing::of(state, "streams.write", &stream)?;
 
+                // The write succeeded when it was recorded.
                 if closing.was == Some(false) {
                     writable(state, &stream).await?;
                 }

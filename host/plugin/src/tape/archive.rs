@@ -243,7 +243,6 @@ impl Reel {
         if self.cut {
             return;
         }
-
         if self.archive.backlog.load(Ordering::Relaxed) > BACKLOG {
             return self.stop("it was not masked and written fast enough");
         }
