@@ -87,7 +87,6 @@ impl Share {
         self.taken
     }
 
-    /// Returns the limit of the account.
     pub(crate) fn limit(&self) -> usize {
         self.account.limit
     }

@@ -143,7 +143,6 @@ impl Unfinished {
         self.directory.for_a_child()
     }
 
-    /// Returns the number of the file.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

@@ -24,7 +24,6 @@ use crate::{
     way_out::CutOff,
 };
 
-/// One generation.
 pub(crate) struct Generation {
     pub(crate) info: GenerationInfo,
     provider: Arc<ProviderInfo>,

@@ -233,7 +233,6 @@ pub(crate) struct Lease<'a> {
 }
 
 impl Lease<'_> {
-    /// Returns the instance.
     pub(crate) fn instance(&mut self) -> Option<&mut Instance> {
         self.instance.as_mut()
     }

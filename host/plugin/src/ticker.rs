@@ -21,7 +21,6 @@ pub(crate) struct Ticker {
     at_work: AtomicUsize,
     /// The thread sleeps until it is woken. Only true after it has found no running guest.
     asleep: AtomicBool,
-    /// Number of ticks.
     ticks: AtomicU64,
     thread: OnceLock<Thread>,
 }
@@ -89,7 +88,6 @@ impl Ticker {
         sleeps
     }
 
-    /// Returns the number of ticks.
     pub(crate) fn ticks(&self) -> u64 {
         self.ticks.load(Relaxed)
     }

@@ -75,7 +75,6 @@ pub(crate) fn label_value(what: &'static str, text: Option<String>) -> Checked<O
     Ok(Some(text))
 }
 
-/// Parses an IP address.
 pub(crate) fn ip(what: &'static str, text: &str) -> Checked<IpAddr> {
     value(what, text, "an IP address", text.parse::<IpAddr>().ok())
 }

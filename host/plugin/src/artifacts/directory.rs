@@ -212,7 +212,6 @@ impl Directory {
         Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
     }
 
-    /// Deletes a file.
     pub(super) fn remove(&self, name: &str) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }

@@ -47,7 +47,6 @@ pub(super) enum Line<V> {
     /// The body of a request has been read by the host.
     RequestBody {
         exchange: u64,
-        /// The bytes.
         body: Payload,
         /// Whether it was read to its end.
         complete: bool,
@@ -59,11 +58,7 @@ pub(super) enum Line<V> {
         head: ResponseHead,
     },
     /// The host has a piece of a response's body for the plugin.
-    Piece {
-        exchange: u64,
-        /// The bytes.
-        body: Payload,
-    },
+    Piece { exchange: u64, body: Payload },
     /// The exchange has ended.
     End {
         exchange: u64,

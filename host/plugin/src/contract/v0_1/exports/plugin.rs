@@ -26,7 +26,6 @@ const MAX_VERSION: usize = 64;
 /// any provider needs.
 const MAX_WISHES: usize = 64;
 
-/// Maximum number of annotation prefixes.
 const MAX_ANNOTATION_PREFIXES: usize = 16;
 
 /// Maximum number of nodes in one call.
