@@ -56,15 +56,21 @@ impl Accepted {
             let new = now.iter().filter(|one| !had.contains(one));
             new.map(|one| format!("{what} {one}")).collect::<Vec<_>>()
         };
+
         let exports = self.exports.as_deref().unwrap_or_default();
         let (imports, had) = match &before.exports {
             Some(had) => (before.imports.clone(), had.as_slice()),
             None => {
+                // An earlier Skydock did not note these two, so the previous plugin may have had
+                // them.
                 let unknown = [CLUSTER, EVENTS].map(ToOwned::to_owned);
                 ([&*before.imports, &unknown].concat(), exports)
             }
         };
+
+        // The operator may have written a host in another form.
         let hosts: Vec<_> = before.hosts.iter().map(|host| canonical(host)).collect();
+
         [
             new("import", &self.imports, &imports),
             new("export", exports, had),
@@ -83,6 +89,7 @@ impl Accepted {
         if self.digest == before.digest {
             return Ok(());
         }
+
         let permitted = Self {
             imports: [&*before.imports, &*permissions.imports].concat(),
             exports: before
@@ -92,6 +99,7 @@ impl Accepted {
             hosts: [&*before.hosts, &*permissions.hosts].concat(),
             ..Self::default()
         };
+
         let grown = self.beyond(&permitted);
         if grown.is_empty() {
             Ok(())

@@ -57,15 +57,19 @@ impl Share {
                 .checked_add(more)
                 .filter(|sum| *sum <= self.account.limit)
         };
+
+        // Relaxed is enough: the number guards no other memory.
         let granted = self
             .account
             .taken
             .fetch_update(Relaxed, Relaxed, add)
             .is_ok();
+
         if granted {
             self.taken += more;
             self.account.shown.inc_by(i64::try_from(more).unwrap_or(0));
         }
+
         granted
     }
 
@@ -83,7 +87,6 @@ impl Share {
         self.taken
     }
 
-    /// Returns the limit of the account.
     pub(crate) fn limit(&self) -> usize {
         self.account.limit
     }
@@ -112,6 +115,7 @@ mod tests {
         assert!(one.take(6) && !other.take(5) && other.take(4));
         assert!(!one.take(usize::MAX));
         assert!(one.would_suffice(4) && !one.would_suffice(5));
+
         one.keep(2);
         assert_eq!((one.taken(), account.taken(), shown.get()), (2, 6, 6));
         drop(other);

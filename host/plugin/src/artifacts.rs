@@ -70,6 +70,7 @@ impl Artifacts {
             }
         };
         let directory = Mutex::new(Arc::new(Directory::open(&parent)?));
+
         Ok(Self {
             parent,
             directory,
@@ -89,6 +90,7 @@ impl Artifacts {
             .directory
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
+
         if directory.is_gone() {
             *directory = Arc::new(Directory::open(&self.parent)?);
         }
@@ -97,7 +99,9 @@ impl Artifacts {
 
     /// Returns an artifact that was compiled earlier, if it exists and is intact. Blocks.
     pub(crate) fn find(&self, key: &Key) -> Option<Artifact> {
-        let (directory, name) = (self.directory().ok()?, key.file());
+        let directory = self.directory().ok()?;
+        let name = key.file();
+
         let file = directory.file(&name, LARGEST).ok()?;
         let artifact = Artifact::check(file, &key.component).ok().flatten();
         if artifact.is_none() {
@@ -105,6 +109,7 @@ impl Artifacts {
             tracing::warn!(path = %path.display(), "compiled plugin is damaged; compiling again");
             return None;
         }
+
         // The most recently used artifact is kept longest. A failure only affects that order.
         let _ = directory.touch(&name);
         artifact
@@ -138,7 +143,6 @@ impl Unfinished {
         self.directory.for_a_child()
     }
 
-    /// Returns the number of the file.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -150,9 +154,11 @@ impl Unfinished {
     pub(crate) fn keep(self, key: &Key) -> io::Result<Artifact> {
         let name = unfinished(self.number);
         let file = self.directory.file(&name, LARGEST)?;
+        // Checked before other processes can find it.
         let artifact = Artifact::check(file, &key.component)?.ok_or(io::ErrorKind::InvalidData)?;
         self.directory.rename(&name, &key.file())?;
         self.directory.tidy();
+
         Ok(artifact)
     }
 }
@@ -217,6 +223,7 @@ mod tests {
         let kept = finish(&artifacts, b"a").keep(&key(b"a")).unwrap();
         let machine_code = |artifact: &Artifact| fs::read(artifact.path()).unwrap()[..4].to_vec();
         assert_eq!(machine_code(&kept), b"code");
+
         let next = Artifacts::open(Some(parent.path().to_owned())).unwrap();
         assert_eq!(machine_code(&next.find(&key(b"a")).unwrap()), b"code");
         assert!(next.find(&key(b"b")).is_none());

@@ -273,6 +273,7 @@ impl Place<'_> {
     /// `InProgress` if the call only waited for its turn, to `Internal` if someone must act.
     pub(crate) fn cloud_error(self, error: CallError) -> CloudError {
         let sentence = |error: &CallError| format!("{self}: {error}");
+
         let error = match error {
             CallError::Cloud(error) => error,
             // A configuration without this interface went into service while its controller was
@@ -286,6 +287,7 @@ impl Place<'_> {
             error if error.may_pass() => CloudError::Unavailable(sentence(&error)),
             error => CloudError::Internal(sentence(&error)),
         };
+
         error.map_text(|text| self.settings.redact_secrets(text))
     }
 
@@ -319,6 +321,7 @@ mod tests {
             place.element::<()>(Ok(Err(error))),
             Err(CloudError::Denied("for me/[redacted]".to_owned()))
         );
+
         let table = [
             (CallError::Memory(1), true),
             (CallError::Table(1), true),
@@ -352,12 +355,14 @@ mod tests {
             CallError::Deadline(read).to_string(),
             "it did not answer within 30s (--plugin-limit read-deadline)"
         );
+
         let waiting = CallError::Waiting(write).to_string();
         assert!(
             waiting.starts_with(
                 "it did not answer within 2m (--plugin-limit write-deadline): a request"
             )
         );
+
         let memory = CallError::HandlesTotal(HandleLimit::Memory(1 << 30)).to_string();
         assert!(
             memory.ends_with(

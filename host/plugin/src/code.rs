@@ -51,8 +51,10 @@ impl Code {
         watch: &mut Stopwatch,
     ) -> Result<Self, LoadError> {
         let size = component.len();
+
         let inner = Arc::clone(&runtime.inner);
         let (component, typed, capabilities) = blocking(Stage::Type, move || {
+            // The compiler's time and memory depend on the shape, which is therefore checked first.
             let typed = ComponentType::read(&component, &inner.limits)?;
             let capabilities = typed.capabilities()?;
             Ok((component, typed, capabilities))
@@ -70,15 +72,20 @@ impl Code {
         watch.lap(Stage::Imports);
 
         let artifact = compiled(&runtime.inner, plugin, (component, typed.code), &digest).await?;
+
         let inner = Arc::clone(&runtime.inner);
         let pre = blocking(Stage::Compile, move || {
             let component = machine_code::load(&inner.engine, &artifact)
                 .map_err(|error| LoadError::new(Stage::Compile, LoadProblem::Load(error.into())))?;
+
+            // The mapped code outlives the artifact.
             drop(artifact);
             let pre = inner.linker.instantiate_pre(&component);
+
             pre.map_err(|error| LoadError::new(Stage::Imports, LoadProblem::Link(error.into())))
         })
         .await?;
+
         watch.lap(Stage::Compile);
         Ok(Self {
             digest,
@@ -99,18 +106,23 @@ async fn compiled(
     digest: &str,
 ) -> Result<Artifact, LoadError> {
     let failed = |error: CompileError| LoadError::new(Stage::Compile, error);
+
     let key = Key {
         component: digest.to_owned(),
         engine: runtime.compatibility.clone(),
     };
-    let (inner, wanted) = (Arc::clone(runtime), key.clone());
+    let inner = Arc::clone(runtime);
+    let wanted = key.clone();
+
     if let Some(found) = blocking(Stage::Compile, move || Ok(inner.artifacts.find(&wanted))).await?
     {
         return Ok(found);
     }
+
     let inner = Arc::clone(runtime);
     let unfinished = blocking(Stage::Compile, move || Ok(inner.artifacts.begin())).await?;
     let unfinished = unfinished.map_err(|error| failed(CompileError::Directory(error)))?;
+
     let compiling =
         runtime
             .compiler
@@ -118,6 +130,7 @@ async fn compiled(
     let compiled = reported(compiling, plugin, code, runtime.artifacts.outlive()).await;
     runtime.metrics.compiled(plugin, compiled.is_ok());
     compiled.map_err(failed)?;
+
     let kept = blocking(Stage::Compile, move || Ok(unfinished.keep(&key))).await?;
     kept.map_err(|error| failed(CompileError::Lost(error)))
 }
@@ -131,11 +144,13 @@ async fn reported<T>(
     cached: bool,
 ) -> T {
     let mut compiling = pin!(compiling);
+    // By reference, so that the compilation goes on after the report.
     match timeout(LONG, &mut compiling).await {
         Ok(compiled) => compiled,
         Err(_) => {
             let mebibytes = code.div_ceil(1 << 20);
             let cached = if cached { "; the result is cached" } else { "" };
+
             tracing::info!(
                 plugin,
                 "compiling the plugin ({mebibytes} MiB of code); this may take minutes{cached}"

@@ -90,14 +90,18 @@ impl Compiler {
         let threads = available_parallelism().map_or(1, |processors| {
             processors.get().div_ceil(PROCESSORS_PER_THREAD)
         });
+
         let start = |source| CompileError::Start {
             program: self.program.display().to_string(),
             source,
         };
+
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
+            // The compiler inherits nothing, because the environment may have credentials.
             .env_clear()
             .env("RAYON_NUM_THREADS", threads.to_string())
+            // The sandbox allows it to write only there.
             .current_dir(unfinished.for_a_child())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -108,28 +112,36 @@ impl Compiler {
             .kill_on_drop(true)
             .spawn()
             .map_err(start)?;
+
         let order = Order {
             memory: limits.compile_memory as u64,
+            // The kernel's limit has whole seconds.
             cpu: limits.compile_cpu.as_secs().max(1),
             reservation: reservation.unwrap_or(0),
             unfinished: unfinished.number(),
             component: component.len() as u64,
         };
+
         // Held open until the end, because the compiler ends when it is closed.
         let mut input = child.stdin.take();
         let said = child.stderr.take();
+
         let feeding = async {
             let Some(input) = &mut input else { return };
             // The compiler may end before it has read everything. Its exit status then shows why.
             if input.write_all(&order.head()).await.is_ok() {
                 let _ = input.write_all(&component).await;
             }
+            // Compiling may take minutes, in which nobody needs the copy.
             drop(component);
         };
+
         let compiled = timeout(limits.compile_deadline, async {
+            // All at once, because the child waits while one of its pipes is full.
             tokio::join!(feeding, listen(said), child.wait())
         })
         .await;
+
         match compiled {
             Ok((_, said, status)) => match ending::ending(status.map_err(start)?, &said, limits) {
                 Some(error) => Err(error),
@@ -146,13 +158,16 @@ impl Compiler {
 
 /// Reads everything, and keeps the end, because the last lines state the reason.
 async fn listen(said: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
-    let (mut kept, mut chunk) = (Vec::new(), [0; 4096]);
+    let mut kept = Vec::new();
+    let mut chunk = [0; 4096];
     let Some(mut said) = said else { return kept };
+
     while let Ok(read @ 1..) = said.read(&mut chunk).await {
         kept.extend_from_slice(chunk.get(..read).unwrap_or_default());
         if let Some(surplus) = kept.len().checked_sub(SAID) {
             kept.drain(..surplus);
         }
     }
+
     kept
 }

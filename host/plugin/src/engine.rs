@@ -23,6 +23,7 @@ pub(crate) fn config(reservation: Option<u64>) -> Config {
     config.native_unwind_info(false);
     // Providers do not need 64-bit memories, and a disabled feature cannot be attacked.
     config.wasm_memory64(false);
+
     if let Some(bytes) = reservation {
         config
             .memory_reservation(bytes)
@@ -31,6 +32,7 @@ pub(crate) fn config(reservation: Option<u64>) -> Config {
             .memory_guard_size(GUARD)
             .guard_before_linear_memory(false);
     }
+
     config
 }
 
@@ -48,6 +50,7 @@ pub(crate) fn compatibility(engine: &Engine) -> String {
             0
         }
     }
+
     let mut collector = Collector(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut collector);
     hex::encode(collector.0.finalize())

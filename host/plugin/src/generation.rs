@@ -24,7 +24,6 @@ use crate::{
     way_out::CutOff,
 };
 
-/// One generation.
 pub(crate) struct Generation {
     pub(crate) info: GenerationInfo,
     provider: Arc<ProviderInfo>,
@@ -55,17 +54,21 @@ impl Generation {
             Arc::new(settings.clone()),
         )
         .map_err(|problem| LoadError::new(Stage::Type, problem))?;
+
+        // A gateway of its own, because credentials may be bound to the digest of one component.
         blueprint.gateway = shared
             .way_out
             .as_ref()
             .map(|way_out| way_out.gateway(&digests.component));
 
+        // One time limit for instantiate, configure and info together.
         let deadline = Deadline::of_read(&shared.limits);
         let end = (Instant::now() + deadline.limit, deadline);
         let mut first = watch.stage(
             Stage::Instantiate,
             by(end, blueprint.instantiate(end.0)).await,
         )?;
+
         let configured = by(end, async {
             first
                 .configure(&blueprint.settings, end.0)
@@ -73,22 +76,27 @@ impl Generation {
                 .map_err(LoadProblem::Refused)
         });
         watch.stage(Stage::Configure, configured.await)?;
+
         let said = by(end, async {
             first
                 .info(exported, end.0)
                 .await?
                 .map_err(LoadProblem::Info)
         });
+
         let said = said.await.and_then(|said| {
             let metadata = code.metadata.as_ref();
+            // What `skydock plugin inspect` shows must be true.
             metadata.map_or(Ok(()), |it| it.agrees(&said))?;
             Ok(said)
         });
+
         let Introduction {
             provider,
             wanted_hosts,
             overlap,
         } = watch.stage(Stage::Info, said)?;
+
         let accepted = Accepted {
             digest: digests.component.clone(),
             imports: Accepted::powers(&code.imports),
@@ -97,16 +105,20 @@ impl Generation {
             provider_ids: provider.provider_id_prefixes.clone(),
             annotations: provider.annotation_prefixes.clone(),
         };
+
         let identity = Identity {
             name: &provider.name,
             exports: &code.capabilities,
             accepted: &accepted,
         };
+
+        // After a restart, `Plugin::may_follow` compares with what was accepted earlier.
         let may_follow = before.map_or(Ok(()), |before| {
             identity.may_follow(&before.identity(), &shared.permissions)
         });
         let added = before.map(|before| accepted.beyond(&before.info.accepted));
         watch.stage(Stage::Identity, may_follow)?;
+
         let permitted = shared.permissions.permit(
             &provider.provider_id_prefixes,
             &provider.annotation_prefixes,
@@ -115,6 +127,7 @@ impl Generation {
             Stage::Permissions,
             permitted.map_err(LoadProblem::NotPermitted),
         )?;
+
         let reaches = match (before, &shared.way_out) {
             (Some(before), Some(way_out)) => {
                 CutOff::find(&**way_out, &before.digests.component, &digests.component)
@@ -128,17 +141,23 @@ impl Generation {
             Arc::clone(&shared.permissions),
             Arc::clone(&shared.permitted),
         ));
+        // The first instance was created before it was known what the plugin owns.
         first.store.data_mut().owned = Arc::clone(&owned);
         blueprint.owned = owned;
+
         if let Some(gateway) = &blueprint.gateway {
+            // Only kinds of calls that it serves have a reserved part of requests and connections.
             gateway.serves(&provider.capabilities);
         }
+
         let pool = Pool::new(
             Arc::clone(shared),
             &provider.capabilities,
             shared.overlap.unwrap_or(overlap),
         );
+        // To create and configure an instance takes as long as about a hundred calls.
         pool.put_first(first, &provider.capabilities);
+
         let info = GenerationInfo {
             number,
             digest: digests.component.clone(),
@@ -151,6 +170,7 @@ impl Generation {
             added: added.unwrap_or_default().into(),
             stages: watch.stages,
         };
+
         let supervisor = Supervisor::default();
         Ok(Self {
             info,
@@ -201,13 +221,16 @@ impl Generation {
         subject: Subject,
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T>,
     ) -> Result<T, CallError> {
+        // The configuration may leave an exported interface unused.
         if !self.provider.can(function.capability) {
             return Err(CallError::Unsupported);
         }
+
         let limits = &self.blueprint.shared.limits;
         let queue = limits.queue_deadline;
         let waiting = timeout(queue, self.pool.acquire(function.capability));
         let mut slot = waiting.await.map_err(|_| CallError::TooBusy(queue))?;
+
         let instance = match slot.warm() {
             Some(warm) => warm,
             None => {
@@ -215,10 +238,12 @@ impl Generation {
                 within(deadline, self.start(Instant::now() + deadline.limit)).await?
             }
         };
+
         let mut lease = slot.lease(instance);
         let Some(instance) = lease.instance() else {
             return Err(CallError::Unsupported);
         };
+
         let deadline = function.deadline(limits);
         let answer = within(
             deadline,
@@ -230,15 +255,20 @@ impl Generation {
             ),
         )
         .await;
+
+        // A deadline that passes during a request is the cloud's delay, not the plugin's.
         let answer = answer.map_err(|error| match error {
             CallError::Deadline(late) if instance.store.data().is_waiting() => {
                 CallError::Waiting(late)
             }
             error => error,
         });
+
+        // After a trap or a timeout, the instance may be in any state: the lease drops it.
         if answer.is_ok() {
             lease.give_back();
         }
+
         answer.flatten()
     }
 
@@ -254,10 +284,12 @@ impl Generation {
                     // The types were checked with the first instance of the same component.
                     other => CallError::Instantiate(Cause::of(other)),
                 })?;
+
         instance
             .configure(&self.blueprint.settings, end)
             .await?
             .map_err(CallError::Refused)?;
+
         // It was checked with the first instance.
         let _ = instance.info(&self.code.capabilities, end).await?;
         Ok(instance)

@@ -145,7 +145,9 @@ impl Shared {
         limits: Limits,
         ticker: Arc<Ticker>,
     ) -> Self {
-        let (metrics, cluster) = (self.metrics.clone(), self.cluster.clone());
+        let metrics = self.metrics.clone();
+        let cluster = self.cluster.clone();
+
         Self {
             cache: Arc::clone(&self.cache),
             permitted: Arc::clone(&self.permitted),
@@ -237,6 +239,7 @@ impl State {
             .stderr(stderr.clone())
             .max_random_size(MAX_RANDOM)
             .build();
+
         Self {
             limiter: MemoryLimiter::new(&shared.limits, &shared.memory),
             meter: Arc::default(),
@@ -260,7 +263,6 @@ impl State {
         }
     }
 
-    /// Returns the tape of the instance.
     pub(crate) fn tape(&self) -> Option<&Tape> {
         self.tape.as_ref()
     }
@@ -281,13 +283,17 @@ impl State {
 
     /// Starts a call with new budgets.
     pub(crate) fn begin(&mut self, phase: Phase, subject: Subject, deadline: tokio::time::Instant) {
+        // Resets the meter: what was used before is not charged to this call.
         self.account();
         (self.phase, self.subject, self.deadline, self.events) =
             (phase, subject, Some(deadline), 0);
         (self.overrun, self.limiter.refused, self.handles.refused) = (None, None, None);
+
         if let Phase::Serving(capability) = phase {
             self.handles.kind = capability.into();
         }
+
+        // Output from before the call is not part of its last words.
         self.stderr.take_last();
     }
 
@@ -300,8 +306,10 @@ impl State {
     pub(crate) fn end(&mut self, trap: Option<&str>) {
         if let Some(Tape::Recording(recorder)) = &self.tape {
             trap.iter().for_each(|trap| recorder.trap(trap));
+            // The next instance writes another file, so that old ones can be removed.
             self.retired |= recorder.is_full();
         }
+
         (self.subject, self.deadline) = (Subject::default(), None);
         self.handles.tidy();
         self.account();
@@ -378,12 +386,14 @@ impl WasiHttpView for State {
 pub(crate) fn linker(engine: &Engine, taping: &Taping) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
+
     // Clocks, random, io, stdin, stdout, stderr.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(l)?;
     wasi::random::insecure::add_to_linker::<State, WasiRandom>(l, |state| state.wasi.random())?;
     wasi::random::insecure_seed::add_to_linker::<State, WasiRandom>(l, |state| {
         state.wasi.random()
     })?;
+
     // Interfaces that standard libraries import and providers do not use, with empty
     // implementations.
     wasi::cli::environment::add_to_linker::<State, WasiCli>(l, State::cli)?;
@@ -395,9 +405,11 @@ pub(crate) fn linker(engine: &Engine, taping: &Taping) -> wasmtime::Result<Linke
     wasi::cli::terminal_stderr::add_to_linker::<State, WasiCli>(l, State::cli)?;
     wasi::filesystem::types::add_to_linker::<State, WasiFilesystem>(l, State::filesystem)?;
     wasi::filesystem::preopens::add_to_linker::<State, WasiFilesystem>(l, State::filesystem)?;
+
     http::add_to_linker(l)?;
     if taping.is_on() {
         taped::add_to_linker(l)?;
     }
+
     Ok(linker)
 }

@@ -32,10 +32,13 @@ impl Identity<'_> {
                 now: self.name.to_owned(),
             });
         }
+
+        // Controllers that are running depend on these.
         let lost: Vec<_> = before.exports.difference(self.exports).copied().collect();
         if !lost.is_empty() {
             return Err(LoadProblem::Lost(lost));
         }
+
         self.accepted
             .may_follow(before.accepted, permissions)
             .map_err(LoadProblem::Grown)
@@ -70,6 +73,7 @@ mod tests {
             next.may_follow(&metal, &Permissions::default())
         };
         assert!(follows("metal", &[Instances, Routes], &second).is_ok());
+
         let refused = follows("other", &[Instances], &second);
         assert!(matches!(refused, Err(LoadProblem::OtherName { .. })));
         let refused = follows("metal", &[Routes], &second);

@@ -79,6 +79,7 @@ impl Stopwatch {
             LoadProblem::WrongType { .. } => LoadError::new(Stage::Type, problem),
             _ => LoadError::new(stage, problem),
         })?;
+
         self.lap(stage);
         Ok(result)
     }

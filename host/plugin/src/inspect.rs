@@ -81,6 +81,8 @@ impl ComponentType {
             self.exports.iter().filter(ours).partition(|name| {
                 split(name).is_some_and(|(_, _, version)| same_track(version, CONTRACT))
             });
+
+        // First, because a plugin of another version would otherwise seem to export nothing.
         if !others.is_empty() {
             let exports = others.into_iter().collect();
             return Err(LoadError::new(
@@ -88,11 +90,13 @@ impl ComponentType {
                 LoadProblem::Version { exports },
             ));
         }
+
         let exports = |interface: &str| {
             served
                 .iter()
                 .any(|name| split(name).is_some_and(|(_, it, _)| it == interface))
         };
+
         if !exports("plugin") {
             return Err(LoadError::new(
                 Stage::Type,
@@ -101,6 +105,7 @@ impl ComponentType {
                 },
             ));
         }
+
         Ok(Capability::ALL
             .into_iter()
             .filter(|capability| exports(capability.name()))
@@ -122,12 +127,17 @@ fn read(bytes: &[u8], limits: &Limits) -> Result<ComponentType, LoadProblem> {
     let mut found = ComponentType::default();
     let mut shape = Shape::new(limits);
     let mut depth = 0_usize;
+
     for (index, payload) in Parser::new(0).parse_all(bytes).enumerate() {
         let payload = match payload {
+            // An error in the first payload means that the header is wrong.
             Err(_) if index == 0 => return Err(LoadProblem::NotWasm),
             other => other.map_err(LoadProblem::Malformed)?,
         };
+
+        // Counted first, because what is kept of a payload takes memory.
         shape.see(&payload)?;
+
         match payload {
             Payload::Version {
                 encoding: Encoding::Module,
@@ -135,6 +145,7 @@ fn read(bytes: &[u8], limits: &Limits) -> Result<ComponentType, LoadProblem> {
             } if depth == 0 => return Err(LoadProblem::CoreModule),
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
+            // Imports and exports of nested components are connected within the outermost one.
             Payload::ComponentImportSection(section) if depth == 0 => {
                 for import in section {
                     let name = import.map_err(LoadProblem::Malformed)?.name.name;
@@ -159,6 +170,7 @@ fn read(bytes: &[u8], limits: &Limits) -> Result<ComponentType, LoadProblem> {
             _ => {}
         }
     }
+
     found.code = shape.code();
     Ok(found)
 }
@@ -184,9 +196,13 @@ fn split(name: &str) -> Option<(&str, &str, &str)> {
 fn same_track(one: &str, other: &str) -> bool {
     fn track(version: &str) -> Option<(u32, u32)> {
         let mut parts = version.splitn(3, '.');
-        let (major, minor, patch) = (parts.next()?, parts.next()?, parts.next()?);
-        let (major, minor) = (major.parse().ok()?, minor.parse().ok()?);
+        let major = parts.next()?;
+        let minor = parts.next()?;
+        let patch = parts.next()?;
+        let major = major.parse().ok()?;
+        let minor = minor.parse().ok()?;
         patch.parse::<u32>().ok()?;
+
         Some((major, if major == 0 { minor } else { 0 }))
     }
     one == other || matches!((track(one), track(other)), (Some(one), Some(other)) if one == other)
@@ -261,6 +277,7 @@ mod tests {
             good.capabilities().unwrap(),
             BTreeSet::from([Capability::Routes])
         );
+
         let none = exports(&["skydock:provider/instances@0.1.0"])
             .capabilities()
             .unwrap_err();
@@ -268,6 +285,7 @@ mod tests {
             matches!(none.source, LoadProblem::NoPlugin { .. }),
             "{none}"
         );
+
         let newer = exports(&["skydock:provider/plugin@0.2.0"])
             .capabilities()
             .unwrap_err();

@@ -80,6 +80,7 @@ impl Blueprint {
             }
             Taping::Off | Taping::Replay => None,
         };
+
         self.instantiate_with(tape, end).await
     }
 
@@ -101,10 +102,15 @@ impl Blueprint {
             self.gateway.clone(),
             tape,
         );
+
+        // Guest code runs during instantiation too, so the budgets start before it.
         state.begin(Phase::Loading, Subject::default(), end);
+
         let mut store = Store::new(self.pre.engine(), state);
+        // Limits the bytes of an answer, and of what the guest passes to a function of the host.
         store.set_hostcall_fuel(limits.hostcall_buffer);
         store.limiter(|state| &mut state.limiter);
+
         let budget = limits.guest_cpu;
         // Runs at the first function call or loop iteration of a guest after a tick. The meter
         // shows the CPU time that it has used.
@@ -114,6 +120,8 @@ impl Blueprint {
                 state.overrun = Some(Overrun::Budget);
                 return Ok(UpdateDeadline::Interrupt);
             }
+
+            // A guest with budget left lets other tasks run before it goes on.
             Ok(UpdateDeadline::YieldCustom(
                 1,
                 Box::pin(tokio::task::yield_now()),
@@ -126,17 +134,22 @@ impl Blueprint {
             if !matches!(hook, CallHook::ReturningFromHost) || !state.is_overdue() {
                 return Ok(());
             }
+
             state.overrun = if state.meter.used() > budget {
                 Some(Overrun::Budget)
             } else {
                 (state.meter.unbroken() > UNBROKEN).then_some(Overrun::Unbroken)
             };
+
             if state.overrun.is_some() {
+                // Like an interruption after a tick, so that both have the same diagnosis.
                 Err(Trap::Interrupt.into())
             } else {
                 Ok(())
             }
         });
+
+        // The default deadline is an epoch that has passed.
         store.set_epoch_deadline(1);
         let meter = Arc::clone(&store.data().meter);
         let made = self
@@ -144,8 +157,10 @@ impl Blueprint {
             .ticker
             .watch(meter.charge(self.pre.instantiate_async(&mut store)))
             .await;
+
         let instance = made.map_err(|error| why_it_was_not_made(error, store.data()))?;
         let functions = self.exports.load(&mut store, &instance)?;
+
         Ok(Instance {
             store,
             functions,
@@ -192,14 +207,21 @@ impl Instance {
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T>,
     ) -> Result<Result<T, CallError>, CallError> {
         self.store.data_mut().begin(phase, subject, deadline);
+        // While the instance was idle, ticks have passed its deadline.
         self.store.set_epoch_deadline(1);
+
         let state = self.store.data();
-        let (ticker, meter) = (Arc::clone(&state.shared.ticker), Arc::clone(&state.meter));
+        let ticker = Arc::clone(&state.shared.ticker);
+        let meter = Arc::clone(&state.meter);
+
         let call = call(Guest::new(&self.functions, &mut self.store));
         let answer = ticker.watch(meter.charge(call)).await;
+
+        // The state outlives a trap: it says whether a limit or the guest itself ended the call.
         let state = self.store.data_mut();
         let answer = answer.map_err(|error| why_it_ended(error, state));
         state.end(answer.as_ref().err().map(CallError::kind));
+
         answer
     }
 

@@ -30,10 +30,12 @@ impl Plugin {
             Ok(plugin) => return Ok(plugin),
             Err(error) => error,
         };
+
         let plugin = source.name.clone();
         let Some(good) = last_good(runtime, &source).await else {
             return Err(error);
         };
+
         let good = Self::load(runtime, good, cluster).await;
         let good = good.map_err(|why| {
             tracing::error!(
@@ -42,6 +44,7 @@ impl Plugin {
             );
             error
         })?;
+
         good.serves_instead();
         // It is rejected again, reported, and tried again when its files change.
         let _ = good.reconfigure(source, runtime.limits().clone()).await;
@@ -56,6 +59,7 @@ impl Plugin {
         let Some(source) = last_good(&terms.runtime, &terms.source).await else {
             return false;
         };
+
         let good = Terms {
             runtime: terms.runtime.clone(),
             source,
@@ -64,12 +68,15 @@ impl Plugin {
         let Ok(files) = read(&good.source).await else {
             return false;
         };
+
         // It need not be able to replace a build that was not accepted.
         let Ok(next) = self.next(&mut swap, &good, files, None).await else {
             return false;
         };
+
         self.publish(&mut swap, &Arc::new(next));
         self.serves_instead();
+
         // It is rejected and reported, and tried again when its files change.
         let files = read(&terms.source).await;
         let _ = self.replace(&mut swap, files).await;
@@ -89,11 +96,14 @@ impl Plugin {
     pub async fn keep_last_good(&self) {
         let mut generations = self.subscribe();
         loop {
+            // Marked as seen before it is kept, so that one that comes in the meantime is kept
+            // next.
             generations.borrow_and_update();
             if let Err(error) = self.keep_current().await {
                 let plugin = self.name();
                 tracing::warn!(plugin, %error, "cannot keep the plugin as the last good build");
             }
+
             if generations.changed().await.is_err() {
                 return;
             }
@@ -102,7 +112,9 @@ impl Plugin {
 
     async fn keep_current(&self) -> io::Result<()> {
         let artifacts = Arc::clone(&self.terms().runtime.inner.artifacts);
-        let (plugin, current) = (self.name().to_owned(), self.generation());
+        let plugin = self.name().to_owned();
+        let current = self.generation();
+
         let keeping = spawn_blocking(move || {
             let component = source::read_component(&current.source).map_err(io::Error::other)?;
             if source::digest(&component) != current.digest {
@@ -111,6 +123,7 @@ impl Plugin {
             }
             artifacts.keep_last_good(&plugin, &component)
         });
+
         keeping.await?
     }
 }
@@ -120,8 +133,10 @@ async fn last_good(runtime: &Runtime, source: &PluginSource) -> Option<PluginSou
     if !source.last_good {
         return None;
     }
-    let (artifacts, name) = (Arc::clone(&runtime.inner.artifacts), source.name.clone());
+    let artifacts = Arc::clone(&runtime.inner.artifacts);
+    let name = source.name.clone();
     let found = spawn_blocking(move || artifacts.last_good(&name)).await;
+
     Some(PluginSource {
         component: found.ok().flatten()?,
         ..source.clone()

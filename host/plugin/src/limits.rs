@@ -117,15 +117,18 @@ pub(crate) fn documented(mark: &str) -> Vec<String> {
     let text = include_str!("../../../wit/v0.1.0/plugin.wit");
     let (before, _) = text.split_once(&format!(" [{mark}]")).unwrap();
     let clause = before.rsplit(['.', ':', ';', ']']).next().unwrap();
+
     let words: Vec<_> = clause
         .split_whitespace()
         .filter(|word| *word != "///")
         .map(|word| word.trim_end_matches(','))
         .collect();
+
     let numbers = words
         .iter()
         .enumerate()
         .filter(|(_, word)| word.parse::<u64>().is_ok());
+
     numbers
         .map(|(at, number)| match words.get(at + 1) {
             Some(unit) if UNITS.contains(unit) => format!("{number} {unit}"),

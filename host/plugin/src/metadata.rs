@@ -43,10 +43,12 @@ impl Metadata {
                 section.len()
             ));
         }
+
         let metadata: Self = serde_json::from_slice(section).map_err(|error| error.to_string())?;
         if metadata.name.is_empty() {
             return Err("its name is missing".to_owned());
         }
+
         Ok(metadata)
     }
 
@@ -73,6 +75,7 @@ impl Metadata {
             .into_iter()
             .filter(|(_, said, is)| said != is)
             .map(|(what, said, is)| format!("{what} {is} instead of {said}"));
+
         let wanted_hosts: Vec<_> = self.wanted_hosts.iter().map(|it| canonical(it)).collect();
         let lists = [
             (
@@ -87,12 +90,14 @@ impl Metadata {
             ),
             ("host", &wanted_hosts, hosts),
         ];
+
         let lists = lists.into_iter().flat_map(|(what, said, is)| {
             let surplus = is
                 .iter()
                 .filter(|one| said.iter().all(|pattern| !fits(pattern, one)));
             surplus.map(move |one| format!("{what} {one}"))
         });
+
         texts.chain(lists).collect()
     }
 }
@@ -102,6 +107,7 @@ fn fits(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else {
         return pattern == text;
     };
+
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
     let inner = text
         .strip_prefix(start)
@@ -109,6 +115,7 @@ fn fits(pattern: &str, text: &str) -> bool {
     let Some(mut inner) = inner else {
         return false;
     };
+
     // The first place of each part leaves the most text for the others.
     for part in middle.split('*') {
         let Some((_, after)) = inner.split_once(part) else {
@@ -116,6 +123,7 @@ fn fits(pattern: &str, text: &str) -> bool {
         };
         inner = after;
     }
+
     true
 }
 

@@ -127,6 +127,7 @@ mod tests {
         };
         meter.charge(unbroken).await;
         let worked = meter.take();
+
         assert!(
             waited < 20 * MS && worked >= 20 * MS,
             "waited {waited:?}, worked {worked:?}"

@@ -118,6 +118,7 @@ impl PluginMetrics {
     pub fn register(registry: &mut Registry) -> Self {
         let all = Self::default();
         all.register_effects(registry);
+
         let registry = registry.sub_registry_with_prefix("skydock_plugin");
         registry.register("calls", "Calls by outcome", all.calls.clone());
         registry.register_with_unit(
@@ -126,6 +127,7 @@ impl PluginMetrics {
             Unit::Seconds,
             all.durations.clone(),
         );
+
         registry.register_with_unit(
             "memory",
             "Memory of all instances, and of what Skydock keeps for them",
@@ -142,11 +144,13 @@ impl PluginMetrics {
             "Instances by state: busy or idle",
             all.instances.clone(),
         );
+
         registry.register(
             "log_lines_dropped",
             "Log lines that exceeded the plugin's limit",
             all.log_dropped.clone(),
         );
+
         registry.register(
             "generation",
             "Number of the generation in service",
@@ -157,6 +161,7 @@ impl PluginMetrics {
             "The plugin generation in service; the value is always 1",
             all.generation_info.clone(),
         );
+
         registry.register(
             "reloads",
             "New generations by result and failed stage",
@@ -167,17 +172,20 @@ impl PluginMetrics {
             "1 while the files of the plugin on disk are rejected",
             all.rejected.clone(),
         );
+
         registry.register(
             "compilations",
             "Compilations by result",
             all.compilations.clone(),
         );
+
         all
     }
 
     /// Registers only what calls consume and which of them go wrong, for a reader after each call.
     pub fn register_effects(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("skydock_plugin");
+
         registry.register_with_unit(
             "guest_cpu",
             "CPU time of plugin calls: the plugin's own code, and what Skydock does on its behalf",
@@ -190,6 +198,7 @@ impl PluginMetrics {
             Unit::Bytes,
             self.memory_peak.clone(),
         );
+
         registry.register(
             "traps",
             "Calls that terminated their instance",
@@ -209,7 +218,9 @@ impl PluginMetrics {
         outcome: &'static str,
         took: Duration,
     ) {
-        let (interface, function) = (function.capability.name(), function.name);
+        let interface = function.capability.name();
+        let function = function.name;
+
         self.calls
             .get_or_create(&Outcome {
                 plugin: plugin.into(),
@@ -218,6 +229,7 @@ impl PluginMetrics {
                 outcome,
             })
             .inc();
+
         self.durations
             .get_or_create(&Function {
                 plugin: plugin.into(),
@@ -256,6 +268,8 @@ impl PluginMetrics {
         let gauge = self.memory_peak.get_or_create_owned(&Plugin {
             plugin: plugin.into(),
         });
+
+        // Instances report at the same time, so the maximum is set atomically.
         gauge
             .inner()
             .fetch_max(peak, std::sync::atomic::Ordering::Relaxed);
@@ -281,12 +295,15 @@ impl PluginMetrics {
 
     pub(crate) fn bad_answers(&self, plugin: &str, function: crate::call::Function, count: usize) {
         if count > 0 {
-            let (interface, function) = (function.capability.name(), function.name);
+            let interface = function.capability.name();
+            let function = function.name;
+
             let labels = Function {
                 plugin: plugin.into(),
                 interface,
                 function,
             };
+
             self.bad_answers.get_or_create(&labels).inc_by(count as u64);
         }
     }
@@ -311,15 +328,19 @@ impl PluginMetrics {
             version: info.version.clone(),
             digest: info.digest.clone(),
         };
+
+        // The labels differ between generations, so the previous series would stay.
         if let Some(before) = before {
             self.generation_info.remove(&labels(before));
         }
         self.generation_info.get_or_create(&labels(now)).set(1);
+
         self.generation
             .get_or_create(&Plugin {
                 plugin: plugin.into(),
             })
             .set(i64::try_from(now.number).unwrap_or(i64::MAX));
+
         self.reloads
             .get_or_create(&Reload {
                 plugin: plugin.into(),
@@ -327,6 +348,7 @@ impl PluginMetrics {
                 stage: "",
             })
             .inc();
+
         self.unchanged(plugin);
     }
 
@@ -357,6 +379,7 @@ impl PluginMetrics {
                 stage,
             })
             .inc();
+
         self.rejected
             .get_or_create(&Plugin {
                 plugin: plugin.into(),

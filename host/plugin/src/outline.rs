@@ -34,6 +34,7 @@ impl Outline {
             ..PluginSource::default()
         })
         .await?;
+
         let limits = runtime.limits().clone();
         let reading = tokio::task::spawn_blocking(move || {
             let typed = ComponentType::read(&files.component, &limits)?;
@@ -43,6 +44,7 @@ impl Outline {
                 digest: files.digests.component,
             })
         });
+
         reading
             .await
             .unwrap_or_else(|_| Err(LoadError::new(Stage::Type, LoadProblem::Died)))
@@ -61,6 +63,7 @@ impl Runtime {
             ..PluginSource::default()
         })
         .await?;
+
         let mut watch = Stopwatch::start(reading);
         let code = Code::make(
             self,
@@ -69,6 +72,7 @@ impl Runtime {
             &mut watch,
         )
         .await?;
+
         Ok((
             code.digest,
             watch.stages.iter().map(|(_, took)| *took).sum(),

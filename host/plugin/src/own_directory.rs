@@ -32,22 +32,28 @@ pub(crate) enum NotOwn {
 pub(crate) fn open(at: impl AsFd, name: &Path) -> Result<(OwnedFd, u32), NotOwn> {
     // With a slash at its end, a link would be followed.
     let name: PathBuf = name.components().collect();
+
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = match rustix::fs::openat(at, &name, flags, Mode::empty()) {
         Ok(fd) => fd,
         Err(Errno::NOTDIR | Errno::LOOP) => return Err(NotOwn::NotDirectory),
         Err(error) => return Err(NotOwn::Io(error.into())),
     };
+
+    // Of the open directory, which nobody can exchange in the meantime.
     let directory = fs::File::from(fd);
     let metadata = directory.metadata().map_err(NotOwn::Io)?;
-    let (owner, user) = (metadata.uid(), user());
+    let owner = metadata.uid();
+    let user = user();
     if owner != user {
         return Err(NotOwn::Owner { owner, user });
     }
+
     let mode = metadata.mode() & 0o7777;
     if mode & 0o022 != 0 {
         return Err(NotOwn::Writable(mode));
     }
+
     Ok((directory.into(), mode))
 }
 

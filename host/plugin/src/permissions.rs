@@ -59,6 +59,7 @@ pub fn check_label(key: &str) -> Result<(), UselessError> {
     if !is_qualified(key) {
         return Err(UselessError::Label(key.to_owned()));
     }
+
     if is_reserved(key) || is_kubernetes(key) {
         return Err(UselessError::Reserved(key.to_owned()));
     }
@@ -82,18 +83,21 @@ impl ObjectGrant {
                     namespace,
                     name,
                 } = object;
+
                 let is_right = match kind {
                     ForeignKind::Namespace => namespace.is_empty(),
                     ForeignKind::Secret | ForeignKind::ConfigMap => {
                         is_subdomain(namespace) && !namespace.contains('.')
                     }
                 };
+
                 if !is_right {
                     return Err(UselessError::Object(namespace.clone(), "namespace"));
                 }
                 if !is_subdomain(name) {
                     return Err(UselessError::Object(name.clone(), "name"));
                 }
+
                 Ok(())
             }
         }
@@ -158,8 +162,10 @@ impl Permissions {
             let refused = wanted.iter().filter(|it| !is_permitted(it)).cloned();
             refused.collect::<Vec<_>>()
         };
+
         let provider_ids = refused(provider_ids, &|it| self.permits_provider_ids(it));
         let annotations = refused(annotations, &|it| self.permits_keys(it));
+
         if provider_ids.is_empty() && annotations.is_empty() {
             Ok(())
         } else {

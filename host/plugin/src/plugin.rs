@@ -114,9 +114,12 @@ impl Terms {
                 shared: Arc::clone(&self.shared),
             });
         }
+
         let mut runtime = self.runtime.clone();
         if limits != *runtime.limits() {
-            let (before, limits) = (runtime, limits.clone());
+            // Starting an engine blocks the thread.
+            let before = runtime;
+            let limits = limits.clone();
             let starting = tokio::task::spawn_blocking(move || before.with_limits(limits));
             let started = starting
                 .await
@@ -125,8 +128,10 @@ impl Terms {
                 LoadError::new(Stage::Instantiate, LoadProblem::Engine(Cause::of(error)))
             })?;
         }
+
         let ticker = Arc::clone(&runtime.inner.ticker);
         let shared = self.shared.reconfigured(&source, limits, ticker);
+
         Ok(Self {
             runtime,
             source,
@@ -147,15 +152,16 @@ impl Plugin {
         source: PluginSource,
         cluster: ClusterSlot,
     ) -> Result<Arc<Self>, LoadError> {
-        let (limits, metrics, ticker) = (
-            runtime.limits().clone(),
-            runtime.inner.metrics.clone(),
-            Arc::clone(&runtime.inner.ticker),
-        );
+        let limits = runtime.limits().clone();
+        let metrics = runtime.inner.metrics.clone();
+        let ticker = Arc::clone(&runtime.inner.ticker);
         let taping = runtime.inner.taping.clone();
+
         let shared = Arc::new(Shared::new(
             &source, limits, metrics, cluster, ticker, taping,
         ));
+
+        // One future, so that a failure of any stage is counted once.
         let first = async {
             let (
                 Files {
@@ -168,6 +174,8 @@ impl Plugin {
             let mut watch = Stopwatch::start(reading);
             let component = (component, digests.component.clone());
             let code = Arc::new(Code::make(runtime, &shared.plugin, component, &mut watch).await?);
+
+            // Boxed, because the future is large.
             Box::pin(Generation::load(
                 &shared,
                 source.component.clone(),
@@ -178,16 +186,17 @@ impl Plugin {
             ))
             .await
         };
+
         let first = first.await.inspect_err(|error| {
             shared
                 .metrics
                 .reload_failed(&shared.plugin, error.stage.as_str());
         })?;
+
         shared.metrics.swapped(&shared.plugin, None, &first.info);
-        let (attempted, code) = (
-            Attempted::Files(first.digests.clone()),
-            Arc::clone(&first.code),
-        );
+        let attempted = Attempted::Files(first.digests.clone());
+        let code = Arc::clone(&first.code);
+
         let plugin = Arc::new(Self {
             terms: ArcSwap::from_pointee(Terms {
                 runtime: runtime.clone(),
@@ -205,6 +214,7 @@ impl Plugin {
             number: watch::Sender::new(1),
             reports: broadcast::Sender::new(REPORTS),
         });
+
         plugin.sweep_idle_instances();
         Ok(plugin)
     }
@@ -298,8 +308,10 @@ impl Plugin {
         // Before waiting for a load, which the plugin can make long.
         let permissions = Arc::new(source.permissions.clone());
         self.shared.permitted.store(permissions);
+
         let mut swap = self.swap.lock().await;
         let terms = self.terms.load().changed(source, limits).await?;
+        // Before the load, so that the files are tried with them later if it fails.
         self.terms.store(Arc::new(terms));
         let files = read(&self.terms.load().source).await;
         self.replace(&mut swap, files).await
@@ -322,7 +334,9 @@ impl Plugin {
         files: Result<(Files, Duration), LoadError>,
     ) -> Result<Reload, LoadError> {
         let attempted = attempted(&files);
-        let (before, terms) = (self.current(), self.terms.load_full());
+        let before = self.current();
+        let terms = self.terms.load_full();
+
         let loaded = async {
             let files = files?;
             let Files {
@@ -335,6 +349,9 @@ impl Plugin {
             loading.await.map(Some)
         };
         let loaded = loaded.await;
+
+        // A temporary problem is tried again with the same files; unreadable ones when they can be
+        // read.
         let in_vain =
             loaded.as_ref().is_err_and(LoadError::may_pass) && attempted != Attempted::Unreadable;
         // Only set here, so that an attempt that was dropped earlier is repeated.
@@ -343,6 +360,7 @@ impl Plugin {
         } else {
             attempted
         };
+
         match loaded {
             Ok(None) => {
                 self.shared.metrics.unchanged(&self.shared.plugin);
@@ -358,7 +376,9 @@ impl Plugin {
                 self.shared
                     .metrics
                     .reload_failed(&self.shared.plugin, error.stage.as_str());
-                let (stage, reason) = (error.stage, error.to_string());
+
+                let stage = error.stage;
+                let reason = error.to_string();
                 self.report(SwapOutcome::Rejected {
                     stage,
                     reason,
@@ -382,7 +402,9 @@ impl Plugin {
             settings,
             digests,
         } = files;
+
         let mut watch = Stopwatch::start(reading);
+        // Kept if a later stage fails, so that it is not compiled again.
         swap.code = self
             .code(
                 swap,
@@ -391,8 +413,10 @@ impl Plugin {
                 &mut watch,
             )
             .await?;
+
         let what = (Arc::clone(&swap.code), &settings, digests);
-        let (source, number) = (terms.source.component.clone(), swap.last_number + 1);
+        let source = terms.source.component.clone();
+        let number = swap.last_number + 1;
         let loading = Generation::load(&terms.shared, source, what, watch, number, before);
         Box::pin(loading).await
     }
@@ -413,6 +437,7 @@ impl Plugin {
         if let Some(code) = known.find(is_it) {
             return Ok(Arc::clone(code));
         }
+
         Code::make(
             runtime,
             &self.shared.plugin,
@@ -426,17 +451,23 @@ impl Plugin {
     /// Directs new calls to this generation. The previous one finishes its calls.
     pub(crate) fn publish(&self, swap: &mut Swap, next: &Arc<Generation>) {
         swap.last_number = next.info.number;
+
         let before = self.current.swap(Arc::clone(next));
+        // Only closed after the swap, so that calls until then find its idle instances.
         before.pool.close();
+
         self.shared
             .metrics
             .swapped(&self.shared.plugin, Some(&before.info), &next.info);
+
         swap.previous = Some(Arc::clone(&before.code));
+        // Last, because listeners look at the generation in service.
         self.number.send_replace(next.info.number);
     }
 
     fn report(&self, outcome: SwapOutcome) {
         let plugin = self.shared.plugin.as_str();
+
         match &outcome {
             SwapOutcome::Swapped(info) => {
                 tracing::info!(
@@ -454,6 +485,7 @@ impl Plugin {
                 tracing::error!(plugin, generation = kept, %stage, reason, "new plugin or configuration rejected; the previous generation stays in service");
             }
         }
+
         // An error means that nobody listens.
         let _ = self.reports.send(SwapReport {
             plugin: plugin.to_owned(),
@@ -463,15 +495,18 @@ impl Plugin {
 
     /// Drops idle instances periodically, as long as the plugin exists.
     fn sweep_idle_instances(self: &Arc<Self>) {
+        // Weak, so that the task ends with the plugin.
         let plugin = Arc::downgrade(self);
         let mut idle = self.current().limits().idle;
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep((idle / 2).clamp(Duration::from_millis(10), LONGEST_SWEEP))
                     .await;
+
                 let Some(plugin) = plugin.upgrade() else {
                     return;
                 };
+
                 let generation = plugin.current();
                 generation.pool.shrink(Instant::now());
                 idle = generation.limits().idle;
@@ -487,15 +522,18 @@ fn attempted(files: &Result<(Files, Duration), LoadError>) -> Attempted {
 }
 
 pub(crate) async fn read(source: &PluginSource) -> Result<(Files, Duration), LoadError> {
-    let (source, started) = (source.clone(), Instant::now());
+    let source = source.clone();
+    let started = Instant::now();
     // The files may be on a slow volume.
     let reading = tokio::task::spawn_blocking(move || Files::read(&source));
     let files = reading.await.unwrap_or_else(|error| {
+        // The task panicked.
         Err(LoadProblem::Read {
             path: PathBuf::new(),
             source: std::io::Error::other(error),
         })
     });
+
     Ok((
         files.map_err(|problem| LoadError::new(Stage::Read, problem))?,
         started.elapsed(),

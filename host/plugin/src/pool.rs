@@ -54,6 +54,7 @@ impl Pool {
         overlap: Overlap,
     ) -> Self {
         let shares = Shares::new(shared.limits.instances, capabilities, overlap);
+
         Self {
             shared,
             shares,
@@ -81,12 +82,16 @@ impl Pool {
     /// is one.
     pub(crate) async fn acquire(&self, capability: Capability) -> Slot<'_> {
         let permit = self.shares.acquire(capability).await;
+
+        // After the wait, in which another call may have returned its instance.
         let owner = self.owner(capability);
         let warm = self.idle().take_warm(owner);
+
         if warm.is_some() {
             self.count("idle", -1);
         }
         self.count("busy", 1);
+
         Slot {
             pool: self,
             warm,
@@ -97,6 +102,7 @@ impl Pool {
 
     /// Adds an instance that was created outside of a call.
     pub(crate) fn put_first(&self, instance: Instance, capabilities: &BTreeSet<Capability>) {
+        // With one instance for each capability, it belongs to the first one.
         self.put(
             instance,
             capabilities
@@ -110,6 +116,7 @@ impl Pool {
         // If two instances are returned at the same time, the second one sees the memory that the
         // first has released.
         let mut idle = self.idle();
+
         let scarce = memory.taken() > memory.limit() - memory.limit() / RESERVE;
         if !idle.closed && instance.uses_left > 0 && !instance.store.data().retired && !scarce {
             idle.instances.push(Waiting {
@@ -129,10 +136,14 @@ impl Pool {
         if self.overlap != Overlap::Any {
             return;
         }
+
         let limit = self.shared.limits.idle;
         let cold = self
             .idle()
             .take(|later, used| is_cold(later, now.saturating_duration_since(used), limit));
+
+        // The instances are dropped after this, when the lock is free: freeing their memory takes
+        // time.
         self.count("idle", -i64::try_from(cold.len()).unwrap_or(0));
     }
 
@@ -174,6 +185,7 @@ impl Idle {
             .iter()
             .enumerate()
             .position(|(index, it)| !cold(count - 1 - index, it.used));
+
         self.instances.drain(..warm.unwrap_or(count)).collect()
     }
 }
@@ -221,7 +233,6 @@ pub(crate) struct Lease<'a> {
 }
 
 impl Lease<'_> {
-    /// Returns the instance.
     pub(crate) fn instance(&mut self) -> Option<&mut Instance> {
         self.instance.as_mut()
     }

@@ -63,6 +63,7 @@ impl CloudProvider for Plugin {
             service.uid.as_str(),
             nodes,
         );
+
         self.call_with_nodes(Function::ENSURE, about, |guest| {
             guest.ensure_load_balancer(service)
         })
@@ -82,8 +83,10 @@ impl CloudProvider for Plugin {
     }
 
     async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError> {
+        // No generation has the number 0: the entry is only removed.
         self.shared.last_nodes.take(&service.uid, 0);
         self.shared.lookers.remove(&service.uid);
+
         let subject = Subject::service(service);
         self.call(Function::ENSURE_DELETED, subject, |guest| {
             guest.ensure_load_balancer_deleted(service)
@@ -102,10 +105,14 @@ impl CloudProvider for Plugin {
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
         let generation = self.current();
         let limit = generation.limits().routes;
-        let (mut routes, mut page) = (Vec::new(), None::<String>);
+        let mut routes = Vec::new();
+        let mut page = None::<String>;
+
         // A page may be empty, but an endless series of empty pages is an error.
         for _ in 0..=limit {
-            let (asked, before) = (page.take(), routes.len());
+            let asked = page.take();
+            let before = routes.len();
+
             let call = self.call_on(
                 &generation,
                 Function::LIST_ROUTES,
@@ -113,6 +120,7 @@ impl CloudProvider for Plugin {
                 |guest| guest.list_routes(asked.as_deref(), before),
             );
             let (more, next) = call.await?;
+
             routes.extend(more);
             match next {
                 None => return Ok(routes),
@@ -125,6 +133,7 @@ impl CloudProvider for Plugin {
                 next => page = next,
             }
         }
+
         Err(CloudError::Internal(format!(
             "plugin {}, routes.list-routes: the list of routes does not end",
             self.name()

@@ -46,15 +46,19 @@ impl Redactor {
         let values = values
             .into_iter()
             .filter(|it| it.len() >= SHORTEST && !keys.contains(it) && !is_no_secret(it));
+
         let mut all = Unquotable {
             path,
             values: values.map(Into::into).collect(),
             ..Unquotable::default()
         };
+
         all.add_secrets(text);
+        // With its name, which may say that the value is a secret.
         for (name, value) in options {
             all.add_secrets(&format!("{name}: {value}"));
         }
+
         Self(Arc::new(all))
     }
 
@@ -69,9 +73,11 @@ impl Redactor {
     }
 
     fn blotted(&self, message: &str, with_values: bool) -> String {
+        // An empty text would split the message into its characters.
         if self.0.path.is_empty() {
             return self.blotted_beside_path(message, with_values);
         }
+
         message
             .split(&self.0.path)
             .map(|piece| self.blotted_beside_path(piece, with_values))
@@ -86,27 +92,36 @@ impl Redactor {
                 part.fill(true);
             }
         };
+
+        // What looks like a secret, wherever the plugin has it from.
         skydock_secrets::certain(message).for_each(&mut hide);
+
         for (start, part) in message.as_bytes().windows(SHORTEST).enumerate() {
             let is_part = |part: &Part| self.0.parts.contains(part);
             if part.first_chunk().is_some_and(is_part) {
                 hide(start..start + SHORTEST);
             }
         }
+
         for word in words(message) {
             let text = message.get(word.clone()).unwrap_or_default();
+
+            // The value may follow `key=`, or end a sentence.
             let assigned = text.find('=').map_or(word.start, |at| word.start + at + 1);
             let least = word.start + text.trim_end_matches(PUNCTUATION).len();
+
             let quotes = [word.start, assigned]
                 .into_iter()
                 .flat_map(|start| [start..word.end, start..least]);
             let is_hidden = |text: &str| {
                 self.0.short.contains(text) || with_values && self.0.values.contains(text)
             };
+
             quotes
                 .filter(|it| message.get(it.clone()).is_some_and(is_hidden))
                 .for_each(&mut hide);
         }
+
         shown(message, &hidden)
     }
 }
@@ -119,6 +134,7 @@ impl Unquotable {
             if (SHORTEST_SECRET..SHORTEST).contains(&secret.len()) {
                 self.short.insert(secret.into());
             }
+
             let parts = secret.as_bytes().windows(SHORTEST);
             self.parts.extend(parts.filter_map(<[u8]>::first_chunk));
         }
@@ -127,7 +143,9 @@ impl Unquotable {
 
 /// Returns the message with one blot for each range that is hidden.
 fn shown(message: &str, hidden: &[bool]) -> String {
-    let (mut text, mut within) = (String::with_capacity(message.len()), false);
+    let mut text = String::with_capacity(message.len());
+    let mut within = false;
+
     for (at, c) in message.char_indices() {
         let is_hidden = hidden.iter().skip(at).take(c.len_utf8()).any(|it| *it);
         if !is_hidden {
@@ -137,6 +155,7 @@ fn shown(message: &str, hidden: &[bool]) -> String {
         }
         within = is_hidden;
     }
+
     text
 }
 
@@ -152,6 +171,7 @@ struct Words<'a> {
 impl<'a> Words<'a> {
     fn of(config: &'a str) -> Self {
         let mut all = Self::default();
+
         for line in config.lines() {
             match section(line) {
                 Some(name) => {
@@ -161,6 +181,7 @@ impl<'a> Words<'a> {
                 None => all.add(line),
             }
         }
+
         all
     }
 
@@ -173,18 +194,23 @@ impl<'a> Words<'a> {
             ) else {
                 continue;
             };
+
+            // Within a word, `#` begins no comment.
             if word.starts_with('#') && (before.is_empty() || before.ends_with(char::is_whitespace))
             {
                 return;
             }
+
             let (key, value) = match word.split_once('=') {
                 Some((key, value)) if !value.trim_matches('=').is_empty() => (key, value),
                 _ => ("", word),
             };
+
             let is_key = after
                 .trim_start_matches(['"', '\'', ' ', '\t'])
                 .starts_with([':', '='])
                 || (word.ends_with(':') && value == word);
+
             if is_key {
                 self.keys.insert(word.trim_end_matches(':'));
             } else {
@@ -219,6 +245,7 @@ fn words(text: &str) -> impl Iterator<Item = Range<usize>> {
 /// choices; and addresses, their ranges and kinds, of which inventories consist.
 fn is_no_secret(value: &str) -> bool {
     let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
+
     value.bytes().all(|b| b.is_ascii_alphabetic())
         || is_address(value)
         || value.parse::<IpNet>().is_ok()
@@ -252,6 +279,7 @@ mod tests {
         let options = options.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let redactor = Redactor::new(String::new(), "network: net-00010002", &options.into());
         let message = "no net-00010002 in north-4 for n0tOpt10nPassw0rdQQ, 4711x";
+
         assert_eq!(
             redactor.redact(message),
             "no [redacted] in north-4 for n0t[redacted], [redacted]"

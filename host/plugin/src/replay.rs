@@ -72,12 +72,14 @@ impl Replay {
             component: component.to_owned(),
             ..PluginSource::default()
         };
+
         let (
             Files {
                 component, digests, ..
             },
             reading,
         ) = read(&source).await?;
+
         let mut watch = Stopwatch::start(reading);
         let code = Code::make(
             runtime,
@@ -86,6 +88,7 @@ impl Replay {
             &mut watch,
         )
         .await?;
+
         Ok(Self {
             runtime: runtime.clone(),
             code,
@@ -106,17 +109,21 @@ impl Replay {
     /// [`ReplayError`]. A difference is not an error.
     pub async fn play(&self, recording: &Path) -> Result<Replayed, ReplayError> {
         let mut script = Script::read(recording)?;
-        let (header, cut) = (script.header.clone(), script.cut.take());
+        let header = script.header.clone();
+        let cut = script.cut.take();
         let player = Arc::new(Player::new(script));
+
         let source = PluginSource {
             name: header.plugin.clone(),
             ..PluginSource::default()
         };
-        let (limits, ticker) = (
-            self.runtime.limits().clone(),
-            Arc::clone(&self.runtime.inner.ticker),
-        );
-        let (metrics, cluster) = (PluginMetrics::default(), ClusterSlot::default());
+
+        let limits = self.runtime.limits().clone();
+        let ticker = Arc::clone(&self.runtime.inner.ticker);
+        let metrics = PluginMetrics::default();
+        // Empty: the recording has what the cluster answered.
+        let cluster = ClusterSlot::default();
+
         let shared = Arc::new(Shared::new(
             &source,
             limits,
@@ -125,6 +132,8 @@ impl Replay {
             ticker,
             Taping::Replay,
         ));
+
+        // Empty, because the recorded call of `configure` has the configuration.
         let options = skydock_cloud::Pairs::new();
         let settings = Settings::new(String::new(), Vec::new(), None, options);
         let Code {
@@ -134,6 +143,7 @@ impl Replay {
             ..
         } = &self.code;
         let number = (header.generation, digest.as_str());
+
         let blueprint = Blueprint::new(
             pre.clone(),
             capabilities,
@@ -142,15 +152,19 @@ impl Replay {
             Arc::new(settings),
         )
         .map_err(|problem| LoadError::new(Stage::Type, problem))?;
+
         let tape = Some(Tape::Playing(Arc::clone(&player)));
         let made = blueprint
             .instantiate_with(tape, Instant::now() + DEADLINE)
             .await;
+
         match made {
             Ok(instance) => calls(&player, instance).await,
+            // The recorded instantiation may have failed, too.
             Err(LoadProblem::Call(error)) => player.ended(Err(error.kind().to_owned())),
             Err(problem) => return Err(LoadError::new(Stage::Instantiate, problem).into()),
         }
+
         let same_component = header.component == *digest;
         let (outcome, difference) = player.outcome();
         let cut = cut.map(|why| match outcome.unreached {
@@ -159,6 +173,7 @@ impl Replay {
                 format!("{why}, and {steps} steps in it follow an answer that was not written")
             }
         });
+
         Ok(Replayed {
             recording: recording.to_owned(),
             same_component,
@@ -175,6 +190,7 @@ impl Replay {
 async fn calls(player: &Player, mut instance: Instance) {
     while let Some((function, arguments)) = player.next() {
         let deadline = Instant::now() + DEADLINE;
+
         let call =
             tokio::time::timeout_at(deadline, instance.replay(&function, &arguments, deadline));
         let answer = tokio::select! {
@@ -182,6 +198,7 @@ async fn calls(player: &Player, mut instance: Instance) {
             () = player.over.notified() => None,
             () = player.starves() => None,
         };
+
         let goes_on = match answer {
             Some(Ok(answer)) => {
                 player.ended(Ok(answer));
@@ -196,6 +213,8 @@ async fn calls(player: &Player, mut instance: Instance) {
                 false
             }
         };
+
+        // The bodies of its requests may not have been compared yet.
         player.settle().await;
         if !goes_on || player.differs() {
             return;

@@ -112,6 +112,7 @@ impl Runtime {
             metrics,
             taping,
         } = options;
+
         let artifacts = Arc::new(Artifacts::open(cache_dir)?);
         Self::start(artifacts, compiler, limits, metrics, taping)
     }
@@ -125,9 +126,11 @@ impl Runtime {
     ) -> Result<Self, RuntimeError> {
         let (engine, reservation) = start_engine(&limits).map_err(RuntimeError::Engine)?;
         let ticker = start_ticker(&engine).map_err(RuntimeError::Ticker)?;
+
         let mut linker = host::linker(&engine, &taping).map_err(RuntimeError::Engine)?;
         contract::link(&mut linker).map_err(RuntimeError::Engine)?;
         let compatibility = engine::compatibility(&engine);
+
         let inner = Inner {
             engine,
             linker,
@@ -140,6 +143,7 @@ impl Runtime {
             reservation,
             taping,
         };
+
         Ok(Self {
             inner: Arc::new(inner),
         })
@@ -158,6 +162,7 @@ impl Runtime {
             taping,
             ..
         } = &*self.inner;
+
         Self::start(
             Arc::clone(artifacts),
             compiler.clone(),
@@ -181,6 +186,7 @@ fn start_engine(limits: &Limits) -> wasmtime::Result<(Engine, Option<u64>)> {
     // ARM kernels), instances are allocated one by one, and each reserves no more address space
     // than the memory that it may have.
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits)));
+
     Engine::new(&config)
         .map(|engine| (engine, None))
         .or_else(|error| {
@@ -188,6 +194,7 @@ fn start_engine(limits: &Limits) -> wasmtime::Result<(Engine, Option<u64>)> {
                 error = format!("{error:#}"),
                 "not enough address space for an instance pool: allocating instances one by one"
             );
+
             let reservation = Some(limits.memory as u64);
             Ok((Engine::new(&engine::config(reservation))?, reservation))
         })
@@ -198,6 +205,7 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
         .unwrap_or(u32::MAX)
         .saturating_mul(SLOTS_PER_INSTANCE);
     let tables = components.saturating_mul(CORE_PER_COMPONENT);
+
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(components)
         .total_core_instances(components.saturating_mul(CORE_INSTANCES))
@@ -212,10 +220,12 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
         .max_component_instance_size(INSTANCE)
         .max_memory_size(limits.memory)
         .table_elements(limits.table_elements);
+
     pool
 }
 
 fn start_ticker(engine: &Engine) -> std::io::Result<Arc<Ticker>> {
+    // Weak, so that the thread ends with the engine.
     let engine = engine.weak();
     Ticker::start(move || {
         let engine = engine.upgrade();

@@ -133,6 +133,7 @@ impl Shape {
                     self.levels.len() as u64,
                     DEPTH,
                 )?;
+
                 self.levels.push(Level {
                     encoding: *encoding,
                     weight: Weight::default(),
@@ -150,6 +151,7 @@ impl Shape {
                 at_most("bytes of code", self.code, CODE)
             }
             Payload::TableSection(section) => {
+                // Only the size at the start: the limiter of an instance checks what it grows to.
                 for table in section.clone() {
                     at_most(
                         "elements in a table (--plugin-limit table-elements)",
@@ -175,6 +177,7 @@ impl Shape {
                         Instance::Instantiate { args, .. } => args.len(),
                         Instance::FromExports(exports) => exports.len(),
                     });
+                    // An instance of a module has no others in it.
                     level.weight.add(Weight::default());
                 }
             }
@@ -189,10 +192,12 @@ impl Shape {
                             (Weight::default(), exports.len())
                         }
                     };
+
                     level.weight.define(parts);
                     level.weight.add(child);
                 }
             }
+
             Payload::ComponentAliasSection(section) => {
                 for alias in section.clone() {
                     level.weight.define(0);
@@ -202,6 +207,7 @@ impl Shape {
                             count,
                             index,
                         } => {
+                            // 0 is this component, and 1 the one around it.
                             let from = match (count as usize).checked_sub(1) {
                                 None => component(&level.components, index),
                                 Some(up) => outer
@@ -210,6 +216,7 @@ impl Shape {
                                     .nth(up)
                                     .map_or(NOWHERE, |it| component(&it.components, index)),
                             };
+
                             level.name(from)?;
                         }
                         // An instance may export any component that was passed to it, so its weight
@@ -224,6 +231,7 @@ impl Shape {
                     }
                 }
             }
+
             Payload::ComponentImportSection(section) => {
                 for import in section.clone() {
                     level.weight.define(0);
@@ -242,6 +250,7 @@ impl Shape {
                     }
                 }
             }
+
             Payload::ComponentCanonicalSection(section) => {
                 level.weight.define(section.count() as usize);
             }
@@ -249,6 +258,7 @@ impl Shape {
             Payload::CoreTypeSection(section) => level.weight.define(section.count() as usize),
             _ => {}
         }
+
         Ok(())
     }
 
@@ -260,6 +270,7 @@ impl Shape {
         else {
             return Ok(());
         };
+
         match self.levels.last_mut() {
             Some(parent) => {
                 if encoding == Encoding::Component {

@@ -121,6 +121,7 @@ impl Settings {
         let path = config.map(|it| it.path.display().to_string());
         let text = config.map(CloudConfig::text).unwrap_or_default();
         let redactor = Redactor::new(path.unwrap_or_default(), text, &options);
+
         Self {
             cluster_name,
             cluster_cidrs,
@@ -197,9 +198,11 @@ impl Files {
         let cloud_config = cloud_config
             .map(|path| read_config(path, source.secrets))
             .transpose()?;
+
         if source.secrets != ConfigSecrets::Passed {
             options_without_secrets(&source.options)?;
         }
+
         let found = digest(&component);
         if !source.digest.admits(&found) {
             return Err(LoadProblem::Digest {
@@ -207,18 +210,21 @@ impl Files {
                 found,
             });
         }
+
         let digests = Digests {
             component: found,
             config: cloud_config
                 .as_ref()
                 .map(|config| digest(config.text.as_bytes())),
         };
+
         let settings = Settings::new(
             source.cluster_name.clone(),
             source.cluster_cidrs.clone(),
             cloud_config,
             source.options.clone(),
         );
+
         Ok(Self {
             component,
             settings,
@@ -242,6 +248,7 @@ fn read_config(path: &Path, secrets: ConfigSecrets) -> Result<CloudConfig, LoadP
         path: path.to_owned(),
         at: error.utf8_error().valid_up_to(),
     })?;
+
     let text = match secrets {
         ConfigSecrets::Kept => split_cloud_conf(&text)
             .map(|(_, rest)| rest)
@@ -260,6 +267,7 @@ fn read_config(path: &Path, secrets: ConfigSecrets) -> Result<CloudConfig, LoadP
         },
         ConfigSecrets::Passed => text,
     };
+
     Ok(CloudConfig::new(path.to_owned(), text))
 }
 
@@ -267,6 +275,7 @@ fn options_without_secrets(options: &Pairs) -> Result<(), LoadProblem> {
     let is_secret = |(name, value): &(&String, &String)| {
         in_configuration(&format!("{name} = {value}")).is_some()
     };
+
     match options.iter().find(is_secret) {
         Some((name, _)) => Err(LoadProblem::OptionSecret(Quoted::new(name))),
         None => Ok(()),
@@ -275,18 +284,22 @@ fn options_without_secrets(options: &Pairs) -> Result<(), LoadProblem> {
 
 fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
     let mut bytes = Vec::new();
+
+    // One byte more than allowed shows that the file is too large.
     open(path)
         .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
         .map_err(|source| LoadProblem::Read {
             path: path.to_owned(),
             source,
         })?;
+
     if bytes.len() as u64 > limit {
         return Err(LoadProblem::TooLarge {
             path: path.to_owned(),
             limit,
         });
     }
+
     Ok(bytes)
 }
 
@@ -300,14 +313,17 @@ pub fn open(path: &Path) -> io::Result<File> {
         rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
     let file: File = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?.into();
     let metadata = file.metadata()?;
+
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
+
     if metadata.file_type().is_fifo() {
         return Err(io::Error::other(
             "it is a pipe, but must be a file because it is read again when it changes",
         ));
     }
+
     Ok(file)
 }
 
@@ -348,6 +364,7 @@ mod tests {
             assert!(Files::read(&source(pin.clone())).is_ok(), "{pin}");
         }
         let refused = Files::read(&source(DigestPin::Sha256(vec![other]))).err();
+
         assert!(matches!(refused, Some(LoadProblem::Digest { found, .. }) if found == known));
     }
 
@@ -373,12 +390,14 @@ mod tests {
             given.contains("region") && !given.contains("hunter2"),
             "{given}"
         );
+
         std::fs::write(&config, text.replace("hunter2", "changed")).unwrap();
         assert_eq!(
             Files::read(&source).ok().unwrap().digests,
             files.digests,
             "another password is no other configuration"
         );
+
         // The secrets are not passed to the plugin either if no credential uses them: the file is
         // rejected.
         let nobodys = PluginSource {
@@ -391,6 +410,7 @@ mod tests {
                 && !refused.contains("changed"),
             "{refused}"
         );
+
         std::fs::write(&config, text.replace("password=hunter2hunter2\n", "")).unwrap();
         assert!(Files::read(&nobodys).is_ok());
         std::fs::write(&config, "[LoadBalancer]\npassword=x\n").unwrap();
@@ -457,6 +477,7 @@ mod tests {
             );
             assert!(Files::read(&source(name, value, ConfigSecrets::Passed)).is_ok());
         }
+
         assert!(Files::read(&source("region", "north", ConfigSecrets::Rejected)).is_ok());
     }
 
@@ -466,6 +487,7 @@ mod tests {
         let path = dir.path().join("file");
         std::fs::write(&path, b"abc").unwrap();
         assert_eq!(read_limited(&path, 3).unwrap(), b"abc");
+
         std::fs::write(&path, vec![b' '; 1025]).unwrap();
         let error = read_limited(&path, 1 << 10).unwrap_err().to_string();
         assert_eq!(error, format!("{} is larger than 1Ki", path.display()));
@@ -495,6 +517,7 @@ mod tests {
                 path.display()
             );
         }
+
         assert_eq!(
             read_config(Path::new("/dev/null"), ConfigSecrets::Rejected)
                 .unwrap()

@@ -42,6 +42,7 @@ impl Breaker {
     fn admit(&mut self, now: Instant) -> Result<(), Duration> {
         match &mut self.open {
             Some(open) if now < open.until => Err(open.until - now),
+            // One call at a time: its result decides for the others.
             Some(open) if open.trial => Err(open.delay),
             Some(open) => {
                 open.trial = true;
@@ -55,6 +56,7 @@ impl Breaker {
     fn fail(&mut self, now: Instant) {
         self.failures = self.failures.saturating_add(1);
         self.failed = Some(now);
+
         match &mut self.open {
             // A call from before the back-off shows nothing new.
             Some(open) if !open.trial => {}
@@ -89,7 +91,6 @@ impl Breaker {
 /// Calls that fail or succeed together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Scope {
-    /// The capability.
     pub(crate) capability: Capability,
     /// The namespace of the Service that the call is about.
     pub(crate) namespace: Option<String>,
@@ -119,9 +120,13 @@ impl Supervisor {
     /// Records the result of a call; `None` if it shows nothing about the plugin.
     fn record(&self, scope: &Scope, now: Instant, failed: Option<bool>) {
         let mut breakers = self.breakers();
+
         match failed {
+            // One success is enough: only failures in a row count.
             Some(false) => drop(breakers.remove(scope)),
             Some(true) => {
+                // Namespaces come and go; without this, the map would have an entry for each one
+                // forever.
                 breakers.retain(|_, breaker| breaker.is_recent(now));
                 breakers.entry(scope.clone()).or_default().fail(now);
             }
@@ -219,6 +224,7 @@ mod tests {
             supervisor.record(&routes, now, Some(true));
         }
         assert!(supervisor.admit(routes.clone(), now).is_err());
+
         supervisor.record(&routes, now, Some(false));
         for _ in 0..TOLERATED - 1 {
             supervisor.record(&routes, now, Some(true));
@@ -261,6 +267,7 @@ mod tests {
         }
         supervisor.record(&of(0), now, None);
         assert_eq!(supervisor.breakers().len(), 100);
+
         supervisor.record(&of(1), now, Some(false));
         supervisor.record(&of(0), now + FORGOTTEN, Some(true));
         assert_eq!(supervisor.breakers().len(), 1);

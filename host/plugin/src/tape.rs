@@ -106,9 +106,12 @@ pub(crate) fn observed<A: Serialize, T: Serialize + DeserializeOwned>(
     if let Some(answer) = tape.recall(function, &arguments)? {
         return Ok(answer);
     }
+
+    // Before `live` takes the arguments.
     let noted = value(&arguments);
     let answer = live(arguments);
     tape.note(function, noted, &answer);
+
     Ok(answer)
 }
 
@@ -132,6 +135,7 @@ pub(crate) async fn observed_later<
     if let Some(answer) = tape.recall(function, &arguments)? {
         return Ok(answer);
     }
+
     let noted = value(&arguments);
     let answer = live(arguments).await;
     tape.note(function, noted, &answer);

@@ -74,6 +74,7 @@ impl<S: AsRef<str>> FromIterator<S> for Names {
             }
             all.count += 1;
         }
+
         all
     }
 }
@@ -83,9 +84,11 @@ impl fmt::Display for Names {
         if self.first.is_empty() {
             return f.write_str("nothing");
         }
+
         for (index, name) in self.first.iter().enumerate() {
             write!(f, "{}`{name}`", if index > 0 { ", " } else { "" })?;
         }
+
         match self.count - self.first.len() {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
@@ -136,6 +139,7 @@ pub(crate) fn first_function(error: &wasmtime::Error) -> Option<u32> {
             .exports()
             .any(|export| export.name() == "$imports")
     };
+
     let mut frames = error.downcast_ref::<WasmBacktrace>()?.frames().iter();
     frames
         .find(|frame| !between(frame))

@@ -21,7 +21,6 @@ pub(crate) struct Ticker {
     at_work: AtomicUsize,
     /// The thread sleeps until it is woken. Only true after it has found no running guest.
     asleep: AtomicBool,
-    /// Number of ticks.
     ticks: AtomicU64,
     thread: OnceLock<Thread>,
 }
@@ -38,11 +37,15 @@ impl Ticker {
             ticks: AtomicU64::default(),
             thread: OnceLock::new(),
         });
+
+        // Weak, so that the thread ends with the ticker.
         let weak = Arc::downgrade(&ticker);
         let spawned = thread::Builder::new()
             .name("plugin-ticker".into())
             .spawn(move || Self::run(&weak, tick))?;
+        // It is set only here, so this cannot fail.
         let _ = ticker.thread.set(spawned.thread().clone());
+
         Ok(ticker)
     }
 
@@ -51,6 +54,7 @@ impl Ticker {
             // Sleeping a fixed time never makes up for missed ticks, so a stalled machine causes no
             // burst of interrupts.
             thread::sleep(TICK);
+
             let sleeps = match ticker.upgrade() {
                 Some(ticker) => {
                     ticker.ticks.fetch_add(1, Relaxed);
@@ -58,7 +62,9 @@ impl Ticker {
                 }
                 None => return,
             };
+
             if sleeps {
+                // If the thread is woken just before this, it does not sleep.
                 thread::park();
             } else if !tick() {
                 return;
@@ -71,16 +77,17 @@ impl Ticker {
         if self.at_work.load(SeqCst) > 0 {
             return false;
         }
+
         self.asleep.store(true, SeqCst);
         // A guest that started in between has not seen that the thread is about to sleep.
         let sleeps = self.at_work.load(SeqCst) == 0;
         if !sleeps {
             self.asleep.store(false, SeqCst);
         }
+
         sleeps
     }
 
-    /// Returns the number of ticks.
     pub(crate) fn ticks(&self) -> u64 {
         self.ticks.load(Relaxed)
     }
@@ -113,6 +120,8 @@ struct AtWork<'a>(&'a Ticker);
 
 impl<'a> AtWork<'a> {
     fn begin(ticker: &'a Ticker) -> Self {
+        // In this order, and `is_to_sleep` in the other one, so that one of the threads sees the
+        // other.
         ticker.at_work.fetch_add(1, SeqCst);
         if ticker.asleep.swap(false, SeqCst) {
             ticker.wake();
@@ -205,6 +214,7 @@ mod tests {
         });
         assert_eq!(ticker.at_work.load(SeqCst), 0);
         assert!(sleeps(&ticker));
+
         let (before, work) = (ticks.load(SeqCst), async {
             within_a_minute(|| ticks.load(SeqCst) > 0)
         });

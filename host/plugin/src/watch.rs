@@ -49,10 +49,14 @@ impl Plugin {
         let (events, mut changed) = mpsc::channel(1);
         // Dropping the watcher stops it.
         let _watcher = self.watch_directories(events);
+
         let mut poll = interval(POLL);
+        // A load may take minutes, and the ticks that it misses are not made up for.
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+
         let mut seen = None;
         let mut again = Again::default();
+
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -60,13 +64,16 @@ impl Plugin {
                 Some(()) = changed.recv() => sleep(SWARM).await,
                 _ = poll.tick() => {}
             }
+
             if !again.is_due(Instant::now()) && seen.as_ref() == Some(&self.fingerprints().await) {
                 continue;
             }
+
             tokio::select! {
                 () = stop.cancelled() => return,
                 at_rest = self.at_rest() => seen = Some(at_rest),
             }
+
             tokio::select! {
                 () = stop.cancelled() => return,
                 // The outcome is reported.
@@ -95,6 +102,7 @@ impl Plugin {
             // A full channel means that a check is pending anyway.
             let _ = events.try_send(());
         };
+
         let watch = || {
             let mut watcher = notify::recommended_watcher(handler)?;
             for directory in self
@@ -107,6 +115,7 @@ impl Plugin {
             }
             Ok::<_, notify::Error>(watcher)
         };
+
         watch()
             .inspect_err(|error| {
                 let plugin = self.name();
@@ -118,6 +127,7 @@ impl Plugin {
     /// Waits until the files have been unchanged for a while.
     async fn at_rest(&self) -> Vec<Fingerprint> {
         let mut before = self.fingerprints().await;
+
         loop {
             sleep(REST).await;
             let now = self.fingerprints().await;
@@ -146,21 +156,27 @@ impl PluginSource {
     ) -> Arc<Plugin> {
         let files: Vec<PathBuf> = self.files().cloned().collect();
         loop {
+            // Taken before the load, so that a change during it is not missed.
             let before = fingerprints(files.clone()).await;
+
             match Plugin::load(runtime, self.clone(), cluster.clone()).await {
                 Ok(plugin) => return plugin,
                 Err(error) => told(&error),
             }
+
             let begin = Instant::now();
             let mut now = before;
+
             loop {
                 sleep(WHILE_LOADING).await;
                 let last = std::mem::replace(&mut now, fingerprints(files.clone()).await);
+
                 // The files have changed: wait until they are unchanged again.
                 if last != now {
                     sleep(REST).await;
                     break;
                 }
+
                 if begin.elapsed() > AGAIN.1 {
                     break;
                 }

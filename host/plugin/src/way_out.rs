@@ -51,6 +51,7 @@ impl CutOff {
         if rules.is_empty() {
             return Ok(());
         }
+
         Err(Self {
             digest: digest.to_owned(),
             rules,
@@ -63,11 +64,14 @@ impl std::error::Error for CutOff {}
 impl fmt::Display for CutOff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rules: Names = self.rules.iter().map(|it| &it.rule).collect();
+
         let mut credentials: Vec<&str> =
             self.rules.iter().map(|it| it.credential.as_str()).collect();
+        // Several rules may have the same credential.
         credentials.sort_unstable();
         credentials.dedup();
         let credentials: Names = credentials.into_iter().collect();
+
         write!(
             f,
             "it could not use the egress rules {rules}, which the plugin in service uses, because the credentials {credentials} are not for it: add sha256:{} to `for.digest` of these credentials",

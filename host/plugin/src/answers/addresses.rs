@@ -85,6 +85,7 @@ impl fmt::Display for Refused {
                 "; to allow addresses of nodes, set --load-balancer-allow-node-addresses",
             )
         };
+
         match self {
             Self::Unspecified => f.write_str("it is unspecified"),
             Self::Loopback => f.write_str("it is a loopback address"),
@@ -147,6 +148,7 @@ pub(super) fn possible(address: IpAddr) -> Result<(), Refused> {
             _ => Refused::Reserved,
         },
     };
+
     Err(refused)
 }
 
@@ -162,6 +164,7 @@ pub(crate) fn forms(address: IpAddr) -> impl Iterator<Item = IpAddr> {
             _ => None,
         },
     };
+
     iter::once(address).chain(contained.map(IpAddr::V4))
 }
 
@@ -202,6 +205,7 @@ impl IngressRules {
         if let Some(net) = within(&self.services, address) {
             return Err(Refused::Service(net));
         }
+
         // If Pods and nodes share a network, the kubelet reports the address itself.
         let own = node
             .addresses
@@ -242,9 +246,11 @@ impl IngressRules {
         if taken.forms(address).any(is_metadata_address) {
             return Err(Refused::Metadata);
         }
+
         if taken.api_server {
             return Err(Refused::ApiServer);
         }
+
         let own = |form: IpAddr| service.cluster_ips.iter().any(|ip| ip.parse() == Ok(form));
         if taken.forms(address).any(own) {
             return Err(Refused::Held(Holder::ClusterIp {
@@ -252,25 +258,33 @@ impl IngressRules {
                 name: service.name.clone(),
             }));
         }
+
         taken.by(|it| matches!(it, Holder::ClusterIp { .. } | Holder::LoadBalancer { .. }))?;
+
         // Whoever can write a Service can write any external IP: it must not take away an address
         // that a load balancer already has.
         let ingress = service.status.ingress.iter();
         let has_it = ingress
             .filter_map(|it| it.ip.as_deref()?.parse::<IpAddr>().ok())
             .any(|it| it == address);
+
         taken.by(|it| {
             let other = |namespace: &str, name: &str| {
                 (namespace, name) != (&*service.namespace, &*service.name)
             };
             matches!(it, Holder::ExternalIp { namespace, name } if !has_it && other(namespace, name))
         })?;
+
+        // On bare metal, load balancers may have the addresses of nodes.
         taken.by(|it| matches!(it, Holder::Node(_) if !self.node_addresses))?;
+
+        // The operator can allow what follows.
         if within(&self.allowed, address).is_some() {
             return Ok(());
         }
 
         taken.possible(address)?;
+        // Only nodes have these: Google Cloud has subnets of this range.
         if matches!(address, IpAddr::V4(it) if it.octets() >= [240, 0, 0, 0]) {
             return Err(Refused::Reserved);
         }
@@ -280,6 +294,7 @@ impl IngressRules {
         if let Some(net) = within(&self.pods, address) {
             return Err(Refused::Pod(net));
         }
+
         taken.by(|it| matches!(it, Holder::Pods { .. }))
     }
 }

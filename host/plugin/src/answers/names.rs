@@ -50,12 +50,7 @@ pub(crate) enum Meant<'a> {
     /// What has this name, in lower case.
     Name(&'a str),
     /// This Service, if it exists.
-    Service {
-        /// Its namespace.
-        namespace: &'a str,
-        /// Its name.
-        name: &'a str,
-    },
+    Service { namespace: &'a str, name: &'a str },
 }
 
 /// Checks a name. `judge` checks what it stands for. `home` is the namespace of the Pods that use
@@ -66,25 +61,31 @@ pub(crate) fn check(
     judge: impl Fn(Meant<'_>) -> Result<(), Refused>,
 ) -> Result<(), Refused> {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
+    // The API server prefers a node's host name to its addresses, and `localhost` is itself.
     if is_local(&name) {
         return Err(Refused::Loopback);
     }
+
+    // For example `ip6-allnodes`.
     let of_network = name.strip_prefix("ip6-").or(name.strip_prefix("ipv6-"));
     if of_network.is_some_and(|rest| MULTICAST.contains(&rest)) {
         return Err(Refused::Multicast);
     }
+
     if is_metadata_name(&name) {
         return Err(Refused::Metadata);
     }
     if is_in_cluster(&name) {
         return Err(Refused::ClusterName);
     }
+
     match in_disguise(&name) {
         // A machine may be named `7`.
         Some(address) if matches!(address.octets(), [0, ..]) && !address.is_unspecified() => Ok(()),
         Some(address) => judge(Meant::Address(address.into())),
         None => {
             judge(Meant::Name(&name))?;
+            // Pods find Services by short names.
             service(&name, home).map_or(Ok(()), judge)
         }
     }
@@ -113,9 +114,11 @@ fn is_in_cluster(name: &str) -> bool {
         name.strip_suffix(*domain)
             .is_some_and(|before| before.ends_with('.'))
     };
+
     let of_api_server = name
         .strip_prefix(API_SERVER)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(".svc"));
+
     of_api_server || CLUSTER.iter().any(is_below)
 }
 
@@ -128,17 +131,22 @@ fn in_disguise(name: &str) -> Option<Ipv4Addr> {
         None if text.len() > 1 && text.starts_with('0') => u32::from_str_radix(text, 8).ok(),
         None => text.parse().ok(),
     };
+
     let parts = name.split('.').map(number).collect::<Option<Vec<u32>>>()?;
+    // As with inet_aton, the last part fills the rest of the address.
     let (last, leading) = parts.split_last()?;
     let bits = 32_u32
         .checked_sub(8 * u32::try_from(leading.len()).ok()?)
         .filter(|bits| *bits > 0)?;
+
     if u64::from(*last) >= 1_u64 << bits || leading.iter().any(|part| *part > 255) {
         return None;
     }
+
     let high = leading
         .iter()
         .fold(0_u64, |high, part| high << 8 | u64::from(*part));
+
     u32::try_from(high << bits | u64::from(*last))
         .ok()
         .map(Ipv4Addr::from)

@@ -21,26 +21,33 @@ pub(crate) fn labels(all: Vec<(String, String)>, owned: &Owned) -> Checked<Pairs
             text::is_qualified(&key).then_some(()),
         )?;
         let text = text::label_value("label value", Some(text))?.unwrap_or_default();
+
         if text::is_kubernetes(&key) {
             continue;
         }
+
         if !owned.may_label(&key) {
             return Err(AnswerError::Label {
                 reserved: is_reserved(&key),
                 key: Quoted::new(&key),
             });
         }
+
         add(&mut labels, "label", key, text)?;
     }
+
     Ok(labels)
 }
 
 /// Checks the annotations that an instance sets on its node, which the plugin must own.
 pub(crate) fn annotations(all: Vec<(String, String)>, owned: &Owned) -> Checked<Pairs> {
     count("annotations", all.len(), MAX_LIST)?;
+
     let bytes = all.iter().map(|(key, text)| key.len() + text.len());
+    // Users and Kubernetes need room on the object, too.
     let what = "bytes of annotations with their keys";
     count(what, bytes.sum(), MAX_ANNOTATION_BYTES)?;
+
     let mut annotations = Pairs::new();
     for (key, text) in all {
         let ok = text::is_qualified(&key) && owned.may_annotate(&key);
@@ -50,9 +57,11 @@ pub(crate) fn annotations(all: Vec<(String, String)>, owned: &Owned) -> Checked<
             "a qualified name under one of the plugin's annotation prefixes, which grants no object",
             ok.then_some(()),
         )?;
+
         count("bytes of an annotation", text.len(), text::MAX_ANNOTATION)?;
         add(&mut annotations, "annotation", key, text)?;
     }
+
     Ok(annotations)
 }
 
@@ -106,6 +115,7 @@ mod tests {
             ),
             (64, 64)
         );
+
         let excess = |what| {
             Err(AnswerError::TooMany {
                 what,
@@ -153,6 +163,7 @@ mod tests {
             let refused = super::labels(vec![pair(key, "1")], &metal);
             refused.map_err(|error| error.to_string())
         };
+
         assert!(told("metal.example/rack").is_ok());
         assert_eq!(
             told("rack"),

@@ -26,6 +26,7 @@ pub(crate) fn is_label_name(text: &str) -> bool {
     let ends = [bytes.first(), bytes.last()]
         .into_iter()
         .all(|end| end.is_some_and(u8::is_ascii_alphanumeric));
+
     ends && text.len() <= MAX_LABEL
         && bytes
             .iter()
@@ -42,6 +43,7 @@ pub(crate) fn is_subdomain(text: &str) -> bool {
                 .bytes()
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
+
     text.len() <= MAX_NAME && text.split('.').all(label)
 }
 
@@ -73,7 +75,6 @@ pub(crate) fn label_value(what: &'static str, text: Option<String>) -> Checked<O
     Ok(Some(text))
 }
 
-/// Parses an IP address.
 pub(crate) fn ip(what: &'static str, text: &str) -> Checked<IpAddr> {
     value(what, text, "an IP address", text.parse::<IpAddr>().ok())
 }
@@ -214,6 +215,7 @@ mod tests {
             label_value("zone", Some("z-1".into())),
             Ok(Some("z-1".into()))
         );
+
         let refused = label_value("zone", Some("a b".into()))
             .unwrap_err()
             .to_string();
@@ -242,6 +244,7 @@ mod tests {
             is_annotation_prefix(&family(62)) && !is_annotation_prefix(&family(63)),
             "a name needs another letter"
         );
+
         let table = [
             ("metal.example/", true),
             ("metal.example/x_", true),

@@ -102,33 +102,42 @@ impl Directory {
             path: parent.to_owned(),
             source,
         };
+
         if let Some(above) = parent.parent() {
             fs::create_dir_all(above).map_err(io_error)?;
         }
+
+        // With a mode of its own, because `create_dir_all` depends on the umask.
         match DirBuilder::new().mode(0o700).create(parent) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(io_error(error));
             }
             _ => {}
         }
+
+        // Whoever can write to it could replace our own directory in it.
         let (outer, _) = checked(rustix::fs::CWD, parent, parent)?;
         let path = parent.join(NAME);
         let io_error = |error: Errno| CacheDirError::Io {
             path: path.clone(),
             source: error.into(),
         };
+
         match rustix::fs::mkdirat(&outer, NAME, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(io_error(error)),
         }
+
         let (fd, mode) = checked(&outer, Path::new(NAME), &path)?;
         if mode & 0o077 != 0 {
             return Err(CacheDirError::Shared { path, mode });
         }
+
         let directory = Self {
             fd,
             path: path.clone(),
         };
+
         if !directory.is_marked().map_err(io_error)? {
             // An empty directory was created by us: at this moment, or by a process that stopped
             // before marking it.
@@ -139,6 +148,7 @@ impl Directory {
                 .mark()
                 .map_err(|source| CacheDirError::Io { path, source })?;
         }
+
         Ok(directory)
     }
 
@@ -163,12 +173,15 @@ impl Directory {
 
     /// Opens a regular file that belongs to this user and has at most `limit` bytes, for reading.
     pub(super) fn file(&self, name: &str, limit: u64) -> io::Result<fs::File> {
+        // NONBLOCK, because opening a pipe would otherwise wait for a writer.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file: fs::File = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?.into();
+
         let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.uid() != user() || metadata.len() > limit {
             return Err(io::ErrorKind::InvalidData.into());
         }
+
         Ok(file)
     }
 
@@ -185,6 +198,7 @@ impl Directory {
             },
             last_modification: now,
         };
+
         Ok(rustix::fs::utimensat(
             &self.fd,
             name,
@@ -198,7 +212,6 @@ impl Directory {
         Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
     }
 
-    /// Deletes a file.
     pub(super) fn remove(&self, name: &str) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }
@@ -206,15 +219,18 @@ impl Directory {
     /// Returns all files whose names are UTF-8.
     pub(super) fn files(&self) -> io::Result<Vec<File>> {
         let mut files = Vec::new();
+
         for entry in rustix::fs::Dir::read_from(&self.fd)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else {
                 continue;
             };
+
             // Deleted in the meantime.
             let Ok(stat) = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
+
             if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
                 let bytes = u64::try_from(stat.st_size).unwrap_or(0);
                 files.push(File {
@@ -224,6 +240,7 @@ impl Directory {
                 });
             }
         }
+
         Ok(files)
     }
 
@@ -242,6 +259,7 @@ impl Directory {
                 return Ok(false);
             }
         }
+
         Ok(true)
     }
 
@@ -249,8 +267,10 @@ impl Directory {
         use std::io::Write as _;
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+
         match rustix::fs::openat(&self.fd, MARKER, flags, Mode::RUSR | Mode::WUSR) {
             Ok(marker) => fs::File::from(marker).write_all(MARKER_TEXT),
+            // Another process has marked it.
             Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
         }

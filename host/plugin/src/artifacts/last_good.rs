@@ -20,7 +20,8 @@ fn name(plugin: &str) -> String {
 impl Artifacts {
     /// Returns the file with the last good component of a plugin, if there is one. Blocks.
     pub(crate) fn last_good(&self, plugin: &str) -> Option<PathBuf> {
-        let (directory, name) = (self.directory().ok()?, name(plugin));
+        let directory = self.directory().ok()?;
+        let name = name(plugin);
         directory.file(&name, MAX_COMPONENT).ok()?;
         Some(directory.for_a_child().join(name))
     }
@@ -35,19 +36,23 @@ impl Artifacts {
         if contains(&directory, &name, component) {
             return Ok(());
         }
+
         let new = Unfinished {
             directory: directory.clone(),
             number: rand::random(),
         };
         let unfinished = unfinished(new.number());
+
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(new.for_a_child().join(&unfinished))?;
+
         file.write_all(component)?;
         // A machine that loses power must not leave an empty file under the name.
         file.sync_all()?;
+
         directory.rename(&unfinished, &name)
     }
 }
@@ -72,6 +77,7 @@ mod tests {
         let open = || Artifacts::open(Some(parent.path().to_owned())).unwrap();
         let artifacts = open();
         assert_eq!(artifacts.last_good("a"), None);
+
         for component in [b"one", b"two", b"two"] {
             artifacts.keep_last_good("a", component).unwrap();
         }

@@ -56,15 +56,19 @@ impl Artifact {
         if hex::decode_to_slice(component, &mut from).is_err() {
             return Ok(None);
         }
+
         let mut both = begun(from);
+        // In pieces, because machine code is mapped and never copied.
         let mut rest = BufReader::new((&mut file).take(machine_code));
         while let bytes @ [_, ..] = rest.fill_buf()? {
             both.update(bytes);
             let length = bytes.len();
             rest.consume(length);
         }
+
         let mut seal = Vec::with_capacity(LENGTH);
         file.read_to_end(&mut seal)?;
+
         Ok((seal == written(from, both)).then_some(Self(file)))
     }
 
@@ -98,6 +102,7 @@ mod tests {
         assert!(holds(&whole, &name));
         assert!(!holds(&whole, &hex::encode(Sha256::digest(b"another"))));
         assert!(!holds(&[&whole[..], b"more"].concat(), &name));
+
         for at in 0..whole.len() {
             let mut changed = whole.clone();
             changed[at] ^= 1;

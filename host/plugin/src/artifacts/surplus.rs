@@ -47,16 +47,19 @@ pub(super) fn surplus(files: Vec<File>, now: SystemTime) -> Vec<String> {
     let (mut artifacts, others): (Vec<_>, Vec<_>) = files
         .into_iter()
         .partition(|it| is_ours(&it.name, 64, ".cwasm"));
+
     artifacts.sort_by_key(|it| std::cmp::Reverse(it.used));
     let mut bytes = 0_u64;
     let old = artifacts.into_iter().enumerate().filter(|(at, it)| {
         bytes = bytes.saturating_add(it.bytes);
         *at >= MOST || (*at > 0 && bytes > BYTES)
     });
+
     let abandoned = others.into_iter().filter(|it| {
         is_ours(&it.name, 16, ".tmp")
             && now.duration_since(it.used).is_ok_and(|age| age > ABANDONED)
     });
+
     old.map(|(_, it)| it)
         .chain(abandoned)
         .map(|it| it.name)
@@ -101,6 +104,7 @@ mod tests {
             file(3, 1, HOUR * 3, now),
         ];
         let kept_out: Vec<_> = files[1..].iter().map(|it| it.name.clone()).collect();
+
         assert_eq!(surplus(files, now), kept_out);
         assert_eq!(
             surplus(vec![file(1, 2 << 30, HOUR, now)], now),
@@ -133,6 +137,7 @@ mod tests {
             Vec::<String>::new()
         );
         assert_eq!(surplus(vec![named(&unfinished(7))], now), [unfinished(7)]);
+
         let fresh = File {
             used: now - HOUR / 3,
             ..named(&unfinished(7))

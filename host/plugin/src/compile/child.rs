@@ -36,13 +36,17 @@ pub fn compile_as_child() -> u8 {
 
 fn compile() -> Result<(), (u8, String)> {
     let failed = |what: &str, error: io::Error| (FAILED, format!("{what}: {error}"));
+
     let mut input = io::stdin();
     let order =
         Order::read(&mut input).map_err(|error| failed("cannot read the request", error))?;
     limit(&order).map_err(|error| failed("cannot set limits", error))?;
+
+    // After the limits, because the sandbox denies what sets the niceness and the OOM score.
     #[cfg(target_os = "linux")]
     super::sandbox::enter()
         .map_err(|error| (FAILED, format!("cannot restrict the process: {error}")))?;
+
     let mut component = Vec::new();
     let length = (&mut input)
         .take(order.component)
@@ -51,6 +55,8 @@ fn compile() -> Result<(), (u8, String)> {
     {
         return Err((FAILED, "the component is truncated".to_owned()));
     }
+
+    // Only after the component, because the thread reads the rest of the same input.
     end_with_the_host().map_err(|error| failed("cannot start a thread", error))?;
 
     let machine_code = Engine::new(&engine::config(
@@ -71,9 +77,11 @@ fn compile() -> Result<(), (u8, String)> {
 
     let seal = artifacts::seal(&component, &machine_code);
     drop(component);
+
     let name = artifacts::unfinished(order.unfinished);
     let mut file = OpenOptions::new();
     let file = file.write(true).create_new(true).mode(0o600).open(name);
+
     file.and_then(|mut file| {
         file.write_all(&machine_code)?;
         file.write_all(&seal)
@@ -87,19 +95,23 @@ fn limit(order: &Order) -> io::Result<()> {
         let before = getrlimit(resource);
         let at_most =
             |limit: Option<u64>, most: u64| Some(limit.map_or(most, |limit| limit.min(most)));
+
         // At the soft limit of CPU time, the process ends by a signal that shows the reason; at the
         // hard limit, by SIGKILL.
         let after = Rlimit {
             current: at_most(before.current, most),
             maximum: at_most(before.maximum, most.saturating_add(5)),
         };
+
         setrlimit(resource, after)
     };
+
     nice(NICENESS)?;
     lower(Resource::Core, 0)?;
     lower(Resource::As, order.memory)?;
     lower(Resource::Fsize, artifacts::LARGEST)?;
     lower(Resource::Cpu, order.cpu)?;
+
     // If the machine runs out of memory, this process is killed first.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     Ok(())
@@ -110,6 +122,7 @@ fn end_with_the_host() -> io::Result<()> {
     thread::Builder::new()
         .name("host-watcher".to_owned())
         .spawn(|| {
+            // Nothing follows the component, so this waits for the end.
             let _ = io::copy(&mut io::stdin(), &mut io::sink());
             exit(i32::from(FAILED));
         })?;

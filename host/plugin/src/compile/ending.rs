@@ -90,10 +90,12 @@ pub(super) fn ending(status: ExitStatus, said: &[u8], limits: &Limits) -> Option
     if status.success() {
         return None;
     }
+
     let said = String::from_utf8_lossy(said);
     let words = || shown(said.trim_end(), WORDS).into_owned();
     let signal = status.signal();
     let refused_memory = signal == Some(Signal::ABORT.as_raw()) && said.contains(ALLOCATION_FAILED);
+
     Some(
         match (
             status.code().and_then(|code| u8::try_from(code).ok()),
@@ -185,6 +187,7 @@ mod tests {
         let error = ending(code(65), flood.as_bytes(), &limits)
             .unwrap()
             .to_string();
+
         assert!(error.len() < 600, "{} bytes", error.len());
     }
 }

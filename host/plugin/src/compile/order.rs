@@ -40,9 +40,11 @@ impl Order {
             self.unfinished,
             self.component,
         ];
+
         for (place, number) in head.chunks_exact_mut(size_of::<u64>()).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
+
         head
     }
 
@@ -54,12 +56,17 @@ impl Order {
                 .read_exact(&mut bytes)
                 .map(|()| u64::from_le_bytes(bytes))
         };
+
         if number()? != MAGIC {
             return Err(io::Error::other(
                 "invalid input: this command is for Skydock's internal use",
             ));
         }
-        let (memory, cpu, reservation) = (number()?, number()?, number()?);
+
+        let memory = number()?;
+        let cpu = number()?;
+        let reservation = number()?;
+
         Ok(Self {
             memory,
             cpu,
@@ -86,6 +93,7 @@ mod tests {
         let bytes = order.head();
         assert_eq!(Order::read(&mut &bytes[..]).unwrap(), order);
         assert!(Order::read(&mut &bytes[..HEAD - 1]).is_err());
+
         let error = Order::read(&mut &[b'x'; HEAD][..]).unwrap_err();
         assert!(
             error.to_string().contains("for Skydock's internal use"),

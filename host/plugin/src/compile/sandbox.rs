@@ -104,6 +104,7 @@ pub(super) fn enter() -> Result<RulesetStatus, SandboxError> {
 fn restrict_files() -> Result<RulesetStatus, SandboxError> {
     let writes = AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::Truncate;
     let directory = PathFd::new(".")?;
+
     let restricted = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(LANDLOCK))?
@@ -112,6 +113,7 @@ fn restrict_files() -> Result<RulesetStatus, SandboxError> {
         .create()?
         .add_rule(PathBeneath::new(directory, writes))?
         .restrict_self()?;
+
     Ok(restricted.ruleset)
 }
 
@@ -120,6 +122,7 @@ fn restrict_files() -> Result<RulesetStatus, SandboxError> {
 fn filter(architecture: TargetArch) -> Result<BpfProgram, SandboxError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+
     // Threads, but no processes. `clone3` passes its flags in memory, where a filter cannot see
     // them; without it, `clone` is used.
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
@@ -130,6 +133,7 @@ fn filter(architecture: TargetArch) -> Result<BpfProgram, SandboxError> {
         thread,
     )?;
     rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_thread])?]);
+
     let denied = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
     let filter = SeccompFilter::new(rules, denied, SeccompAction::Allow, architecture)?;
     Ok(filter.try_into()?)

@@ -65,7 +65,6 @@ impl State {
         entries.reserve(key, value, ttl, Instant::now())
     }
 
-    /// Removes this key.
     pub(crate) fn remove_from_cache(&self, key: &str) {
         if let Some(mut entries) = self.entries() {
             entries.remove(key);
@@ -93,6 +92,7 @@ impl Entries {
     fn get(&self, key: &str, now: Instant) -> Option<&Vec<u8>> {
         self.by_key
             .get(key)
+            // Entries that have expired are only dropped when another one is set.
             .filter(|entry| entry.expires > now)
             .map(|entry| &entry.value)
     }
@@ -102,10 +102,13 @@ impl Entries {
             return false;
         }
         self.remove(&key);
+
         self.total += cost(&key, &value);
         let expires = now + ttl.min(MAX_TTL);
         self.by_expiry.insert((expires, key.clone()));
         self.by_key.insert(key, Entry { value, expires });
+
+        // After the insertion, so that the bound also applies to the entry itself.
         self.make_room(now);
         true
     }
@@ -119,6 +122,7 @@ impl Entries {
     ) -> Option<Vec<u8>> {
         match self.get(&key, now).cloned() {
             Some(held) => {
+                // The same value extends the lifetime: the owner of a reservation renews it.
                 if held == value {
                     self.set(key, value, ttl, now);
                 }
@@ -182,6 +186,7 @@ mod tests {
             );
             assert_eq!(cache.get(key, now), None);
         }
+
         assert!(cache.set("k".repeat(256), vec![0; MAX_VALUE], SECOND, now));
     }
 
@@ -218,6 +223,7 @@ mod tests {
             "the longest-lived stays"
         );
         assert_eq!(cache.get("key199", now), None);
+
         for index in 0..200_000_u32 {
             cache.set(format!("tiny{index}"), Vec::new(), SECOND, now);
         }
@@ -226,6 +232,7 @@ mod tests {
             cache.by_key.len() < 70_000,
             "tiny entries count with what they cost"
         );
+
         for index in 0..200_000_u32 {
             cache.remove(&format!("tiny{index}"));
             cache.remove(&format!("key{index}"));

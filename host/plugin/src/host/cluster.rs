@@ -44,10 +44,14 @@ impl Shared {
         let translated = way_out
             .map(|way_out| way_out.translated(address))
             .filter(|translated| *translated != address);
+
+        // An IPv4 address can hide in an IPv6 address, so each form of it is checked.
         let forms = || forms(address).chain(translated);
+
         let is_api_server = |form| way_out.is_some_and(|way_out| way_out.is_api_server(form));
         let cluster = self.cluster.get();
         let holders = |form| cluster.as_ref().map(|it| it.holders(form));
+
         Taken {
             translated,
             api_server: forms().any(is_api_server),

@@ -35,6 +35,7 @@ impl State {
         if !is_reason(&reason) || self.events >= MAX_PER_CALL {
             return false;
         }
+
         let problem = if is_reserved(&reason) {
             Some("is reserved for Skydock and Kubernetes; use another one")
         } else if self.settings.redact_secrets(&reason) != reason {
@@ -42,21 +43,26 @@ impl State {
         } else {
             None
         };
+
         if let Some(problem) = problem {
             let message = format!("event rejected: reason {reason} {problem}");
-            let (settings, generation) = (&self.settings, self.generation);
+            let settings = &self.settings;
+            let generation = self.generation;
             self.shared
                 .log(settings, generation, Level::WARN, "events", &message);
             return false;
         }
+
         self.events += 1;
         let message = self.settings.redact_secrets(cut(message, SENTENCE));
+
         cluster.publish(ObjectEvent {
             object,
             severity,
             reason,
             message: shown(&message, SENTENCE).into_owned(),
         });
+
         true
     }
 }

@@ -52,7 +52,9 @@ pub(super) struct HandleAccounts {
 impl HandleAccounts {
     /// Divides `all` handles. With few, nothing is reserved.
     pub(super) fn new(all: usize, shown: &Gauge) -> Self {
+        // Handles are taken in steps, so a remainder could not be used.
         let part = all / RESERVED / STEP * STEP;
+
         let kinds = CallKind::ALL.len();
         Self {
             reserved: PerKind::of(|_| Account::new(part, shown.clone())),
@@ -108,9 +110,11 @@ impl Handles {
         let taken = self.taken();
         let last = taken.saturating_sub(AT_ONCE)..taken;
         let mut last = last.filter_map(|index| u32::try_from(index).ok());
+
         if taken == 0 || last.any(|index| self.table.get_any_mut(index).is_ok()) {
             self.grow();
         }
+
         &mut self.table
     }
 
@@ -121,17 +125,20 @@ impl Handles {
             .into_iter()
             .find_map(|share| share.take(STEP).then_some(share));
         let counted = from.is_some();
+
+        // A handle needs both: a free number, and memory for what it keeps.
         if let Some(share) = from {
             if self.bytes.take(STEP * BYTES) {
                 self.table.set_max_capacity(self.taken());
                 return;
             }
+            // Without memory for them, the handles go back to the plugin.
             share.keep(share.taken() - STEP);
         }
-        let (count, memory) = (
-            HandleLimit::Count(self.most),
-            HandleLimit::Memory(self.bytes.limit()),
-        );
+
+        let count = HandleLimit::Count(self.most);
+        let memory = HandleLimit::Memory(self.bytes.limit());
+
         self.refused = Some(
             match (
                 self.taken() + STEP <= self.most,
@@ -182,6 +189,7 @@ mod tests {
         );
         let (mut one, mut other) = (Handles::new(&count, &memory), Handles::new(&count, &memory));
         assert!(other.table().push(0_u8).is_ok());
+
         let held = fill(&mut one);
         let refused = Some((Refusal::Total, HandleLimit::Count(30)));
         assert_eq!(
@@ -190,6 +198,7 @@ mod tests {
             "in steps of eight"
         );
         assert_eq!(memory.taken(), 24 * BYTES);
+
         one.tidy();
         assert_eq!(count.taken(), 24, "they are still open");
         for handle in held {
@@ -216,6 +225,7 @@ mod tests {
         };
         let mut balancers = of(CallKind::LoadBalancers);
         assert_eq!(fill(&mut balancers).len(), 768);
+
         let limit = HandleLimit::Count(768);
         assert_eq!(balancers.refused, Some((Refusal::Instance, limit)));
         for kind in [CallKind::Nodes, CallKind::Routes] {
@@ -237,6 +247,7 @@ mod tests {
         let mut handles = Handles::new(&count, &memory);
         let mut held = fill(&mut handles);
         let refused = Some((Refusal::Instance, HandleLimit::Count(8)));
+
         assert_eq!(
             (held.len(), handles.refused),
             (8, refused),
@@ -259,12 +270,14 @@ mod tests {
             16,
             "what could not be paid for is given back"
         );
+
         let limit = HandleLimit::Memory(20 * BYTES);
         assert_eq!(
             handles.refused,
             Some((Refusal::Instance, limit)),
             "more handles would not help"
         );
+
         let mut other = Handles::new(&count, &memory);
         assert!(fill(&mut other).is_empty());
         assert_eq!(other.refused, Some((Refusal::Total, limit)));

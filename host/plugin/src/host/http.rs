@@ -67,7 +67,9 @@ impl Egress {
         gateway: Option<Arc<Gateway>>,
         tape: Option<Tape>,
     ) -> Self {
-        let (instance, phase) = (Instance::default(), Phase::Loading);
+        let instance = Instance::default();
+        let phase = Phase::Loading;
+
         Self {
             shared,
             generation,
@@ -89,16 +91,19 @@ impl Egress {
         let left = self
             .deadline
             .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+
         let options = options.map_or_else(Options::default, |options| Options {
             connect: options.connect_timeout,
             first_byte: options.first_byte_timeout,
             between_bytes: options.between_bytes_timeout,
         });
+
         let (phase, capability) = match self.phase {
             // Its requests are denied, whatever they are for.
             Phase::Loading => (skydock_egress::Phase::Loading, Capability::Maintenance),
             Phase::Serving(capability) => (skydock_egress::Phase::Serving, capability),
         };
+
         Call {
             instance: &self.instance,
             phase,
@@ -130,8 +135,10 @@ impl Egress {
                 failure,
             );
         };
+
         let (head, body) = request.into_parts();
         match gateway.admit(&head, &self.call(options)) {
+            // A sentence for the author of the plugin: no rule of the operator would help.
             Err(refusal) if self.phase == Phase::Loading => {
                 let failure = Failure {
                     code: Code::InternalError,
@@ -143,17 +150,21 @@ impl Egress {
                 self.refused(refusal.about(), refusal.sentence(), Failure::of(&refusal))
             }
             Ok(admitted) => {
-                let (shared, generation) = (Arc::clone(&self.shared), self.generation);
+                let shared = Arc::clone(&self.shared);
+                let generation = self.generation;
+
                 Box::pin(async move {
                     let told = |refusal: &Refusal| {
                         let sentence = format!("request failed: {}", refusal.sentence());
                         shared.log_request(generation, refusal.about(), &sentence);
                         Failure::of(refusal)
                     };
+
                     let answer = admitted
                         .send(head, body)
                         .await
                         .map_err(|refusal| told(&refusal))?;
+
                     Ok(answer
                         .map(|body| body.map_err(|refusal| Failure::of(&refusal)).boxed_unsync()))
                 })
@@ -180,11 +191,13 @@ impl WasiHttpHooks for Egress {
             }
             Some(Tape::Playing(player)) => exchange::play(player, request, options),
         };
+
         Box::new(async move {
             let answer = sent.await.map_err(error)?;
             let answer = answer.map(|body| body.map_err(error).boxed_unsync());
             let sent: Box<dyn Future<Output = Result<()>> + Send> =
                 Box::new(std::future::ready(Ok(())));
+
             Ok((answer, sent))
         })
     }
@@ -195,6 +208,7 @@ impl WasiHttpHooks for Egress {
     }
 
     fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
+        // One waits while another one is sent: a handle keeps at most two chunks.
         1
     }
 

@@ -35,13 +35,16 @@ impl LastLines {
                 ..Self::default()
             };
         }
+
         let line = cut(line.trim(), LAST_WORDS);
         if line.is_empty() || line.starts_with(HINT) || (self.reasoned && self.bytes >= LAST_WORDS)
         {
             return;
         }
+
         self.bytes += line.len() + BETWEEN.len();
         self.lines.push_back(line.to_owned());
+
         while !self.reasoned && self.lines.len() > 1 && self.bytes > LAST_WORDS {
             let first = self.lines.pop_front().unwrap_or_default();
             self.bytes -= first.len() + BETWEEN.len();
@@ -82,6 +85,7 @@ mod tests {
             kept(["Traceback:", "", "  File x"], "ValueError"),
             "Traceback: | File x | ValueError"
         );
+
         let numbers: Vec<_> = (0..10_000).map(|number| number.to_string()).collect();
         let text = kept(numbers.iter().map(String::as_str), "");
         assert!(

@@ -34,13 +34,17 @@ impl Targets {
         if let Some(targets) = self.find(nodes) {
             return targets;
         }
+
         // Without the lock, because this takes a while and other calls may need other sets.
         let targets: Arc<Vec<T>> = Arc::new(nodes.iter().map(|node| convert(node)).collect());
+
         let mut kept = self.kept();
+        // Another call may have converted the same nodes in the meantime.
         kept.retain(|(set, of)| set.strong_count() > 0 && !(is(set, nodes) && of.is::<Vec<T>>()));
         if kept.len() >= KEPT {
             kept.remove(0);
         }
+
         kept.push((Arc::downgrade(nodes), targets.clone()));
         targets
     }
@@ -50,6 +54,8 @@ impl Targets {
         let at = kept
             .iter()
             .position(|(set, targets)| is(set, nodes) && targets.is::<Vec<T>>())?;
+
+        // At the end, because the set is the one used last.
         let found = kept.remove(at);
         let targets = Arc::clone(&found.1);
         kept.push(found);
@@ -161,6 +167,7 @@ fn changes<T>(
     let same = |one: &cloud::Node, other: &cloud::Node| {
         one.provider_id == other.provider_id && one.addresses == other.addresses
     };
+
     // Most nodes are the same object, so comparing pointers is enough.
     let kept = |node: &Arc<cloud::Node>, others: &[Arc<cloud::Node>]| {
         let found = others
@@ -169,12 +176,14 @@ fn changes<T>(
             .and_then(|at| others.get(at));
         found.is_some_and(|other| Arc::ptr_eq(node, other) || same(node, other))
     };
+
     let missing = |from: &[Arc<cloud::Node>], others: &[Arc<cloud::Node>]| -> Vec<T> {
         from.iter()
             .filter(|node| !kept(node, others))
             .map(|node| convert(node))
             .collect()
     };
+
     Changes {
         added: missing(now, before),
         removed: missing(before, now),
@@ -203,6 +212,7 @@ mod tests {
         };
         let (targets, one, other) = (Targets::default(), set("a"), set("b"));
         let first = targets.of(&one, name);
+
         assert_eq!(*first, ["a"]);
         assert!(Arc::ptr_eq(&first, &targets.of(&Arc::clone(&one), name)));
         assert_eq!(
@@ -246,6 +256,7 @@ mod tests {
             )
         };
         let found = changes(&before, &now, shown);
+
         assert_eq!(
             (found.added, found.removed),
             (
@@ -285,6 +296,7 @@ mod tests {
             !Arc::ptr_eq(&targets.of(&sets[0], name), &first[0]),
             "the one that was asked for longest ago gave way"
         );
+
         drop((sets, other));
         targets.of(&Arc::from([Arc::default()]), name);
         assert_eq!(targets.kept().len(), 1, "sets that are gone are forgotten");

@@ -68,14 +68,18 @@ impl ResourceLimiter for MemoryLimiter {
         if beyond(desired, maximum) {
             return Ok(false);
         }
+
         let more = desired.saturating_sub(current);
         let wanted = self.share.taken().saturating_add(more);
+        // The guest is at fault only if it exceeds a limit alone, not if others use the memory.
         if wanted > self.memory || !self.share.would_suffice(more) {
             return self.refuse(Denied::Memory);
         }
+
         if !self.share.take(more) {
             return self.refuse(Denied::Total);
         }
+
         self.peak = self.peak.max(wanted);
         Ok(true)
     }
@@ -96,6 +100,7 @@ impl ResourceLimiter for MemoryLimiter {
         if desired > self.table_elements {
             return self.refuse(Denied::Table);
         }
+
         Ok(true)
     }
 

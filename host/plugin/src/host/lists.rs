@@ -31,9 +31,11 @@ impl Lists {
                 None => tokio::time::sleep(TICK).await,
             }
         };
+
         let list = Arc::new(make());
         let weak: Weak<Vec<T>> = Arc::downgrade(&list);
         self.put(&place, weak);
+
         // Creating the list took time: other tasks run before it is copied.
         tokio::task::yield_now().await;
         list
@@ -44,6 +46,7 @@ impl Lists {
     fn place(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lists.retain(|list| list.strong_count() > 0);
+
         (lists.len() < AT_ONCE).then(|| {
             let place: Arc<dyn Any + Send + Sync> = Arc::new(());
             lists.push(Arc::downgrade(&place));

@@ -50,16 +50,20 @@ impl Shared {
         if !seen(level) {
             return;
         }
-        let (most, context) = (self.log.max_line, shown(context, MAX_CONTEXT));
+
+        let most = self.log.max_line;
+        let context = shown(context, MAX_CONTEXT);
         if !self.admits(generation, shown(message, most).len() + context.len()) {
             return;
         }
-        let (message, context) = (
-            settings.redact(cut(message, most)),
-            settings.redact(&context),
-        );
-        let (message, context) = (shown(&message, most), &*context);
+
+        let message = settings.redact(cut(message, most));
+        let context = settings.redact(&context);
+        let message = shown(&message, most);
+        let context = &*context;
         let plugin = self.plugin.as_str();
+
+        // tracing's macros need a level that is known at compile time.
         match level {
             Level::TRACE => {
                 tracing::trace!(target: "plugin", plugin, generation, context, "{message}");
@@ -84,6 +88,7 @@ impl Shared {
         if !seen(Level::WARN) {
             return;
         }
+
         let message = shown(message, self.log.max_line);
         let rule = about.and_then(|about| about.rule.as_deref());
         let method = about.map(|about| shown(about.method.as_str(), MAX_METHOD));
@@ -94,6 +99,7 @@ impl Shared {
             .flatten()
             .map(str::len)
             .sum();
+
         if self.admits(generation, message.len() + fields) {
             let plugin = self.plugin.as_str();
             tracing::warn!(target: "plugin", plugin, generation, context = "egress", rule, method, host, "{message}");
@@ -109,20 +115,24 @@ impl Shared {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .admit(size, Instant::now());
+
         let plugin = self.plugin.as_str();
         let Some(dropped) = admission else {
             self.metrics.log_dropped(plugin);
             return false;
         };
+
         if dropped > 0 {
             tracing::warn!(target: "plugin", plugin, generation, dropped, "log lines that exceed the plugin's limit were dropped");
         }
+
         true
     }
 }
 
 /// Returns whether the level is enabled: disabled lines must not use up the rate of the others.
 fn seen(level: Level) -> bool {
+    // tracing's macros need a level that is known at compile time.
     match level {
         Level::TRACE => tracing::enabled!(target: "plugin", Level::TRACE),
         Level::DEBUG => tracing::enabled!(target: "plugin", Level::DEBUG),
@@ -160,14 +170,18 @@ impl Rate {
     fn admit(&mut self, size: usize, now: Instant) -> Option<u64> {
         let seconds = now.saturating_duration_since(self.last).as_secs_f64();
         self.last = now;
-        let (lines, bytes) = (self.lines.earn(seconds), self.bytes.earn(seconds));
+        let lines = self.lines.earn(seconds);
+        let bytes = self.bytes.earn(seconds);
+
         if lines < 1.0 || bytes <= 0.0 {
             self.dropped += 1;
             return None;
         }
+
         self.lines.tokens -= 1.0;
         // The last line may exceed the remaining tokens: later lines wait until they are restored.
         self.bytes.tokens -= size as f64;
+
         Some(std::mem::take(&mut self.dropped))
     }
 }
@@ -181,7 +195,9 @@ struct Bucket {
 
 impl Bucket {
     fn new(rate: usize, burst: usize) -> Self {
-        let (rate, burst) = (rate as f64, burst as f64);
+        let rate = rate as f64;
+        let burst = burst as f64;
+
         Self {
             rate,
             burst,
@@ -316,6 +332,7 @@ mod tests {
             );
         });
         let written = written.0.lock().unwrap();
+
         assert!(
             written.contains("rule=\"api\" method=\"MMM") && !written.contains(&"M".repeat(33)),
             "{written}"
@@ -361,6 +378,7 @@ mod tests {
         assert_eq!(admitted, 200);
         assert_eq!(rate.admit(10, start + Duration::from_millis(11)), Some(800));
         assert_eq!(rate.admit(10, start + Duration::from_millis(11)), None);
+
         let later = start + Duration::from_secs(60);
         assert_eq!(
             (0..1000)
@@ -379,6 +397,7 @@ mod tests {
             .filter(|_| rate.admit(4096, start).is_some())
             .count();
         assert_eq!(admitted, 4, "sixteen seconds' worth at once");
+
         let hour = (1..=3600)
             .filter(|second| {
                 rate.admit(4096, start + Duration::from_secs(*second))

@@ -27,6 +27,7 @@ impl Notes {
             note.2 = value;
             return true;
         }
+
         let fits = notes.len() < MAX_NOTES;
         if fits {
             notes.push((object, key, value));
@@ -43,6 +44,7 @@ impl Notes {
                 None => drop(present.remove(key)),
             }
         }
+
         present
     }
 
@@ -52,6 +54,8 @@ impl Notes {
         let Some(cluster) = cluster.get().filter(|_| !taken.is_empty()) else {
             return;
         };
+
+        // One note for each object: its annotations are written together.
         let mut notes: Vec<Note> = Vec::new();
         for (object, key, value) in taken {
             match notes.iter_mut().find(|note| note.object == object) {
@@ -62,6 +66,7 @@ impl Notes {
                 }),
             }
         }
+
         notes.into_iter().for_each(|note| cluster.note(note));
     }
 }

@@ -23,11 +23,13 @@ impl State {
         let fits = value
             .as_ref()
             .is_none_or(|value| value.len() <= MAX_ANNOTATION);
+
         let notes = self
             .subject
             .notes
             .as_ref()
             .and_then(|notes| self.while_serving(notes));
+
         match (notes, self.named(name)) {
             (Some(notes), Some(object))
                 if fits && is_qualified(&key) && self.owned.may_annotate(&key) =>
@@ -44,13 +46,17 @@ impl State {
         let Some(cluster) = self.cluster() else {
             return false;
         };
+
         let fits = |present: &Pairs| {
             let present = notes.after(object, present.clone());
             has_room(&present, |key| self.owned.has_annotation(key), wanted)
         };
+
         let ObjectName {
             namespace, name, ..
         } = object;
+
+        // Nothing is written to an object that does not exist.
         match object.kind {
             ObjectKind::Node => cluster.node(name).is_none_or(|it| fits(&it.annotations)),
             ObjectKind::Service => cluster
@@ -66,8 +72,10 @@ impl State {
             namespace,
             name,
         };
+
         let cluster = self.cluster()?;
         let service = self.subject.service.as_ref();
+
         // The outer option says whether it is granted, the inner one by which annotation.
         let granted = |grant: &ObjectGrant| match grant {
             ObjectGrant::Exact(granted) => (*granted == object).then_some(None),
@@ -83,14 +91,18 @@ impl State {
                 }))
             }
         };
+
         let grants = self.owned.grants().into_iter();
         let mut granted: Vec<_> = grants.filter_map(granted).collect();
         // Without an annotation if possible: it could be the plugin's own.
         granted.sort_by_key(Option::is_some);
         let named_by = granted.into_iter().next()?;
+
+        // Only `ensure` is called again when an object that it has read changes.
         let reader = service
             .filter(|service| service.ensured)
             .map(|service| service.name.clone());
+
         Some(Granted {
             cluster,
             object,
@@ -115,12 +127,14 @@ impl Granted {
             .cluster
             .read(&self.object, self.named_by.as_ref(), self.reader.as_ref())
             .await?;
+
         if json.len() > MAX_OBJECT {
             return Err(ReadError::Unavailable(format!(
                 "{} is larger than 1 MiB",
                 self.object
             )));
         }
+
         Ok(json)
     }
 }

@@ -76,18 +76,22 @@ impl Output {
     fn take(&self, bytes: &[u8]) {
         let mut written = self.written();
         let Written { line, last } = &mut *written;
+
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
             let (text, ended) = piece
                 .strip_suffix(b"\n")
                 .map_or((piece, false), |text| (text, true));
+
             let room = self.shared.limits.log_line.saturating_sub(line.len());
             line.extend(text.iter().take(room));
+
             if ended {
                 let level = if self.name == "stderr" {
                     Level::WARN
                 } else {
                     Level::INFO
                 };
+
                 if !line.is_empty() {
                     let text = String::from_utf8_lossy(line);
                     last.push(&text);
@@ -135,6 +139,7 @@ impl OutputStream for Output {
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
+        // A guest never waits for its log: what exceeds the rate is dropped.
         Ok(CHUNK)
     }
 }

@@ -84,17 +84,18 @@ impl Owned {
     /// Returns this description without the prefixes that are not permitted any more.
     pub(crate) fn permitted(&self, provider: &Arc<ProviderInfo>) -> Arc<ProviderInfo> {
         let now = self.now.load();
-        let (ids, keys) = (
-            &provider.provider_id_prefixes,
-            &provider.annotation_prefixes,
-        );
+        let ids = &provider.provider_id_prefixes;
+        let keys = &provider.annotation_prefixes;
+
         if now.permit(ids, keys).is_ok() {
             return Arc::clone(provider);
         }
+
         let mut less = ProviderInfo::clone(provider);
         less.provider_id_prefixes
             .retain(|it| now.permits_provider_ids(it));
         less.annotation_prefixes.retain(|it| now.permits_keys(it));
+
         Arc::new(less)
     }
 }

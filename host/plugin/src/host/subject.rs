@@ -46,6 +46,7 @@ impl Subject {
             annotations,
             ensured: false,
         };
+
         Self {
             service: Some(service),
             ..Self::default()
@@ -105,9 +106,11 @@ impl Subject {
             .as_ref()
             .map(|service| &service.name)
             .filter(|it| it.to_string() == name);
+
         // Calls about routes and load balancers are also about nodes of other providers.
         let is_it = |node: &&Arc<Node>| node.name == name && owned.may_see(node);
         let node = || self.nodes.iter().find(is_it);
+
         service
             .cloned()
             .or_else(|| node().map(|node| ObjectName::node(node)))
@@ -120,6 +123,7 @@ impl State {
         if !self.subject.everything {
             return self.subject.named(name, &self.owned);
         }
+
         match name.split_once('/') {
             Some((namespace, name)) => self.view().object(ObjectKind::Service, namespace, name),
             None => self.view().object(ObjectKind::Node, "", name),
@@ -157,6 +161,7 @@ mod tests {
         ];
         let subject = Subject::service(&service).with_nodes(&nodes.into(), None);
         let uid = |name: &str| subject.named(name, &owned).map(|object| object.uid);
+
         assert_eq!(
             (uid("a/web").as_deref(), uid("web").as_deref()),
             (Some("s"), Some("uid-web"))

@@ -57,11 +57,14 @@ impl State {
         if let Some(answer) = recalled(tape.as_ref(), function, &arguments)? {
             return Ok(answer);
         }
+
+        // Before `live` takes the arguments.
         let noted = value(&arguments);
         let answer = live(self, arguments)?;
         if let Some(tape) = tape {
             tape.note(function, noted, &answer);
         }
+
         Ok(answer)
     }
 
@@ -91,6 +94,7 @@ fn clocks(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             nanoseconds,
         },))
     })?;
+
     let mut monotonic = linker.instance("wasi:clocks/monotonic-clock@0.2.12")?;
     monotonic.func_wrap("now", |mut call: Call<'_>, (): ()| {
         Ok((call
@@ -99,23 +103,27 @@ fn clocks(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                 monotonic_clock::Host::now(&mut state.clocks())
             })?,))
     })?;
+
     // When a tape is played, the recording says when a timer has run out.
     monotonic.func_wrap(
         "subscribe-duration",
         |mut call: Call<'_>, (duration,): (u64,)| {
             let state = call.data_mut();
             let duration = if state.is_played() { 0 } else { duration };
+
             Ok((monotonic_clock::Host::subscribe_duration(
                 &mut state.clocks(),
                 duration,
             )?,))
         },
     )?;
+
     monotonic.func_wrap(
         "subscribe-instant",
         |mut call: Call<'_>, (when,): (u64,)| {
             let state = call.data_mut();
             let when = if state.is_played() { 0 } else { when };
+
             Ok((monotonic_clock::Host::subscribe_instant(
                 &mut state.clocks(),
                 when,
@@ -139,6 +147,7 @@ fn randomness(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             Ok((bytes.0,))
         },
     )?;
+
     secure.func_wrap("get-random-u64", |mut call: Call<'_>, (): ()| {
         Ok((call
             .data_mut()
@@ -146,6 +155,7 @@ fn randomness(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                 random::Host::get_random_u64(state.wasi.random())
             })?,))
     })?;
+
     let mut fast = linker.instance("wasi:random/insecure@0.2.12")?;
     fast.func_wrap(
         "get-insecure-random-bytes",
@@ -161,6 +171,7 @@ fn randomness(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             Ok((bytes.0,))
         },
     )?;
+
     fast.func_wrap("get-insecure-random-u64", |mut call: Call<'_>, (): ()| {
         Ok((call
             .data_mut()
@@ -168,6 +179,7 @@ fn randomness(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                 insecure::Host::get_insecure_random_u64(state.wasi.random())
             })?,))
     })?;
+
     let mut seed = linker.instance("wasi:random/insecure-seed@0.2.12")?;
     seed.func_wrap("insecure-seed", |mut call: Call<'_>, (): ()| {
         Ok((call
@@ -190,7 +202,9 @@ fn readiness(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                 let arguments = (handles,);
                 let table = state.ctx().table;
                 let recorded: Option<Vec<u32>> = recalled(tape.as_ref(), "poll.poll", &arguments)?;
+
                 if let Some(ready) = recorded {
+                    // What was ready in the recording must be ready here before the guest uses it.
                     for handle in ready
                         .iter()
                         .filter_map(|index| all.get(usize::try_from(*index).ok()?))
@@ -199,34 +213,43 @@ fn readiness(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                     }
                     return Ok((ready,));
                 }
+
                 let ready = table.poll(all).await?;
                 tape.iter()
                     .for_each(|tape| tape.note("poll.poll", value(&arguments), &ready));
+
                 Ok((ready,))
             })
         },
     )?;
+
     poll.func_wrap_async(
         "[method]pollable.block",
         |mut call: Call<'_>, (handle,): (Lent<DynPollable>,)| {
             Box::new(async move {
                 let state = call.data_mut();
-                let (tape, arguments) = (state.tape.clone(), (handle.rep(),));
+                let tape = state.tape.clone();
+                let arguments = (handle.rep(),);
+
                 let recorded: Option<()> = recalled(tape.as_ref(), "poll.block", &arguments)?;
                 state.ctx().table.block(handle).await?;
                 if let Some(tape) = tape.filter(|_| recorded.is_none()) {
                     tape.note("poll.block", value(&arguments), &());
                 }
+
                 Ok(())
             })
         },
     )?;
+
     poll.func_wrap_async(
         "[method]pollable.ready",
         |mut call: Call<'_>, (handle,): (Lent<DynPollable>,)| {
             Box::new(async move {
                 let state = call.data_mut();
-                let (tape, arguments) = (state.tape.clone(), (handle.rep(),));
+                let tape = state.tape.clone();
+                let arguments = (handle.rep(),);
+
                 let table = state.ctx().table;
                 if let Some(ready) = recalled(tape.as_ref(), "poll.ready", &arguments)? {
                     if ready {
@@ -234,6 +257,7 @@ fn readiness(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                     }
                     return Ok((ready,));
                 }
+
                 let ready = table.ready(handle).await?;
                 tape.iter()
                     .for_each(|tape| tape.note("poll.ready", value(&arguments), &ready));
@@ -247,14 +271,18 @@ fn readiness(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 fn input(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut interface = linker.instance("wasi:io/streams@0.2.12")?;
     type Read = (Lent<DynInputStream>, u64);
+
     interface.func_wrap_async(
         "[method]input-stream.read",
         |mut call: Call<'_>, (stream, length): Read| {
             Box::new(async move {
                 let state = call.data_mut();
-                let (tape, arguments) = (state.tape.clone(), (stream.rep(), length));
+                let tape = state.tape.clone();
+                let arguments = (stream.rep(), length);
+
                 let table = state.ctx().table;
                 let read = match recalled(tape.as_ref(), "streams.read", &arguments)? {
+                    // Nothing had arrived when this was recorded.
                     Some(false) => Ok(Vec::new()),
                     Some(true) => table.blocking_read(stream, length).await,
                     None => {
@@ -266,6 +294,7 @@ fn input(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                         read
                     }
                 };
+
                 answer(state, read)
             })
         },
@@ -277,12 +306,15 @@ fn output(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut interface = linker.instance("wasi:io/streams@0.2.12")?;
     type Stream = (Lent<DynOutputStream>,);
     type Write = (Lent<DynOutputStream>, Vec<u8>);
+
     interface.func_wrap_async(
         "[method]output-stream.check-write",
         |mut call: Call<'_>, (stream,): Stream| {
             Box::new(async move {
                 let state = call.data_mut();
-                let (tape, arguments) = (state.tape.clone(), (stream.rep(),));
+                let tape = state.tape.clone();
+                let arguments = (stream.rep(),);
+
                 let permit = match recalled::<Option<u64>>(
                     tape.as_ref(),
                     "streams.check-write",
@@ -306,63 +338,77 @@ fn output(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                         permit
                     }
                 };
+
                 answer(state, permit)
             })
         },
     )?;
+
     interface.func_wrap_async(
         "[method]output-stream.write",
         |mut call: Call<'_>, (stream, bytes): Write| {
             Box::new(async move {
                 let state = call.data_mut();
                 let closing = Closing::of(state, "streams.write", &stream)?;
+
+                // The write succeeded when it was recorded.
                 if closing.was == Some(false) {
                     writable(state, &stream).await?;
                 }
+
                 let written = if closing.is_closed() {
                     CLOSED
                 } else {
                     state.ctx().table.write(stream, bytes)
                 };
+
                 closing.noted(state, written)
             })
         },
     )?;
+
     interface.func_wrap_async(
         "[method]output-stream.flush",
         |mut call: Call<'_>, (stream,): Stream| {
             Box::new(async move {
                 let state = call.data_mut();
                 let closing = Closing::of(state, "streams.flush", &stream)?;
+
                 let flushed = if closing.is_closed() {
                     CLOSED
                 } else {
                     state.ctx().table.flush(stream)
                 };
+
                 closing.noted(state, flushed)
             })
         },
     )?;
+
     interface.func_wrap_async(
         "[method]output-stream.blocking-flush",
         |mut call: Call<'_>, (stream,): Stream| {
             Box::new(async move {
                 let state = call.data_mut();
                 let closing = Closing::of(state, "streams.blocking-flush", &stream)?;
+
                 let flushed = if closing.is_closed() {
                     CLOSED
                 } else {
                     state.ctx().table.blocking_flush(stream).await
                 };
+
                 closing.noted(state, flushed)
             })
         },
     )?;
+
     let name = "[method]output-stream.blocking-write-and-flush";
     interface.func_wrap_async(name, |mut call: Call<'_>, (stream, bytes): Write| {
         Box::new(async move {
             let state = call.data_mut();
             let closing = Closing::of(state, "streams.blocking-write-and-flush", &stream)?;
+
             let written = if closing.is_closed() {
                 CLOSED
             } else {
@@ -372,6 +418,7 @@ fn output(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                     .blocking_write_and_flush(stream, bytes)
                     .await
             };
+
             closing.noted(state, written)
         })
     })

@@ -59,9 +59,12 @@ impl KeyRange {
         let Some((domain, name)) = prefix.split_once('/') else {
             return false;
         };
+
         match self {
             Self::Domain(own) => is_under(domain, own),
             Self::Family { domain: own, begin } => domain == own && name.starts_with(begin),
+            // A plugin that has the name of a cloud does not get the labels of its managed
+            // platform.
             Self::Named(own) => bears(domain, own) && !is_of_platform(domain),
         }
     }
@@ -76,7 +79,8 @@ pub(super) fn is_under(text: &str, domain: &str) -> bool {
 /// Returns true if the domain was registered under this name.
 fn bears(domain: &str, name: &str) -> bool {
     let mut labels = domain.rsplit('.');
-    let (last, second) = (labels.next(), labels.next());
+    let last = labels.next();
+    let second = labels.next();
     second == Some(name) || (last == Some(name) && second == Some("k8s"))
 }
 
@@ -87,6 +91,7 @@ impl FromStr for KeyRange {
         let form = || KeyRangeError::Form(text.to_owned());
         let (domain, begin) = text.split_once('/').unwrap_or((text, ""));
         let begins_a_name = |text: &str| is_label_name(text.trim_end_matches(['-', '.', '_']));
+
         if !is_subdomain(domain) || !domain.contains('.') {
             return Err(form());
         }
@@ -96,6 +101,7 @@ impl FromStr for KeyRange {
         if covers_reserved(&format!("{domain}/{begin}")) {
             return Err(KeyRangeError::Reserved(text.to_owned()));
         }
+
         let domain = domain.to_owned();
         Ok(if begin.is_empty() {
             Self::Domain(domain)

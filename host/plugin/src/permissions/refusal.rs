@@ -25,27 +25,33 @@ impl NotPermitted {
         let names = |what: &str, list: &[String]| {
             (!list.is_empty()).then(|| format!("{what} {}", list.iter().collect::<Names>()))
         };
+
         let wanted = [
             names("provider IDs", provider_ids),
             names("annotations", annotations),
         ];
+
         // A list in the file replaces the default, so it has to repeat what is permitted.
         let ids = permitted.provider_ids.iter().chain(provider_ids).cloned();
         let ranges = permitted
             .keys
             .iter()
+            // An operator cannot write such a range.
             .filter(|range| !matches!(range, KeyRange::Named(_)));
         let prefixes = annotations
             .iter()
             .map(|prefix| prefix.strip_suffix('/').unwrap_or(prefix).to_owned());
         let domains = ranges.map(ToString::to_string).chain(prefixes);
+
         let fields = [
             (!provider_ids.is_empty()).then(|| field("providerIDs", ids)),
             (!annotations.is_empty()).then(|| field("domains", domains)),
         ];
+
         let listed = |list: [Option<String>; 2], between: &str| {
             list.into_iter().flatten().collect::<Vec<_>>().join(between)
         };
+
         Self {
             wanted: listed(wanted, " and "),
             fields: beginning(&listed(fields, ", "), SENTENCE).into_owned(),
@@ -59,6 +65,7 @@ fn field(name: &str, values: impl Iterator<Item = String>) -> String {
         text.bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"-._:/+".contains(&b))
     };
+
     let values = values.map(|value| {
         if is_plain(&value) {
             value
@@ -66,6 +73,7 @@ fn field(name: &str, values: impl Iterator<Item = String>) -> String {
             serde_json::Value::from(value).to_string()
         }
     });
+
     format!("{name}: [{}]", values.collect::<Vec<_>>().join(", "))
 }
 

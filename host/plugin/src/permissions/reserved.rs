@@ -144,9 +144,11 @@ pub(crate) fn is_reserved(key: &str) -> bool {
     let Some((domain, name)) = key.split_once('/') else {
         return false;
     };
+    // Providers have always had annotations in this domain of Kubernetes.
     if domain == OF_PROVIDERS {
         return OF_KUBERNETES.contains(&name);
     }
+
     DOMAINS.iter().any(|reserved| is_under(domain, reserved))
 }
 

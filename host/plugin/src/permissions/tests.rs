@@ -92,6 +92,7 @@ fn the_operators_list_replaces_the_default() {
         "aws:///eu-west-1a/",
         "service.beta.kubernetes.io/metal-x"
     ));
+
     for (provider_id, annotation) in [
         ("aws://", "metal.example/"),
         ("aws:///eu-west-1a/", "service.beta.kubernetes.io/meta"),
@@ -152,6 +153,7 @@ fn nobody_gets_keys_that_steer_other_parts_of_the_cluster() {
         keys: ranges(&["k8s.aws"]),
         ..Permissions::default()
     };
+
     assert!(wide.permits_label("topology.k8s.aws/zone-id"));
     assert!(!wide.permits_label("karpenter.k8s.aws/ec2nodeclass"));
 }
@@ -213,6 +215,7 @@ fn a_range_is_a_domain_or_the_beginning_of_its_names() {
     for text in ["metal.example", "metal.example/a-", "metal.example/a"] {
         assert_eq!(text.parse::<KeyRange>().unwrap().to_string(), text);
     }
+
     assert!("service.beta.kubernetes.io".parse::<KeyRange>().is_err());
     assert!("service.beta.kubernetes.io/l".parse::<KeyRange>().is_err());
 }

@@ -16,17 +16,20 @@ fn split(instances: usize, capabilities: &BTreeSet<Capability>) -> Option<PerKin
     if instances < FEWEST {
         return None;
     }
+
     let has = |kind| {
         capabilities
             .iter()
             .any(|capability| CallKind::from(*capability) == kind)
     };
+
     let share = CallKind::reserved(instances);
     let mut split = PerKind {
         nodes: if has(CallKind::Nodes) { share } else { 0 },
         routes: if has(CallKind::Routes) { share } else { 0 },
         load_balancers: 0,
     };
+
     let rest = instances - split.nodes - split.routes;
     if has(CallKind::LoadBalancers) {
         split.load_balancers = rest;
@@ -35,6 +38,7 @@ fn split(instances: usize, capabilities: &BTreeSet<Capability>) -> Option<PerKin
     } else {
         split.routes += rest;
     }
+
     Some(split)
 }
 
@@ -62,6 +66,7 @@ impl Shares {
             }
             Overlap::None => return Self::One(Semaphore::new(1)),
         }
+
         match split(instances, capabilities) {
             None => Self::One(Semaphore::new(instances)),
             Some(split) => Self::Each(PerKind::of(|kind| Semaphore::new(*split.get(kind)))),

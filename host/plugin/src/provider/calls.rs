@@ -74,21 +74,25 @@ impl Plugin {
         subject: Subject,
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T> + Send,
     ) -> Result<T, CloudError> {
+        // Calls that only read can be repeated at any time, so they write no annotations.
         let subject = if function.writes {
             subject.with_notes()
         } else {
             subject
         };
+
         let _left = Left {
             notes: subject.notes.clone(),
             cluster: &self.shared.cluster,
         };
+
         let place = self.place(generation, function);
         let Place {
             plugin,
             generation: number,
             ..
         } = place;
+
         let span = tracing::debug_span!(
             "plugin_call",
             plugin,
@@ -96,6 +100,8 @@ impl Plugin {
             interface = function.capability.name(),
             function = function.name
         );
+
+        // If the caller is canceled, the meter is dropped with these.
         let mut meter = Meter {
             metrics: &self.shared.metrics,
             plugin,
@@ -104,6 +110,7 @@ impl Plugin {
             outcome: "canceled",
             trap: Some("canceled"),
         };
+
         let answer = async {
             let scope = Scope {
                 capability: function.capability,
@@ -111,24 +118,31 @@ impl Plugin {
             };
             let admitted = generation.supervisor.admit(scope, Instant::now());
             let attempt = admitted.map_err(CallError::BackOff)?;
+
             let answer = generation.call(function, subject, call).await;
             attempt.ended(match &answer {
+                // An error of the cloud shows that the plugin works.
                 Ok(_) | Err(CallError::Cloud(_)) => Some(false),
                 Err(error) if error.is_plugin_failure() => Some(true),
+                // Others, such as a full queue, show nothing about the plugin.
                 Err(_) => None,
             });
+
             answer
         };
         let answer = answer.instrument(span).await;
+
         meter.outcome = answer.as_ref().map_or_else(CallError::kind, |_| "ok");
         meter.trap = answer
             .as_ref()
             .err()
             .filter(|error| error.ends_instance())
             .map(CallError::kind);
+
         if let Err(CallError::BadAnswer(_) | CallError::Unreadable(_)) = &answer {
             self.shared.metrics.bad_answers(plugin, function, 1);
         }
+
         answer.map_err(|error| {
             if error.is_plugin_failure() {
                 tracing::warn!(
@@ -153,9 +167,11 @@ impl Plugin {
     ) -> Result<Answers<T>, CloudError> {
         let generation = self.current();
         let elements = self.call_on(&generation, function, subject, call).await?;
+
         let place = self.place(&generation, function);
         let bad = elements.iter().filter(|element| element.is_err()).count();
         self.shared.metrics.bad_answers(place.plugin, function, bad);
+
         Ok(elements
             .into_iter()
             .map(|element| place.element(element))
@@ -170,10 +186,12 @@ impl Plugin {
         (subject, uid, nodes): (Subject, &str, &NodeSet),
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T> + Send,
     ) -> Result<T, CloudError> {
-        let (last, generation) = (&self.shared.last_nodes, self.current());
+        let last = &self.shared.last_nodes;
+        let generation = self.current();
         let number = generation.info.number;
         let subject = subject.with_nodes(nodes, last.take(uid, number));
         let answer = self.call_on(&generation, function, subject, call).await;
+
         if answer.is_ok() {
             last.set(uid, number, nodes);
         }

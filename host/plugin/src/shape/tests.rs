@@ -28,6 +28,7 @@ fn nested_instances_are_counted_each_time() {
     let began = Instant::now();
     let bytes = wat::parse_str(&text).unwrap();
     assert!(bytes.len() < 20_000, "{} bytes", bytes.len());
+
     let parsed = began.elapsed();
     let began = Instant::now();
     let error = ComponentType::read(&bytes, &Limits::default())
@@ -42,6 +43,7 @@ fn nested_instances_are_counted_each_time() {
         "{:?} where the text took {parsed:?}",
         began.elapsed()
     );
+
     let core = refusal(&bomb(2, 40, "(core instance (instantiate $m))"));
     assert!(core.starts_with("it has 3241 instances"), "{core}");
     assert!(
@@ -110,6 +112,7 @@ fn definitions_count_with_each_instance() {
     };
     read(&text(20)).unwrap();
     let error = refusal(&text(60));
+
     assert!(error.starts_with("it has 12"), "{error}");
     assert!(
         error.ends_with("definitions in all its instances, but at most 100000 are allowed"),
@@ -155,12 +158,14 @@ fn functions_and_table_elements_of_modules_are_limited() {
         refusal(&functions(100_001)),
         "it has 100001 functions, but at most 100000 are allowed"
     );
+
     let table = |elements: u32| format!("(component (core module (table {elements} funcref)))");
     read(&table(65_536)).unwrap();
     assert_eq!(
         refusal(&table(65_537)),
         "it has 65537 elements in a table (--plugin-limit table-elements), but at most 65536 are allowed"
     );
+
     let small = Limits {
         table_elements: 10,
         ..Limits::default()
@@ -186,6 +191,7 @@ fn the_code_of_all_modules_is_limited() {
     };
     see(&[48 << 20, 48 << 20]).unwrap();
     let error = see(&[48 << 20, 48 << 20, 1]).unwrap_err().to_string();
+
     assert_eq!(
         error,
         "it has 100663297 bytes of code, but at most 100663296 are allowed"
@@ -214,6 +220,7 @@ fn names_for_components_are_limited() {
     };
     read(&named(10_000)).unwrap();
     let words = "it has 10001 components that can be named, but at most 10000 are allowed";
+
     assert_eq!(refusal(&named(10_001)), words);
     assert_eq!(
         refusal(&named(200_000)),
@@ -236,6 +243,7 @@ fn number_and_length_of_imports_and_exports_are_limited() {
         refusal(&imports(1_001)),
         "it has 1001 imports, but at most 1000 are allowed"
     );
+
     let export = |bytes: usize| {
         format!(
             "(component (instance $i) (export \"{}\" (instance $i)))",

@@ -112,6 +112,7 @@ impl Recordings {
             path: directory.to_owned(),
             source,
         };
+
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -123,11 +124,13 @@ impl Recordings {
             })
             .map_err(failed)?;
         let opened = opened(directory)?;
+
         let (sender, receiver) = channel();
         let (ending, ended) = channel();
         let backlog = Arc::new(AtomicUsize::new(0));
         let mut writer =
             Writer::new(opened, directory, limit, Arc::clone(&backlog)).map_err(failed)?;
+
         let thread = thread::Builder::new().name("recordings".to_owned());
         thread
             .spawn(move || {
@@ -136,11 +139,13 @@ impl Recordings {
                 let _ = ending.send(());
             })
             .map_err(RecordingsError::Thread)?;
+
         Ok(Self(Arc::new(Archive {
             sender: Some(sender),
             ended: Mutex::new(ended),
             backlog,
             instances: AtomicU64::new(0),
+            // Several files must fit below a small limit, so that old ones can be removed.
             large: LARGE.min(limit / 4),
         })))
     }
@@ -155,15 +160,18 @@ impl Recordings {
         memory: &Arc<Account>,
     ) -> Reel {
         let instance = self.0.instances.fetch_add(1, Ordering::Relaxed) + 1;
+        // The operator's name for the plugin may have any characters.
         let plugin: String = plugin
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
             .collect();
+
         let name = format!("{started_ms:014}-{plugin}-{generation}-{instance}{SUFFIX}");
         self.0.send(Message::Open {
             file: instance,
             name,
         });
+
         Reel {
             archive: Arc::clone(&self.0),
             memory: Arc::clone(memory),
@@ -201,7 +209,9 @@ impl Archive {
 
 impl Drop for Archive {
     fn drop(&mut self) {
+        // Without a sender, the thread ends when it has written what waits.
         drop(self.sender.take());
+
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
         if matches!(ended.recv_timeout(PATIENCE), Err(RecvTimeoutError::Timeout)) {
             tracing::warn!(
@@ -236,10 +246,13 @@ impl Reel {
         if self.archive.backlog.load(Ordering::Relaxed) > BACKLOG {
             return self.stop("it was not masked and written fast enough");
         }
-        let (size, mut held) = (note.size(), Share::new(&self.memory));
+
+        let size = note.size();
+        let mut held = Share::new(&self.memory);
         if !held.take(size) {
             return self.stop("the plugin's limit memory-total was reached");
         }
+
         self.send(note, size, held);
     }
 
@@ -247,6 +260,7 @@ impl Reel {
     pub(super) fn stop(&mut self, why: &str) {
         if !std::mem::replace(&mut self.cut, true) {
             tracing::warn!("a recording is incomplete: {why}");
+            // Without a share of the memory: this is written even if nothing is left of it.
             self.send(Note::Cut(why.to_owned()), 0, Share::new(&self.memory));
         }
     }
@@ -319,6 +333,7 @@ mod tests {
             (1, 0o700, 0o600)
         );
         assert_eq!(files[0].1.lines().count(), 2, "{files:?}");
+
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o750)).unwrap();
         let error = Recordings::open(&dir, 1).unwrap_err().to_string();
         assert!(
@@ -380,10 +395,12 @@ mod tests {
             recorder.received(exchange, &[b'.'; 30 << 10]);
         }
         assert!(memory.taken() >= 90 << 10, "until the bodies have ended");
+
         recorder.sent(4, &[b'.'; 30 << 10]);
         (1..4).for_each(|exchange| recorder.response_body(exchange));
         drop((recorder, recordings));
         assert_eq!(memory.taken(), 0);
+
         let [(_, text)] = &*files(&dir) else { panic!() };
         assert!(
             text.ends_with("{\"cut\":\"the plugin's limit memory-total was reached\"}\n")
@@ -412,6 +429,7 @@ mod tests {
         let recorded = used() - begun;
         super::super::mask::Masks::default().bytes(body.as_bytes());
         let masked = used() - begun - recorded;
+
         assert!(recorded * 10 < masked, "{recorded:?}, {masked:?}");
     }
 
@@ -430,6 +448,7 @@ mod tests {
         }
         let files = files(dir.path());
         let total: usize = files.iter().map(|(_, text)| text.len()).sum();
+
         assert!(
             files.len() == 3 && total <= 2500,
             "{} files, {total} bytes",
@@ -469,6 +488,7 @@ mod tests {
         recorder.answer(&"later");
         drop((recorder, recordings));
         let [(_, text)] = &*files(&dir) else { panic!() };
+
         assert!(
             text.ends_with(&format!("{{\"cut\":\"{COMPRESSED}\"}}\n")),
             "{text}"
@@ -492,6 +512,7 @@ mod tests {
         drop((recorder, recordings));
         let [(_, text)] = &*files(&dir) else { panic!() };
         let plain = text.replace("\\u0000", "");
+
         assert!(
             !plain.contains("hunter2") && !text.contains(&base64) && text.contains("piece"),
             "{text}"
@@ -524,6 +545,7 @@ mod tests {
             .collect();
         let piece = "{\"piece\":{\"exchange\":1,\"body\":{\"text\":\"word\\\": \\\"xxxxxxxx\"}}}";
         assert!(text.contains(piece), "{text}");
+
         let encoded = "{\"base64\":\"cGFzc3dvcmQ9eHh4";
         assert!(
             !text.contains("hunter2") && text.contains(encoded),
@@ -545,6 +567,7 @@ mod tests {
             !recorder.is_full(),
             "another one could not be recorded either"
         );
+
         recordings
             .0
             .backlog
@@ -564,6 +587,7 @@ mod tests {
         }
         recorder.answer(&());
         assert!(recorder.is_full());
+
         drop((recorder, recordings));
         let [(_, text)] = &*files(dir.path()) else {
             panic!()

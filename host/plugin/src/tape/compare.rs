@@ -28,10 +28,12 @@ impl fmt::Display for Difference {
         // Each in its line, whatever the recording has.
         let [function, what, expected, came] =
             [&self.function, &self.what, &self.expected, &self.came].map(|text| escape(text));
+
         match self.call {
             0 => f.write_str("instantiation: ")?,
             number => write!(f, "call {number}, {function}: ")?,
         }
+
         write!(
             f,
             "{what} differs\n  recorded: {expected}\n  replayed: {came}"
@@ -65,7 +67,9 @@ pub(super) fn alike(recorded: &Value, came: &Value) -> bool {
 /// Returns true if the texts have the same length, and are the same where neither is masked: an
 /// older recording may have masked less.
 fn masks(recorded: &str, came: &str) -> bool {
-    let (recorded, came) = (recorded.as_bytes(), came.as_bytes());
+    let recorded = recorded.as_bytes();
+    let came = came.as_bytes();
+
     recorded.len() == came.len() && {
         let hidden = masked(recorded).zip(masked(came));
         let bytes = recorded.iter().zip(came);
@@ -156,6 +160,7 @@ mod tests {
             found,
             (".Ok[1].Ok.zone".into(), "\"b\"".into(), "\"c\"".into())
         );
+
         other["Ok"][0]["Ok"]["labels"] = json!([["k", "v"]]);
         let found = first(&one, &other).unwrap();
         assert_eq!(

@@ -41,39 +41,27 @@ pub(super) enum Line<V> {
     Request {
         /// Number of the exchange, from 1.
         exchange: u64,
-        /// The request.
         #[serde(flatten)]
         head: RequestHead,
     },
     /// The body of a request has been read by the host.
     RequestBody {
-        /// Number of the exchange.
         exchange: u64,
-        /// The bytes.
         body: Payload,
         /// Whether it was read to its end.
         complete: bool,
     },
     /// The host has a response for the plugin.
     Response {
-        /// Number of the exchange.
         exchange: u64,
-        /// The response.
         #[serde(flatten)]
         head: ResponseHead,
     },
     /// The host has a piece of a response's body for the plugin.
-    Piece {
-        /// Number of the exchange.
-        exchange: u64,
-        /// The bytes.
-        body: Payload,
-    },
+    Piece { exchange: u64, body: Payload },
     /// The exchange has ended.
     End {
-        /// Number of the exchange.
         exchange: u64,
-        /// How.
         #[serde(flatten)]
         ending: Ending,
     },

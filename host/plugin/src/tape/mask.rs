@@ -42,6 +42,7 @@ impl Masks {
                 {
                     *text = self.whole(text);
                 }
+
                 all.iter_mut().for_each(|it| self.value(it));
             }
             Value::Object(fields) => {
@@ -55,6 +56,7 @@ impl Masks {
                         *text = self.whole(text);
                     }
                 }
+
                 for (name, it) in fields.iter_mut() {
                     match it {
                         Value::String(text) if is_secret(name) => *text = self.whole(text),
@@ -90,6 +92,7 @@ impl Masks {
                     self.secret_object(json);
                 }
             }
+            // What a plugin keeps under such a key is a secret, whatever it looks like.
             "cache.get" | "cache.set" | "cache.reserve" if has_secret(first) => {
                 arguments
                     .as_array_mut()
@@ -101,6 +104,7 @@ impl Masks {
             }
             _ => {}
         }
+
         self.value(arguments);
         self.value(answer);
     }
@@ -110,6 +114,7 @@ impl Masks {
         if let Some(Value::String(text)) = payload.get_mut("text") {
             *text = self.whole(text);
         }
+
         if let Some(Value::String(text)) = payload.get_mut("base64") {
             *text = STANDARD.encode(vec![
                 b'x';
@@ -121,6 +126,7 @@ impl Masks {
     /// Masks the data of a Secret in JSON.
     fn secret_object(&self, json: &mut String) {
         let parsed: Value = serde_json::from_str(json).unwrap_or_default();
+
         let data = parsed.get("data").and_then(Value::as_object);
         for encoded in data
             .into_iter()
@@ -130,23 +136,30 @@ impl Masks {
             let Ok(bytes) = STANDARD.decode(encoded) else {
                 continue;
             };
+
             let masked = STANDARD.encode(vec![b'x'; bytes.len()]);
+            // In the text itself, which stays as it is apart from its secrets.
             *json = json.replace(&format!("\"{encoded}\""), &format!("\"{masked}\""));
+
             if encoded.len() >= known::SHORTEST {
                 self.known().add(encoded.to_owned(), masked);
             }
+
             if let Ok(text) = String::from_utf8(bytes) {
                 self.known().learn(&text);
                 // It may be a configuration that contains others.
                 self.text(&text);
             }
         }
+
         // Here, the data are in other words.
         let applied = parsed
             .pointer("/metadata/annotations")
             .and_then(|it| it.get(LAST_APPLIED));
         if let Some(applied) = applied.filter(|it| it.is_string()).map(Value::to_string) {
+            // The quotes stay.
             let length = applied.len().saturating_sub(2);
+
             *json = json.replace(&applied, &format!("\"{}\"", "x".repeat(length)));
         }
     }
@@ -176,20 +189,27 @@ impl Masks {
     fn text(&self, text: &str) -> String {
         let found = secrets(text);
         let mut known = self.known();
+
         for packed in packed(text) {
             let mask = "x".repeat(packed.len());
             known.add(packed.to_owned(), mask);
         }
+
         found
             .iter()
             .filter_map(|it| text.get(it.range.clone()))
             .for_each(|secret| learn(&mut known, secret));
-        let (hidden, mut masked, mut at) = (known.hide(text), String::new(), 0);
+
+        let hidden = known.hide(text);
+        let mut masked = String::new();
+        let mut at = 0;
+
         for it in found {
             masked.push_str(hidden.get(at..it.range.start).unwrap_or_default());
             masked.push_str(&blank(text.get(it.range.clone()).unwrap_or_default()));
             at = it.range.end;
         }
+
         masked.push_str(hidden.get(at..).unwrap_or_default());
         masked
     }
@@ -201,6 +221,7 @@ fn packed(text: &str) -> impl Iterator<Item = &str> {
     /// Minimum bytes of such a text.
     const SHORTEST: usize = 24;
     let is_part = |c: char| c.is_ascii_alphanumeric() || "+/-_=".contains(c);
+
     let runs = text.split(move |c: char| !is_part(c));
     runs.filter(|run| {
         run.len() >= SHORTEST && BEGINNINGS.iter().any(|begin| run.starts_with(begin))
@@ -213,10 +234,12 @@ fn blank(secret: &str) -> String {
     if secret.bytes().all(|b| b.is_ascii_digit()) {
         return "1".repeat(secret.len());
     }
+
     let masked = |c: char| match c {
         c if c.is_whitespace() => c.into(),
         c => "x".repeat(c.len_utf8()),
     };
+
     secret.chars().map(masked).collect()
 }
 
@@ -224,10 +247,12 @@ fn blank(secret: &str) -> String {
 /// form behind it.
 fn learn(known: &mut Known, secret: &str) {
     known.learn(secret.trim());
+
     let parts = secret.split(|c: char| c.is_whitespace() || ",&".contains(c));
     // The list of what is signed has names that each request and each response has, such as
     // `content-type`.
     let parts = parts.filter(|part| !part.starts_with("SignedHeaders="));
+
     parts
         .flat_map(|part| part.split(';'))
         .for_each(|part| known.learn(part));
@@ -329,6 +354,7 @@ mod tests {
         let mut value = json!([["authorization", signed]]);
         masks.value(&mut value);
         assert_eq!(value[0][1], "x".repeat(signed.len()));
+
         let mut response = json!([
             ["content-type", "text/xml"],
             ["x-amz-date", "now"],
@@ -370,6 +396,7 @@ mod tests {
             "the token is xxxxxxxx",
             "without the kind"
         );
+
         let (mut arguments, mut answer) = (json!(["projects/7/token"]), json!({"text": "abc"}));
         masks.call("cache.get", &mut arguments, &mut answer);
         assert_eq!(answer, json!({"text": "xxx"}));
@@ -386,6 +413,7 @@ mod tests {
         );
         Masks::default().call("objects.read", &mut arguments, &mut answer);
         let text = answer["Ok"].as_str().unwrap();
+
         assert!(
             !text.contains("region") && text.len() == object.to_string().len(),
             "{text}"
@@ -400,6 +428,7 @@ mod tests {
             json!({"data": {"tls.key": STANDARD.encode("hunter2-hunter2"), "a": "YWI="}})
                 .to_string();
         masks.secret_object(&mut json);
+
         assert_eq!(
             json,
             json!({"data": {"tls.key": STANDARD.encode("x".repeat(15)), "a": "eHg="}}).to_string()

@@ -96,6 +96,7 @@ impl Player {
     pub(crate) fn new(script: Script) -> Self {
         let mut scenes: VecDeque<_> = script.scenes.into();
         let scene = scenes.pop_front().unwrap_or_default();
+
         let playing = Playing {
             scenes,
             scene,
@@ -107,6 +108,7 @@ impl Player {
             went_on: false,
             starved: false,
         };
+
         Self {
             playing: Mutex::new(playing),
             over: Notify::new(),
@@ -123,6 +125,7 @@ impl Player {
         let mut playing = self.playing();
         playing.outcome.uneven |= !playing.scene.steps.is_empty();
         playing.scene = playing.scenes.pop_front()?;
+
         Some((
             playing.scene.function.clone(),
             playing.scene.arguments.value(),
@@ -149,13 +152,16 @@ impl Player {
         let mut playing = self.playing();
         playing.masks.value(&mut arguments);
         let answer = playing.take(function, &arguments);
+
         if answer.is_err() {
             self.over.notify_one();
         }
         let answer = answer?;
+
         let Some(answer) = answer else {
             return Ok(None);
         };
+
         match serde_json::from_value(answer) {
             Ok(answer) => Ok(Some(answer)),
             Err(error) => {
@@ -190,9 +196,11 @@ impl Player {
             let now = Some(self.playing())
                 .filter(|playing| playing.starved)
                 .map(|playing| playing.outcome.steps);
+
             if now.is_some() && now == before {
                 return;
             }
+
             before = now;
             tokio::time::sleep(STALL).await;
         }
@@ -219,6 +227,7 @@ impl Player {
     /// Waits until the bodies of requests are read, which does not take long unless a plugin leaves
     /// one open.
     pub(crate) async fn settle(&self) {
+        // Taken out, because the lock must not be held while this waits.
         let mut sending =
             std::mem::take(&mut *self.sending.lock().unwrap_or_else(PoisonError::into_inner));
         let all = async { while sending.join_next().await.is_some() {} };
@@ -244,19 +253,23 @@ impl Player {
         else {
             return;
         };
+
         let masked = |playing: &mut Playing, bytes: &[u8]| {
             let mut text = value(&super::Payload(bytes.to_vec()));
             playing.masks.value(&mut text);
             text
         };
+
         // A body of which one side has only a part is compared as far as both go.
         let common = if complete && whole {
             usize::MAX
         } else {
             recorded.len().min(body.len())
         };
+
         let expected = masked(&mut playing, recorded.get(..common).unwrap_or(&recorded));
         let came = masked(&mut playing, body.get(..common).unwrap_or(body));
+
         if !alike(&expected, &came) {
             let what = format!("the body of request {exchange}");
             playing.differs(what, shown(&expected), shown(&came));
@@ -271,6 +284,7 @@ impl Player {
     ) -> (Option<ResponseHead>, VecDeque<Vec<u8>>, Option<Ending>) {
         let mut playing = self.playing();
         let exchange = playing.exchanges.get_mut(&exchange);
+
         exchange
             .map(|it| {
                 (
@@ -297,6 +311,7 @@ impl Player {
         if playing.difference.is_some() {
             return;
         }
+
         if playing.is_over() || playing.starved {
             playing.outcome.calls += 1;
             playing.outcome.unreached = playing.scene.steps.len();
@@ -316,6 +331,7 @@ impl Playing {
         let Scene {
             number, function, ..
         } = &self.scene;
+
         let difference = Difference {
             call: *number,
             function: function.clone(),
@@ -323,6 +339,8 @@ impl Playing {
             expected,
             came,
         };
+
+        // Only the first one counts: what follows may be its consequence.
         self.difference.get_or_insert(difference);
     }
 
@@ -393,6 +411,7 @@ impl Playing {
         if self.difference.is_some() || self.went_on {
             return Err(Departed);
         }
+
         let care = Care::of(function);
         let is_same = |step: &Step| matches!(step, Step::Host { function: name, arguments: with, .. } if name == function && alike(&with.value(), arguments));
         let found = match care {
@@ -401,16 +420,19 @@ impl Playing {
                 .filter(|at| self.scene.steps.get(*at).is_some_and(is_same)),
             Care::Repeats | Care::Lives => self.scene.steps.iter().position(is_same),
         };
+
         if let Some(at) = found
             && let Some(Step::Host { answer, .. }) = self.scene.steps.get(at).cloned()
         {
             self.done(at);
             let answer = answer.value();
+
             if care == Care::Repeats {
                 self.last.insert(function, answer.clone());
             }
             return Ok(Some(answer));
         }
+
         self.outcome.uneven = true;
         match care {
             Care::Exact => {
@@ -418,6 +440,7 @@ impl Playing {
                     .next_exact()
                     .and_then(|at| self.scene.steps.get(at))
                     .cloned();
+
                 self.unlike(next, function, arguments);
                 Err(Departed)
             }
@@ -429,6 +452,7 @@ impl Playing {
     /// Notes that a function of the host was called instead of the next step.
     fn unlike(&mut self, next: Option<Step>, function: &str, arguments: &Value) {
         let came = called(function, arguments);
+
         match next {
             Some(Step::Host {
                 function: name,
@@ -453,10 +477,13 @@ impl Playing {
         if self.difference.is_some() || self.went_on {
             return None;
         }
+
         let mut came = value(head);
         self.masks.value(&mut came);
+
         let at = self.next_exact();
         let step = at.and_then(|at| self.scene.steps.get(at)).cloned();
+
         let (Some(at), Some(Step::Request(exchange))) = (at, &step) else {
             let expected = step.map_or_else(|| self.ending(), |step| self.described(&step));
             self.differs(
@@ -466,11 +493,13 @@ impl Playing {
             );
             return None;
         };
+
         let recorded = self
             .exchanges
             .get(exchange)
             .and_then(|it| it.request.clone());
         let expected = recorded.as_ref().map(value).unwrap_or_default();
+
         if let Some((path, one, other)) = first(&expected, &came) {
             let (what, one, other) = match recorded {
                 Some(recorded)
@@ -480,9 +509,11 @@ impl Playing {
                 }
                 _ => (path, one, other),
             };
+
             self.differs(format!("request {exchange}{what}"), one, other);
             return None;
         }
+
         self.done(at);
         Some(*exchange)
     }
@@ -491,13 +522,17 @@ impl Playing {
         if self.difference.is_some() {
             return;
         }
+
         let told = match came {
             Ok(answer) => format!("the answer {}", shown(answer)),
             Err(kind) => format!("the end of the instance ({kind})"),
         };
+
         if let Some(step) = self.next_step() {
             return self.differs("what the plugin does next".to_owned(), step, told);
         }
+
+        // What is left may be called more or less often.
         self.outcome.uneven |= !self.scene.steps.is_empty();
         match (&self.scene.ended, came) {
             (Some(Ended::Answer(recorded)), Ok(answer)) => match first(&recorded.value(), answer) {

@@ -50,6 +50,7 @@ impl Recorder {
             .unwrap_or_default();
         let started_ms = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
         let reel = recordings.open_reel(plugin, generation, started_ms, memory);
+
         let header = Header {
             format: FORMAT,
             contract: CONTRACT.to_owned(),
@@ -60,16 +61,19 @@ impl Recorder {
             instance: reel.instance(),
             started_ms,
         };
+
         let writing = Writing {
             reel,
             calls: 0,
             exchanges: 0,
             known: Vec::new(),
         };
+
         let recorder = Self {
             writing: Mutex::new(writing),
             full: AtomicBool::new(false),
         };
+
         recorder.write(Note::Plain(Entry::Recording(header)));
         recorder
     }
@@ -88,6 +92,7 @@ impl Recorder {
         let mut writing = self.writing();
         writing.calls += 1;
         let number = writing.calls;
+
         writing.reel.write(Note::Entry(Entry::Call {
             number,
             function: function.to_owned(),
@@ -127,9 +132,11 @@ impl Recorder {
         let mut writing = self.writing();
         writing.exchanges += 1;
         let exchange = writing.exchanges;
+
         writing
             .reel
             .write(Note::Entry(Entry::Request { exchange, head }));
+
         exchange
     }
 
@@ -148,6 +155,7 @@ impl Recorder {
         let mut writing = self.writing();
         let is_new = |secret: &&Secret| !writing.known.contains(secret);
         let new: Vec<_> = secrets.iter().filter(is_new).cloned().collect();
+
         if !new.is_empty() {
             writing.known = secrets;
             writing.reel.write(Note::Known(new));

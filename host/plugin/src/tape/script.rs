@@ -92,6 +92,7 @@ impl<'de> Deserialize<'de> for Raw {
                 bytes(LARGEST_VALUE as u64)
             )));
         }
+
         Ok(Self(raw))
     }
 }
@@ -147,9 +148,11 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, ScriptError> {
         path: path.to_owned(),
         source,
     };
+
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
+
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -157,6 +160,7 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, ScriptError> {
             found.push(entry.path());
         }
     }
+
     found.sort_unstable();
     if found.is_empty() {
         Err(ScriptError::None(path.to_owned()))
@@ -175,25 +179,31 @@ impl Script {
             path: path.to_owned(),
             source,
         };
+
         let file = open(path).map_err(failed)?;
         // A device has no end, and no size either.
         if file.metadata().map_err(failed)?.len() > LARGEST {
             return Err(ScriptError::TooLarge(path.to_owned()));
         }
+
         let mut lines = BufReader::new(file.take(LARGEST)).split(b'\n');
         let wrong = |line: usize, reason: String| ScriptError::Line {
             path: path.to_owned(),
             line,
             reason,
         };
+
         let entry = |text: Vec<u8>, line: usize| {
             let parsed: Result<Line<Raw>, _> = serde_json::from_slice(&text);
             parsed.map_err(|error| wrong(line, error.to_string()))
         };
         let first = lines.next().transpose().map_err(failed)?;
+
+        // The process may have ended while it wrote the header.
         let is_begun = |text: &[u8]| {
             START.starts_with(text) || text.starts_with(START) && !text.ends_with(b"}}")
         };
+
         if first.as_deref().is_none_or(is_begun) {
             return Err(ScriptError::Empty(path.to_owned()));
         }
@@ -201,6 +211,7 @@ impl Script {
             Some(Line::Recording(header)) if header.is_known() => header,
             _ => return Err(ScriptError::Header(path.to_owned())),
         };
+
         let mut script = Self {
             header,
             scenes: vec![Scene::default()],
@@ -208,6 +219,8 @@ impl Script {
             cut: None,
         };
         let mut lines = lines.enumerate().peekable();
+
+        // The header was line 1.
         while let Some((index, text)) = lines.next() {
             match entry(text.map_err(failed)?, index + 2) {
                 Ok(entry) => script
@@ -220,6 +233,7 @@ impl Script {
                 Err(error) => return Err(error),
             }
         }
+
         if script
             .scenes
             .last()
@@ -229,6 +243,7 @@ impl Script {
                 .cut
                 .get_or_insert_with(|| "its last call has no end".to_owned());
         }
+
         Ok(script)
     }
 
@@ -271,6 +286,7 @@ impl Script {
                     }) => return Err("the call before it has no end"),
                     _ => {}
                 }
+
                 self.scenes.push(Scene {
                     number,
                     function,
@@ -303,6 +319,7 @@ impl Script {
                 complete,
             } => {
                 let exchange = self.exchange(exchange)?;
+
                 exchange.sent_first =
                     complete && exchange.response.is_none() && exchange.ending.is_none();
                 exchange.sent = Some((body.0, complete));
@@ -314,6 +331,7 @@ impl Script {
             Line::Trap(kind) => self.end(Ended::Trap(kind))?,
             Line::Cut(why) => self.cut = Some(why),
         }
+
         Ok(())
     }
 }
@@ -448,6 +466,7 @@ mod tests {
             error.ends_with("is larger than 256Mi, the maximum of a recording"),
             "{error}"
         );
+
         let value = format!(
             "{HEADER}\n{{\"answer\":\"{}\"}}\n{{}}\n",
             "a".repeat(LARGEST_VALUE)

@@ -101,6 +101,7 @@ fn special_addresses_are_rejected() {
             "{text}"
         );
     }
+
     // Google Cloud has subnets of this range, whose machines are nodes.
     assert_eq!(rules.node(ip("240.0.0.1"), &n1(), &nobody), Ok(()));
     let reserved = rules.load_balancer(ip("240.0.0.1"), &web(), &nobody);
@@ -178,6 +179,7 @@ fn an_allowed_range_does_not_open_node_addresses() {
     let refused = rules
         .load_balancer(ip("10.0.0.1"), &web(), &node)
         .unwrap_err();
+
     assert_eq!(
         refused.to_string(),
         "it is an address of node n1; to allow addresses of nodes, set --load-balancer-allow-node-addresses"
@@ -308,6 +310,7 @@ fn a_node_has_no_address_of_services_or_other_pods() {
         refused(pods_of("n1")),
         "a Pod on itself"
     );
+
     for (text, taken) in [
         // The range of Pods may be that of the cloud's network.
         ("10.1.0.1", Taken::default()),

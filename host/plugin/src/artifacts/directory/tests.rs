@@ -48,6 +48,7 @@ fn existing_files_in_the_directory_are_not_changed() {
     fs::write(directory.path().join("x"), "").unwrap();
     directory.remove("x").unwrap();
     let mut after = tree(home.path());
+
     assert_eq!(after.remove(&home.path().join(NAME)), Some(Vec::new()));
     assert_eq!(
         after
@@ -88,6 +89,7 @@ fn a_cache_writable_by_others_is_rejected() {
     let dir = parent.path().join("shared");
     Directory::open(&dir).unwrap();
     chmod(&dir.join(NAME), 0o750);
+
     assert!(matches!(
         Directory::open(&dir),
         Err(CacheDirError::Shared { mode: 0o750, .. })
@@ -110,6 +112,7 @@ fn a_link_or_a_file_is_rejected_as_cache() {
     fs::create_dir(&dir).unwrap();
     std::os::unix::fs::symlink(parent.path(), dir.join(NAME)).unwrap();
     let error = Directory::open(&dir).err().unwrap();
+
     assert!(
         matches!(&error, CacheDirError::NotDirectory(path) if path.ends_with(NAME)),
         "{error}"
@@ -130,6 +133,7 @@ fn a_directory_not_created_by_skydock_is_rejected() {
         "{error}"
     );
     assert_eq!(fs::read(own.join("thesis.tex")).unwrap(), b"dear");
+
     // A process that ended between creating and marking the directory leaves an empty one.
     fs::remove_file(own.join("thesis.tex")).unwrap();
     Directory::open(parent.path()).unwrap();
@@ -147,6 +151,7 @@ fn a_directory_swapped_later_is_not_used() {
     fs::create_dir_all(dir.join(NAME)).unwrap();
     fs::write(dir.join(NAME).join("file"), "theirs").unwrap();
     assert_eq!(read(&directory, "file"), "ours");
+
     directory.rename("file", "other").unwrap();
     assert_eq!(fs::read(away.join(NAME).join("other")).unwrap(), b"ours");
     assert_eq!(
@@ -164,6 +169,7 @@ fn only_regular_files_within_the_size_limit_are_read() {
     std::os::unix::fs::symlink("long", own.join("link")).unwrap();
     fs::create_dir(own.join("dir")).unwrap();
     assert_eq!(read(&directory, "long"), "abcd");
+
     for (name, limit) in [("long", 3), ("link", 4), ("dir", 4096), ("none", 4)] {
         assert!(directory.file(name, limit).is_err(), "{name}");
     }

@@ -69,6 +69,7 @@ macro_rules! capabilities {
                     .then(|| generated::$interface::GuestIndices::new(pre))
                     .transpose()
                     .map_err(wrong(Capability::$capability.name()))?;)*
+
                 Ok(Self { plugin, $($interface),* })
             }
 

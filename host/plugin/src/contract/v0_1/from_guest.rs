@@ -37,6 +37,7 @@ pub(super) fn told(error: wit::CloudError, text: impl Fn(String) -> String) -> C
         after: Duration::from_millis(retry.after_ms).clamp(*RETRY.start(), *RETRY.end()),
         message: text(retry.message),
     };
+
     match error {
         wit::CloudError::NotFound(it) => CloudError::NotFound(text(it)),
         wit::CloudError::ImplementedElsewhere => CloudError::ImplementedElsewhere,
@@ -72,10 +73,12 @@ fn batch<Q, W, T>(
             answers: answers.len(),
         });
     }
+
     let element = |(question, answer): (&Q, Result<W, wit::CloudError>)| match answer {
         Ok(answer) => check(question, answer).map(Ok),
         Err(error) => Ok(Err(cloud_error(error))),
     };
+
     Ok(questions.iter().zip(answers).map(element).collect())
 }
 
@@ -94,6 +97,7 @@ fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
         wit::AddressKind::InternalDns => (cloud::AddressKind::InternalDns, false),
         wit::AddressKind::ExternalDns => (cloud::AddressKind::ExternalDns, false),
     };
+
     let address = if is_ip {
         text::ip("address", &address.address)?.to_string()
     } else {
@@ -101,6 +105,7 @@ fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
         value("address", &address.address, "a DNS name", ok.then_some(()))?;
         address.address
     };
+
     Ok(cloud::NodeAddress { kind, address })
 }
 
@@ -119,12 +124,14 @@ mod tests {
             panic!()
         };
         assert_eq!(soon.after, Duration::from_millis(100));
+
         let CloudError::InProgress(late) =
             cloud_error(wit::CloudError::InProgress(retry(u64::MAX)))
         else {
             panic!()
         };
         assert_eq!(late.after, Duration::from_secs(3600));
+
         let CloudError::Denied(text) = cloud_error(wit::CloudError::Denied("x\n".repeat(10_000)))
         else {
             panic!()
@@ -192,6 +199,7 @@ mod tests {
             let all = each(&[0], Err::<Vec<Result<(), _>>, _>(said), right);
             assert!(matches!(all, Err(CallError::Cloud(error)) if error == heard));
         }
+
         assert!(matches!(whole::<u8>(Ok(7)), Ok(7)));
         assert!(matches!(
             each(&[0], Ok(vec![Ok(7)]), right).as_deref(),
@@ -267,6 +275,7 @@ mod tests {
             ]
         };
         assert_eq!(addresses(many(64)).unwrap().len(), 64);
+
         let excess = AnswerError::TooMany {
             what: "addresses",
             count: 65,
@@ -294,6 +303,7 @@ mod tests {
             Ok(Err(CloudError::ImplementedElsewhere)),
         ];
         assert_eq!(found, Ok(expected));
+
         let none: Vec<Result<i32, wit::CloudError>> = Vec::new();
         assert_eq!(
             batch(&[0], none, right),

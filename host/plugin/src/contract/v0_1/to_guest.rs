@@ -41,6 +41,7 @@ fn address(address: &cloud::NodeAddress) -> wit::NodeAddress {
         cloud::AddressKind::InternalDns => wit::AddressKind::InternalDns,
         cloud::AddressKind::ExternalDns => wit::AddressKind::ExternalDns,
     };
+
     wit::NodeAddress {
         kind,
         address: address.address.clone(),
@@ -53,6 +54,7 @@ fn taint(taint: &cloud::Taint) -> wit::Taint {
         cloud::TaintEffect::PreferNoSchedule => wit::TaintEffect::PreferNoSchedule,
         cloud::TaintEffect::NoExecute => wit::TaintEffect::NoExecute,
     };
+
     wit::Taint {
         key: taint.key.clone(),
         value: taint.value.clone(),

@@ -57,6 +57,7 @@ pub(in crate::host) fn context() -> WasiHttpCtx {
 pub(in crate::host) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     add_only_http_to_linker_async(linker)?;
     linker.allow_shadowing(true);
+
     let mut types = linker.instance(INTERFACE)?;
     types.func_wrap(
         "[method]outgoing-request.set-method",
@@ -67,6 +68,7 @@ pub(in crate::host) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Re
             Ok((call.data_mut().http().set_method(request, method)?,))
         },
     )?;
+
     types.func_wrap(
         "[method]outgoing-request.set-authority",
         |mut call: Call<'_>, (request, name): Set<Text>| {
@@ -74,6 +76,7 @@ pub(in crate::host) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Re
             Ok((call.data_mut().http().set_authority(request, name)?,))
         },
     )?;
+
     types.func_wrap(
         "[method]outgoing-request.set-path-with-query",
         |mut call: Call<'_>, (request, path): Set<Text>| {
@@ -81,32 +84,39 @@ pub(in crate::host) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Re
             Ok((call.data_mut().http().set_path_with_query(request, path)?,))
         },
     )?;
+
     types.func_wrap(
         "http-error-code",
         |mut call: Call<'_>, (error,): (Resource<IoError>,)| {
             Ok((ended::code(call.data_mut().http().table.get(&error)?),))
         },
     )?;
+
     let mut handler = linker.instance(HANDLER)?;
     handler.func_wrap(
         "handle",
         |mut call: Call<'_>, (request, options): Handed| {
             let state = call.data_mut();
+            // `handle` consumes its options, which are still needed to delete them.
             let lent = options
                 .as_ref()
                 .map(|options| Resource::new_own(options.rep()));
+
             let sent = state.http().handle(request, lent);
             // wasmtime-wasi-http 48.0.8 reads the options, but does not delete them.
             options
                 .map(|options| state.http().table.delete(options))
                 .transpose()?;
+
             let answer = match sent {
                 Ok(answer) => Ok(answer),
                 Err(error) => Err(error.downcast()?),
             };
+
             Ok((answer,))
         },
     )?;
+
     linker.allow_shadowing(false);
     Ok(())
 }

@@ -15,6 +15,7 @@ pub(super) fn code(error: &IoError) -> Option<ErrorCode> {
     if let Some(code) = error.downcast_ref::<ErrorCode>() {
         return Some(code.clone());
     }
+
     Some(match error.downcast_ref::<Error>()? {
         Error::ConnectionReadTimeout => ErrorCode::ConnectionReadTimeout,
         Error::ConnectionTerminated => ErrorCode::ConnectionTerminated,
@@ -56,6 +57,7 @@ mod tests {
             told(Code::HttpResponseContentCoding),
             "ErrorCode::HttpResponseContentCoding(None)"
         );
+
         for it in [
             Code::ConnectionReadTimeout,
             Code::ConnectionTerminated,

@@ -37,16 +37,21 @@ pub(super) fn record(
 ) -> Sent {
     let (mut head, body) = request.into_parts();
     let exchange = recorder.request(head_of(&head, options));
+
     if is_compressed(&head.headers) {
         recorder.stop(COMPRESSED);
     }
+
+    // Secrets in a compressed answer could not be masked.
     head.headers
         .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+
     let length = head
         .headers
         .get(http::header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse().ok());
     let length = length.or_else(|| body.is_end_stream().then_some(0));
+
     let note = Upload {
         recorder: Arc::clone(recorder),
         exchange,
@@ -54,19 +59,23 @@ pub(super) fn record(
         length,
         noted: false,
     };
+
     let sent = send(Request::from_parts(
         head,
         Noted { body, note }.boxed_unsync(),
     ));
+
     let recorder = Arc::clone(recorder);
     Box::pin(async move {
         let response = sent
             .await
             .inspect_err(|failure| recorder.end(exchange, ending(failure)))?;
+
         let (head, body) = response.into_parts();
         if is_compressed(&head.headers) {
             recorder.stop(COMPRESSED);
         }
+
         // An answer may quote one that was sent with an earlier request.
         recorder.know(secrets());
         recorder.response(
@@ -76,11 +85,13 @@ pub(super) fn record(
                 headers: fields(&head.headers),
             },
         );
+
         let note = Download {
             recorder,
             exchange,
             received: false,
         };
+
         Ok(Response::from_parts(
             head,
             Noted { body, note }.boxed_unsync(),
@@ -96,16 +107,21 @@ pub(super) fn play(
 ) -> Sent {
     let (head, body) = request.into_parts();
     let Some(exchange) = player.request(&head_of(&head, options)) else {
+        // The request differs from the recording, and the player ends the call.
         return Box::pin(std::future::pending());
     };
+
     let player = Arc::clone(player);
     Box::pin(async move {
         let sending = send(Arc::clone(&player), exchange, body);
+        // A server may answer before it has read the whole request, as it did when this was
+        // recorded.
         if player.answers_last(exchange) {
             sending.await;
         } else {
             player.sending(sending);
         }
+
         let (head, pieces, ending) = player.response(exchange);
         match (head, ending) {
             (Some(head), ending) => Ok(response(
@@ -127,7 +143,9 @@ pub(super) fn play(
 
 /// Reads the body of a request to its end, and compares it.
 async fn send(player: Arc<Player>, exchange: u64, body: WasiBody) {
-    let (mut body, mut bytes) = (pin!(body), Vec::new());
+    let mut body = pin!(body);
+    let mut bytes = Vec::new();
+
     let complete = loop {
         match body.frame().await {
             Some(Ok(frame)) => frame
@@ -138,6 +156,7 @@ async fn send(player: Arc<Player>, exchange: u64, body: WasiBody) {
             None => break true,
         }
     };
+
     player.sent(exchange, &bytes, complete);
 }
 
@@ -145,12 +164,15 @@ fn head_of(head: &request::Parts, options: Option<RequestOptions>) -> RequestHea
     let millis = |timeout: Option<Duration>| {
         timeout.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX))
     };
+
     let timeouts = options.map(|it| Timeouts {
         connect: millis(it.connect_timeout),
         first_byte: millis(it.first_byte_timeout),
         between_bytes: millis(it.between_bytes_timeout),
     });
-    let (method, uri) = (head.method.to_string(), head.uri.to_string());
+    let method = head.method.to_string();
+    let uri = head.uri.to_string();
+
     RequestHead {
         method,
         uri,
@@ -226,6 +248,7 @@ impl<B: Body<Data = Bytes> + Unpin, N: Note<B::Error> + Unpin> Body for Noted<B,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let Self { body, note } = &mut *self;
         let frame = ready!(Pin::new(body).poll_frame(cx));
+
         match &frame {
             Some(Ok(frame)) => {
                 frame
@@ -288,6 +311,7 @@ impl<E> Note<E> for Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
+        // A body that is dropped before its end was read only in part.
         self.note(self.length == Some(self.sent));
     }
 }
@@ -348,6 +372,7 @@ impl Body for Replayed {
         if let Some(piece) = self.pieces.pop_front() {
             return Poll::Ready(Some(Ok(Frame::data(piece.into()))));
         }
+
         match self.ending.take() {
             Some(Ending::Trailers(trailers)) => {
                 // Whoever asks again gets the end again.

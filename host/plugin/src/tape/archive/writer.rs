@@ -90,6 +90,7 @@ impl Writer {
             silent: false,
             masks: Masks::default(),
         };
+
         writer.find()?;
         Ok(writer)
     }
@@ -102,6 +103,7 @@ impl Writer {
             let Some(name) = entry.file_name().to_str().ok().filter(|name| is_name(name)) else {
                 continue;
             };
+
             let stat = rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
             if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
                 let size = u64::try_from(stat.st_size).unwrap_or_default();
@@ -109,6 +111,8 @@ impl Writer {
                 found.push((name.to_owned(), size));
             }
         }
+
+        // Their names begin with the time.
         found.sort_unstable();
         self.closed = found.into();
         Ok(())
@@ -128,10 +132,12 @@ impl Writer {
                 held,
             } => {
                 self.backlog.fetch_sub(size, Ordering::Relaxed);
+
                 let film = self.open.get_mut(&file);
                 let Some(film) = film.filter(|film| film.file.is_some()) else {
                     return;
                 };
+
                 for line in film.lines(note, held, &self.masks) {
                     self.write(file, &line);
                 }
@@ -152,29 +158,36 @@ impl Writer {
             | OFlags::NOFOLLOW
             | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
+
         Ok(rustix::fs::openat(&self.directory, name, flags, mode)?.into())
     }
 
     fn write(&mut self, file: u64, line: &[u8]) {
         let room = self.make_room(line.len() as u64);
         let silent = std::mem::replace(&mut self.silent, !room);
+
         let Some(film) = self.open.get_mut(&file) else {
             return;
         };
         let Some(to) = &mut film.file else { return };
+
         let last = (!room).then(|| cut("the limit of all recordings was reached"));
         let written = to.write_all(last.as_deref().unwrap_or(line));
         let is_last = last.is_some() || written.is_err();
+
         if is_last {
+            // What follows a gap would make no sense.
             film.file = None;
         } else {
             film.size += line.len() as u64;
             self.total += line.len() as u64;
         }
+
         if let Err(error) = &written {
             let name = film.name.clone();
             self.tell(&name, error);
         }
+
         if last.is_some() && !silent {
             tracing::warn!(
                 "recording stopped: the recordings of instances in use fill --record-limit; increase it"
@@ -188,10 +201,13 @@ impl Writer {
             let Some((name, size)) = self.closed.pop_front() else {
                 return false;
             };
+
             match rustix::fs::unlinkat(&self.directory, &name, AtFlags::empty()) {
+                // Someone else may have removed it.
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(error) => self.tell(&name, &error.into()),
             }
+
             self.total = self.total.saturating_sub(size);
         }
         true

@@ -44,17 +44,21 @@ impl Known {
         if secret.len() < SHORTEST || secret == blank {
             return;
         }
+
         for form in [percent_encoded(secret), json_escaped(secret)] {
             let mask = "x".repeat(form.len());
             self.add(form, mask);
         }
+
         for engine in [STANDARD, URL_SAFE] {
             self.add(engine.encode(secret), engine.encode(&blank));
+            // In a longer text, a secret has one of three alignments.
             for shift in 0..3 {
                 let part = |text: &str| part_of_base64(&engine, text, shift);
                 self.add(part(secret), part(&blank));
             }
         }
+
         self.add(secret.to_owned(), blank);
     }
 
@@ -63,9 +67,12 @@ impl Known {
         let Some(start) = text.as_bytes().first_chunk().copied() else {
             return;
         };
+
+        // Lengths stay the same, so that a replayed plugin does the same.
         if text == mask || text.len() != mask.len() {
             return;
         }
+
         self.clock += 1;
         let used = self.clock;
         let same = self.secrets.entry(start).or_default();
@@ -73,10 +80,12 @@ impl Known {
             secret.used = used;
             return;
         }
+
         let at = same.partition_point(|it| it.text.len() >= text.len());
         same.insert(at, Secret { text, mask, used });
         self.count += 1;
         self.mark(start);
+
         if self.count > MOST {
             self.forget();
         }
@@ -94,11 +103,13 @@ impl Known {
         let mut used: Vec<_> = self.secrets.values().flatten().map(|it| it.used).collect();
         used.sort_unstable();
         let oldest = used.get(used.len() / 2).copied().unwrap_or_default();
+
         self.secrets
             .values_mut()
             .for_each(|same| same.retain(|it| it.used >= oldest));
         self.secrets.retain(|_, same| !same.is_empty());
         self.count = self.secrets.values().map(Vec::len).sum();
+
         self.begins.clear();
         let starts: Vec<_> = self.secrets.keys().copied().collect();
         starts.into_iter().for_each(|start| self.mark(start));
@@ -106,7 +117,9 @@ impl Known {
 
     /// Masks all secrets in a text. The length stays the same.
     pub(super) fn hide(&mut self, text: &str) -> String {
-        let (mut hidden, mut at) = (text.as_bytes().to_vec(), 0);
+        let mut hidden = text.as_bytes().to_vec();
+        let mut at = 0;
+
         while let Some(start) = text
             .as_bytes()
             .get(at..)
@@ -120,22 +133,26 @@ impl Known {
                 mask.len()
             });
         }
+
         // Secrets are replaced completely, and by ASCII.
         String::from_utf8(hidden).unwrap_or_else(|_| "x".repeat(text.len()))
     }
 
     /// Returns the mask of the longest secret at this place.
     fn found(&mut self, start: Start, text: &str, at: usize) -> Option<&str> {
+        // Most places in a text begin no secret, so this comes first.
         self.begins
             .get(pair(start))
             .copied()
             .filter(|begins| *begins)?;
+
         let rest = text.as_bytes().get(at..)?;
         let secret = self
             .secrets
             .get_mut(&start)?
             .iter_mut()
             .find(|it| rest.starts_with(it.text.as_bytes()))?;
+
         self.clock += 1;
         secret.used = self.clock;
         Some(&secret.mask)
@@ -151,7 +168,8 @@ fn pair(start: Start) -> usize {
 /// modulo 3. Characters that other bytes determine in part are omitted.
 fn part_of_base64(engine: &impl Engine, text: &str, shift: usize) -> String {
     let longer = [vec![0; shift].as_slice(), text.as_bytes()].concat();
-    let (from, to) = ((shift * 8).div_ceil(6), longer.len() * 8 / 6);
+    let from = (shift * 8).div_ceil(6);
+    let to = longer.len() * 8 / 6;
     let encoded = engine.encode(longer);
     encoded.get(from..to).unwrap_or_default().to_owned()
 }

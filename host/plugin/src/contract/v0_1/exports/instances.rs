@@ -41,12 +41,14 @@ impl<'a, 's> Guest<'a, 's> {
             functions, store, ..
         } = self;
         let records = to_guest::nodes(nodes);
+
         Box::pin(async move {
             store.data().called("instances.check", &(&records,));
             let answer = exported(functions.instances.as_ref())?
                 .call_check(&mut *store, &records)
                 .await?;
             store.data().answered(&answer);
+
             Ok(each(nodes, answer, |_, it| Ok(presence(it))))
         })
     }
@@ -60,13 +62,17 @@ impl<'a, 's> Guest<'a, 's> {
             functions, store, ..
         } = self;
         let records = to_guest::nodes(nodes);
+
         Box::pin(async move {
             store.data().called("instances.describe", &(&records,));
             let answer = exported(functions.instances.as_ref())?
                 .call_describe(&mut *store, &records)
                 .await?;
             store.data().answered(&answer);
-            let (owned, shared) = (&store.data().owned, &store.data().shared);
+
+            let owned = &store.data().owned;
+            let shared = &store.data().shared;
+
             let judge = |node: &cloud::Node, meant: Meant<'_>| match meant {
                 Meant::Address(address) => {
                     let taken = shared.taken(address);
@@ -75,6 +81,7 @@ impl<'a, 's> Guest<'a, 's> {
                 Meant::Name(name) => IngressRules::node_name(node, shared.named(name)),
                 Meant::Service { namespace, name } => shared.no_service(namespace, name),
             };
+
             Ok(each(nodes, answer, |node, it| {
                 instance(it, owned, node, &|meant| judge(node, meant))
             }))
@@ -120,11 +127,13 @@ fn provider_id(id: String, owned: &Owned) -> Checked<String> {
         "printable ASCII of at most 512 bytes",
         printable.then_some(()),
     )?;
+
     // A prefix alone does not identify an instance.
     let prefixes = owned.provider_ids();
     let is_owned = prefixes
         .iter()
         .any(|prefix| id.len() > prefix.len() && id.starts_with(prefix));
+
     if is_owned {
         Ok(id)
     } else {
@@ -143,6 +152,7 @@ fn written(
     judge: &dyn Fn(Meant<'_>) -> Result<(), Refused>,
 ) -> Checked<cloud::NodeAddress> {
     let what = "address";
+
     match checked.address.parse() {
         Ok(address) => {
             judge(Meant::Address(address)).map_err(|why| AnswerError::Address {
@@ -161,6 +171,7 @@ fn written(
                 let mut known = node.addresses.iter();
                 known.any(|it| it.address == checked.address)
             };
+
             match names::check(&checked.address, None, judge) {
                 // It was chosen when the kubelet registered the node.
                 Err(Refused::ClusterName | Refused::ServiceName(_))

@@ -43,12 +43,14 @@ impl<'a, 's> Guest<'a, 's> {
             functions, store, ..
         } = self;
         let record = to_guest::service(service);
+
         Box::pin(async move {
             store.data().called("load-balancers.get", &(&record,));
             let answer = exported(functions.load_balancers.as_ref())?
                 .call_get(&mut *store, &record)
                 .await?;
             store.data().answered(&answer);
+
             let judge = judge(&store.data().shared, service);
             Ok(whole(answer)
                 .and_then(|status| status.map(|it| status_of(it, service, &judge)).transpose()))
@@ -64,11 +66,13 @@ impl<'a, 's> Guest<'a, 's> {
             functions, store, ..
         } = self;
         let record = to_guest::service(service);
+
         Box::pin(async move {
             let interface = exported(functions.load_balancers.as_ref())?;
             store.data().called("load-balancers.ensure", &(&record,));
             let answer = interface.call_ensure(&mut *store, &record, lent()).await?;
             store.data().answered(&answer);
+
             let judge = judge(&store.data().shared, service);
             Ok(whole(answer).and_then(|status| status_of(status, service, &judge)))
         })
@@ -80,6 +84,7 @@ impl<'a, 's> Guest<'a, 's> {
             functions, store, ..
         } = self;
         let record = to_guest::service(service);
+
         Box::pin(async move {
             let interface = exported(functions.load_balancers.as_ref())?;
             store
@@ -89,6 +94,7 @@ impl<'a, 's> Guest<'a, 's> {
                 .call_update_nodes(&mut *store, &record, lent())
                 .await?;
             store.data().answered(&answer);
+
             Ok(whole(answer))
         })
     }
@@ -99,6 +105,7 @@ impl<'a, 's> Guest<'a, 's> {
             functions, store, ..
         } = self;
         let record = to_guest::service(service);
+
         Box::pin(async move {
             let interface = exported(functions.load_balancers.as_ref())?;
             store
@@ -106,6 +113,7 @@ impl<'a, 's> Guest<'a, 's> {
                 .called("load-balancers.ensure-deleted", &(&record,));
             let answer = interface.call_ensure_deleted(&mut *store, &record).await?;
             store.data().answered(&answer);
+
             Ok(whole(answer))
         })
     }
@@ -159,6 +167,7 @@ fn load_balancer(
     judge: &Judge<'_>,
 ) -> Checked<cloud::LoadBalancerStatus> {
     count("ingress points", status.ingress.len(), MAX_LIST)?;
+
     let ingress = status
         .ingress
         .into_iter()
@@ -178,6 +187,7 @@ fn ingress(
         .filter(|text| !text.is_empty())
         .map(|ip| text::ip(what, &ip))
         .transpose()?;
+
     if let Some(address) = address {
         judge(Meant::Address(address)).map_err(|why| AnswerError::Address {
             what,
@@ -185,8 +195,10 @@ fn ingress(
             why,
         })?;
     }
+
     let hostname = ingress.hostname.filter(|text| !text.is_empty());
     if let Some(name) = &hostname {
+        // By its form, an IPv4 address is also a DNS name.
         let ok = text::is_subdomain(name) && name.parse::<IpAddr>().is_err();
         value(
             "ingress host name",
@@ -194,6 +206,7 @@ fn ingress(
             "a DNS name in lower case",
             ok.then_some(()),
         )?;
+
         let refused = |why| AnswerError::Name {
             what: "ingress host name",
             name: Quoted::new(name),
@@ -201,16 +214,19 @@ fn ingress(
         };
         names::check(name, Some(&service.namespace), judge).map_err(refused)?;
     }
+
     if address.is_none() && hostname.is_none() {
         return Err(AnswerError::Missing(
             "an address or a host name of an ingress point",
         ));
     }
+
     count(
         "port states of an ingress point",
         ingress.ports.len(),
         service.ports.len(),
     )?;
+
     // The API server rejects a mode without an address.
     let ip_mode = ingress
         .ip_mode
@@ -219,6 +235,7 @@ fn ingress(
             wit::IpMode::Vip => cloud::IpMode::Vip,
             wit::IpMode::Proxy => cloud::IpMode::Proxy,
         });
+
     Ok(cloud::Ingress {
         ip: address.map(|address| address.to_string()),
         hostname,
@@ -241,11 +258,13 @@ fn port_status(status: wit::PortStatus) -> Checked<cloud::PortStatus> {
             ok.then_some(()),
         )?;
     }
+
     let transport = match status.transport {
         wit::Transport::Tcp => cloud::Transport::Tcp,
         wit::Transport::Udp => cloud::Transport::Udp,
         wit::Transport::Sctp => cloud::Transport::Sctp,
     };
+
     Ok(cloud::PortStatus {
         port: status.port,
         transport,
@@ -324,6 +343,7 @@ mod tests {
         };
         let good = status(Some("192.0.2.1"), Some("lb.example.com"));
         assert!(load_balancer(good, &service, &judge).is_ok());
+
         for ip in ["10.244.1.1", "10.96.0.7", "169.254.169.254"] {
             let refused = refused(status(Some(ip), None));
             assert!(
@@ -380,10 +400,12 @@ mod tests {
             None,
             "the API server refuses a mode without address"
         );
+
         let many = wit::LoadBalancerStatus {
             ingress: vec![point(Some("192.0.2.1"), None); 65],
         };
         assert!(load_balancer(many, &service(1), &|_| Ok(())).is_err());
+
         let port = wit::PortStatus {
             port: 80,
             transport: wit::Transport::Tcp,
@@ -448,6 +470,7 @@ mod tests {
         };
         let modes = [Some(cloud::IpMode::Vip), Some(cloud::IpMode::Proxy), None];
         let ingress = modes.into_iter().map(point).collect();
+
         assert_eq!(
             status_of(status, &service, &|_| Ok(())).unwrap(),
             cloud::LoadBalancerStatus { ingress }

@@ -26,7 +26,6 @@ const MAX_VERSION: usize = 64;
 /// any provider needs.
 const MAX_WISHES: usize = 64;
 
-/// Maximum number of annotation prefixes.
 const MAX_ANNOTATION_PREFIXES: usize = 16;
 
 /// Maximum number of nodes in one call.
@@ -42,6 +41,7 @@ impl<'a, 's> Guest<'a, 's> {
             functions, store, ..
         } = self;
         let record = to_guest::settings(settings);
+
         Box::pin(async move {
             store.data().called("plugin.configure", &(&record,));
             let answer = functions
@@ -49,6 +49,7 @@ impl<'a, 's> Guest<'a, 's> {
                 .call_configure(&mut *store, &record)
                 .await?;
             store.data().answered(&answer);
+
             Ok(Ok(answer.map_err(|error| config_refusal(error, settings))))
         })
     }
@@ -65,6 +66,7 @@ impl<'a, 's> Guest<'a, 's> {
             store.data().called("plugin.info", &());
             let answer = functions.plugin.call_info(&mut *store).await?;
             store.data().answered(&answer);
+
             Ok(Ok(info(answer, exported)))
         })
     }
@@ -90,6 +92,7 @@ fn served(all: &BTreeSet<Capability>, unused: &[String]) -> Checked<BTreeSet<Cap
             exported.then_some(()),
         )?;
     }
+
     Ok(all
         .iter()
         .copied()
@@ -100,6 +103,7 @@ fn served(all: &BTreeSet<Capability>, unused: &[String]) -> Checked<BTreeSet<Cap
 /// Checks the plugin's description of itself. `exported` are the capabilities of its component.
 fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<Introduction> {
     let capabilities = served(exported, &info.unused)?;
+
     let named = (1..=text::MAX_LABEL).contains(&info.name.len())
         && info
             .name
@@ -111,6 +115,7 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
         "1 to 63 lower-case letters, digits and dashes",
         named.then_some(()),
     )?;
+
     let versioned = info.version.len() <= MAX_VERSION && is_plain(&info.version);
     value(
         "version",
@@ -118,6 +123,7 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
         "plain text of at most 64 bytes",
         versioned.then_some(()),
     )?;
+
     count(
         "provider ID prefixes",
         info.provider_id_prefixes.len(),
@@ -140,11 +146,14 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
             ok.then_some(()),
         )?;
     }
+
+    // Without a prefix, no node could be its own.
     if capabilities.contains(&Capability::Instances) && info.provider_id_prefixes.is_empty() {
         return Err(AnswerError::Missing(
             "a provider ID prefix (required with `instances`)",
         ));
     }
+
     count(
         "annotation prefixes",
         info.annotation_prefixes.len(),
@@ -159,6 +168,7 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
             text::is_annotation_prefix(prefix).then_some(()),
         )?;
     }
+
     count("wanted hosts", info.wanted_hosts.len(), MAX_WISHES)?;
     // What is accepted is kept in the cluster, so it has one form, which is short.
     let hosts = info.wanted_hosts.iter().map(|host| {
@@ -167,6 +177,7 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
         Ok(rule.to_string())
     });
     let wanted_hosts = hosts.collect::<Checked<_>>()?;
+
     let batch = value(
         "max-batch",
         &info.max_batch.to_string(),
@@ -177,6 +188,7 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
             info.max_batch
         }),
     )?;
+
     let provider = ProviderInfo {
         name: info.name,
         version: info.version,
@@ -185,11 +197,13 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
         annotation_prefixes: info.annotation_prefixes,
         max_batch: usize::try_from(batch).unwrap_or(1),
     };
+
     let overlap = match info.overlap {
         plugin::Overlap::Any => Overlap::Any,
         plugin::Overlap::PerInterface => Overlap::PerInterface,
         plugin::Overlap::None => Overlap::None,
     };
+
     Ok(Introduction {
         provider,
         wanted_hosts,
@@ -216,6 +230,7 @@ mod tests {
         let settings = Settings::new("c".into(), Vec::new(), Some(config), options);
         let said = "/etc/cloud.yaml: password correct-horse-battery is \u{1b}[31mwrong";
         let told = config_refusal(wit::CloudError::Invalid(said.into()), &settings).to_string();
+
         assert_eq!(
             told,
             "invalid: /etc/cloud.yaml: password [redacted] is \\u{1b}[31mwrong"
@@ -256,6 +271,7 @@ mod tests {
         };
         let found = info(said, &BTreeSet::from(Capability::ALL)).unwrap();
         assert_eq!(found.wanted_hosts[0], format!("https://{name}:443"));
+
         let accepted = Accepted {
             digest: "0".repeat(64),
             imports: POWERS.map(Into::into).into(),
@@ -288,6 +304,7 @@ mod tests {
             (found.provider.max_batch, found.wanted_hosts.len()),
             (100, 1)
         );
+
         for (said, heard) in [
             (plugin::Overlap::Any, Overlap::Any),
             (plugin::Overlap::PerInterface, Overlap::PerInterface),
@@ -325,6 +342,7 @@ mod tests {
             ..good()
         };
         assert_eq!(info(largest, &machines).unwrap().provider.max_batch, 1000);
+
         let bad = [
             plugin::PluginInfo {
                 name: String::new(),

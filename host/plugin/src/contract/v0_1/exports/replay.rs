@@ -62,13 +62,18 @@ impl<'a, 's> Guest<'a, 's> {
             ..
         } = self;
         // Nothing of the recording is borrowed for longer than this call.
-        let (function, arguments) = (function.to_owned(), arguments.clone());
+        let function = function.to_owned();
+        let arguments = arguments.clone();
+
         Box::pin(async move {
             let s = store;
-            let (balancers, nodes) = (f.load_balancers.as_ref(), f.instances.as_ref());
+            let balancers = f.load_balancers.as_ref();
+            let nodes = f.instances.as_ref();
+
             let Some(function) = Function::of(&function) else {
                 wasmtime::bail!("the contract has no function {function}");
             };
+
             let answer = match function {
                 Function::Configure => {
                     let (settings,): (plugin::Settings,) = read(arguments)?;
@@ -143,6 +148,7 @@ impl<'a, 's> Guest<'a, 's> {
                     told(exported(f.maintenance.as_ref())?.call_maintain(s).await?)
                 }
             };
+
             Ok(Ok(answer))
         })
     }

@@ -38,12 +38,14 @@ impl<'a, 's> Guest<'a, 's> {
         let Self {
             functions, store, ..
         } = self;
+
         Box::pin(async move {
             store.data().called("routes.list-routes", &(page,));
             let answer = exported(functions.routes.as_ref())?
                 .call_list_routes(&mut *store, page)
                 .await?;
             store.data().answered(&answer);
+
             let limit = store.data().shared.limits.routes;
             Ok(whole(answer)
                 .and_then(|page| route_page(page, before, limit).map_err(CallError::BadAnswer)))
@@ -59,12 +61,14 @@ impl<'a, 's> Guest<'a, 's> {
             functions, store, ..
         } = self;
         let records: Vec<_> = routes.iter().map(to_guest::new_route).collect();
+
         Box::pin(async move {
             store.data().called("routes.create-routes", &(&records,));
             let answer = exported(functions.routes.as_ref())?
                 .call_create_routes(&mut *store, &records)
                 .await?;
             store.data().answered(&answer);
+
             Ok(each(routes, Ok(answer), |_, ()| Ok(())))
         })
     }
@@ -75,12 +79,14 @@ impl<'a, 's> Guest<'a, 's> {
             functions, store, ..
         } = self;
         let records: Vec<_> = routes.iter().map(to_guest::route).collect();
+
         Box::pin(async move {
             store.data().called("routes.delete-routes", &(&records,));
             let answer = exported(functions.routes.as_ref())?
                 .call_delete_routes(&mut *store, &records)
                 .await?;
             store.data().answered(&answer);
+
             Ok(each(routes, Ok(answer), |_, ()| Ok(())))
         })
     }
@@ -94,6 +100,7 @@ fn route(route: routes::Route) -> Checked<cloud::Route> {
         "1 to 1024 bytes of plain text",
         named.then_some(()),
     )?;
+
     if let Some(node) = &route.target_node {
         value(
             "target node",
@@ -102,12 +109,15 @@ fn route(route: routes::Route) -> Checked<cloud::Route> {
             text::is_host_name(node).then_some(()),
         )?;
     }
+
     let cidr = &route.destination_cidr;
     let destination = value("destination", cidr, "a CIDR", cidr.parse::<IpNet>().ok())?;
+
     Ok(cloud::Route {
         name: route.name,
         target_node: route.target_node,
         target_addresses: route.target_addresses.map(addresses).transpose()?,
+        // In canonical form, to be compared with the Pod CIDRs of nodes.
         destination_cidr: destination.trunc().to_string(),
         blackhole: route.blackhole,
     })
@@ -124,9 +134,11 @@ fn route_page(page: routes::RoutePage, before: usize, limit: usize) -> Checked<P
             limit,
         });
     }
+
     if let Some(next) = &page.next {
         count("bytes in `next`", next.len(), MAX_NEXT)?;
     }
+
     Ok((
         page.routes.into_iter().map(route).collect::<Checked<_>>()?,
         page.next,
@@ -180,6 +192,7 @@ mod tests {
             destination_cidr: "2001:db8:1::/64".into(),
             blackhole: true,
         };
+
         assert_eq!(route(listed), Ok(expected));
     }
 
@@ -197,6 +210,7 @@ mod tests {
             (listed.destination_cidr.as_str(), listed.blackhole),
             ("10.1.2.0/24", false)
         );
+
         let bad = [
             routes::Route {
                 destination_cidr: "10.1.2.0".into(),
@@ -238,6 +252,7 @@ mod tests {
             })
             .is_ok()
         );
+
         let page = |routes: Vec<routes::Route>| routes::RoutePage {
             routes,
             next: Some("p2".into()),
@@ -255,6 +270,7 @@ mod tests {
             route_page(page(vec![good.clone(), good]), 4, 5).is_err(),
             "with those before it"
         );
+
         let wordy = |bytes: usize| routes::RoutePage {
             routes: Vec::new(),
             next: Some("x".repeat(bytes)),

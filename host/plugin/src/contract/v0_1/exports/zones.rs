@@ -28,12 +28,14 @@ impl<'a, 's> Guest<'a, 's> {
             functions, store, ..
         } = self;
         let records = to_guest::nodes(nodes);
+
         Box::pin(async move {
             store.data().called("zones.locate", &(&records,));
             let answer = exported(functions.zones.as_ref())?
                 .call_locate(&mut *store, &records)
                 .await?;
             store.data().answered(&answer);
+
             Ok(each(nodes, answer, |_, it| zone(it)))
         })
     }

@@ -20,6 +20,7 @@ impl Host for State {
         // Publishing counts the events of a call.
         let tape = self.tape().cloned();
         let arguments = (name, severity, reason, message);
+
         Ok(observed(
             tape.as_ref(),
             "events.publish",

@@ -23,6 +23,7 @@ impl Host for State {
                     Severity::Warn => Level::WARN,
                     Severity::Error | Severity::Critical => Level::ERROR,
                 };
+
                 self.shared
                     .log(&self.settings, self.generation, level, &context, &message);
             },

@@ -22,7 +22,6 @@ use crate::{
     tape::{List, observed, observed_later},
 };
 
-/// Name of the interface.
 const INTERFACE: &str = "skydock:provider/node-sets@0.1.0";
 
 /// Links the interface. Targets are shared by all calls about the same nodes, and only a few lists
@@ -32,13 +31,16 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     type Call<'a> = StoreContextMut<'a, State>;
     type Handle = (Resource<NodeSet>,);
     let mut interface = linker.instance(INTERFACE)?;
+
     // Guests do not own sets, so dropping a handle has no effect.
     interface.resource("node-set", ResourceType::host::<NodeSet>(), |_, _| Ok(()))?;
+
     interface.func_wrap("[method]node-set.size", |call: Call<'_>, _: Handle| {
         let state = call.data();
         let size = |()| u32::try_from(state.lent_nodes().len()).unwrap_or(u32::MAX);
         Ok((observed(state.tape(), "node-sets.size", (), size)?,))
     })?;
+
     interface.func_wrap("[method]node-set.targets", |call: Call<'_>, _: Handle| {
         let state = call.data();
         let targets: List<Target> = observed(state.tape(), "node-sets.targets", (), |()| {
@@ -46,21 +48,24 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
         })?;
         Ok((targets.0,))
     })?;
+
     interface.func_wrap_async("[method]node-set.nodes", |call: Call<'_>, _: Handle| {
         let state = call.data();
+        // The Service of the call then follows labels, taints and readiness of nodes, too.
         state.looks_at_nodes();
-        let (shared, nodes, tape) = (
-            Arc::clone(&state.shared),
-            Arc::clone(state.lent_nodes()),
-            state.tape().cloned(),
-        );
+        let shared = Arc::clone(&state.shared);
+        let nodes = Arc::clone(state.lent_nodes());
+        let tape = state.tape().cloned();
+
         let nodes =
             move |()| async move { List(shared.lists.lend(move || to_guest::nodes(&nodes)).await) };
+
         Box::new(async move {
             let nodes: List<Node> = observed_later(tape, "node-sets.nodes", (), nodes).await?;
             Ok((nodes.0,))
         })
     })?;
+
     interface.func_wrap("[method]node-set.changes", |call: Call<'_>, _: Handle| {
         let state = call.data();
         Ok((observed(state.tape(), "node-sets.changes", (), |()| {
@@ -71,5 +76,6 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
             })
         })?,))
     })?;
+
     Ok(())
 }

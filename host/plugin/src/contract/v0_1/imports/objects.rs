@@ -9,19 +9,20 @@ use crate::{
     tape::{observed, observed_later},
 };
 
-/// Name of the interface.
 const INTERFACE: &str = "skydock:provider/objects@0.1.0";
 
 /// Linked manually, because only `read` waits.
 pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Call<'a> = StoreContextMut<'a, State>;
     let mut interface = linker.instance(INTERFACE)?;
+
     interface.func_wrap_async(
         "read",
         |call: Call<'_>, arguments: (String, String, String)| {
             let (kind, namespace, name) = &arguments;
             let granted = call.data().granted(kind, namespace.clone(), name.clone());
             let tape = call.data().tape().cloned();
+
             Box::new(async move {
                 let read = |_| async move {
                     match granted {
@@ -29,10 +30,12 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
                         None => Err(Refusal::NotGranted),
                     }
                 };
+
                 Ok((observed_later(tape, "objects.read", arguments, read).await?,))
             })
         },
     )?;
+
     interface.func_wrap(
         "annotate",
         |call: Call<'_>, arguments: (String, String, Option<String>)| {

@@ -71,9 +71,11 @@ fn is_compressed(body: &[u8]) -> bool {
         let is_usual = |c: char| !c.is_ascii_control() || "\0\t\n\x0b\x0c\r\x1b\x1e".contains(c);
         text.chars().all(is_usual)
     };
+
     if std::str::from_utf8(body).is_ok_and(is_text) {
         return false;
     }
+
     let has = |magic: &&[u8]| body.windows(magic.len()).any(|part| part == *magic);
     // RFC 1950: the method is deflate, and both bytes are a multiple of 31.
     let is_zlib = match body.trim_ascii_start() {
@@ -84,6 +86,7 @@ fn is_compressed(body: &[u8]) -> bool {
         }
         _ => false,
     };
+
     is_zlib || MAGIC.iter().any(has)
 }
 
@@ -95,11 +98,13 @@ fn alone(body: &[u8]) -> Option<&str> {
         .strip_prefix("{\"value\":")
         .and_then(|it| it.strip_suffix('}'));
     let text = inner.unwrap_or(text).trim().trim_matches('"');
+
     let is_token = text.len() >= ALONE
         && text.bytes().any(|b| b.is_ascii_digit())
         && text
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"-_.+/=~".contains(&b));
+
     is_token.then_some(text)
 }
 
@@ -141,6 +146,7 @@ impl Film {
                     }
                     _ => {}
                 }
+
                 vec![masked(&entry, masks)]
             }
             Note::Host {
@@ -149,6 +155,7 @@ impl Film {
                 mut answer,
             } => {
                 masks.call(&function, &mut arguments, &mut answer);
+
                 vec![line(&Entry::Host {
                     function,
                     arguments,
@@ -162,9 +169,11 @@ impl Film {
             }
             Note::SentAll(exchange, complete) => {
                 let body = self.sent.remove(&exchange).unwrap_or_default();
+
                 if is_compressed(&body.whole()) {
                     return self.end();
                 }
+
                 let entry = Entry::RequestBody {
                     exchange,
                     body: Payload(body.whole()),
@@ -176,11 +185,14 @@ impl Film {
                 // The plugin may write it to its log before the body has ended.
                 let body = self.received.entry(exchange).or_default();
                 body.last.extend_from_slice(&bytes);
+
                 if self.writes.contains(&exchange)
                     && let Some(token) = alone(&body.last)
                 {
                     masks.know(token);
                 }
+
+                // Only to learn its secrets: the whole body is masked when it has ended.
                 masks.bytes(&body.last);
                 body.last.drain(..body.last.len().saturating_sub(OVERLAP));
                 body.pieces.push((bytes, held));
@@ -189,14 +201,17 @@ impl Film {
             Note::ReceivedAll(exchange) => {
                 let body = self.received.remove(&exchange).unwrap_or_default();
                 let whole = body.whole();
+
                 if is_compressed(&whole) {
                     return self.end();
                 }
+
                 if self.writes.contains(&exchange)
                     && let Some(token) = alone(&whole)
                 {
                     masks.know(token);
                 }
+
                 pieces(exchange, &body, masks)
             }
         }
@@ -230,6 +245,7 @@ fn pieces(exchange: u64, body: &Body, masks: &Masks) -> Vec<Vec<u8>> {
     let masked = masks.bytes(&body.whole());
     let mut rest = masked.as_slice();
     let mut lines = Vec::with_capacity(body.pieces.len());
+
     for (piece, _) in &body.pieces {
         let (body, after) = rest.split_at_checked(piece.len()).unwrap_or((rest, &[]));
         lines.push(line(&Entry::Piece {
@@ -238,6 +254,7 @@ fn pieces(exchange: u64, body: &Body, masks: &Masks) -> Vec<Vec<u8>> {
         }));
         rest = after;
     }
+
     lines
 }
 
@@ -311,6 +328,7 @@ mod tests {
         }
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("previous=xxxx"), "{text}");
+
         for secret in [old, session, "fifteen-bytes-k"] {
             assert!(!text.contains(secret), "{text}");
         }

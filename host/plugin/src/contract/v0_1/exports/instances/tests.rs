@@ -73,6 +73,7 @@ fn a_provider_id_is_printable_and_has_an_owned_prefix() {
     }
     let words =
         "provider ID `aws:///i-1` has none of the plugin's prefixes (`metal://, other:///zone/`)";
+
     assert_eq!(
         provider_id("aws:///i-1".into(), &owner())
             .unwrap_err()
@@ -91,6 +92,7 @@ fn an_instance_with_any_invalid_field_is_rejected() {
         good.labels.get("example.com/rack").map(String::as_str),
         Some("r1")
     );
+
     let long = "x".repeat(64);
     let bad: [(&str, instances::Instance); 7] = [
         (
@@ -159,6 +161,7 @@ fn empty_strings_count_as_absent() {
         ..machine()
     };
     let it = checked(it).unwrap();
+
     assert_eq!(
         (it.provider_id, it.zone, it.region, it.instance_type),
         (None, None, None, None)
@@ -182,6 +185,7 @@ fn an_instance_is_converted_completely() {
         annotations: pairs("metal.example/rack", "a b"),
     };
     assert_eq!(converted, expected);
+
     for (said, heard) in [
         (instances::Presence::Running, cloud::Presence::Running),
         (instances::Presence::Stopped, cloud::Presence::Stopped),
@@ -235,6 +239,7 @@ fn an_instance_with_a_name_of_the_cluster_is_rejected() {
         "{refused}"
     );
     assert!(named(InternalDns, "db").is_ok() && named(InternalDns, "db.corp").is_ok());
+
     let refused = named(Hostname, "n2").unwrap_err().to_string();
     assert_eq!(
         refused,
