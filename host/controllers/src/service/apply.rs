@@ -25,6 +25,7 @@ impl ServiceController {
         entry: &Entry<ServiceKind>,
         note: Option<&str>,
     ) -> Result<(), ApiError> {
+        // A strategic merge patch adds to the list: finalizers of others stay.
         let mut metadata = vec![("finalizers", json!([FINALIZER]))];
         if let Some(note) = note {
             metadata.push(("annotations", json!({ ANNOTATION_CLASS: note })));
@@ -81,6 +82,7 @@ impl ServiceController {
             name: entry.name(),
             subresource: Some("status"),
         };
+
         patch::<Service>(&self.client, &target, body)
             .await
             .map(drop)
