@@ -18,20 +18,24 @@ pub(super) async fn describe(
     nodes: &[Arc<Node>],
 ) -> Result<Vec<Result<Instance, CloudError>>, CloudError> {
     let answers: Vec<_> = complete(provider.describe(nodes).await?, nodes.len()).collect();
+
     let known: Vec<_> = nodes
         .iter()
         .zip(&answers)
         .filter(|(_, answer)| answer.is_ok())
         .map(|(node, _)| Arc::clone(node))
         .collect();
+
     if known.is_empty() || !provider.info().can(Capability::Zones) {
         return Ok(answers);
     }
+
     let zones = match provider.locate(&known).await {
         Ok(zones) => zones,
         Err(CloudError::ImplementedElsewhere) => return Ok(answers),
         Err(error) => return Err(error),
     };
+
     let mut zones = complete(zones, known.len());
     let locate = |answer: Result<Instance, CloudError>| {
         let instance = answer?;
@@ -39,6 +43,7 @@ pub(super) async fn describe(
             .next()
             .map_or(Ok(instance.clone()), |zone| located(instance, zone))
     };
+
     Ok(answers.into_iter().map(locate).collect())
 }
 

@@ -43,18 +43,21 @@ pub fn uninitialized(node: &Node) -> bool {
 #[must_use]
 pub fn need(node: &Node, info: &ProviderInfo) -> Need {
     let foreign = node.provider_id.as_ref().filter(|id| !info.owns(id));
+
     if uninitialized(node) {
         return foreign.map_or(Need::Initialization, |id| Need::Foreign(id.clone()));
     }
     if foreign.is_some() {
         return Need::Nothing;
     }
+
     let labels: Pairs = TWINS
         .iter()
         .filter_map(|&(beta, ga)| Some((ga, node.labels.get(beta)?)))
         .filter(|&(ga, value)| node.labels.get(ga) != Some(value))
         .map(|(ga, value)| (ga.to_owned(), value.clone()))
         .collect();
+
     if labels.is_empty() {
         Need::Nothing
     } else {
@@ -106,6 +109,7 @@ pub fn initialize(node: &Node, instance: &Instance) -> Result<Initialization, Re
     if node.provider_id.is_none() && instance.provider_id.is_none() {
         return Err(Refusal::NoProviderId(node.name.clone()));
     }
+
     Ok(Initialization {
         addresses: addresses::wanted(node, &instance.addresses)?,
         provider_id: instance
@@ -149,10 +153,12 @@ pub fn repair(node: &Node, instance: &Instance, kept: Kept) -> Repair {
             Err(error) => repair.refused = Some(error),
         }
     }
+
     if kept.labels {
         repair.labels = labels::plan(node, instance);
         repair.annotations = labels::annotations(node, instance);
     }
+
     repair
 }
 
