@@ -47,7 +47,8 @@ fn judge<'a>(
     let counted = |entry: &NodeEntry| deleted.contains(entry.uid());
     let leaving = |entry: &NodeEntry| entry.object.deletion_timestamp.is_some();
 
-    let (mut condemned, mut open) = (Vec::new(), 0);
+    let mut condemned = Vec::new();
+    let mut open = 0;
     for entry in nodes {
         match memory.get(entry.uid()) {
             Some(known) if known.condemned => condemned.push(entry),
@@ -55,9 +56,11 @@ fn judge<'a>(
             _ => {}
         }
     }
+
     let candidates = condemned.iter().filter(|entry| !counted(entry)).count();
     let others = nodes.iter().filter(|entry| !counted(entry)).count();
     let denied = if condemned.is_empty() { 0 } else { denied };
+
     let verdict = brake.judge_early(candidates + denied, open, others, deleted.len());
     (condemned, verdict)
 }
@@ -92,17 +95,20 @@ pub(super) fn choose(
     } else {
         0
     };
+
     let mut choice = Choice {
         verdict,
         going: Vec::new(),
         held,
         told: Vec::new(),
     };
+
     for entry in condemned {
         let known = memory.entry(entry.uid());
         if !known.doomed || (verdict == Verdict::Wait && !goes(entry)) {
             continue;
         }
+
         known.doomed = false;
         if goes(entry) {
             known.going = true;
@@ -115,6 +121,7 @@ pub(super) fn choose(
             choice.told.push(entry.clone());
         }
     }
+
     choice
 }
 
