@@ -116,6 +116,7 @@ impl<T: Change> Tries<T> {
             || (0, usize::MAX, Patience::default()),
             |it| (it.failures, it.batch, it.patience.clone()),
         );
+
         let lasted = patience.note(error, long, now);
         let tried = Tried {
             failures: failures.saturating_add(1),
@@ -129,6 +130,7 @@ impl<T: Change> Tries<T> {
             patience,
             change,
         };
+
         self.0.insert(tried.change.key(), tried);
         lasted
     }
@@ -146,6 +148,7 @@ impl<T: Change> Tries<T> {
                 kept.insert(tried.0, tried.1);
             }
         }
+
         self.0 = kept;
     }
 
