@@ -219,14 +219,17 @@ pub(crate) async fn ask_all<A: Ask>(
             .collect();
         round.ask(batch, None)
     });
+
     join_all(batches).await;
 }
 
 /// Groups elements that may be in one batch.
 fn in_batches<T>(items: impl IntoIterator<Item = (T, Fit)>, max: usize) -> Vec<Vec<(T, Fit)>> {
     let mut items: Vec<_> = items.into_iter().collect();
+
     // The sort is stable: largest batches first, and within a size in the order of arrival.
     items.sort_by_key(|(_, fit)| (fit.slow, std::cmp::Reverse(fit.size.min(max))));
+
     let mut batches: Vec<Vec<(T, Fit)>> = Vec::new();
     for (item, fit) in items {
         match batches.last_mut() {
@@ -240,6 +243,7 @@ fn in_batches<T>(items: impl IntoIterator<Item = (T, Fit)>, max: usize) -> Vec<V
             _ => batches.push(vec![(item, fit)]),
         }
     }
+
     batches
 }
 
@@ -273,17 +277,23 @@ impl<A: Ask> Round<'_, A> {
             let size = batch.len();
             let Some(first) = batch.first() else { return };
             let lane = self.lanes.of(first.fit, self.max);
+
             // Lets the other parts of the same batch get in line before the parts into which this
             // one may be split.
             tokio::task::yield_now().await;
             // The semaphore is never closed.
             let permit = lane.acquire().await.ok();
+
+            // Other calls may have failed while this one waited.
             if let Some(error) = cut.filter(|_| self.lanes.are_dead()) {
                 return self.give_up(batch, &error).await;
             }
+
             let started = Instant::now();
             let answer = self.call(&batch).await;
+            // Others can be called while the answers are handled.
             drop(permit);
+
             match answer {
                 None => self.settle(batch, |element| (None, element.before)).await,
                 Some(Ok(answers)) => self.answered(batch, answers).await,
@@ -307,6 +317,7 @@ impl<A: Ask> Round<'_, A> {
     ) -> Option<Result<Answers<A::Answer>, CloudError>> {
         let items: Vec<A::Item> = batch.iter().map(|element| element.item.clone()).collect();
         let answer = self.asker.ask(&items).await;
+
         match &answer {
             Some(Ok(_)) => self.lanes.strikes.store(0, Ordering::Relaxed),
             Some(Err(_)) if batch.iter().any(|element| element.before.size > 1) => {
@@ -314,6 +325,7 @@ impl<A: Ask> Round<'_, A> {
             }
             Some(Err(_)) | None => {}
         }
+
         answer
     }
 
@@ -327,20 +339,24 @@ impl<A: Ask> Round<'_, A> {
 
     async fn failed(&self, mut batch: Vec<Element<A::Item>>, failure: &Failure<'_>) {
         let each = failure.of_each();
+
         // A single element that takes long is moved out of the way of the others, whatever the
         // reason for its failure.
         let in_the_way = failure.size == 1 && failure.is_slow();
         if !in_the_way && self.lanes.are_dead() && !self.is_there(&mut batch).await {
             return self.give_up(batch, &each).await;
         }
+
         batch
             .iter_mut()
             .for_each(|element| element.fit = element.fit.failed(failure));
+
         let Some(size) = failure.cut() else {
             return self
                 .settle(batch, |element| (Some(Err(each.clone())), element.fit))
                 .await;
         };
+
         join_all(
             batch
                 .chunks(size)
@@ -355,8 +371,10 @@ impl<A: Ask> Round<'_, A> {
         if batch.len() < 2 {
             return false;
         }
+
         let turn = self.lanes.probes.fetch_add(1, Ordering::Relaxed) % batch.len();
         let probe = vec![batch.swap_remove(turn)];
+
         match self.call(&probe).await {
             Some(Ok(answers)) => {
                 self.answered(probe, answers).await;

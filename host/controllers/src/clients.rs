@@ -58,6 +58,7 @@ impl Clients {
             service,
             route,
         } = &self;
+
         Self {
             informers: with_deadline(informers),
             node: with_deadline(node),

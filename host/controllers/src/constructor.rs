@@ -103,6 +103,7 @@ impl Constructor {
         if let Some(flag) = (self.disabled_by)(options) {
             return Err(Obstacle::TurnedOff(flag));
         }
+
         if let Some(capability) = self
             .controller
             .needs
@@ -113,6 +114,7 @@ impl Constructor {
                 capability,
             });
         }
+
         // Nodes are served even if Services must not be listed.
         match (self.controller.needs_services, services) {
             (NeedsServices::No, _)

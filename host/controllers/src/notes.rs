@@ -103,6 +103,7 @@ impl Notes {
     ) -> Self {
         let written = Arc::<Written>::default();
         let known = Arc::clone(&written);
+
         service_cache.subscribe(move |change| match change {
             Change::Added(_) => {}
             Change::Updated(old, new) => {
@@ -113,6 +114,7 @@ impl Notes {
             }
             Change::Deleted(gone) => drop(known.all().remove(gone.uid())),
         });
+
         let queue = Queue::new(Limiter::SERVICES, metrics.queue("annotation"));
         Self {
             nodes,
@@ -138,11 +140,14 @@ impl Notes {
 
     /// Queues a note. Values of the same object and key that still wait are overwritten.
     pub(crate) fn take(&self, note: Note) {
-        let (key, object) = (key(&note.object), note.object.clone());
+        let key = key(&note.object);
+        let object = note.object.clone();
         let omitted = self.waiting().add(&key, note);
+
         if let Some(omitted) = omitted {
             tracing::warn!(%object, "annotation {omitted} is not written, and perhaps others: too many of the provider's annotations are waiting");
         }
+
         let wait = self
             .last()
             .get(&key)
@@ -162,7 +167,8 @@ impl Notes {
     }
 
     fn remember_write(&self, object: &ObjectName) {
-        let (mut last, now) = (self.last(), Instant::now());
+        let mut last = self.last();
+        let now = Instant::now();
         last.retain(|_, last| now.duration_since(*last) < APART);
         last.insert(key(object), now);
     }
@@ -201,6 +207,7 @@ impl Notes {
                 self.write(key).await;
             }
         };
+
         if timeout(LAST, write).await.is_err() {
             tracing::warn!(
                 "some of the provider's annotations could not be written before shutdown"
@@ -214,12 +221,14 @@ impl Notes {
         let Some((object, annotations)) = self.waiting().of(key) else {
             return self.queue.forget(&key.to_owned());
         };
+
         if let Err(error) = self.send(&object, &annotations).await
             && let again @ Again::BackOff = Again::after_write(&error)
         {
             tracing::warn!(object = %object, "cannot write the provider's annotations: {error}");
             return again.schedule(&self.queue, &key.to_owned());
         }
+
         // It was written, or its object no longer exists.
         self.queue.forget(&key.to_owned());
         self.waiting().remove(key, &annotations);
@@ -232,8 +241,11 @@ impl Notes {
         present: Pairs,
         annotations: &Annotations,
     ) -> Annotations {
-        let (info, mut after) = (self.provider.info(), present);
-        let (mut fitting, mut omitted) = (annotations.clone(), None);
+        let info = self.provider.info();
+        let mut after = present;
+        let mut fitting = annotations.clone();
+        let mut omitted = None;
+
         fitting.retain(|key, value| {
             let Some(value) = value else {
                 after.remove(key);
@@ -247,9 +259,11 @@ impl Notes {
             }
             fits
         });
+
         if let Some(omitted) = omitted {
             tracing::warn!(%object, "annotation {omitted} is not written, and perhaps others: the provider has too many or too large annotations on the object");
         }
+
         fitting
     }
 
@@ -259,10 +273,12 @@ impl Notes {
         if present.as_ref().is_some_and(|it| has(it, annotations)) {
             return Ok(());
         }
+
         let annotations = &self.fitting(object, present.unwrap_or_default(), annotations);
         self.remember_write(object);
         let body =
             Patch::Merge(json!({ "metadata": { "uid": object.uid, "annotations": annotations } }));
+
         match object.kind {
             ObjectKind::Node => {
                 let target = Target {

@@ -54,15 +54,18 @@ impl Patience {
             }
             return None;
         }
+
         let since = *self.since.get_or_insert(now);
         if now < *self.tell.get_or_insert(since + LONG) {
             return None;
         }
+
         self.tell = Some(now + TELL_AGAIN);
         self.counted.get_or_insert_with(|| {
             long.inc();
             Arc::new(Counted(long.clone()))
         });
+
         Some(now - since)
     }
 }

@@ -26,6 +26,7 @@ enum Unfinished {
     /// The node could not be written.
     #[error(transparent)]
     Failed(#[from] ApiError),
+    /// The cache does not contain the written addresses.
     #[error("the watch is behind")]
     Behind,
     /// The node was replaced, or someone else has initialized it in the meantime.

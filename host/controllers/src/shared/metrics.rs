@@ -28,6 +28,7 @@ impl SharedMetrics {
             errors: Family::default(),
             workqueue: WorkqueueMetrics::register(registry),
         };
+
         let m = &metrics;
         registry.register(
             "running_managed_controllers",
@@ -44,6 +45,7 @@ impl SharedMetrics {
             "Objects whose operation in the cloud has been running for more than ten minutes",
             m.long_in_progress.clone(),
         );
+
         metrics
     }
 
