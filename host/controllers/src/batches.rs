@@ -317,7 +317,6 @@ impl<A: Ask> Round<'_, A> {
     ) -> Option<Result<Answers<A::Answer>, CloudError>> {
         let items: Vec<A::Item> = batch.iter().map(|element| element.item.clone()).collect();
         let answer = self.asker.ask(&items).await;
-
         match &answer {
             Some(Ok(_)) => self.lanes.strikes.store(0, Ordering::Relaxed),
             Some(Err(_)) if batch.iter().any(|element| element.before.size > 1) => {

@@ -251,6 +251,7 @@ impl Holders {
         });
         services.subscribe(move |change| {
             match change {
+                // The provider has answered about the object that is gone, not about its successor.
                 Change::Deleted(old) => of_services.elsewhere.remove(&old.key()),
                 Change::Updated(old, new) if old.uid() != new.uid() => {
                     of_services.elsewhere.remove(&new.key());

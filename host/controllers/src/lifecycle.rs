@@ -191,6 +191,7 @@ impl LifecycleController {
         let questions = self.questions(not_ready);
         let round = Round::new(self, stop);
 
+        // At the same time, so that a slow cloud does not delay the taints of ready nodes.
         tokio::join!(
             self.taint(settled),
             ask_all(&round, questions, info.max_batch, &self.lanes)

@@ -204,6 +204,7 @@ impl NodeController {
         let mut labels = Vec::new();
 
         for key in keys {
+            // The cache may still have the version from before the initialization.
             let entry = self
                 .shared
                 .nodes
@@ -314,6 +315,7 @@ impl Runner for NodeController {
     }
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        // Read for each batch, because another plugin may take fewer nodes.
         let max = || self.shared.provider.info().max_batch.min(BATCH);
 
         let sync = |keys| {

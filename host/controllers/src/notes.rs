@@ -246,6 +246,7 @@ impl Notes {
         let mut fitting = annotations.clone();
         let mut omitted = None;
 
+        // What has no room is omitted, so that the API server accepts the rest.
         fitting.retain(|key, value| {
             let Some(value) = value else {
                 after.remove(key);
@@ -274,6 +275,7 @@ impl Notes {
             return Ok(());
         }
 
+        // The API server decides whether an object exists that the cache does not have.
         let annotations = &self.fitting(object, present.unwrap_or_default(), annotations);
         self.remember_write(object);
         let body =

@@ -146,6 +146,7 @@ impl Ledger {
                         .map(|known| Problem::WrittenByOther(known.cidrs.clone())),
                 );
                 self.release(&node.uid);
+                // Held before problems are looked for: what two nodes have has two holders.
                 cidrs.iter().for_each(|cidr| self.hold(*cidr));
             }
         }

@@ -59,6 +59,7 @@ fn judge<'a>(
 
     let candidates = condemned.iter().filter(|entry| !counted(entry)).count();
     let others = nodes.iter().filter(|entry| !counted(entry)).count();
+    // Ready nodes are no candidates, and only count beside nodes that are.
     let denied = if condemned.is_empty() { 0 } else { denied };
 
     let verdict = brake.judge_early(candidates + denied, open, others, deleted.len());

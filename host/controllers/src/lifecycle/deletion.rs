@@ -92,6 +92,8 @@ impl LifecycleController {
         }
 
         let batch = info.max_batch.max(1);
+        // A provider that takes one node in a call is asked several times, so that not one node
+        // decides.
         let most = SAMPLE.min(batch.max(SMALL_SAMPLE));
         let step = ready.len().div_ceil(most).max(1);
         let sample: Vec<Arc<Node>> = ready
@@ -106,6 +108,8 @@ impl LifecycleController {
             // An error is no answer, and counts neither way.
             answers.extend(answered.into_iter().flatten().flatten());
         }
+
+        // A cloud that does not answer does not confirm a deletion.
         if answers.is_empty() {
             return None;
         }
@@ -192,7 +196,6 @@ impl LifecycleController {
         self.history().add(entry.uid(), Instant::now());
 
         let name = entry.name();
-
         // A dry run reports it once, and not as done.
         if self.said.is_none() {
             tracing::info!(node = name, "deleting node: its instance does not exist");

@@ -99,6 +99,7 @@ pub fn decide(node: &Node, row: Row, now: Instant, period: Duration, out_of_serv
         Presence::Running => Act::Taint(back(node)),
         Presence::Stopped => {
             let mut changes = Vec::new();
+            // This taint only keeps Pods away and can be removed, so one answer is enough.
             if !has(node, TAINT_SHUTDOWN, TaintEffect::NoSchedule) {
                 changes.push(Change::AddShutdown);
             }

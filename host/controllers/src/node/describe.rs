@@ -18,7 +18,6 @@ pub(super) async fn describe(
     nodes: &[Arc<Node>],
 ) -> Result<Vec<Result<Instance, CloudError>>, CloudError> {
     let answers: Vec<_> = complete(provider.describe(nodes).await?, nodes.len()).collect();
-
     let known: Vec<_> = nodes
         .iter()
         .zip(&answers)

@@ -203,6 +203,7 @@ impl NodeController {
         };
 
         self.shared.api_error(entry.name(), &error);
+        // What is retried within moments is not worth an event.
         let again = Again::after_write(&error);
         if again == Again::BackOff {
             self.shared.warning(

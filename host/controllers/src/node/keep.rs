@@ -16,8 +16,10 @@ impl NodeController {
     /// Makes all initialized nodes due, now and after every period. Never returns.
     pub(super) async fn keep(&self) {
         if !self.options.kept.addresses && !self.options.kept.labels {
+            // `run` ends as soon as one of its parts does.
             return std::future::pending().await;
         }
+
         loop {
             self.mark_due(false);
             sleep(self.options.period).await;
@@ -52,8 +54,10 @@ impl NodeController {
             .keep_room(&entry.view.annotations, |key| info.may_annotate(key));
 
         for refused in plan.labels.refused.iter().chain(&plan.annotations.refused) {
+            // Each period finds the same; the initialization has logged it as a warning.
             tracing::debug!(node = entry.name(), "{refused}");
         }
+
         if let Some(refused) = &plan.refused {
             tracing::warn!(node = entry.name(), "addresses are not updated: {refused}");
         }

@@ -47,6 +47,7 @@ pub fn need(node: &Node, info: &ProviderInfo) -> Need {
     if uninitialized(node) {
         return foreign.map_or(Need::Initialization, |id| Need::Foreign(id.clone()));
     }
+    // The labels are those of the other provider.
     if foreign.is_some() {
         return Need::Nothing;
     }
@@ -112,6 +113,7 @@ pub fn initialize(node: &Node, instance: &Instance) -> Result<Initialization, Re
 
     Ok(Initialization {
         addresses: addresses::wanted(node, &instance.addresses)?,
+        // The API server rejects a change of a provider ID.
         provider_id: instance
             .provider_id
             .clone()

@@ -131,7 +131,6 @@ impl Ask for Round<'_> {
             if backs_off && plan::uninitialized(&entry.view) {
                 failed.push(entry.key());
             }
-
             answers.push((entry, answer));
         }
 

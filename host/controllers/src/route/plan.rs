@@ -52,6 +52,7 @@ pub(super) fn own(
     let is_own = |node: &Node| match &node.provider_id {
         _ if info.provider_id_prefixes.is_empty() => true,
         Some(id) => info.owns(id),
+        // It may become another provider's, and nobody would remove its routes then.
         None => !uninitialized(node),
     };
     let (own, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|node| is_own(&node.view));

@@ -289,8 +289,10 @@ impl Round {
             } else if let Some(standing) = memory.creates.standing(&create.route) {
                 standing
             } else if create.stale || self.is_free(*index) {
+                // An outdated route may still work, and the others were not tried yet.
                 Standing::Unknown
             } else {
+                // It waits for the deletion of a route that leads elsewhere.
                 Standing::Missing
             });
         }

@@ -293,6 +293,7 @@ impl State {
                         error: error.clone(),
                     });
 
+                    // As for creations, such an error says nothing about the next attempt.
                     if begun != memory.forgotten || !self.round.deletes(&change) {
                         list_again = true;
                     } else if let Some(lasted) =

@@ -179,8 +179,8 @@ impl KnownServices {
         if entry.view.problem.is_none() || memory.entry.view.problem.is_some() {
             (memory.entry, memory.selector) = (Arc::clone(entry), selector);
         }
-
         drop(memory);
+
         Arc::clone(known)
     }
 

@@ -124,6 +124,7 @@ impl ServiceController {
                 Step::Ensure { nodes, before } => {
                     let ensured = cloud.ensure_load_balancer(service, &nodes).await;
                     self.look(known, service);
+                    // Any other answer, even an error, is about a load balancer of this provider.
                     if ensured != Err(CloudError::ImplementedElsewhere) {
                         self.elsewhere.remove(&key);
                     }
@@ -166,6 +167,7 @@ impl ServiceController {
                     known.advance(|state| attempt.after_remove_finalizer(state, left))
                 }
                 Step::Forget => {
+                    // Nothing else removes what the queue remembers about its updates.
                     self.known.remove(&key);
                     self.node_queue.forget(&Nodes::Of(key.to_string()));
                     known.advance(|state| attempt.after_forget(state))

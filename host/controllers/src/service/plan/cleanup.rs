@@ -89,7 +89,6 @@ impl Attempt<'_> {
         state.phase = Phase::Elsewhere;
 
         let ours = state.ours || !has_finalizer(object) || is_noted(object);
-
         let (state, mut turn) = if self.goal == Goal::Ensure && !ours {
             self.released(state)
         } else {

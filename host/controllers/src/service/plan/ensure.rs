@@ -108,6 +108,8 @@ impl Attempt<'_> {
 
         let missed = state.phase.exists() && !state.has_sent(before);
         if missed {
+            // A wait that the cloud has asked for goes on, and the first update after a start still
+            // emits no event.
             state.sent = match before {
                 Sent::Unknown | Sent::Postponed(_) => before,
                 Sent::Nodes(_) | Sent::Failed => Sent::Failed,

@@ -160,6 +160,7 @@ pub(super) fn update(
 
 /// Ends an attempt after which nothing is to be done.
 fn finished(state: State, events: Vec<Event>) -> Next {
+    // Also if nothing was sent: an earlier failure does not matter then.
     state.report(events, Step::Done(vec![Requeue::Reset]))
 }
 
