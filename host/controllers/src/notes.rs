@@ -409,6 +409,7 @@ mod tests {
             () = notes.run() => unreachable!(),
             () = changes => {}
         }
+
         let last = api.requests().pop().unwrap().body;
         let written = last["metadata"]["annotations"].as_object().unwrap();
         assert_eq!(written.len(), 15, "64 KiB are not exceeded");
@@ -432,6 +433,7 @@ mod tests {
             services.apply(with(&service("web"), &json!({"metadata": metadata})));
             written.is("uid-web", "a", value)
         };
+
         let write = async |value: Option<&str>| {
             let name = |text: &str| text.to_owned();
             let (kind, uid) = (ObjectKind::Service, name("uid-web"));
@@ -448,6 +450,7 @@ mod tests {
             notes.finish().await;
         };
         assert!(!echo(None) && !echo(Some("0")));
+
         write(Some("1")).await;
         assert!(!echo(Some("0")), "the version before");
         assert!(echo(Some("1")) && echo(Some("1")));
@@ -455,6 +458,7 @@ mod tests {
             !echo(Some("2")) && !echo(Some("1")),
             "a user changes it, and changes it back"
         );
+
         write(None).await;
         assert!(echo(None));
         assert!(!echo(Some("1")) && !echo(None));

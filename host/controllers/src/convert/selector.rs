@@ -198,6 +198,7 @@ mod tests {
         }
         let long = vec!["!a"; LONGEST_SELECTOR / 3].join(",");
         assert!(parse(&long).is_ok() && parse(&format!("{long},!a,!a")).is_err());
+
         let error = parse("zone=z1,pool in web").unwrap_err().to_string();
         assert!(
             error

@@ -230,11 +230,13 @@ mod tests {
             choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now).verdict,
             Verdict::Go
         );
+
         let (nodes, mut memory) = cluster(100, 20, 6, now);
         assert_eq!(
             choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now).verdict,
             Verdict::Wait
         );
+
         // The deletion of one of those in question was attempted before: it counts already.
         let (nodes, mut memory) = cluster(100, 20, 5, now);
         let attempted = HashSet::from([nodes[20].uid().to_owned()]);
@@ -290,6 +292,7 @@ mod tests {
                 .len(),
             0
         );
+
         // Those that have to wait are decided about when the others have answered.
         let (nodes, mut memory) = cluster(100, 20, 6, now);
         assert_eq!(
@@ -298,6 +301,7 @@ mod tests {
                 .len(),
             0
         );
+
         nodes[20..26]
             .iter()
             .for_each(|entry| memory.forget(entry.uid()));

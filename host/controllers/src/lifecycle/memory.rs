@@ -296,6 +296,7 @@ mod tests {
                 "{wait} s, not {longest} s"
             );
         }
+
         known.answer(Presence::Running, start, start);
         assert_eq!(wait(&mut known), 5);
     }
@@ -363,6 +364,7 @@ mod tests {
                 since: start
             }
         );
+
         known.condemned = true;
         assert_eq!(
             known.answer(Presence::Stopped, later, later),

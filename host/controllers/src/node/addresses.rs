@@ -279,6 +279,7 @@ mod tests {
             (ExternalIp, "2001:db8::1"),
         ];
         type List<'a> = Vec<(AddressKind, &'a str)>;
+
         let cases: Vec<(&str, List<'_>, Option<List<'_>>)> = vec![
             (
                 "10.0.0.1",
@@ -349,6 +350,7 @@ mod tests {
             ),
         ];
         assert_eq!(cases.len(), 14);
+
         for (annotation, cloud, expected) in cases {
             let ordered = provided_ips(annotation)
                 .and_then(|ips| provided_first(&ips, &list(&cloud)))
@@ -379,6 +381,7 @@ mod tests {
             (InternalIp, "10.0.0.2"),
         ]);
         assert_eq!(wanted(&node(None, &[]), &cloud), Ok(Some(once.clone())));
+
         let has = Node {
             addresses: once,
             ..Node::default()
@@ -388,6 +391,7 @@ mod tests {
             Ok(None),
             "what is repeated is not a change"
         );
+
         let provided = Ok(Some(list(&[
             (InternalIp, "10.0.0.1"),
             (ExternalIp, "10.0.0.1"),

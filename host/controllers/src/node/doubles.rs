@@ -275,14 +275,17 @@ mod tests {
         let apply = |name: &str, change| nodes.apply(with(&node(name), &change));
         apply("a", ready("1", None, "True"));
         apply("b", ready("1", None, "True"));
+
         let taken = |id: &str, by: &str| doubles.ready(id, by, &nodes);
         assert_eq!((taken("x://1", "a"), taken("x://1", "a")), (None, None));
         assert_eq!(taken("x://1", "b").as_deref(), Some("a"));
         assert_eq!(taken("x://2", "b"), None);
+
         apply("a", ready("2", None, "False"));
         assert_eq!(taken("x://1", "b"), None, "the other one is not ready");
         apply("b", ready("2", Some("x://3"), "True"));
         assert_eq!(taken("x://1", "a"), None, "it got another one");
+
         nodes.delete("a");
         apply("c", ready("1", None, "True"));
         assert_eq!(taken("x://1", "c"), None, "the other one is gone");

@@ -248,6 +248,7 @@ mod tests {
                 ..KeyPlan::default()
             }
         );
+
         let empty = Instance {
             zone: Some(String::new()),
             ..Instance::default()
@@ -405,6 +406,7 @@ mod tests {
                 "annotation x.example/theirs of the cloud is ignored: the node already has the value \"1\""
             ]
         );
+
         let names = "node.skydock.dev/labels,x.example/a";
         let node = annotated(&[
             ("node.skydock.dev/annotations", names),
@@ -438,6 +440,7 @@ mod tests {
             annotations: (0..64).map(|it| (own(it), "1".into())).collect(),
             ..Instance::default()
         };
+
         let others: Pairs = (0..40)
             .map(|it| (format!("x.example/o{it}"), "1".into()))
             .collect();
@@ -448,6 +451,7 @@ mod tests {
         let mut plan = annotations(&node, &instance);
         plan.keep_room(&node.annotations, |key| key.starts_with("x.example/"));
         assert_eq!((plan.set.len(), plan.refused.len()), (24, 40));
+
         let names: Vec<_> = plan.set.keys().cloned().collect();
         assert_eq!(plan.remembered, Some(names.join(",")));
 

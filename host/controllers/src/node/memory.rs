@@ -202,6 +202,7 @@ mod tests {
             memory.warn(&entry, Warning::Foreign, now + TELL_AGAIN),
             None
         );
+
         memory.changed("a");
         assert!(!memory.is_settled(&entry));
         memory.forget("a");
@@ -219,6 +220,7 @@ mod tests {
                 slow: true
             }
         );
+
         memory.set_fit("a", Fit::default());
         memory.set_fit(
             "b",

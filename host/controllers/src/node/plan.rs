@@ -261,6 +261,7 @@ mod tests {
     fn an_unknown_provided_ip_keeps_the_taint() {
         let mut node = fresh();
         node.annotations = pairs(&[("alpha.kubernetes.io/provided-node-ip", "10.0.0.2")]);
+
         let addresses = vec![NodeAddress {
             kind: AddressKind::InternalIp,
             address: "10.0.0.1".into(),
@@ -403,6 +404,7 @@ mod tests {
             annotations: pairs(&[("alpha.kubernetes.io/provided-node-ip", "10.0.0.9")]),
             ..Node::default()
         };
+
         let addresses = vec![NodeAddress {
             kind: AddressKind::InternalIp,
             address: "10.0.0.1".into(),

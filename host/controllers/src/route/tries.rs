@@ -235,6 +235,7 @@ mod tests {
     fn the_earliest_times_are_those_of_any_change() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
         let mut tries = Tries::default();
+
         let asked = |after| {
             CloudError::InProgress(Retry {
                 after,
@@ -382,6 +383,7 @@ mod tests {
         }
         tries.keep([route("b"), route("c")].iter());
         assert!(tries.due(&route("a"), now) && !tries.due(&route("b"), now));
+
         tries.keep(
             [Route {
                 blackhole: true,

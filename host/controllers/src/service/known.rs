@@ -278,11 +278,13 @@ mod tests {
             sync: Some(Priority::Change),
         });
         known.wait(Waiting::default());
+
         let waiting = known.waiting();
         assert_eq!(
             (waiting.nodes, waiting.sync),
             (true, Some(Priority::Change))
         );
+
         let waiting = known.waiting();
         assert_eq!((waiting.nodes, waiting.sync), (false, None));
     }

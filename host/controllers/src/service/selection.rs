@@ -303,12 +303,14 @@ mod tests {
         let first = selection.of(&service).await;
         let ready = json!({"metadata": {"resourceVersion": "2"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         nodes.apply(with(&node("a"), &ready));
+
         selection.changed(false);
         assert_eq!(selection.fingerprint(&service).await, first.fingerprint);
         assert!(
             Arc::ptr_eq(&selection.known().unwrap().eligible.nodes, &first.nodes),
             "nothing was selected again"
         );
+
         let now = selection.of(&service).await;
         let same = |looked| now.fingerprint.is_same(first.fingerprint, looked);
         assert!(now.nodes[0].ready && same(Looked::Targets) && !same(Looked::Nodes));
@@ -319,9 +321,11 @@ mod tests {
         selection.changed(true);
         let moved = selection.of(&service).await;
         assert_ne!(moved.fingerprint, first.fingerprint);
+
         nodes.apply(node("b"));
         selection.changed(true);
         assert_ne!(selection.fingerprint(&service).await, moved.fingerprint);
+
         nodes.delete("b");
         selection.changed(true);
         assert_eq!(
@@ -342,9 +346,11 @@ mod tests {
         // The cache has the node before the handlers are called.
         nodes.apply(node("b"));
         selection.changed(false);
+
         let second = selection.of(&service).await;
         assert_eq!(second.nodes.len(), 2);
         assert_ne!(second.fingerprint, first.fingerprint);
+
         // If it goes before anything else happens, load balancers with both nodes need an update.
         selection.changed(true);
         nodes.delete("b");
@@ -364,6 +370,7 @@ mod tests {
             &node("a"),
             &json!({"metadata": {"resourceVersion": "2", "labels": {"pool": "edge"}}}),
         ));
+
         selection.changed(false);
         assert_eq!(
             selection

@@ -80,6 +80,7 @@ mod tests {
             services.apply(with(&service(name), &json!({"metadata": metadata})));
         }
         sleep(Duration::from_millis(250)).await;
+
         let events = api.events();
         let names: Vec<_> = events
             .iter()
