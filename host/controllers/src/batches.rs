@@ -273,6 +273,7 @@ struct Round<'a, A> {
 impl<A: Ask> Round<'_, A> {
     /// Queries a batch. `cut` is the error of the batch that it was split from.
     fn ask(&self, batch: Vec<Element<A::Item>>, cut: Option<CloudError>) -> BoxFuture<'_, ()> {
+        // Boxed, because it calls itself for the parts of a batch.
         Box::pin(async move {
             let size = batch.len();
             let Some(first) = batch.first() else { return };

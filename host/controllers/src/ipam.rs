@@ -204,6 +204,7 @@ impl IpamController {
     /// Writes Pod CIDRs to a node. The API server does not allow changing existing ones, so those
     /// that another component wrote in the meantime stay.
     async fn assign(&self, entry: &Entry<NodeKind>, cidrs: &[IpNet]) {
+        // The API server expects the first of `podCIDRs` in `podCIDR`, too.
         let body = json!({
             "metadata": { "uid": entry.uid() },
             "spec": { "podCIDR": cidrs.first(), "podCIDRs": cidrs },

@@ -137,6 +137,8 @@ impl NodeController {
             move |change| match change {
                 Change::Added(new) => queue.add(new.key(), added(new)),
                 Change::Updated(old, new) => {
+                    // Also after a heartbeat: the cache has another version than the one that was
+                    // initialized.
                     memory.changed(new.name());
                     // Heartbeats do not change anything that matters here, and must not shorten a
                     // back-off.
@@ -284,6 +286,7 @@ impl NodeController {
     fn leave(&self, entry: &NodeEntry, id: &str, prefixes: &[String]) {
         self.over(&entry.key());
         let waits = self.memory.warn(entry, Warning::Foreign, Instant::now());
+        // Events expire, so the warning is repeated.
         self.queue
             .add_after(entry.key(), waits.unwrap_or(TELL_AGAIN), Priority::Recheck);
 

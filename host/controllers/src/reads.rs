@@ -170,6 +170,7 @@ impl Reads {
             .map_err(|error| ReadError::Unavailable(error.to_string()))?;
 
         let mut metadata = found.items.into_iter().map(|item| item.metadata);
+        // The Service may have been recreated with the same name.
         let metadata = metadata
             .find(|metadata| metadata.uid.as_ref() == Some(&service.uid))
             .ok_or(ReadError::NotThere)?;

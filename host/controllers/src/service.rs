@@ -263,12 +263,14 @@ impl ServiceController {
             }
         }
 
+        // Read again, because the attempt may have removed it.
         let known = self.known.get(key).is_some();
         let goal = entry
             .as_ref()
             .and_then(|entry| plan::goal(&entry.object, &self.options.classes, known));
 
         let (Some(entry), Some(goal)) = (entry, goal) else {
+            // Nothing is to be done, so that earlier failures do not matter.
             return self.queue.forget(&key.to_owned());
         };
 
@@ -304,6 +306,7 @@ impl Runner for ServiceController {
             self.queue.add(key.clone(), known.read(State::recheck));
         }
 
+        // Services that still wait for their first attempt are not known yet.
         for entry in self.services.list() {
             let key = entry.key();
             if let Some(priority) = plan::appeared(&entry.object, &self.options.classes)

@@ -149,6 +149,7 @@ fn listed_ranges(
             field,
             value: value.to_owned(),
         })?;
+        // Without host bits, so that equal ranges are equal texts.
         Ok(range.trunc().to_string())
     };
 

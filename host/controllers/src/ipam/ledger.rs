@@ -259,6 +259,7 @@ impl Ledger {
         }
 
         let overlaps = |other: &IpNet| other.contains(&cidr) || cidr.contains(other);
+        // A node that only has a CIDR reserved gets another one.
         let mut others = self.holdings.iter().filter(|(other, holding)| {
             *other != uid && holding.shown && holding.cidrs.iter().any(overlaps)
         });

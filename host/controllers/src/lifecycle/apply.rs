@@ -61,6 +61,7 @@ fn operations(entry: &Entry<NodeKind>, changes: &[Change]) -> Vec<Value> {
                     operations
                         .push(json!({ "op": "add", "path": "/metadata/annotations", "value": {} }));
                 }
+                // Shows later that the taint is Skydock's to remove.
                 operations
                     .push(json!({ "op": "add", "path": mark, "value": OUT_OF_SERVICE_VALUE }));
             }

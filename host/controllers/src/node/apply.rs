@@ -139,6 +139,7 @@ fn changed(plan: &KeyPlan) -> Map<String, Value> {
         .set
         .iter()
         .map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+    // In a patch, null removes a key.
     set.chain(plan.remove.iter().map(|key| (key.clone(), Value::Null)))
         .collect()
 }

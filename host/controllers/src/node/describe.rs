@@ -31,6 +31,7 @@ pub(super) async fn describe(
 
     let zones = match provider.locate(&known).await {
         Ok(zones) => zones,
+        // The zones that `describe` has returned count then.
         Err(CloudError::ImplementedElsewhere) => return Ok(answers),
         Err(error) => return Err(error),
     };

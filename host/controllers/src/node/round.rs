@@ -140,6 +140,7 @@ impl Ask for Round<'_> {
             self.controller.queue.retry_together(failed, counts);
         }
 
+        // The turns of the round limit the writes.
         stream::iter(answers)
             .for_each_concurrent(None, |(entry, answer)| self.follow(entry, answer))
             .await;

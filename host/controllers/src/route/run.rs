@@ -80,6 +80,7 @@ impl<'a> Run<'a> {
 
     /// Starts a round.
     pub(super) fn list(&mut self) {
+        // Counted even if the list fails, as in upstream.
         self.controller.metrics.syncs.inc();
         self.state.begin_list(&self.controller.memory());
         self.started = Instant::now();

@@ -40,6 +40,7 @@ impl ServiceController {
         entry: &Entry<ServiceKind>,
         note: bool,
     ) -> Result<(), ApiError> {
+        // Without this directive, the patch would add to the list.
         let mut metadata = vec![("$deleteFromPrimitiveList/finalizers", json!([FINALIZER]))];
         if note {
             metadata.push(("annotations", json!({ ANNOTATION_CLASS: null })));
@@ -65,6 +66,7 @@ impl ServiceController {
         entry: &Entry<ServiceKind>,
         status: &LoadBalancerStatus,
     ) -> Result<(), ApiError> {
+        // A merge patch replaces the list of ingress points as a whole.
         let status = json!({ "loadBalancer": status_json(status) });
         self.patch(
             entry,

@@ -99,6 +99,7 @@ impl ServiceController {
                 let this = Arc::clone(self);
                 let one = key.clone();
                 apart(async move { this.update_nodes(&one).await }).await;
+                // Also after a failure: its retries do not prolong the pass.
                 self.passes.end(&key);
             }
         }

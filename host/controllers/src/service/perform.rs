@@ -88,6 +88,7 @@ impl ServiceController {
     /// meanwhile.
     fn look(&self, known: &Known, service: &Service) {
         let looked = self.shared.provider.looked_at(&service.uid);
+        // So far, changes that only such a provider sees have caused no pass.
         if known.look(looked) && !self.looks_at_nodes.swap(true, Ordering::SeqCst) {
             self.selection.changed(true);
             self.node_queue
@@ -167,8 +168,8 @@ impl ServiceController {
                     known.advance(|state| attempt.after_remove_finalizer(state, left))
                 }
                 Step::Forget => {
-                    // Nothing else removes what the queue remembers about its updates.
                     self.known.remove(&key);
+                    // Nothing else removes what the queue remembers about its updates.
                     self.node_queue.forget(&Nodes::Of(key.to_string()));
                     known.advance(|state| attempt.after_forget(state))
                 }

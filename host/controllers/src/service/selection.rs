@@ -152,6 +152,7 @@ impl Selection {
         let views = self.views.load(Ordering::SeqCst);
 
         let mut choices = match self.known() {
+            // Other Services have made selections of the same nodes.
             Some(known) if known.version == version && known.views == views => {
                 Choices::clone(&known)
             }
