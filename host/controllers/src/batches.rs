@@ -176,7 +176,6 @@ impl Lanes {
 
 /// Result of a query about one element.
 pub(crate) struct Answered<T, R> {
-    /// The element.
     pub(crate) item: T,
     /// The answer; `None` if the cloud was not queried.
     pub(crate) result: Option<Result<R, CloudError>>,

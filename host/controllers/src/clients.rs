@@ -41,7 +41,6 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Returns the client with this name.
     pub(crate) fn named(&self, name: ClientName) -> &Client {
         match name {
             ClientName::Node => &self.node,

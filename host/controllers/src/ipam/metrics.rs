@@ -82,7 +82,6 @@ impl IpamMetrics {
         metrics
     }
 
-    /// Returns the metrics of one cluster CIDR.
     pub(super) fn cidr_set(&self, cluster_cidr: &str) -> CidrSetMetrics {
         let labels = [("clusterCIDR", cluster_cidr.to_owned())];
         CidrSetMetrics {

@@ -59,7 +59,6 @@ impl Waiting {
         first
     }
 
-    /// Returns the keys of all objects.
     pub(super) fn keys(&self) -> Vec<String> {
         self.objects.keys().cloned().collect()
     }

@@ -30,7 +30,6 @@ pub(super) struct Plan {
 /// A route to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Create {
-    /// The route.
     pub(super) route: NewRoute,
     /// Indices in [`Plan::deletes`] of routes that have to be deleted first: a cloud has one route
     /// for each destination.

@@ -11,7 +11,6 @@ use super::{
 };
 use crate::{patience::minutes, retry};
 
-/// Something to report.
 pub(super) enum Report {
     /// The routes could not be listed.
     ListFailed(CloudError),

@@ -49,7 +49,6 @@ impl SharedMetrics {
         metrics
     }
 
-    /// The metrics of the queue of this name.
     pub(crate) fn queue(&self, name: &str) -> QueueMetrics {
         self.workqueue.queue(name)
     }

@@ -115,7 +115,6 @@ pub(crate) struct Turn {
 /// The state after a step, and what follows.
 pub(crate) type Next = (State, Turn);
 
-/// What failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// A call to the cloud.
