@@ -23,9 +23,13 @@ pub fn has_room(
     if present.get(key).is_some_and(|it| value.len() <= it.len()) {
         return true;
     }
+
     let size = |key: &str, value: &str| key.len().saturating_add(value.len());
     let new = size(key, value);
-    let (mut count, mut own, mut all) = (1_usize, new, new);
+    let mut count = 1_usize;
+    let mut own = new;
+    let mut all = new;
+
     for (other, text) in present.iter().filter(|(other, _)| *other != key) {
         all = all.saturating_add(size(other, text));
         if is_owned(other) {
@@ -33,6 +37,7 @@ pub fn has_room(
             own = own.saturating_add(size(other, text));
         }
     }
+
     count <= MAX_ANNOTATIONS && own <= MAX_ANNOTATION_BYTES && all <= MAX_ALL_BYTES
 }
 

@@ -48,6 +48,7 @@ impl ObjectName {
             uid,
             ..
         } = service;
+
         Self {
             kind: ObjectKind::Service,
             namespace: namespace.clone(),

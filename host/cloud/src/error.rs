@@ -58,6 +58,7 @@ impl CloudError {
             message: change(&retry.message),
             ..retry
         };
+
         match self {
             Self::NotFound(text) => Self::NotFound(change(&text)),
             Self::ImplementedElsewhere => Self::ImplementedElsewhere,

@@ -150,6 +150,7 @@ impl Looked {
                 && one.ready == other.ready
                 && one.unschedulable == other.unschedulable
         };
+
         targets && (self == Self::Targets || rest())
     }
 

@@ -13,6 +13,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);
     }
+
     let mut escaped = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         if is_odd(c) {
@@ -21,6 +22,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
             escaped.push(c);
         }
     }
+
     Cow::Owned(escaped)
 }
 
@@ -57,6 +59,7 @@ pub fn beginning(text: &str, bytes: usize) -> Cow<'_, str> {
 #[must_use]
 pub fn shown(text: &str, bytes: usize) -> Cow<'_, str> {
     match escape(cut(text, bytes)) {
+        // Escape sequences are longer than what they replace.
         Cow::Owned(escaped) => Cow::Owned(cut(&escaped, bytes).to_owned()),
         plain => plain,
     }

@@ -21,11 +21,13 @@ pub fn duration(duration: Duration) -> String {
     let minutes = duration.as_secs() / 60;
     let rest = duration.saturating_sub(Duration::from_secs(minutes * 60));
     let parts = [(minutes / 60, "h"), (minutes % 60, "m")];
+
     let mut text: String = parts
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, unit)| format!("{count}{unit}"))
         .collect();
+
     if text.is_empty() || !rest.is_zero() {
         text += &format!("{rest:?}");
     }

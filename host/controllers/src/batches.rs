@@ -176,7 +176,6 @@ impl Lanes {
 
 /// Result of a query about one element.
 pub(crate) struct Answered<T, R> {
-    /// The element.
     pub(crate) item: T,
     /// The answer; `None` if the cloud was not queried.
     pub(crate) result: Option<Result<R, CloudError>>,
@@ -219,14 +218,17 @@ pub(crate) async fn ask_all<A: Ask>(
             .collect();
         round.ask(batch, None)
     });
+
     join_all(batches).await;
 }
 
 /// Groups elements that may be in one batch.
 fn in_batches<T>(items: impl IntoIterator<Item = (T, Fit)>, max: usize) -> Vec<Vec<(T, Fit)>> {
     let mut items: Vec<_> = items.into_iter().collect();
+
     // The sort is stable: largest batches first, and within a size in the order of arrival.
     items.sort_by_key(|(_, fit)| (fit.slow, std::cmp::Reverse(fit.size.min(max))));
+
     let mut batches: Vec<Vec<(T, Fit)>> = Vec::new();
     for (item, fit) in items {
         match batches.last_mut() {
@@ -240,6 +242,7 @@ fn in_batches<T>(items: impl IntoIterator<Item = (T, Fit)>, max: usize) -> Vec<V
             _ => batches.push(vec![(item, fit)]),
         }
     }
+
     batches
 }
 
@@ -269,21 +272,28 @@ struct Round<'a, A> {
 impl<A: Ask> Round<'_, A> {
     /// Queries a batch. `cut` is the error of the batch that it was split from.
     fn ask(&self, batch: Vec<Element<A::Item>>, cut: Option<CloudError>) -> BoxFuture<'_, ()> {
+        // Boxed, because it calls itself for the parts of a batch.
         Box::pin(async move {
             let size = batch.len();
             let Some(first) = batch.first() else { return };
             let lane = self.lanes.of(first.fit, self.max);
+
             // Lets the other parts of the same batch get in line before the parts into which this
             // one may be split.
             tokio::task::yield_now().await;
             // The semaphore is never closed.
             let permit = lane.acquire().await.ok();
+
+            // Other calls may have failed while this one waited.
             if let Some(error) = cut.filter(|_| self.lanes.are_dead()) {
                 return self.give_up(batch, &error).await;
             }
+
             let started = Instant::now();
             let answer = self.call(&batch).await;
+            // Others can be called while the answers are handled.
             drop(permit);
+
             match answer {
                 None => self.settle(batch, |element| (None, element.before)).await,
                 Some(Ok(answers)) => self.answered(batch, answers).await,
@@ -314,6 +324,7 @@ impl<A: Ask> Round<'_, A> {
             }
             Some(Err(_)) | None => {}
         }
+
         answer
     }
 
@@ -327,20 +338,24 @@ impl<A: Ask> Round<'_, A> {
 
     async fn failed(&self, mut batch: Vec<Element<A::Item>>, failure: &Failure<'_>) {
         let each = failure.of_each();
+
         // A single element that takes long is moved out of the way of the others, whatever the
         // reason for its failure.
         let in_the_way = failure.size == 1 && failure.is_slow();
         if !in_the_way && self.lanes.are_dead() && !self.is_there(&mut batch).await {
             return self.give_up(batch, &each).await;
         }
+
         batch
             .iter_mut()
             .for_each(|element| element.fit = element.fit.failed(failure));
+
         let Some(size) = failure.cut() else {
             return self
                 .settle(batch, |element| (Some(Err(each.clone())), element.fit))
                 .await;
         };
+
         join_all(
             batch
                 .chunks(size)
@@ -355,8 +370,10 @@ impl<A: Ask> Round<'_, A> {
         if batch.len() < 2 {
             return false;
         }
+
         let turn = self.lanes.probes.fetch_add(1, Ordering::Relaxed) % batch.len();
         let probe = vec![batch.swap_remove(turn)];
+
         match self.call(&probe).await {
             Some(Ok(answers)) => {
                 self.answered(probe, answers).await;

@@ -48,6 +48,7 @@ impl ClusterCidrs {
             .map(|entry| entry.as_ref().trim())
             .filter(|entry| !entry.is_empty())
             .collect();
+
         let mut cidrs: Vec<IpNet> = Vec::new();
         for entry in &entries {
             let cidr: IpNet = entry
@@ -55,6 +56,7 @@ impl ClusterCidrs {
                 .map_err(|_| ClusterCidrsError::Unreadable((*entry).to_owned()))?;
             cidrs.push(cidr.trunc());
         }
+
         match cidrs.as_slice() {
             [] => Err(ClusterCidrsError::Missing),
             [first, second] if is_ipv4(first) == is_ipv4(second) => {

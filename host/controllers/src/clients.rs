@@ -41,7 +41,6 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Returns the client with this name.
     pub(crate) fn named(&self, name: ClientName) -> &Client {
         match name {
             ClientName::Node => &self.node,
@@ -58,6 +57,7 @@ impl Clients {
             service,
             route,
         } = &self;
+
         Self {
             informers: with_deadline(informers),
             node: with_deadline(node),

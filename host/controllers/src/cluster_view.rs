@@ -60,18 +60,23 @@ pub(crate) fn count_changes(
             true
         }
     }
+
     let revision = Arc::<AtomicU64>::default();
-    let (of_nodes, of_services) = (Arc::clone(&revision), Arc::clone(&revision));
+    let of_nodes = Arc::clone(&revision);
+    let of_services = Arc::clone(&revision);
+
     nodes.subscribe(move |change| {
         if matters(&change, |old, new| old == new) {
             of_nodes.fetch_add(1, Ordering::Relaxed);
         }
     });
     services.subscribe(move |change| {
+        // A provider does not see the rest of the view.
         if matters(&change, |old, new| old.service == new.service) {
             of_services.fetch_add(1, Ordering::Relaxed);
         }
     });
+
     revision
 }
 
@@ -183,6 +188,7 @@ impl Cluster for ClusterView {
             ObjectKind::Service => "Service",
         };
         let filled = |text: String| Some(text).filter(|text| !text.is_empty());
+
         self.recorder.publish(Notice {
             source: PROVIDER,
             object: ObjectReference {

@@ -70,6 +70,7 @@ mod tests {
     fn every_own_annotation_is_documented() {
         let page = include_str!("../../../docs/operating.md");
         let mut names = Vec::new();
+
         let mut ours = false;
         for line in include_str!("constants.rs").lines().map(str::trim_start) {
             if let Some(comment) = line.strip_prefix("///") {
@@ -86,6 +87,7 @@ mod tests {
             names.contains(&"`node.skydock.dev/labels`".to_owned()),
             "{names:?}"
         );
+
         let missing: Vec<_> = names.iter().filter(|name| !page.contains(*name)).collect();
         assert!(missing.is_empty(), "{missing:?}");
     }

@@ -20,11 +20,9 @@ use crate::{
 
 /// How a controller is built.
 pub(crate) struct Constructor {
-    /// The controller.
     pub(crate) controller: Controller,
     /// Returns the flag that disables it.
     pub(crate) disabled_by: fn(&Options) -> Option<&'static str>,
-    /// Builds it.
     pub(crate) build: fn(Setup<'_>) -> Result<Arc<dyn Runner>, Obstacle>,
 }
 
@@ -36,7 +34,6 @@ pub(crate) struct Setup<'a> {
     pub(crate) metrics: &'a Metrics,
     /// The API client with its name.
     pub(crate) client: Client,
-    /// Options of all controllers.
     pub(crate) options: &'a Options,
     /// The Services of the cluster; complete if the descriptor says that it needs them.
     pub(crate) services: &'a Arc<Informer<ServiceKind>>,
@@ -103,6 +100,7 @@ impl Constructor {
         if let Some(flag) = (self.disabled_by)(options) {
             return Err(Obstacle::TurnedOff(flag));
         }
+
         if let Some(capability) = self
             .controller
             .needs
@@ -113,6 +111,7 @@ impl Constructor {
                 capability,
             });
         }
+
         // Nodes are served even if Services must not be listed.
         match (self.controller.needs_services, services) {
             (NeedsServices::No, _)

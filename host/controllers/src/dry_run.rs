@@ -26,6 +26,7 @@ pub(crate) fn harmless(
         service: dry_run::client(&clients.service, said),
         route: dry_run::client(&clients.route, said),
     };
+
     (
         Arc::new(Cloud {
             provider,
@@ -92,6 +93,8 @@ impl CloudProvider for Cloud {
             "ensure the load balancer of Service {namespace}/{name} with {}",
             names(nodes)
         ));
+
+        // The Service has this status already, so that none is written.
         Ok(service.status.clone())
     }
 

@@ -85,6 +85,7 @@ impl Claims {
     fn of_node(node: &Node) -> Self {
         let name: Arc<str> = node.name.as_str().into();
         let own = (named(&node.name), Owner::NodeName(Arc::clone(&name)));
+
         let addresses = node.addresses.iter().map(|it| {
             // Some clouds use IP addresses as names.
             let place = parsed(&it.address).unwrap_or_else(|| named(&it.address));
@@ -96,6 +97,7 @@ impl Claims {
             };
             (place, owner(Arc::clone(&name)))
         });
+
         Self {
             addresses: addresses.chain([own]).collect(),
             pods: node
@@ -109,10 +111,13 @@ impl Claims {
     fn of_service(key: &str, service: &Service) -> Self {
         let key: Arc<str> = key.into();
         let spec = service.spec.as_ref();
+
         // Old API servers set only the first.
         let one = spec.and_then(|spec| spec.cluster_ip.as_ref());
         let all = spec.and_then(|spec| spec.cluster_ips.as_deref());
         let cluster_ips = one.into_iter().chain(all.unwrap_or_default());
+
+        // A Service of another type has no load balancer, whatever its status says.
         let has_balancer = spec.is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"));
         let status = service.status.as_ref().filter(|_| has_balancer);
         let ingress = status
@@ -125,9 +130,11 @@ impl Claims {
                     .into_iter()
                     .chain(ingress.hostname.as_deref().map(named))
             });
+
         let cluster_ips = cluster_ips
             .filter_map(|text| parsed(text))
             .map(|address| (address, Owner::ClusterIp(Arc::clone(&key))));
+
         // kube-proxy serves them on every node, like those of load balancers.
         let external_ips = spec.and_then(|spec| spec.external_ips.as_deref());
         let external_ips = external_ips
@@ -136,6 +143,7 @@ impl Claims {
             .filter_map(|text| parsed(text))
             .map(|address| (address, Owner::ExternalIp(Arc::clone(&key))));
         let ingress = ingress.map(|place| (place, Owner::LoadBalancer(Arc::clone(&key))));
+
         Self {
             addresses: cluster_ips.chain(external_ips).chain(ingress).collect(),
             pods: Vec::new(),
@@ -155,9 +163,11 @@ fn named(text: &str) -> Place {
 
 impl Index {
     fn replace(&mut self, old: &Claims, new: Claims) {
+        // Heartbeats change nothing here.
         if *old == new {
             return;
         }
+
         for claim in &old.addresses {
             self.addresses.remove(claim);
         }
@@ -166,6 +176,7 @@ impl Index {
                 self.count(claim.0.prefix_len(), |count| count.saturating_sub(1));
             }
         }
+
         self.addresses.extend(new.addresses);
         for claim in new.pods {
             let length = claim.0.prefix_len();
@@ -191,6 +202,7 @@ impl Index {
             let mut owners = self.owners(address);
             owners.any(|owner| matches!(owner, Owner::ClusterIp(_) | Owner::ExternalIp(_)))
         };
+
         let taken = claims.iter().map(|(address, _)| address);
         let owners = taken
             .filter(is_taken)
@@ -199,10 +211,12 @@ impl Index {
             Owner::LoadBalancer(key) => Some(Arc::clone(key)),
             _ => None,
         });
+
         balanced.collect()
     }
 
     fn owners<'a>(&'a self, place: &'a Place) -> impl Iterator<Item = &'a Owner> {
+        // The least owner: the first variant, with the first of all keys.
         let first = (place.clone(), Owner::ClusterIp("".into()));
         self.addresses
             .range(first..)
@@ -230,12 +244,15 @@ impl Holders {
         services: &Informer<ServiceKind>,
     ) -> Arc<Self> {
         let holders = Arc::<Self>::default();
-        let (of_nodes, of_services) = (Arc::clone(&holders), Arc::clone(&holders));
+        let of_nodes = Arc::clone(&holders);
+        let of_services = Arc::clone(&holders);
+
         nodes.subscribe(move |change| {
             of_nodes.change(&change, |entry| Claims::of_node(&entry.view));
         });
         services.subscribe(move |change| {
             match change {
+                // The provider has answered about the object that is gone, not about its successor.
                 Change::Deleted(old) => of_services.elsewhere.remove(&old.key()),
                 Change::Updated(old, new) if old.uid() != new.uid() => {
                     of_services.elsewhere.remove(&new.key());
@@ -246,6 +263,7 @@ impl Holders {
                 Claims::of_service(&entry.key(), &entry.object)
             });
         });
+
         holders
     }
 
@@ -255,8 +273,10 @@ impl Holders {
             Change::Updated(old, new) => (claims(old), claims(new)),
             Change::Deleted(old) => (claims(old), Claims::default()),
         };
+
         let mut added = new.addresses.clone();
         added.retain(|claim| !old.addresses.contains(claim));
+
         let mut index = self.index();
         index.replace(&old, new);
         let doubled = index.doubled(&added);
@@ -296,6 +316,7 @@ impl Holders {
         let address = address.to_canonical();
         let index = self.index();
         let place = Place::Address(address);
+
         let owned = index
             .owners(&place)
             .filter_map(|owner| self.held(owner, &serves));
@@ -303,6 +324,7 @@ impl Holders {
             node: node.to_string(),
             cidr: net.to_string(),
         });
+
         owned.chain(pods).collect()
     }
 
@@ -322,6 +344,7 @@ impl Holders {
             let (namespace, name) = key.split_once('/').unwrap_or_default();
             (namespace.to_owned(), name.to_owned())
         };
+
         match owner {
             Owner::ClusterIp(key) => {
                 let (namespace, name) = names(key);

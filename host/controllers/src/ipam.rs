@@ -104,17 +104,22 @@ impl IpamController {
             Limiter::NODES,
             shared.metrics.queue("cidrallocator_node"),
         ));
+
         let set = |range: &NodeRange| {
             CidrSet::new(*range, metrics.cidr_set(&range.cluster().to_string()))
         };
         let sets = options.ranges.iter().map(set).collect();
         let ledger = Arc::new(Mutex::new(Ledger::new(sets, &options.service_cidrs)));
+
         shared.nodes.subscribe({
-            let (queue, ledger) = (Arc::clone(&queue), Arc::clone(&ledger));
+            let queue = Arc::clone(&queue);
+            let ledger = Arc::clone(&ledger);
+
             move |change| {
                 let mut ledger = lock(&ledger);
                 match change {
                     Change::Added(new) => observe(&mut ledger, &queue, new),
+                    // The node was recreated, and the cache has missed its deletion.
                     Change::Updated(old, new) if old.uid() != new.uid() => {
                         ledger.forget(&old.view);
                         observe(&mut ledger, &queue, new);
@@ -126,9 +131,11 @@ impl IpamController {
                     Change::Updated(..) => {}
                     Change::Deleted(old) => ledger.forget(&old.view),
                 }
+
                 wake(&mut ledger, &queue);
             }
         });
+
         Self {
             shared,
             client,
@@ -142,6 +149,7 @@ impl IpamController {
         let Some((entry, decision)) = self.decide(key) else {
             return self.queue.forget(&key.to_owned());
         };
+
         match decision {
             Decision::Nothing => self.queue.forget(&entry.key()),
             Decision::Assign(cidrs) => self.assign(&entry, &cidrs).await,
@@ -154,6 +162,7 @@ impl IpamController {
                     "The node cannot get a Pod CIDR: {range} is exhausted. The node gets one when another node is deleted. For \
                      more nodes, extend --cluster-cidr or increase {flag} (--node-cidr-mask-size if that is set)"
                 );
+
                 tracing::warn!(node = entry.name(), "{message}");
                 self.shared
                     .warning(&entry, reason::CIDR_NOT_AVAILABLE, message);
@@ -172,6 +181,7 @@ impl IpamController {
                             ("other-cidr-allocator", reason::OTHER_CIDR_ALLOCATOR)
                         }
                     };
+
                     self.shared.metrics.error(self.shared.controller, kind);
                     tracing::warn!(node = entry.name(), "{problem}");
                     self.shared.warning(&entry, reason, problem.to_string());
@@ -194,15 +204,18 @@ impl IpamController {
     /// Writes Pod CIDRs to a node. The API server does not allow changing existing ones, so those
     /// that another component wrote in the meantime stay.
     async fn assign(&self, entry: &Entry<NodeKind>, cidrs: &[IpNet]) {
+        // The API server expects the first of `podCIDRs` in `podCIDR`, too.
         let body = json!({
             "metadata": { "uid": entry.uid() },
             "spec": { "podCIDR": cidrs.first(), "podCIDRs": cidrs },
         });
+
         let target = Target {
             namespace: None,
             name: entry.name(),
             subresource: None,
         };
+
         let Err(error) = patch::<Node>(&self.client, &target, &Patch::Merge(body)).await else {
             tracing::info!(
                 node = entry.name(),
@@ -211,6 +224,7 @@ impl IpamController {
             );
             return self.queue.forget(&entry.key());
         };
+
         self.shared.api_error(entry.name(), &error);
         let again = Again::after_write(&error);
         if again == Again::BackOff {
@@ -218,6 +232,7 @@ impl IpamController {
             self.shared
                 .warning(entry, reason::CIDR_ASSIGNMENT_FAILED, message);
         }
+
         again.schedule(&self.queue, &entry.key());
     }
 }
@@ -259,6 +274,7 @@ impl Runner for IpamController {
             this.sync(&key).await;
             wake(&mut lock(&this.ledger), &this.queue);
         };
+
         if shutdown
             .run_until_cancelled(sleep_until(self.not_before))
             .await

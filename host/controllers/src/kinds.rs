@@ -61,25 +61,28 @@ impl Kind for NodeKind {
 
     fn split(mut node: Node) -> (KeptNode, Self::View) {
         // They are most of a node, and moved instead of cloned.
-        let (labels, annotations) = (
-            node.metadata.labels.take(),
-            node.metadata.annotations.take(),
-        );
+        let labels = node.metadata.labels.take();
+        let annotations = node.metadata.annotations.take();
         let mut view = convert::node(&node);
         (view.labels, view.annotations) =
             (labels.unwrap_or_default(), annotations.unwrap_or_default());
+
         let Node {
             metadata,
             spec,
             status,
         } = node;
-        let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
+        let spec = spec.unwrap_or_default();
+        let status = status.unwrap_or_default();
+
         let mut conditions = status.conditions.unwrap_or_default();
         conditions.retain(|condition| NODE_CONDITIONS.contains(&condition.type_.as_str()));
         let mut taints = spec.taints.unwrap_or_default();
+
         // Decoding leaves room for more, which would be a tenth of the cache.
         conditions.shrink_to_fit();
         taints.shrink_to_fit();
+
         let kept = KeptNode {
             resource_version: metadata.resource_version.unwrap_or_default(),
             deletion_timestamp: metadata.deletion_timestamp,
@@ -102,6 +105,7 @@ impl Kind for NodeKind {
                     .filter(|addresses| addresses.len() != view.addresses.len()),
             }),
         };
+
         (kept, Arc::new(view))
     }
 
@@ -118,12 +122,14 @@ impl Kind for NodeKind {
 impl NodeKind {
     /// The node, as far as it was kept.
     pub(crate) fn whole(entry: &Entry<Self>) -> Node {
-        let (KeptNode { rest, .. }, view) = (&entry.object, &*entry.view);
+        let KeptNode { rest, .. } = &entry.object;
+        let view = &*entry.view;
         let addresses = view.addresses.iter();
         let addresses = addresses.map(|it| NodeAddress {
             type_: it.kind.as_str().to_owned(),
             address: it.address.clone(),
         });
+
         Node {
             metadata: ObjectMeta {
                 name: filled(&view.name),
@@ -204,12 +210,14 @@ impl Kind for ServiceKind {
     type Kept = Service;
 
     fn split(mut object: Service) -> (Service, ServiceView) {
+        // They are a large part of an object, and nothing reads them from the cache.
         object.metadata.managed_fields = None;
         let (service, problem) = convert::service(&object);
         let (node_selector, bad_selector) = match convert::node_selector(&object) {
             Ok(selector) => (selector, None),
             Err(error) => (Selector::default(), Some(error)),
         };
+
         (
             object,
             ServiceView {
@@ -228,6 +236,7 @@ impl Kind for ServiceKind {
             resource_version,
             ..
         } = &entry.object.metadata;
+
         Identity {
             namespace: namespace.as_deref().unwrap_or_default(),
             name: name.as_deref().unwrap_or_default(),

@@ -147,6 +147,7 @@ impl LifecycleController {
             period: options.period.max(LEAST_PERIOD),
             ..options
         };
+
         Self {
             shared,
             metrics,
@@ -170,6 +171,7 @@ impl LifecycleController {
         let mut not_ready = Vec::new();
         let mut settled = Vec::new();
         let mut unidentified = Vec::new();
+
         for entry in self.shared.nodes.list() {
             if plan::unidentified(&entry.view) {
                 unidentified.push(Arc::clone(&entry));
@@ -184,13 +186,18 @@ impl LifecycleController {
                 Look::Ask => not_ready.push(entry),
             }
         }
+
         self.report_unidentified(&unidentified);
         let questions = self.questions(not_ready);
         let round = Round::new(self, stop);
+
+        // At the same time, so that a slow cloud does not delay the taints of ready nodes.
         tokio::join!(
             self.taint(settled),
             ask_all(&round, questions, info.max_batch, &self.lanes)
         );
+
+        // Deletions that have waited for answers about other nodes can be decided here.
         self.delete_condemned(stop).await;
     }
 
@@ -203,6 +210,7 @@ impl LifecycleController {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let uids: HashSet<&str> = nodes.iter().map(|entry| entry.uid()).collect();
         reported.retain(|uid| uids.contains(uid.as_str()));
+
         for entry in nodes {
             if !uninitialized(&entry.view) && reported.insert(entry.uid().to_owned()) {
                 self.shared.warning(
@@ -218,10 +226,13 @@ impl LifecycleController {
     fn questions(&self, not_ready: Vec<NodeEntry>) -> Vec<(Question, crate::batches::Fit)> {
         let now = Instant::now();
         let mut memory = self.memory();
+        // A node that was ready in the meantime starts without its earlier answers.
         memory.retain(&not_ready.iter().map(|entry| entry.uid()).collect());
+
         if self.pause.left().is_some() {
             return Vec::new();
         }
+
         let question = |entry: NodeEntry| {
             let (number, fit) = memory.ask(entry.uid(), &entry.view, now)?;
             Some((Question { entry, number }, fit))
@@ -252,6 +263,7 @@ impl LifecycleController {
                     let Some(entry) = now.filter(|now| now.view == entry.view) else {
                         return;
                     };
+
                     let still = |said| {
                         self.memory()
                             .get(entry.uid())
@@ -260,9 +272,11 @@ impl LifecycleController {
                     if !said.is_none_or(still) {
                         return;
                     }
+
                     let Some(_claim) = self.claim(&entry) else {
                         return;
                     };
+
                     if let Err(error) = apply::taints(&self.client, &entry, &changes).await {
                         self.shared.api_error(entry.name(), &error);
                     }
@@ -279,6 +293,7 @@ impl LifecycleController {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(uid.clone());
+
         free.then(|| Claim {
             writing: &self.writing,
             uid,
@@ -313,11 +328,13 @@ impl Runner for LifecycleController {
             {
                 late.push(pass);
             }
+
             let rest = async {
                 tokio::select! { () = shutdown.cancelled() => {}, () = sleep(self.options.period) => {} }
             };
             beside(&mut late, rest).await;
         }
+
         // These start nothing new after the shutdown.
         while late.next().await.is_some() {}
     }

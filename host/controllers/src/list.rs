@@ -31,7 +31,8 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         controller: &lifecycle::CONTROLLER,
         disabled_by: |_| None,
         build: |setup| {
-            let (options, said) = (setup.options.lifecycle, setup.said.cloned());
+            let options = setup.options.lifecycle;
+            let said = setup.said.cloned();
             let metrics = setup.metrics.lifecycle.clone();
             Ok(Arc::new(LifecycleController::new(
                 setup.shared,
@@ -46,7 +47,8 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         controller: &service::CONTROLLER,
         disabled_by: |_| None,
         build: |setup| {
-            let (services, options) = (Arc::clone(setup.services), setup.options.services.clone());
+            let services = Arc::clone(setup.services);
+            let options = setup.options.services.clone();
             let others = (setup.notes.written(), setup.reads, setup.holders);
             let metrics = setup.metrics.service.clone();
             Ok(Arc::new(ServiceController::new(
@@ -142,6 +144,7 @@ pub fn parse_controllers<S: AsRef<str>>(
 ) -> Result<BTreeSet<Controller>, UnknownController> {
     let mut named = Vec::new();
     let mut all = false;
+
     for entry in list
         .iter()
         .map(|entry| entry.as_ref().trim())
@@ -151,6 +154,7 @@ pub fn parse_controllers<S: AsRef<str>>(
             all = true;
             continue;
         }
+
         let (on, name) = entry
             .strip_prefix('-')
             .map_or((true, entry), |name| (false, name));
@@ -159,14 +163,17 @@ pub fn parse_controllers<S: AsRef<str>>(
         let controller = controller.ok_or_else(|| UnknownController {
             name: name.to_owned(),
         })?;
+
         named.push((controller, on));
     }
+
     let enabled = |controller: &Controller| {
         named
             .iter()
             .find(|(named, _)| named == controller)
             .map_or(all, |&(_, on)| on)
     };
+
     Ok(controllers().filter(enabled).collect())
 }
 

@@ -64,11 +64,13 @@ impl MaintenanceController {
                 )
             }
         };
+
         *conflicts = if conflict {
             conflicts.saturating_add(1)
         } else {
             0
         };
+
         pause
     }
 }
@@ -89,6 +91,7 @@ impl Runner for MaintenanceController {
                     () = self.swapped.notified() => conflicts = 0,
                 }
             };
+
             // A running call is dropped at shutdown: the next leader repeats it.
             if shutdown.run_until_cancelled(turn).await.is_none() {
                 return;

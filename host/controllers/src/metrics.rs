@@ -33,11 +33,13 @@ impl Metrics {
             ipam: IpamMetrics::register(registry),
             events_dropped: Counter::default(),
         };
+
         registry.register(
             "skydock_events_dropped",
             "Events that were dropped because there were too many",
             metrics.events_dropped.clone(),
         );
+
         metrics
     }
 }

@@ -128,12 +128,17 @@ impl NodeController {
         let queue = Arc::new(Queue::new(Limiter::NODES, shared.metrics.queue("Nodes")));
         let memory = Arc::<Memory>::default();
         let echo = Arc::<Echo>::default();
+
         shared.nodes.subscribe({
-            let (queue, memory, echo) =
-                (Arc::clone(&queue), Arc::clone(&memory), Arc::clone(&echo));
+            let queue = Arc::clone(&queue);
+            let memory = Arc::clone(&memory);
+            let echo = Arc::clone(&echo);
+
             move |change| match change {
                 Change::Added(new) => queue.add(new.key(), added(new)),
                 Change::Updated(old, new) => {
+                    // Also after a heartbeat: the cache has another version than the one that was
+                    // initialized.
                     memory.changed(new.name());
                     // Heartbeats do not change anything that matters here, and must not shorten a
                     // back-off.
@@ -148,13 +153,16 @@ impl NodeController {
                 }
             }
         });
+
         let options = NodeOptions {
             workers: options.workers.max(1),
             period: options.period.max(LEAST_PERIOD),
             ..options
         };
+
         let doubles = Doubles::follow(&shared);
         let (slow, slow_ones) = mpsc::unbounded_channel();
+
         Self {
             shared,
             metrics,
@@ -176,11 +184,13 @@ impl NodeController {
     async fn work_on_slow_ones(&self, stop: &CancellationToken) {
         let mut slow_ones = self.slow_ones.lock().await;
         while let Some(entry) = slow_ones.recv().await {
+            // The node may have been deleted or replaced while it waited.
             let again = self
                 .shared
                 .nodes
                 .get(&entry.key())
                 .filter(|now| now.uid() == entry.uid());
+
             match again {
                 Some(entry) => self.ask(vec![entry], stop).await,
                 None => self.queue.done(&entry.key()),
@@ -194,7 +204,9 @@ impl NodeController {
         let info = self.shared.provider.info();
         let mut asked = Vec::new();
         let mut labels = Vec::new();
+
         for key in keys {
+            // The cache may still have the version from before the initialization.
             let entry = self
                 .shared
                 .nodes
@@ -203,6 +215,7 @@ impl NodeController {
             let need = entry
                 .as_ref()
                 .map_or(Need::Nothing, |entry| plan::need(&entry.view, &info));
+
             match (need, entry) {
                 (Need::Initialization, Some(entry)) => asked.push(entry),
                 (Need::Labels(pairs), Some(entry)) => labels.push((entry, pairs)),
@@ -217,14 +230,17 @@ impl NodeController {
                 _ => self.over(&key),
             }
         }
+
         let (slow, asked): (Vec<_>, Vec<_>) = asked
             .into_iter()
             .partition(|entry| self.memory.fit(entry.name()).slow);
+
         for entry in slow {
             if let Err(unsent) = self.slow.send(entry) {
                 self.over(&unsent.0.key());
             }
         }
+
         let labels: BoxFuture<'_, ()> = Box::pin(stream::iter(labels).for_each_concurrent(
             WRITERS,
             |(entry, pairs)| async move {
@@ -233,6 +249,7 @@ impl NodeController {
                 self.queue.done(&entry.key());
             },
         ));
+
         tokio::join!(labels, self.ask(asked, stop));
     }
 
@@ -254,6 +271,7 @@ impl NodeController {
                 .into_iter()
                 .map(|entry| (Arc::clone(&entry), self.memory.fit(entry.name())))
                 .collect();
+
             let round = Round::new(self, stop);
             ask_all(
                 &round,
@@ -268,8 +286,10 @@ impl NodeController {
     fn leave(&self, entry: &NodeEntry, id: &str, prefixes: &[String]) {
         self.over(&entry.key());
         let waits = self.memory.warn(entry, Warning::Foreign, Instant::now());
+        // Events expire, so the warning is repeated.
         self.queue
             .add_after(entry.key(), waits.unwrap_or(TELL_AGAIN), Priority::Recheck);
+
         if waits.is_none() {
             let message = format!(
                 "Provider ID {id:?} belongs to another provider (expected prefix {}), so Skydock does not initialize the node: check \
@@ -291,15 +311,22 @@ impl Runner for NodeController {
             .list()
             .iter()
             .for_each(|entry| self.queue.add(entry.key(), added(entry)));
+
+        // The cloud may have an answer about nodes for which it had none through the previous
+        // plugin.
         self.mark_due(true);
     }
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        // Read for each batch, because another plugin may take fewer nodes.
         let max = || self.shared.provider.info().max_batch.min(BATCH);
+
         let sync = |keys| {
-            let (this, stop) = (Arc::clone(&self), shutdown.clone());
+            let this = Arc::clone(&self);
+            let stop = shutdown.clone();
             apart(async move { this.sync(keys, &stop).await })
         };
+
         tokio::select! {
             // Due nodes are queued first, so that the first batches are full.
             biased;

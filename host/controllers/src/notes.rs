@@ -103,6 +103,7 @@ impl Notes {
     ) -> Self {
         let written = Arc::<Written>::default();
         let known = Arc::clone(&written);
+
         service_cache.subscribe(move |change| match change {
             Change::Added(_) => {}
             Change::Updated(old, new) => {
@@ -113,6 +114,7 @@ impl Notes {
             }
             Change::Deleted(gone) => drop(known.all().remove(gone.uid())),
         });
+
         let queue = Queue::new(Limiter::SERVICES, metrics.queue("annotation"));
         Self {
             nodes,
@@ -138,11 +140,14 @@ impl Notes {
 
     /// Queues a note. Values of the same object and key that still wait are overwritten.
     pub(crate) fn take(&self, note: Note) {
-        let (key, object) = (key(&note.object), note.object.clone());
+        let key = key(&note.object);
+        let object = note.object.clone();
         let omitted = self.waiting().add(&key, note);
+
         if let Some(omitted) = omitted {
             tracing::warn!(%object, "annotation {omitted} is not written, and perhaps others: too many of the provider's annotations are waiting");
         }
+
         let wait = self
             .last()
             .get(&key)
@@ -162,7 +167,8 @@ impl Notes {
     }
 
     fn remember_write(&self, object: &ObjectName) {
-        let (mut last, now) = (self.last(), Instant::now());
+        let mut last = self.last();
+        let now = Instant::now();
         last.retain(|_, last| now.duration_since(*last) < APART);
         last.insert(key(object), now);
     }
@@ -201,6 +207,7 @@ impl Notes {
                 self.write(key).await;
             }
         };
+
         if timeout(LAST, write).await.is_err() {
             tracing::warn!(
                 "some of the provider's annotations could not be written before shutdown"
@@ -214,12 +221,14 @@ impl Notes {
         let Some((object, annotations)) = self.waiting().of(key) else {
             return self.queue.forget(&key.to_owned());
         };
+
         if let Err(error) = self.send(&object, &annotations).await
             && let again @ Again::BackOff = Again::after_write(&error)
         {
             tracing::warn!(object = %object, "cannot write the provider's annotations: {error}");
             return again.schedule(&self.queue, &key.to_owned());
         }
+
         // It was written, or its object no longer exists.
         self.queue.forget(&key.to_owned());
         self.waiting().remove(key, &annotations);
@@ -232,8 +241,12 @@ impl Notes {
         present: Pairs,
         annotations: &Annotations,
     ) -> Annotations {
-        let (info, mut after) = (self.provider.info(), present);
-        let (mut fitting, mut omitted) = (annotations.clone(), None);
+        let info = self.provider.info();
+        let mut after = present;
+        let mut fitting = annotations.clone();
+        let mut omitted = None;
+
+        // What has no room is omitted, so that the API server accepts the rest.
         fitting.retain(|key, value| {
             let Some(value) = value else {
                 after.remove(key);
@@ -247,9 +260,11 @@ impl Notes {
             }
             fits
         });
+
         if let Some(omitted) = omitted {
             tracing::warn!(%object, "annotation {omitted} is not written, and perhaps others: the provider has too many or too large annotations on the object");
         }
+
         fitting
     }
 
@@ -259,10 +274,13 @@ impl Notes {
         if present.as_ref().is_some_and(|it| has(it, annotations)) {
             return Ok(());
         }
+
+        // The API server decides whether an object exists that the cache does not have.
         let annotations = &self.fitting(object, present.unwrap_or_default(), annotations);
         self.remember_write(object);
         let body =
             Patch::Merge(json!({ "metadata": { "uid": object.uid, "annotations": annotations } }));
+
         match object.kind {
             ObjectKind::Node => {
                 let target = Target {
@@ -391,6 +409,7 @@ mod tests {
             () = notes.run() => unreachable!(),
             () = changes => {}
         }
+
         let last = api.requests().pop().unwrap().body;
         let written = last["metadata"]["annotations"].as_object().unwrap();
         assert_eq!(written.len(), 15, "64 KiB are not exceeded");
@@ -414,6 +433,7 @@ mod tests {
             services.apply(with(&service("web"), &json!({"metadata": metadata})));
             written.is("uid-web", "a", value)
         };
+
         let write = async |value: Option<&str>| {
             let name = |text: &str| text.to_owned();
             let (kind, uid) = (ObjectKind::Service, name("uid-web"));
@@ -430,6 +450,7 @@ mod tests {
             notes.finish().await;
         };
         assert!(!echo(None) && !echo(Some("0")));
+
         write(Some("1")).await;
         assert!(!echo(Some("0")), "the version before");
         assert!(echo(Some("1")) && echo(Some("1")));
@@ -437,6 +458,7 @@ mod tests {
             !echo(Some("2")) && !echo(Some("1")),
             "a user changes it, and changes it back"
         );
+
         write(None).await;
         assert!(echo(None));
         assert!(!echo(Some("1")) && !echo(None));

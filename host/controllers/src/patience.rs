@@ -54,15 +54,18 @@ impl Patience {
             }
             return None;
         }
+
         let since = *self.since.get_or_insert(now);
         if now < *self.tell.get_or_insert(since + LONG) {
             return None;
         }
+
         self.tell = Some(now + TELL_AGAIN);
         self.counted.get_or_insert_with(|| {
             long.inc();
             Arc::new(Counted(long.clone()))
         });
+
         Some(now - since)
     }
 }
@@ -87,6 +90,7 @@ mod tests {
         });
         let (start, gauge, mut patience) = (Instant::now(), Gauge::default(), Patience::default());
         assert!(!patience.is_tried());
+
         let mut told = Vec::new();
         for minutes in 0..=75 {
             if let Some(lasted) = patience.note(&at_it, &gauge, start + minutes * minute) {
@@ -96,6 +100,7 @@ mod tests {
             assert_eq!(gauge.get(), i64::from(minutes >= 10), "{minutes}");
         }
         assert_eq!(told, [10, 40, 70]);
+
         let other =
             |patience: &mut Patience, error| patience.note(&error, &gauge, start + 76 * minute);
         assert_eq!(
@@ -116,9 +121,11 @@ mod tests {
         assert_eq!(patience.note(&at_it, &gauge, start + 77 * minute), None);
         assert_eq!(patience.note(&at_it, &gauge, start + 86 * minute), None);
         assert!(patience.note(&at_it, &gauge, start + 87 * minute).is_some());
+
         let busy = CloudError::Conflict(String::new());
         patience = Patience::default();
         assert_eq!(patience.note(&busy, &gauge, start), None);
+
         let lasted = patience.note(&busy, &gauge, start + LONG);
         assert_eq!(lasted, Some(LONG), "a conflict that does not end");
         drop(patience);

@@ -21,6 +21,7 @@ impl Pause {
         if let Again::After(delay) = Again::after(error) {
             let until = Instant::now() + delay;
             let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // Concurrent calls may have been asked to wait for different times.
             *known = (*known).max(Some(until));
         }
     }

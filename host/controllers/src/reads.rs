@@ -55,9 +55,11 @@ impl Read {
         let seen = self.objects.entry(object.clone()).or_default();
         seen.version = version;
         seen.readers.insert(reader.to_owned());
+
         let read = self.readers.entry(reader.to_owned()).or_default();
         read.retain(|other| other != object);
         read.push(object.clone());
+
         if read.len() > MOST {
             let oldest = read.remove(0);
             self.forget(&oldest, reader);
@@ -151,6 +153,7 @@ impl Reads {
             service,
             annotation,
         } = named_by;
+
         let action = Action {
             verb: "list",
             resource: "services".to_owned(),
@@ -160,14 +163,18 @@ impl Reads {
             "/api/v1/namespaces/{}/services?fieldSelector=metadata.name%3D{}",
             service.namespace, service.name
         );
+
         let listed = self.request(path, METADATA_LIST, action).await;
         let listed = listed.map_err(|error| ReadError::Unavailable(error.to_string()))?;
         let found: List = serde_json::from_value(listed)
             .map_err(|error| ReadError::Unavailable(error.to_string()))?;
+
         let mut metadata = found.items.into_iter().map(|item| item.metadata);
+        // The Service may have been recreated with the same name.
         let metadata = metadata
             .find(|metadata| metadata.uid.as_ref() == Some(&service.uid))
             .ok_or(ReadError::NotThere)?;
+
         let value = metadata
             .annotations
             .as_ref()
@@ -175,10 +182,12 @@ impl Reads {
         if value != Some(&object.name) {
             return Err(ReadError::NotGranted);
         }
+
         if !is_by_others(&metadata, annotation) {
             tracing::warn!(%service, annotation, object = %object, "the annotation does not grant the object, because it was written for the plugin, or the API server does not note who wrote it (metadata.managedFields): if the object is meant, remove the annotation and set it again");
             return Err(ReadError::NotGranted);
         }
+
         Ok(())
     }
 
@@ -199,9 +208,12 @@ impl Reads {
                     .to_owned(),
             )
         });
+
+        // Also if the object does not exist: that it is created later is a change.
         if let Some(reader) = reader {
             self.seen().record(object, version, &reader.to_string());
         }
+
         let mut answer = answer.ok_or(ReadError::NotThere)?;
         if let Some(metadata) = answer
             .pointer_mut("/metadata")
@@ -209,6 +221,7 @@ impl Reads {
         {
             metadata.remove("managedFields");
         }
+
         Ok(answer.to_string())
     }
 
@@ -219,6 +232,7 @@ impl Reads {
             sleep(PERIOD).await;
             self.seen().retain(&lives);
             let objects: Vec<ForeignObject> = self.seen().objects.keys().cloned().collect();
+
             for object in objects {
                 match self.get(&object, METADATA).await {
                     Ok(answer) => {
@@ -246,6 +260,7 @@ impl Reads {
             }
             _ => return,
         };
+
         tracing::info!(object = %object, services = readers.len(), "object has changed; updating the load balancers that use it");
         let handlers = self.handlers.lock().unwrap_or_else(PoisonError::into_inner);
         readers
@@ -271,10 +286,12 @@ impl Reads {
             ),
             ForeignKind::Namespace => ("namespaces", format!("/api/v1/namespaces/{name}")),
         };
+
         let action = Action {
             verb: "get",
             resource: resource.to_owned(),
         };
+
         // Names come from a plugin and must not lead to any other path.
         let named = |text: &str| {
             !text.is_empty()
@@ -288,6 +305,7 @@ impl Reads {
         {
             return Ok(None);
         }
+
         match self.request(path, accept, action).await {
             Ok(object) => Ok(Some(object)),
             Err(ApiError::Gone(_)) => Ok(None),
@@ -328,6 +346,7 @@ fn is_by_others(metadata: &ObjectMeta, annotation: &str) -> bool {
             })
             .is_some()
     };
+
     let entries = metadata.managed_fields.iter().flatten();
     let mut writers = entries
         .filter(has_written)

@@ -114,6 +114,7 @@ impl Consequence {
                 (Again::BackOff, true, true, false)
             }
         };
+
         Self {
             again,
             warns,

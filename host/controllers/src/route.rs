@@ -190,6 +190,7 @@ impl RouteController {
         process: ObjectReference,
     ) -> Self {
         let queue = Arc::new(Queue::new(LIMITER, shared.metrics.queue("Routes")));
+
         if let Rhythm::Watch { .. } = rhythm {
             let queue = Arc::clone(&queue);
             shared.nodes.subscribe(move |change| {
@@ -198,6 +199,7 @@ impl RouteController {
                 }
             });
         }
+
         queue.add((), Priority::Recheck);
         let conditions = Conditions::new(shared.clone(), client);
         Self {
@@ -267,6 +269,7 @@ impl Runner for RouteController {
                 .await;
             worked.cancel();
         };
+
         tokio::join!(work, self.conditions.run(&worked));
         self.conditions.finish().await;
     }

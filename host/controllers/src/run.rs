@@ -63,18 +63,23 @@ pub enum RunError {
 /// Returns an error if a controller ends by itself.
 pub async fn run(mut context: Context, events: EventWriter) -> Result<(), RunError> {
     context.clients = context.clients.with_deadlines();
+
     let said = context.options.dry_run.then(Arc::<Said>::default);
     if let Some(said) = &said {
         (context.provider, context.clients) =
             dry_run::harmless(context.provider, &context.clients, said);
     }
+
     let worked = context.worked.clone();
     let writing = tokio::spawn(events.run(context.clients.informers.clone(), worked.clone()));
     let result = Box::pin(Host::new(context, said).run()).await;
+
+    // Another process may lead from here on; only the last events are still to be written.
     worked.cancel();
     if writing.await.is_err() {
         return Err(RunError::Ended("the writer of events".to_owned()));
     }
+
     result
 }
 

@@ -109,12 +109,14 @@ impl ServiceController {
         (written, reads, holders): (Arc<Written>, &Reads, &Holders),
     ) -> Self {
         options.concurrent_syncs = options.concurrent_syncs.max(1);
+
         let queue = Arc::new(Queue::new(
             Limiter::SERVICES,
             shared.metrics.queue("service"),
         ));
         let node_queue = Arc::new(Queue::new(Limiter::SERVICES, shared.metrics.queue("node")));
         let selection = Arc::new(Selection::new(Arc::clone(&shared.nodes), options.nodes));
+
         let controller = Self {
             shared,
             metrics,
@@ -129,18 +131,24 @@ impl ServiceController {
             elsewhere: holders.elsewhere(),
             looks_at_nodes: Arc::default(),
         };
+
         controller.follow_services(written);
+
         let queue = Arc::clone(&controller.queue);
         reads.subscribe(move |reader| queue.add(reader, Priority::Change));
+
         // The answer is checked again, so that an event names both objects.
         let queue = Arc::clone(&controller.queue);
         holders.subscribe(move |key| queue.add_after(key, DOUBLED, Priority::Change));
+
         controller.follow_nodes();
+
         // It is not known which nodes an earlier process has sent to the cloud: nodes may have
         // changed while there was no leader.
         controller
             .node_queue
             .add_after(Nodes::Pass, GATHER, Priority::Change);
+
         controller
     }
 
@@ -149,26 +157,35 @@ impl ServiceController {
         // the first is taken.
         self.queue
             .pace(self.options.pace(self.services.list().len()));
-        let (queue, known) = (Arc::clone(&self.queue), Arc::clone(&self.known));
+
+        let queue = Arc::clone(&self.queue);
+        let known = Arc::clone(&self.known);
         let classes = self.options.classes.clone();
+
         self.services.subscribe(move |change| match change {
             Change::Added(new) => {
                 let Some(priority) = plan::appeared(&new.object, &classes) else {
                     return;
                 };
+
                 if priority == Priority::Recheck {
                     // So that changes of nodes reach it even before its own check.
                     known.remember(&new.key(), new);
                 }
                 queue.add(new.key(), priority);
             }
+
             Change::Updated(old, new) => {
                 let before = &old.view.service.status;
-                let (old, new_object) = (&old.object, &new.object);
+                let old = &old.object;
+                let new_object = &new.object;
                 let echo = |key: &str, value: Option<&str>| written.is(new.uid(), key, value);
                 let kept = || known.get(&new.key()).filter(|it| it.read(State::kept));
+
                 if plan::matters(old, new_object, &classes, echo, || kept().is_some()) {
                     queue.add(new.key(), Priority::Change);
+                // Someone else may remove it again each time, so it is not restored without a
+                // limit.
                 } else if let Some(known) =
                     kept().filter(|_| plan::needs_mending(old, new_object, &classes))
                 {
@@ -184,18 +201,21 @@ impl ServiceController {
                     queue.add_after(new.key(), TAKEN, Priority::Change);
                 }
             }
+
+            // A finalizer that someone else has removed does not keep the object: the load balancer
+            // is still to be deleted.
             Change::Deleted(old) => queue.add(old.key(), Priority::Change),
         });
     }
 
     fn follow_nodes(&self) {
-        let (queue, known, selection) = (
-            Arc::clone(&self.node_queue),
-            Arc::clone(&self.known),
-            Arc::clone(&self.selection),
-        );
-        let (rules, looks_at_nodes) = (self.options.nodes, Arc::clone(&self.looks_at_nodes));
+        let queue = Arc::clone(&self.node_queue);
+        let known = Arc::clone(&self.known);
+        let selection = Arc::clone(&self.selection);
+        let rules = self.options.nodes;
+        let looks_at_nodes = Arc::clone(&self.looks_at_nodes);
         let passes = Arc::clone(&self.passes);
+
         self.shared.nodes.subscribe(move |change| {
             let matters = match change {
                 Change::Updated(old, new) if eligibility::same(old, new) => return,
@@ -206,7 +226,10 @@ impl ServiceController {
                     } else {
                         Looked::Targets
                     };
+
                     eligibility::matters(old, new, rules, looked)
+                        // Without a node selector, labels do not decide which nodes are behind a
+                        // load balancer.
                         || (old.view.labels != new.view.labels
                             && eligibility::eligible(new, rules)
                             && known
@@ -214,6 +237,9 @@ impl ServiceController {
                                 .tell_apart(&old.view.labels, &new.view.labels))
                 }
             };
+
+            // Counted before the pass is queued, which would otherwise compare the nodes of an
+            // earlier selection.
             selection.changed(matters);
             if matters {
                 queue.add_after(Nodes::Pass, passes.delay(), Priority::Change);
@@ -236,13 +262,18 @@ impl ServiceController {
                 return;
             }
         }
+
+        // Read again, because the attempt may have removed it.
         let known = self.known.get(key).is_some();
         let goal = entry
             .as_ref()
             .and_then(|entry| plan::goal(&entry.object, &self.options.classes, known));
+
         let (Some(entry), Some(goal)) = (entry, goal) else {
+            // Nothing is to be done, so that earlier failures do not matter.
             return self.queue.forget(&key.to_owned());
         };
+
         let known = self.known.remember(key, &entry);
         self.attempt(key, &known, goal, Some(entry), priority).await;
     }
@@ -270,9 +301,12 @@ impl Runner for ServiceController {
     fn recheck(&self) {
         let known = self.known.all();
         self.queue.pace(self.options.pace(known.len()));
+
         for (key, known) in &known {
             self.queue.add(key.clone(), known.read(State::recheck));
         }
+
+        // Services that still wait for their first attempt are not known yet.
         for entry in self.services.list() {
             let key = entry.key();
             if let Some(priority) = plan::appeared(&entry.object, &self.options.classes)
@@ -284,11 +318,14 @@ impl Runner for ServiceController {
     }
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let (this, workers) = (&self, self.options.concurrent_syncs);
+        let this = &self;
+        let workers = self.options.concurrent_syncs;
+
         let sync = |key: String, priority| {
             let this = Arc::clone(this);
             apart(async move { this.sync(&key, priority).await })
         };
+
         tokio::join!(
             self.queue.run_workers(workers, &shutdown, sync),
             self.node_queue

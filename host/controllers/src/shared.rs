@@ -116,6 +116,7 @@ pub(crate) fn complete<T>(
             "the provider returned fewer answers than requested".to_owned(),
         ))
     };
+
     answers
         .into_iter()
         .chain(std::iter::repeat_with(missing))

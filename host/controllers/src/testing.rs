@@ -34,6 +34,7 @@ pub(crate) fn echoes(api: &FakeApi, nodes: &Arc<Informer<NodeKind>>) {
         let Some(entry) = name.and_then(|name| nodes.get(name)) else {
             return;
         };
+
         let list = body["status"]["addresses"].as_array().unwrap();
         let addresses: Vec<_> = list
             .iter()
@@ -41,6 +42,7 @@ pub(crate) fn echoes(api: &FakeApi, nodes: &Arc<Informer<NodeKind>>) {
             .collect();
         let change =
             json!({"metadata": {"resourceVersion": "99"}, "status": {"addresses": addresses}});
+
         nodes.apply(with(&NodeKind::whole(&entry), &change));
     });
 }
@@ -54,6 +56,7 @@ pub(crate) fn shared(
 ) -> Shared {
     let (recorder, writer) = recorder(metrics);
     tokio::spawn(writer.run(api.client(), CancellationToken::new()));
+
     Shared {
         controller,
         provider: cloud,
@@ -136,6 +139,7 @@ impl FakeCloud {
                 .min_by_key(|(after, _)| *after)
                 .cloned()
         };
+
         let Some((after, error)) = first else {
             return Ok(());
         };
@@ -157,6 +161,7 @@ impl FakeCloud {
             .unwrap()
             .clone()
             .filter(|(kind, _)| call.starts_with(kind));
+
         self.calls.lock().unwrap().push(call);
         self.times.lock().unwrap().push(tokio::time::Instant::now());
         if let Some((_, meeting)) = meeting {
@@ -197,6 +202,7 @@ impl CloudProvider for FakeCloud {
         let max_batch = Some(*self.max_batch.lock().unwrap())
             .filter(|max| *max > 0)
             .unwrap_or(info.max_batch);
+
         Arc::new(ProviderInfo {
             capabilities: told.unwrap_or_else(|| info.capabilities.clone()),
             max_batch,
@@ -215,6 +221,7 @@ impl CloudProvider for FakeCloud {
         if let Some(error) = self.whole.lock().unwrap().clone() {
             return Err(error);
         }
+
         let presences = self.presences.lock().unwrap();
         Ok(nodes
             .iter()
@@ -234,9 +241,11 @@ impl CloudProvider for FakeCloud {
         if !look_up.is_zero() {
             tokio::time::sleep(look_up * u32::try_from(nodes.len()).unwrap()).await;
         }
+
         if let Some(error) = self.whole.lock().unwrap().clone() {
             return Err(error);
         }
+
         let instances = self.instances.lock().unwrap();
         let unknown = || Err(CloudError::NotFound("no such machine".into()));
         Ok(nodes
@@ -279,10 +288,12 @@ impl CloudProvider for FakeCloud {
             .lock()
             .unwrap()
             .push(service.source_ranges.clone());
+
         let gated = self.gated.lock().unwrap().clone();
         if gated.is_none_or(|gated| gated == service.name) {
             self.pass_gate().await;
         }
+
         next(&self.update).unwrap_or(Ok(()))
     }
 
@@ -333,13 +344,16 @@ impl CloudProvider for FakeCloud {
         {
             return Err(CloudError::Invalid("it trapped".into()));
         }
+
         if let Some(error) = self.locate_whole.lock().unwrap().clone() {
             return Err(error);
         }
+
         let zone = Zone {
             zone: Some("z9".into()),
             region: None,
         };
+
         let zones = self.zones.lock().unwrap();
         Ok(nodes
             .iter()

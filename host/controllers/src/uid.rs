@@ -40,6 +40,7 @@ async fn read(client: &Client) -> Result<String, ApiError> {
         verb: "get",
         resource: "namespaces".to_owned(),
     };
+
     let request = Request::get("/api/v1/namespaces/kube-system").body(Vec::new());
     let request = request.map_err(|error| ApiError::Failed(action.clone(), error.to_string()))?;
     let namespace = client.request::<Namespace>(request).await;

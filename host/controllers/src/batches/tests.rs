@@ -175,6 +175,7 @@ async fn many_trapping_items_do_not_block_the_others() {
         };
         ask_all(&numbers, known, 100, &lanes).await;
     }
+
     let settled = numbers.settled.lock().unwrap();
     let answered: std::collections::HashSet<_> = settled
         .iter()
@@ -321,6 +322,7 @@ fn batches_are_filled_with_items_of_the_same_fit() {
         size: 1,
         slow: true,
     };
+
     let items = [
         ("a", Fit::default()),
         ("b", slow),
@@ -444,6 +446,7 @@ async fn slow_single_items_do_not_delay_other_items() {
             },
         )
     });
+
     let lanes = Lanes::new(4);
     ask_all(&numbers, slow.chain(others), 100, &lanes).await;
     assert_eq!(

@@ -12,6 +12,7 @@ pub fn node(object: &k8s::Node) -> Node {
     let spec = object.spec.as_ref();
     let status = object.status.as_ref();
     let info = status.and_then(|status| status.node_info.as_ref());
+
     Node {
         name: text(meta.name.as_ref()),
         uid: text(meta.uid.as_ref()),
@@ -60,6 +61,7 @@ fn taint(taint: &k8s::Taint) -> Option<Taint> {
         "NoExecute" => TaintEffect::NoExecute,
         _ => return None,
     };
+
     Some(Taint {
         key: taint.key.clone(),
         value: text(taint.value.as_ref()),

@@ -30,6 +30,7 @@ pub fn node_selector(object: &k8s::Service) -> Result<Selector, ConvertError> {
         .as_ref()
         .and_then(|all| all.get(ANNOTATION_NODE_SELECTOR));
     let text = annotation.map_or("", |text| text.trim());
+
     if text.is_empty() {
         return Ok(Selector::default());
     }
@@ -39,6 +40,7 @@ pub fn node_selector(object: &k8s::Service) -> Result<Selector, ConvertError> {
             most: LONGEST_SELECTOR,
         });
     }
+
     let wrong = |part: &str| ConvertError::NodeSelector {
         part: part.to_owned(),
     };
@@ -61,6 +63,7 @@ fn requirements(text: &str) -> Vec<&str> {
 fn requirement(text: &str) -> Option<Expression> {
     let key = |key: &str| Some(key.trim().to_owned()).filter(|key| is_qualified_name(key));
     let value = |value: &str| Some(value.trim().to_owned()).filter(|value| is_label_value(value));
+
     if let Some(head) = text.strip_suffix(')') {
         let (head, list) = head.split_once('(')?;
         let (name, operator) = head.trim().rsplit_once(char::is_whitespace)?;
@@ -74,12 +77,15 @@ fn requirement(text: &str) -> Option<Expression> {
             _ => None,
         };
     }
+
+    // Longer operators are first, because they contain the shorter ones.
     if let Some((name, wanted)) = text.split_once("!=") {
         return Some(Expression::NotEqual(key(name)?, value(wanted)?));
     }
     if let Some((name, wanted)) = text.split_once("==").or_else(|| text.split_once('=')) {
         return Some(Expression::Equal(key(name)?, value(wanted)?));
     }
+
     match text.strip_prefix('!') {
         Some(name) => Some(Expression::DoesNotExist(key(name)?)),
         None => Some(Expression::Exists(key(text)?)),
@@ -192,6 +198,7 @@ mod tests {
         }
         let long = vec!["!a"; LONGEST_SELECTOR / 3].join(",");
         assert!(parse(&long).is_ok() && parse(&format!("{long},!a,!a")).is_err());
+
         let error = parse("zone=z1,pool in web").unwrap_err().to_string();
         assert!(
             error

@@ -57,11 +57,13 @@ pub fn service(object: &k8s::Service) -> (Service, Option<ConvertError>) {
     let meta = &object.metadata;
     let default = k8s::ServiceSpec::default();
     let spec = object.spec.as_ref().unwrap_or(&default);
+
     let mut problem = None;
     let source_ranges = source_ranges(object, spec).unwrap_or_else(|error| {
         problem = Some(error);
         Vec::new()
     });
+
     let mut ports = Vec::new();
     for given in spec.ports.as_deref().unwrap_or_default() {
         match port(given) {
@@ -69,6 +71,7 @@ pub fn service(object: &k8s::Service) -> (Service, Option<ConvertError>) {
             Err(error) => problem = Some(error),
         }
     }
+
     let service = Service {
         namespace: text(meta.namespace.as_ref()),
         name: text(meta.name.as_ref()),
@@ -111,6 +114,7 @@ pub fn service(object: &k8s::Service) -> (Service, Option<ConvertError>) {
         status: status(object),
         deleting: meta.deletion_timestamp.is_some(),
     };
+
     (service, problem)
 }
 
@@ -145,8 +149,10 @@ fn listed_ranges(
             field,
             value: value.to_owned(),
         })?;
+        // Without host bits, so that equal ranges are equal texts.
         Ok(range.trunc().to_string())
     };
+
     let ranges = spec
         .load_balancer_source_ranges
         .as_deref()
@@ -157,6 +163,7 @@ fn listed_ranges(
             .map(|range| parse("spec.loadBalancerSourceRanges", range))
             .collect();
     }
+
     let annotation = object
         .metadata
         .annotations
@@ -189,6 +196,7 @@ fn port(port: &k8s::ServicePort) -> Result<ServicePort, ConvertError> {
         target_port: match &port.target_port {
             Some(IntOrString::Int(target)) => target.to_string(),
             Some(IntOrString::String(name)) => name.clone(),
+            // As in Kubernetes, the default is the port itself.
             None => port.port.to_string(),
         },
         node_port: number(port.node_port.unwrap_or(0))?,
@@ -205,6 +213,7 @@ fn affinity(spec: &k8s::ServiceSpec) -> Option<u32> {
         .session_affinity_config
         .as_ref()
         .and_then(|config| config.client_ip.as_ref()?.timeout_seconds);
+
     (spec.session_affinity.as_deref() == Some("ClientIP")).then(|| {
         seconds
             .and_then(|seconds| u32::try_from(seconds).ok())

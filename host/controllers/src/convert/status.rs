@@ -12,6 +12,7 @@ pub(super) fn status(object: &k8s::Service) -> LoadBalancerStatus {
         .status
         .as_ref()
         .and_then(|status| status.load_balancer.as_ref()?.ingress.as_deref());
+
     let convert = |ingress: &k8s::LoadBalancerIngress| Ingress {
         ip: filled(ingress.ip.as_ref()),
         hostname: filled(ingress.hostname.as_ref()),
@@ -34,6 +35,7 @@ pub(super) fn status(object: &k8s::Service) -> LoadBalancerStatus {
             })
             .collect(),
     };
+
     LoadBalancerStatus {
         ingress: ingress.unwrap_or_default().iter().map(convert).collect(),
     }
@@ -47,17 +49,22 @@ pub fn status_json(status: &LoadBalancerStatus) -> Value {
         let mut set = |key: &str, value: Option<Value>| {
             value.map(|value| object.insert(key.to_owned(), value))
         };
+
         set("ip", ingress.ip.as_deref().map(Value::from));
         set("hostname", ingress.hostname.as_deref().map(Value::from));
+
         let mode = ingress.ip_mode.map(|mode| match mode {
             IpMode::Vip => "VIP",
             IpMode::Proxy => "Proxy",
         });
         set("ipMode", mode.map(Value::from));
+
         let ports: Vec<Value> = ingress.ports.iter().map(port_json).collect();
         set("ports", (!ports.is_empty()).then(|| Value::from(ports)));
+
         Value::from(object)
     };
+
     if status.ingress.is_empty() {
         // In a merge patch, null removes the old list.
         return json!({ "ingress": null });

@@ -61,9 +61,11 @@ impl CidrSet {
         if self.is_full() {
             return None;
         }
+
         let (before, after) = self.holders.split_at(self.next.min(self.holders.len()));
         let steps = after.iter().chain(before).position(|&held| held == 0)?;
         let index = (self.next + steps) % self.holders.len();
+
         let cidr = self.cidr(index)?;
         self.hold(cidr);
         self.next = (index + 1) % self.holders.len();
@@ -123,6 +125,7 @@ impl CidrSet {
     /// Returns the indices of all Pod CIDRs that overlap with this one; `None` if there are none.
     fn span(&self, cidr: IpNet) -> Option<RangeInclusive<usize>> {
         let cluster = self.range.cluster();
+
         // Two CIDRs are either disjoint, or one contains the other.
         let common = if cluster.contains(&cidr) {
             cidr
@@ -131,10 +134,12 @@ impl CidrSet {
         } else {
             return None;
         };
+
         let index = |address: IpAddr| {
             let offset = bits(address) - bits(cluster.network());
             usize::try_from(offset.checked_shr(self.shift()).unwrap_or(0)).ok()
         };
+
         Some(index(common.network())?..=index(common.broadcast())?)
     }
 }

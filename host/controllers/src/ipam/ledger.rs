@@ -124,15 +124,18 @@ impl Ledger {
             }
             return true;
         }
+
         self.waiting.remove(&node.name);
         let mut problems = Vec::new();
         let mut cidrs = Vec::new();
+
         for text in &node.pod_cidrs {
             match text.parse::<IpNet>() {
                 Ok(cidr) => cidrs.push(cidr.trunc()),
                 Err(_) => problems.push(Problem::Unreadable(text.clone())),
             }
         }
+
         match self.holdings.get(&node.uid) {
             Some(known) if known.cidrs == cidrs && known.shown => return false,
             Some(known) if known.cidrs == cidrs => {}
@@ -143,15 +146,18 @@ impl Ledger {
                         .map(|known| Problem::WrittenByOther(known.cidrs.clone())),
                 );
                 self.release(&node.uid);
+                // Held before problems are looked for: what two nodes have has two holders.
                 cidrs.iter().for_each(|cidr| self.hold(*cidr));
             }
         }
+
         problems.extend(
             cidrs
                 .iter()
                 .filter_map(|cidr| self.problem(&node.uid, *cidr)),
         );
         let asks = !problems.is_empty();
+
         let holding = Holding {
             node: node.name.clone(),
             cidrs,
@@ -175,6 +181,7 @@ impl Ledger {
     pub(crate) fn decide(&mut self, node: &Node, deleting: bool) -> Decision {
         self.waiting.remove(&node.name);
         let known = self.holdings.get_mut(&node.uid);
+
         if !node.pod_cidrs.is_empty() {
             let problems = known
                 .map(|known| std::mem::take(&mut known.problems))
@@ -185,9 +192,11 @@ impl Ledger {
                 Decision::Warn(problems)
             };
         }
+
         if deleting {
             return Decision::Nothing;
         }
+
         if let Some(cidrs) = known.map(|known| known.cidrs.clone()) {
             // Another node may have appeared with a CIDR that was only reserved here.
             let shared = |cidr: &IpNet| self.sets.iter().any(|set| set.is_shared(*cidr));
@@ -196,11 +205,14 @@ impl Ledger {
             }
             self.release(&node.uid);
         }
+
+        // A node gets all of its Pod CIDRs or none: the API server allows no change of them later.
         if let Some(full) = self.sets.iter().find(|set| set.is_full()) {
             let range = full.range().cluster();
             self.waiting.insert(node.name.clone());
             return Decision::Exhausted(range);
         }
+
         let cidrs: Vec<IpNet> = self.sets.iter_mut().filter_map(CidrSet::allocate).collect();
         let holding = Holding {
             node: node.name.clone(),
@@ -209,6 +221,7 @@ impl Ledger {
             problems: Vec::new(),
         };
         self.holdings.insert(node.uid.clone(), holding);
+
         Decision::Assign(cidrs)
     }
 
@@ -240,10 +253,13 @@ impl Ledger {
         let Some(set) = self.sets.iter().find(|set| set.overlaps(cidr)) else {
             return Some(Problem::OutOfRange(cidr));
         };
+
         if !set.is_shared(cidr) {
             return None;
         }
+
         let overlaps = |other: &IpNet| other.contains(&cidr) || cidr.contains(other);
+        // A node that only has a CIDR reserved gets another one.
         let mut others = self.holdings.iter().filter(|(other, holding)| {
             *other != uid && holding.shown && holding.cidrs.iter().any(overlaps)
         });

@@ -46,6 +46,7 @@ impl IpamMetrics {
                 Histogram::new(exponential_buckets(1.0, 5.0, 5))
             }),
         };
+
         registry.register(
             "node_ipam_controller_cidrset_cidrs_allocations",
             "Pod CIDRs that were allocated",
@@ -77,10 +78,10 @@ impl IpamMetrics {
             "Pod CIDRs checked to find a free one",
             metrics.tries.clone(),
         );
+
         metrics
     }
 
-    /// Returns the metrics of one cluster CIDR.
     pub(super) fn cidr_set(&self, cluster_cidr: &str) -> CidrSetMetrics {
         let labels = [("clusterCIDR", cluster_cidr.to_owned())];
         CidrSetMetrics {

@@ -64,11 +64,13 @@ impl NodeRange {
         if mask > cluster.max_prefix_len() {
             return Err(NodeRangeError::NoPrefix { cluster, mask });
         }
+
         let most = if cluster.addr().is_ipv4() {
             MOST_BITS_IPV4
         } else {
             MOST_BITS_IPV6
         };
+
         match mask.checked_sub(cluster.prefix_len()) {
             None => Err(NodeRangeError::LargerThanCluster { cluster, mask }),
             Some(bits) if bits > most => Err(NodeRangeError::TooMany {

@@ -147,11 +147,13 @@ async fn one_patch_with_the_uid_sets_pod_cidr_and_pod_cidrs() {
     assert_eq!(patches.len(), 1);
     assert_eq!(patches[0].path, "/api/v1/nodes/a");
     assert_eq!(patches[0].content_type, "application/merge-patch+json");
+
     let both = json!(["10.244.0.0/24", "fd00:10:244::/64"]);
     assert_eq!(
         patches[0].body,
         json!({"metadata": {"uid": "uid-a"}, "spec": {"podCIDR": "10.244.0.0/24", "podCIDRs": both}})
     );
+
     // The watch delivers the patched node, and heartbeats follow.
     bench.shows(carrying("a", &["10.244.0.0/24", "fd00:10:244::/64"]));
     moment().await;
@@ -192,6 +194,7 @@ async fn pod_cidr_problems_get_events_and_are_counted() {
     let bench = start(&NODES, &nodes, |_| {});
     bench.shows(node("d"));
     moment().await;
+
     let mut events = bench.events();
     events.sort();
     assert_eq!(
@@ -199,6 +202,7 @@ async fn pod_cidr_problems_get_events_and_are_counted() {
         ["a Warning PodCIDROutOfRange", "c Warning PodCIDRConflict"]
     );
     assert_eq!(bench.assigned(), ["d 10.244.1.0/24"]);
+
     for kind in ["pod-cidr-out-of-range", "pod-cidr-conflict"] {
         let line =
             format!("skydock_controller_errors_total{{controller=\"nodeipam\",kind=\"{kind}\"}} 1");
@@ -217,6 +221,7 @@ async fn up_to_30_nodes_are_patched_at_once_with_distinct_cidrs() {
     });
     moment().await;
     assert_eq!(bench.assigned().len(), 30);
+
     let cidrs: std::collections::BTreeSet<String> = bench
         .assigned()
         .iter()
@@ -339,12 +344,14 @@ async fn a_node_without_cidr_has_a_warning_and_gets_the_next_free() {
     ];
     let bench = start(&TWO, &nodes, |_| {});
     moment().await;
+
     let mut events = bench.events();
     events.sort();
     assert_eq!(
         events,
         ["c Warning CIDRNotAvailable", "d Warning CIDRNotAvailable"]
     );
+
     let post = bench
         .api
         .requests()
@@ -358,6 +365,7 @@ async fn a_node_without_cidr_has_a_warning_and_gets_the_next_free() {
                 "increase --node-cidr-mask-size-ipv4 (--node-cidr-mask-size if that is set)"
             )
     );
+
     // Both nodes are deleted at the same time: each wakes one waiting node.
     bench.deletes("a");
     bench.deletes("b");
@@ -386,6 +394,7 @@ async fn an_exhausted_range_is_rechecked_rarely() {
     };
     sleep(Duration::from_secs(29)).await;
     assert_eq!(exhausted(&bench), 1);
+
     sleep(Duration::from_secs(600)).await;
     assert_eq!(exhausted(&bench), 5);
     assert_eq!(bench.assigned(), Vec::<String>::new());
@@ -439,10 +448,12 @@ async fn nothing_is_allocated_while_late_writes_may_arrive() {
     );
     sleep(Duration::from_secs(33)).await;
     assert!(bench.assigned().is_empty());
+
     // A write of the previous process arrives.
     bench.shows(carrying("b", &["10.244.0.0/24"]));
     sleep(Duration::from_secs(8)).await;
     assert_eq!(bench.assigned(), ["a 10.244.1.0/24"]);
+
     // A shutdown does not wait for this time to pass.
     let bench = start_after(quiet, &[("10.244.0.0/16", 24)], &[node("a")], |_| {});
     sleep(Duration::from_secs(1)).await;

@@ -194,7 +194,11 @@ impl From<Owner> for OwnerReference {
             block_owner_deletion,
         }: Owner,
     ) -> Self {
-        let (kind, name, uid, api_version) = (free(kind), free(name), free(uid), free(api_version));
+        let kind = free(kind);
+        let name = free(name);
+        let uid = free(uid);
+        let api_version = free(api_version);
+
         Self {
             kind,
             name,

@@ -26,11 +26,13 @@ pub(super) async fn taints(
 ) -> Result<(), ApiError> {
     let mut body = vec![json!({ "op": "test", "path": "/metadata/uid", "value": entry.uid() })];
     body.extend(operations(entry, changes));
+
     let target = Target {
         namespace: None,
         name: entry.name(),
         subresource: None,
     };
+
     patch::<Node>(client, &target, &Patch::Json(Value::from(body)))
         .await
         .map(drop)
@@ -44,6 +46,7 @@ fn operations(entry: &Entry<NodeKind>, changes: &[Change]) -> Vec<Value> {
     let mut added = Vec::new();
     let mut gone = Vec::new();
     let mut operations = Vec::new();
+
     for change in changes {
         match change {
             Change::AddShutdown => {
@@ -52,11 +55,13 @@ fn operations(entry: &Entry<NodeKind>, changes: &[Change]) -> Vec<Value> {
             Change::AddOutOfService => {
                 added
                     .push(json!({ "key": TAINT_OUT_OF_SERVICE, "value": OUT_OF_SERVICE_VALUE, "effect": "NoExecute" }));
+                // A key cannot be added to a map that does not exist.
                 if entry.view.annotations.is_empty() {
                     operations.push(unchanged(entry));
                     operations
                         .push(json!({ "op": "add", "path": "/metadata/annotations", "value": {} }));
                 }
+                // Shows later that the taint is Skydock's to remove.
                 operations
                     .push(json!({ "op": "add", "path": mark, "value": OUT_OF_SERVICE_VALUE }));
             }
@@ -67,10 +72,14 @@ fn operations(entry: &Entry<NodeKind>, changes: &[Change]) -> Vec<Value> {
             }
         }
     }
+
+    // An out-of-service taint with another value was set by someone else, and stays.
     operations.extend(remove_taints(entry, |taint| {
         gone.contains(&taint.key.as_str())
             && (taint.key == TAINT_SHUTDOWN || taint.value.as_deref() == Some(OUT_OF_SERVICE_VALUE))
     }));
+
+    // An element can only be appended to a list that exists.
     if !entry.object.taints.is_empty() {
         operations.extend(
             added
@@ -81,6 +90,7 @@ fn operations(entry: &Entry<NodeKind>, changes: &[Change]) -> Vec<Value> {
         operations.push(unchanged(entry));
         operations.push(json!({ "op": "add", "path": "/spec/taints", "value": added }));
     }
+
     operations
 }
 
@@ -88,6 +98,7 @@ fn operations(entry: &Entry<NodeKind>, changes: &[Change]) -> Vec<Value> {
 /// valid.
 fn remove_taints(entry: &Entry<NodeKind>, these: impl Fn(&Taint) -> bool) -> Vec<Value> {
     let mut operations = Vec::new();
+
     for (index, taint) in entry
         .object
         .taints
@@ -96,9 +107,11 @@ fn remove_taints(entry: &Entry<NodeKind>, these: impl Fn(&Taint) -> bool) -> Vec
         .rev()
         .filter(|(_, taint)| these(taint))
     {
+        // Fails if someone else has changed the list, and with it the indices.
         operations.push(json!({ "op": "test", "path": format!("/spec/taints/{index}/key"), "value": taint.key }));
         operations.push(json!({ "op": "remove", "path": format!("/spec/taints/{index}") }));
     }
+
     operations
 }
 
@@ -119,6 +132,7 @@ pub(super) async fn delete(
         said.once(&format!("delete nodes/{}", entry.name()));
         return Ok(());
     }
+
     match api::delete::<Node>(client, entry.name(), entry.uid()).await {
         Err(ApiError::Gone(_)) => Ok(()),
         deleted => deleted,

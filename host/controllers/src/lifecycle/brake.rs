@@ -62,6 +62,7 @@ impl BrakeOptions {
         let before = nodes.saturating_add(deleted);
         let most = self.most(before);
         let wanted = candidates.saturating_add(deleted);
+
         if wanted <= most {
             Ok(())
         } else {

@@ -47,7 +47,8 @@ fn judge<'a>(
     let counted = |entry: &NodeEntry| deleted.contains(entry.uid());
     let leaving = |entry: &NodeEntry| entry.object.deletion_timestamp.is_some();
 
-    let (mut condemned, mut open) = (Vec::new(), 0);
+    let mut condemned = Vec::new();
+    let mut open = 0;
     for entry in nodes {
         match memory.get(entry.uid()) {
             Some(known) if known.condemned => condemned.push(entry),
@@ -55,9 +56,12 @@ fn judge<'a>(
             _ => {}
         }
     }
+
     let candidates = condemned.iter().filter(|entry| !counted(entry)).count();
     let others = nodes.iter().filter(|entry| !counted(entry)).count();
+    // Ready nodes are no candidates, and only count beside nodes that are.
     let denied = if condemned.is_empty() { 0 } else { denied };
+
     let verdict = brake.judge_early(candidates + denied, open, others, deleted.len());
     (condemned, verdict)
 }
@@ -92,17 +96,20 @@ pub(super) fn choose(
     } else {
         0
     };
+
     let mut choice = Choice {
         verdict,
         going: Vec::new(),
         held,
         told: Vec::new(),
     };
+
     for entry in condemned {
         let known = memory.entry(entry.uid());
         if !known.doomed || (verdict == Verdict::Wait && !goes(entry)) {
             continue;
         }
+
         known.doomed = false;
         if goes(entry) {
             known.going = true;
@@ -115,6 +122,7 @@ pub(super) fn choose(
             choice.told.push(entry.clone());
         }
     }
+
     choice
 }
 
@@ -222,11 +230,13 @@ mod tests {
             choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now).verdict,
             Verdict::Go
         );
+
         let (nodes, mut memory) = cluster(100, 20, 6, now);
         assert_eq!(
             choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now).verdict,
             Verdict::Wait
         );
+
         // The deletion of one of those in question was attempted before: it counts already.
         let (nodes, mut memory) = cluster(100, 20, 5, now);
         let attempted = HashSet::from([nodes[20].uid().to_owned()]);
@@ -282,6 +292,7 @@ mod tests {
                 .len(),
             0
         );
+
         // Those that have to wait are decided about when the others have answered.
         let (nodes, mut memory) = cluster(100, 20, 6, now);
         assert_eq!(
@@ -290,6 +301,7 @@ mod tests {
                 .len(),
             0
         );
+
         nodes[20..26]
             .iter()
             .for_each(|entry| memory.forget(entry.uid()));

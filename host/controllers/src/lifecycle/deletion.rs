@@ -24,11 +24,13 @@ const SMALL_SAMPLE: usize = 5;
 impl LifecycleController {
     /// Deletes the nodes that the last answers have condemned, unless they are too many.
     pub(super) async fn delete_condemned(&self, stop: &CancellationToken) {
+        // The cloud is asked about ready nodes only then, because this costs calls.
         if self.would_delete() {
             let denied = tokio::select! {
                 () = stop.cancelled() => return,
                 denied = self.denied() => denied,
             };
+
             let Some(denied) = denied else {
                 tracing::warn!(
                     "no node is deleted now: the cloud reports instances as gone, but does not answer about those of ready nodes"
@@ -37,8 +39,10 @@ impl LifecycleController {
             };
             self.denied.store(denied, Ordering::SeqCst);
         }
+
         let denied = self.denied.load(Ordering::SeqCst);
         let going = self.choose(denied);
+
         stream::iter(&going)
             .for_each_concurrent(WRITERS, |entry| async move {
                 if !stop.is_cancelled() {
@@ -55,18 +59,22 @@ impl LifecycleController {
         let info = self.shared.provider.info();
         let mut others = 0;
         let mut nodes = self.shared.nodes.list();
+
         nodes.retain(|entry| {
             let id = entry.view.provider_id.as_ref();
             let may_be_own = id.is_none_or(|id| info.owns(id));
             others += usize::from(!may_be_own);
             may_be_own || others == 1
         });
+
         nodes
     }
 
     fn would_delete(&self) -> bool {
-        let (brake, nodes) = (&self.options.brake, self.counted());
-        let (memory, mut history) = (self.memory(), self.history());
+        let brake = &self.options.brake;
+        let nodes = self.counted();
+        let memory = self.memory();
+        let mut history = self.history();
         let deleted = history.within(brake.interval, Instant::now());
         choice::would_delete(&nodes, &deleted, brake, &memory)
     }
@@ -84,6 +92,8 @@ impl LifecycleController {
         }
 
         let batch = info.max_batch.max(1);
+        // A provider that takes one node in a call is asked several times, so that not one node
+        // decides.
         let most = SAMPLE.min(batch.max(SMALL_SAMPLE));
         let step = ready.len().div_ceil(most).max(1);
         let sample: Vec<Arc<Node>> = ready
@@ -91,11 +101,15 @@ impl LifecycleController {
             .step_by(step)
             .map(|entry| Arc::clone(&entry.view))
             .collect();
+
         let mut answers = Vec::new();
         for nodes in sample.chunks(batch) {
             let answered = self.shared.provider.check(nodes).await;
+            // An error is no answer, and counts neither way.
             answers.extend(answered.into_iter().flatten().flatten());
         }
+
+        // A cloud that does not answer does not confirm a deletion.
         if answers.is_empty() {
             return None;
         }
@@ -106,8 +120,12 @@ impl LifecycleController {
 
     /// Returns the nodes to delete now, and reports those that are held.
     fn choose(&self, denied: usize) -> Vec<NodeEntry> {
-        let (now, brake, nodes) = (Instant::now(), &self.options.brake, self.counted());
-        let (mut memory, mut history) = (self.memory(), self.history());
+        let now = Instant::now();
+        let brake = &self.options.brake;
+        let nodes = self.counted();
+        let mut memory = self.memory();
+        let mut history = self.history();
+
         let choice = choice::choose(
             &nodes,
             &history.within(brake.interval, now),
@@ -116,6 +134,7 @@ impl LifecycleController {
             &mut memory,
             now,
         );
+
         self.count_held(&choice);
         if let Verdict::Stop(stopped) = &choice.verdict {
             let ready = match denied {
@@ -130,12 +149,14 @@ impl LifecycleController {
                 .iter()
                 .for_each(|entry| self.tell_stopped(entry, &why));
         }
+
         choice.going
     }
 
     fn count_held(&self, choice: &Choice) {
         let held = i64::try_from(choice.held).unwrap_or(i64::MAX);
         let before = self.metrics.deletions_held.set(held);
+
         match &choice.verdict {
             Verdict::Go if before > 0 => tracing::info!("node deletions resumed"),
             Verdict::Stop(stopped) if before != held => {
@@ -164,20 +185,26 @@ impl LifecycleController {
         let Some(_claim) = self.claim(&entry) else {
             return;
         };
+
         // This may have waited for a long time: if the cloud has given another answer since, or the
         // plugin was replaced, the node is not deleted.
         if !self.memory().goes(entry.uid()) {
             return;
         }
+
+        // Counted before the request, whose answer may be lost.
         self.history().add(entry.uid(), Instant::now());
+
         let name = entry.name();
         // A dry run reports it once, and not as done.
         if self.said.is_none() {
             tracing::info!(node = name, "deleting node: its instance does not exist");
         }
+
         let message =
             format!("Deleting node {name} because it does not exist in the cloud provider");
         self.shared.normal(&entry, reason::DELETING_NODE, message);
+
         if let Err(error) = apply::delete(&self.client, &entry, self.said.as_deref()).await {
             self.shared.api_error(name, &error);
             if !matches!(error, ApiError::Changed(_)) {

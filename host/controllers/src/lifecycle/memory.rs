@@ -112,6 +112,7 @@ impl Known {
     /// changed: if half of the answers fail, the other half must not seem few.
     pub fn error(&mut self, error: &CloudError, node: &Arc<Node>, period: Duration, now: Instant) {
         self.doomed = false;
+
         self.wait = match Again::after(error) {
             Again::After(delay) => {
                 self.wait = Some(Wait::Until(now + delay));
@@ -134,6 +135,7 @@ impl Known {
                 Some(Wait::Until(now + wait))
             }
         };
+
         self.row = None;
     }
 
@@ -171,10 +173,12 @@ impl Memory {
         {
             return None;
         }
+
         self.questions += 1;
         let number = self.questions;
         let known = self.entry(uid);
         known.asked = Some(number);
+
         Some((number, known.fit))
     }
 
@@ -292,6 +296,7 @@ mod tests {
                 "{wait} s, not {longest} s"
             );
         }
+
         known.answer(Presence::Running, start, start);
         assert_eq!(wait(&mut known), 5);
     }
@@ -359,6 +364,7 @@ mod tests {
                 since: start
             }
         );
+
         known.condemned = true;
         assert_eq!(
             known.answer(Presence::Stopped, later, later),

@@ -2,7 +2,6 @@
 
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 
-/// Metrics of the node lifecycle controller.
 #[derive(Clone)]
 pub(crate) struct LifecycleMetrics {
     /// Nodes whose instance does not exist, and whose deletion is stopped because the deletion
@@ -20,12 +19,14 @@ impl LifecycleMetrics {
             "Nodes whose instance does not exist, and whose deletion is stopped because the deletion limit is exceeded",
             deletions_held.clone(),
         );
+
         let unidentified = Gauge::default();
         registry.register(
             "skydock_nodes_without_provider_id",
             "Nodes that are not ready and have no provider ID, so that nobody can find out whether their instances exist",
             unidentified.clone(),
         );
+
         Self {
             deletions_held,
             unidentified,

@@ -89,17 +89,21 @@ pub fn decide(node: &Node, row: Row, now: Instant, period: Duration, out_of_serv
     } else {
         period
     };
+
     let lasts = now.saturating_duration_since(row.since);
     let sure = row.answers >= ANSWERS && lasts >= patience;
+
     match row.presence {
         Presence::Absent if sure => Act::Delete,
         Presence::Absent => Act::Confirm,
         Presence::Running => Act::Taint(back(node)),
         Presence::Stopped => {
             let mut changes = Vec::new();
+            // This taint only keeps Pods away and can be removed, so one answer is enough.
             if !has(node, TAINT_SHUTDOWN, TaintEffect::NoSchedule) {
                 changes.push(Change::AddShutdown);
             }
+
             // The taint is only set once: if someone has removed it or set it themselves, it is not
             // changed.
             if out_of_service
@@ -109,6 +113,7 @@ pub fn decide(node: &Node, row: Row, now: Instant, period: Duration, out_of_serv
             {
                 changes.push(Change::AddOutOfService);
             }
+
             Act::Taint(changes)
         }
     }

@@ -41,6 +41,7 @@ impl<'a> Round<'a> {
         let provider = &self.controller.shared.provider;
         let lost =
             |answer: &Result<Presence, CloudError>| matches!(answer, Err(CloudError::Conflict(_)));
+
         let answers = match provider.check(nodes).await {
             Err(CloudError::Conflict(_)) => {
                 sleep(SOON).await;
@@ -49,6 +50,7 @@ impl<'a> Round<'a> {
             Ok(answers) if answers.iter().any(lost) => answers,
             other => return other,
         };
+
         sleep(SOON).await;
         let again: Vec<_> = nodes
             .iter()
@@ -56,8 +58,10 @@ impl<'a> Round<'a> {
             .filter(|(_, answer)| lost(answer))
             .map(|(node, _)| Arc::clone(node))
             .collect();
+
         // If the second attempt fails as a whole, the answers about the other nodes are kept.
         let mut second = provider.check(&again).await.unwrap_or_default().into_iter();
+
         Ok(answers
             .into_iter()
             .map(|answer| {
@@ -80,17 +84,21 @@ impl<'a> Round<'a> {
             result,
             fit,
         } = answered;
+
         let controller = self.controller;
         let mut memory = controller.memory();
+
         // Otherwise the answer is from the previous plugin, or about a node that was ready in the
         // meantime.
         memory.answered(asked.uid(), number)?.fit = fit;
         let result = result?;
+
         // The answer may have taken long: it is about a node that was not ready then.
         let Some(entry) = controller.still_in_question(&asked) else {
             memory.forget(asked.uid());
             return None;
         };
+
         let now = Instant::now();
         let known = memory.entry(entry.uid());
         let LifecycleOptions {
@@ -98,6 +106,7 @@ impl<'a> Round<'a> {
             out_of_service_taint,
             ..
         } = controller.options;
+
         match result {
             Ok(presence) => {
                 let row = known.answer(presence, now + period, now);
@@ -115,6 +124,7 @@ impl<'a> Round<'a> {
                     &shared.metrics.long_in_progress(shared.controller),
                     now,
                 );
+
                 shared.cloud_error(entry.name(), &error);
                 if let Some(lasted) = lasted.map(minutes) {
                     let message = format!(
@@ -137,6 +147,7 @@ impl Ask for Round<'_> {
         if self.stop.is_cancelled() || self.controller.pause.left().is_some() {
             return None;
         }
+
         let nodes: Vec<_> = batch
             .iter()
             .map(|question| Arc::clone(&question.entry.view))
@@ -146,6 +157,7 @@ impl Ask for Round<'_> {
             () = self.stop.cancelled() => return None,
             answers = self.check(&nodes) => answers,
         };
+
         if let Err(error) = &answers {
             self.controller.pause.after(error);
         }
@@ -155,6 +167,7 @@ impl Ask for Round<'_> {
     async fn settle(&self, answered: Vec<Answered<Question, Presence>>) {
         let mut changed = Vec::new();
         let mut condemned = false;
+
         for (entry, presence, act) in answered
             .into_iter()
             .filter_map(|answered| self.note(answered))
@@ -177,9 +190,11 @@ impl Ask for Round<'_> {
                 Act::Taint(_) => {}
             }
         }
+
         if self.stop.is_cancelled() {
             return;
         }
+
         let delete = async {
             if condemned {
                 self.controller.delete_condemned(self.stop).await;

@@ -310,6 +310,7 @@ async fn the_shutdown_taint_is_removed_when_ready_or_running_again() {
     bench.has("b", &shutdown_taint());
     bench.pass().await;
     assert_eq!(bench.cloud.calls(), ["check b"]);
+
     let mut requests = bench.api.requests();
     requests.sort_by(|one, other| one.path.cmp(&other.path));
     assert_eq!(
@@ -514,6 +515,7 @@ async fn too_many_deletions_are_all_held_with_events() {
         bench.pass().await;
     }
     assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 6));
+
     let events = bench.events();
     assert_eq!(bench.reasons(), ["NodeDeletionStopped"; 6]);
     assert_eq!(
@@ -546,12 +548,14 @@ async fn a_node_whose_instance_exists_again_is_not_held() {
     bench.pass().await;
     bench.pass().await;
     assert_eq!(bench.held(), 6);
+
     // The instances run again, but their nodes are not ready yet.
     gone.iter()
         .for_each(|name| bench.says(name, Ok(Presence::Running)));
     bench.pass().await;
     bench.pass().await;
     assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 0));
+
     bench.says("n0", Ok(Presence::Absent));
     bench.pass().await;
     assert_eq!(
@@ -559,6 +563,7 @@ async fn a_node_whose_instance_exists_again_is_not_held() {
         Vec::<String>::new(),
         "what was said before counts no more"
     );
+
     bench.pass().await;
     assert_eq!(bench.deleted(), ["n0"]);
 }
@@ -572,6 +577,7 @@ async fn recent_deletions_count_for_the_interval() {
     bench.pass().await;
     bench.pass().await;
     assert_eq!(bench.deleted().len(), 4);
+
     gone.iter()
         .for_each(|name| bench.controller.shared.nodes.delete(name));
     bench.loses(&["n4"]);
@@ -579,6 +585,7 @@ async fn recent_deletions_count_for_the_interval() {
         bench.pass().await;
     }
     assert_eq!((bench.deleted().len(), bench.held()), (4, 1));
+
     sleep(Duration::from_secs(560)).await;
     bench.pass().await;
     assert_eq!(
@@ -586,6 +593,7 @@ async fn recent_deletions_count_for_the_interval() {
         (4, 1),
         "nine minutes and a half after that"
     );
+
     sleep(Duration::from_secs(30)).await;
     bench.pass().await;
     assert_eq!(
@@ -650,6 +658,7 @@ async fn allowing_some_nodes_does_not_release_the_rest() {
     bench.pass().await;
     bench.pass().await;
     assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 6));
+
     // Of ten nodes, five may be deleted, and of eight, four: if the two allowed deletions did not
     // count, the other four would be within the limit.
     for name in ["n0", "n1"] {
@@ -659,6 +668,7 @@ async fn allowing_some_nodes_does_not_release_the_rest() {
     let mut deleted = bench.deleted();
     deleted.sort();
     assert_eq!((deleted, bench.held()), (vec!["n0".into(), "n1".into()], 4));
+
     ["n0", "n1"]
         .iter()
         .for_each(|name| bench.controller.shared.nodes.delete(name));
@@ -1012,6 +1022,7 @@ async fn shutdown_starts_no_deletion_and_waits_for_no_answer() {
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     let shutdown = CancellationToken::new();
     let started = Instant::now();
+
     tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(Duration::from_secs(1)).await;
         *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
@@ -1057,10 +1068,12 @@ async fn a_held_node_gets_an_event_every_half_hour() {
             .filter(|reason| *reason == "NodeDeletionStopped")
             .count()
     };
+
     for _ in 0..300 {
         bench.pass().await;
     }
     assert_eq!(told(), 2, "within 25 minutes");
+
     for _ in 0..120 {
         bench.pass().await;
     }
@@ -1129,17 +1142,21 @@ async fn a_query_in_progress_for_ten_minutes_gets_an_event() {
             .filter(|reason| *reason == "StillInProgress")
             .count()
     };
+
     for _ in 0..119 {
         bench.pass().await;
     }
     assert_eq!((told(), long()), (0, 0), "within ten minutes");
+
     for _ in 0..5 {
         bench.pass().await;
     }
     assert_eq!((told(), long()), (1, 1));
+
     let message = bench.events()[0]["message"].clone();
     let words = "The cloud has not reported for 10 minutes whether the instance exists, so the node is kept: ";
     assert!(message.as_str().unwrap().starts_with(words), "{message}");
+
     bench.says("a", Ok(Presence::Running));
     bench.pass().await;
     bench.pass().await;
@@ -1156,6 +1173,7 @@ async fn a_node_without_provider_id_is_kept_and_reported_once() {
         "new",
         &json!({"spec": {"providerID": null, "taints": waiting}}),
     );
+
     for _ in 0..3 {
         bench.pass().await;
     }

@@ -35,16 +35,21 @@ pub fn wanted(
     if cloud.is_empty() {
         return Ok(None);
     }
+
     let mut wanted = cloud.to_vec();
     let is_hostname = |address: &&NodeAddress| address.kind == AddressKind::Hostname;
+    // The kubelet's hostname stays unless the cloud reports one.
     if !wanted.iter().any(|address| is_hostname(&address)) {
         wanted.extend(node.addresses.iter().filter(is_hostname).cloned());
     }
+
     if let Some(annotation) = node.annotations.get(ANNOTATION_PROVIDED_NODE_IP) {
         wanted = provided_first(&provided_ips(annotation)?, &wanted)?;
     }
+
     let mut seen = HashSet::new();
     wanted.retain(|address| seen.insert((address.kind, address.address.clone())));
+
     Ok((wanted != node.addresses).then_some(wanted))
 }
 
@@ -54,6 +59,7 @@ fn provided_ips(annotation: &str) -> Result<Vec<IpAddr>, ProvidedIpError> {
         .split(',')
         .map(|ip| parse_ip(ip).ok_or_else(unreadable))
         .collect::<Result<_, _>>()?;
+
     match ips.as_slice() {
         [_] => Ok(ips),
         [a, b] if a.is_ipv4() != b.is_ipv4() && !a.is_unspecified() && !b.is_unspecified() => {
@@ -68,10 +74,12 @@ fn parse_ip(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse().ok();
     }
+
     let digits = |part: &str| match part.trim_start_matches('0') {
         "" if !part.is_empty() => "0".to_owned(),
         rest => rest.to_owned(),
     };
+
     text.split('.')
         .map(digits)
         .collect::<Vec<_>>()
@@ -87,6 +95,7 @@ fn provided_first(
     addresses: &[NodeAddress],
 ) -> Result<Vec<NodeAddress>, ProvidedIpError> {
     let mut ordered: Vec<NodeAddress> = Vec::new();
+
     for ip in ips {
         let before = ordered.len();
         ordered.extend(
@@ -95,10 +104,12 @@ fn provided_first(
                 .filter(|address| parse_ip(&address.address) == Some(*ip))
                 .cloned(),
         );
+
         if ordered.len() == before {
             return Err(ProvidedIpError::Unknown(*ip));
         }
     }
+
     let matched: Vec<AddressKind> = ordered.iter().map(|address| address.kind).collect();
     ordered.extend(
         addresses
@@ -106,6 +117,7 @@ fn provided_first(
             .filter(|address| !matched.contains(&address.kind))
             .cloned(),
     );
+
     Ok(ordered)
 }
 
@@ -267,6 +279,7 @@ mod tests {
             (ExternalIp, "2001:db8::1"),
         ];
         type List<'a> = Vec<(AddressKind, &'a str)>;
+
         let cases: Vec<(&str, List<'_>, Option<List<'_>>)> = vec![
             (
                 "10.0.0.1",
@@ -337,6 +350,7 @@ mod tests {
             ),
         ];
         assert_eq!(cases.len(), 14);
+
         for (annotation, cloud, expected) in cases {
             let ordered = provided_ips(annotation)
                 .and_then(|ips| provided_first(&ips, &list(&cloud)))
@@ -367,6 +381,7 @@ mod tests {
             (InternalIp, "10.0.0.2"),
         ]);
         assert_eq!(wanted(&node(None, &[]), &cloud), Ok(Some(once.clone())));
+
         let has = Node {
             addresses: once,
             ..Node::default()
@@ -376,6 +391,7 @@ mod tests {
             Ok(None),
             "what is repeated is not a change"
         );
+
         let provided = Ok(Some(list(&[
             (InternalIp, "10.0.0.1"),
             (ExternalIp, "10.0.0.1"),

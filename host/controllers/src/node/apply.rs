@@ -34,8 +34,10 @@ pub(super) async fn addresses(
         .iter()
         .map(|wanted| json!({ "type": wanted.kind.as_str(), "address": wanted.address }))
         .collect();
+
     // Without this, the list would be merged by type, and several addresses may have the same type.
     list.push(json!({ "$patch": "replace" }));
+
     let body = json!({ "metadata": { "uid": entry.uid() }, "status": { "addresses": list } });
     patch::<Node>(
         client,
@@ -61,16 +63,19 @@ pub(super) async fn initialize(
         "resourceVersion".to_owned(),
         Value::from(entry.resource_version()),
     );
+
     let taints: Vec<&Taint> = entry
         .object
         .taints
         .iter()
         .filter(|taint| taint.key != TAINT_UNINITIALIZED)
         .collect();
+
     let mut spec = json!({ "taints": Some(taints).filter(|taints| !taints.is_empty()) });
     if let (Some(id), Some(spec)) = (&plan.provider_id, spec.as_object_mut()) {
         spec.insert("providerID".to_owned(), Value::from(id.as_str()));
     }
+
     let body = json!({ "metadata": metadata, "spec": spec });
     patch::<Node>(client, &target(entry, None), &Patch::Strategic(body)).await
 }
@@ -81,12 +86,15 @@ pub(super) async fn repair(
     entry: &Entry<NodeKind>,
     plan: &Repair,
 ) -> Result<(), ApiError> {
+    // They belong to the subresource `status`, which needs a patch of its own.
     if let Some(wanted) = &plan.addresses {
         addresses(client, entry, wanted).await?;
     }
+
     if plan.labels.is_empty() && plan.annotations.is_empty() {
         return Ok(());
     }
+
     let body = json!({ "metadata": metadata(entry, &plan.labels, &plan.annotations) });
     patch::<Node>(client, &target(entry, None), &Patch::Strategic(body))
         .await
@@ -102,6 +110,7 @@ fn metadata(
 ) -> Map<String, Value> {
     let mut metadata = Map::from_iter([("uid".to_owned(), Value::from(entry.uid()))]);
     let mut noted = changed(annotations);
+
     for (plan, annotation) in [
         (labels, ANNOTATION_LABELS),
         (annotations, ANNOTATION_ANNOTATIONS),
@@ -115,11 +124,13 @@ fn metadata(
             noted.insert(annotation.to_owned(), names);
         }
     }
+
     for (field, map) in [("labels", changed(labels)), ("annotations", noted)] {
         if !map.is_empty() {
             metadata.insert(field.to_owned(), Value::Object(map));
         }
     }
+
     metadata
 }
 
@@ -128,6 +139,7 @@ fn changed(plan: &KeyPlan) -> Map<String, Value> {
         .set
         .iter()
         .map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+    // In a patch, null removes a key.
     set.chain(plan.remove.iter().map(|key| (key.clone(), Value::Null)))
         .collect()
 }

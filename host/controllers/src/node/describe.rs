@@ -24,14 +24,18 @@ pub(super) async fn describe(
         .filter(|(_, answer)| answer.is_ok())
         .map(|(node, _)| Arc::clone(node))
         .collect();
+
     if known.is_empty() || !provider.info().can(Capability::Zones) {
         return Ok(answers);
     }
+
     let zones = match provider.locate(&known).await {
         Ok(zones) => zones,
+        // The zones that `describe` has returned count then.
         Err(CloudError::ImplementedElsewhere) => return Ok(answers),
         Err(error) => return Err(error),
     };
+
     let mut zones = complete(zones, known.len());
     let locate = |answer: Result<Instance, CloudError>| {
         let instance = answer?;
@@ -39,6 +43,7 @@ pub(super) async fn describe(
             .next()
             .map_or(Ok(instance.clone()), |zone| located(instance, zone))
     };
+
     Ok(answers.into_iter().map(locate).collect())
 }
 

@@ -71,12 +71,14 @@ impl Claim {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
+
         let advice = match self {
             Self::ProviderId(_) => {
                 "if the machine was renamed, delete the Node that no longer exists"
             }
             Self::InternalIp(_) => "traffic for one of them may reach another one",
         };
+
         format!("{self} is also that of node {named}{more}: {advice}")
     }
 }
@@ -109,6 +111,7 @@ impl Index {
         for gone in old.difference(new) {
             self.0.remove(&(gone.clone(), Arc::clone(&name)));
         }
+
         let mut doubles = Vec::new();
         for claim in new.difference(old) {
             let others: Vec<_> = self.nodes(claim).cloned().collect();
@@ -117,6 +120,7 @@ impl Index {
                 doubles.push((claim.clone(), others));
             }
         }
+
         doubles
     }
 }
@@ -125,33 +129,35 @@ impl Doubles {
     /// Follows the cache, and reports each double once, on the nodes that this provider owns.
     pub(super) fn follow(shared: &Shared) -> Arc<Self> {
         let doubles = Arc::<Self>::default();
-        let (index, recorder, provider) = (
-            Arc::clone(&doubles),
-            shared.recorder.clone(),
-            Arc::clone(&shared.provider),
-        );
-        let (source, nodes) = (
-            shared.controller.event_source,
-            Arc::downgrade(&shared.nodes),
-        );
+        let index = Arc::clone(&doubles);
+        let recorder = shared.recorder.clone();
+        let provider = Arc::clone(&shared.provider);
+        let source = shared.controller.event_source;
+        // The informer keeps this handler, so that a strong reference to it would never be dropped.
+        let nodes = Arc::downgrade(&shared.nodes);
+
         shared.nodes.subscribe(move |change| {
             let (entry, old, new) = match change {
                 Change::Added(new) => (new, BTreeSet::new(), Claim::of(&new.view)),
                 Change::Updated(old, new) => (new, Claim::of(&old.view), Claim::of(&new.view)),
                 Change::Deleted(old) => (old, Claim::of(&old.view), BTreeSet::new()),
             };
+
             let found = index.index().replace(entry.name(), &old, &new);
             if found.is_empty() {
                 return;
             }
+
             let info = provider.info();
             let tell = |entry: &NodeEntry, claim: &Claim, others: &[Arc<str>]| {
+                // A node without a provider ID may become this provider's.
                 let id = entry.view.provider_id.as_ref();
                 if id.is_none_or(|id| info.owns(id)) {
                     let message = claim.message(others);
                     recorder.on(source, entry, EventType::Warning, claim.reason(), message);
                 }
             };
+
             for (claim, others) in found {
                 tell(entry, &claim, &others);
                 // Otherwise it was told when the second node came.
@@ -162,6 +168,7 @@ impl Doubles {
                 }
             }
         });
+
         doubles
     }
 
@@ -183,10 +190,12 @@ impl Doubles {
             let entry = nodes.get(name);
             entry.is_some_and(|entry| entry.view.provider_id.is_none())
         });
+
         let is_ready = |name: &str| nodes.get(name).is_some_and(|entry| entry.view.ready);
         if let Some(other) = promised.get(id).filter(|it| *it != except && is_ready(it)) {
             return Some(other.clone());
         }
+
         let index = self.index();
         let claim = Claim::ProviderId(id.into());
         let other = index
@@ -194,6 +203,7 @@ impl Doubles {
             .filter(|name| &***name != except)
             .find(|name| is_ready(name))
             .map(ToString::to_string);
+
         if other.is_none() {
             promised.insert(id.to_owned(), except.to_owned());
         }
@@ -265,14 +275,17 @@ mod tests {
         let apply = |name: &str, change| nodes.apply(with(&node(name), &change));
         apply("a", ready("1", None, "True"));
         apply("b", ready("1", None, "True"));
+
         let taken = |id: &str, by: &str| doubles.ready(id, by, &nodes);
         assert_eq!((taken("x://1", "a"), taken("x://1", "a")), (None, None));
         assert_eq!(taken("x://1", "b").as_deref(), Some("a"));
         assert_eq!(taken("x://2", "b"), None);
+
         apply("a", ready("2", None, "False"));
         assert_eq!(taken("x://1", "b"), None, "the other one is not ready");
         apply("b", ready("2", Some("x://3"), "True"));
         assert_eq!(taken("x://1", "a"), None, "it got another one");
+
         nodes.delete("a");
         apply("c", ready("1", None, "True"));
         assert_eq!(taken("x://1", "c"), None, "the other one is gone");

@@ -43,11 +43,13 @@ impl Due {
         if all {
             state.refused.clear();
         }
+
         let mut now = State {
             marks: state.marks + 1,
             ..State::default()
         };
         let mut names = Vec::new();
+
         for node in nodes {
             match state.refused.remove(&node.name) {
                 Some(refused) if refused == node => {
@@ -59,6 +61,7 @@ impl Due {
                 }
             }
         }
+
         *state = now;
         names
     }

@@ -41,6 +41,7 @@ impl Echo {
             addresses: addresses.to_vec(),
             shown,
         };
+
         self.expected().insert(node.name().to_owned(), expected);
         Expectation(receiver)
     }

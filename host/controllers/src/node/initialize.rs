@@ -50,14 +50,20 @@ impl NodeController {
         if let Err(unfinished) = self.write_addresses(&entry, instance, turns).await {
             return self.unfinished(&entry, unfinished);
         }
+
         let latest = match self.write_rest(&entry, instance, turns).await {
             Ok(latest) => latest,
             Err(unfinished) => return self.unfinished(&entry, unfinished),
         };
+
+        // The cache may still have the version with the taint, which is not to be initialized
+        // again.
         self.memory.settle(&latest);
+        // The last write removes the taint, so that both delays are the same.
         let age = age(&latest).as_secs_f64();
         self.metrics.taint_removal_delay.observe(age);
         self.metrics.initial_sync_delay.observe(age);
+
         self.shared
             .normal(&latest, reason::SYNCED, "Node synced successfully");
         self.finish(&latest, Ok(()));
@@ -69,12 +75,14 @@ impl NodeController {
         let info = self.shared.provider.info();
         plan.annotations
             .keep_room(&entry.view.annotations, |key| info.may_annotate(key));
+
         if let Some(id) = &plan.provider_id
             && let Some(other) = self.doubles.ready(id, entry.name(), &self.shared.nodes)
         {
             let id = id.clone();
             return Err(Refusal::TakenProviderId { id, other });
         }
+
         Ok(plan)
     }
 
@@ -89,10 +97,15 @@ impl NodeController {
         let Some(wanted) = self.plan(entry, instance)?.addresses else {
             return Ok(());
         };
+
+        // Registered before the write, because the watch may be faster than the answer.
         let expectation = self.echo.expect(entry, &wanted);
         let written = apply::addresses(&self.client, entry, &wanted).await?;
+        // Other nodes can be written while this one waits for the watch.
         drop(turn);
+
         let shows = |now: &NodeEntry| now.uid() == entry.uid() && now.view.addresses == wanted;
+
         // Otherwise it was a dry run, or the addresses were there already, for example because
         // someone else has written them during the query.
         if written != entry.resource_version()
@@ -105,6 +118,7 @@ impl NodeController {
         {
             expectation.shown().await.ok_or(Unfinished::Behind)?;
         }
+
         Ok(())
     }
 
@@ -122,15 +136,18 @@ impl NodeController {
             latest.uid() == asked.uid() && plan::need(&latest.view, &info) == Need::Initialization
         });
         let latest = latest.ok_or(Unfinished::Needless)?;
+
         let plan = self.plan(&latest, instance)?;
         for refused in plan.labels.refused.iter().chain(&plan.annotations.refused) {
             tracing::warn!(node = latest.name(), "{refused}");
         }
+
         let written = apply::initialize(&self.client, &latest, &plan).await?;
         // Otherwise it was a dry run.
         if written != latest.resource_version() {
             tracing::info!(node = latest.name(), "initialized");
         }
+
         Ok(latest)
     }
 
@@ -152,6 +169,7 @@ impl NodeController {
     pub(super) fn refuse(&self, entry: &NodeEntry, error: &CloudError) {
         self.shared.cloud_error(entry.name(), error);
         self.tell_if_long(entry, error);
+
         if retry::warns(error) {
             self.shared.warning(
                 entry,
@@ -159,6 +177,7 @@ impl NodeController {
                 format!("Node cannot be initialized: {error}"),
             );
         }
+
         match Again::after(error) {
             // They are retried together with the others of the same call.
             Again::BackOff => {}
@@ -183,7 +202,9 @@ impl NodeController {
         let Err(error) = result else {
             return self.queue.forget(&entry.key());
         };
+
         self.shared.api_error(entry.name(), &error);
+        // What is retried within moments is not worth an event.
         let again = Again::after_write(&error);
         if again == Again::BackOff {
             self.shared.warning(
@@ -192,6 +213,7 @@ impl NodeController {
                 format!("Node cannot be updated: {error}"),
             );
         }
+
         again.schedule(&self.queue, &entry.key());
     }
 }

@@ -16,8 +16,10 @@ impl NodeController {
     /// Makes all initialized nodes due, now and after every period. Never returns.
     pub(super) async fn keep(&self) {
         if !self.options.kept.addresses && !self.options.kept.labels {
+            // `run` ends as soon as one of its parts does.
             return std::future::pending().await;
         }
+
         loop {
             self.mark_due(false);
             sleep(self.options.period).await;
@@ -33,6 +35,7 @@ impl NodeController {
             .iter()
             .filter(|entry| plan::kept(&entry.view, &info))
             .map(|entry| Arc::clone(&entry.view));
+
         self.queue
             .add_all(self.due.mark(kept, all), Priority::Recheck);
     }
@@ -49,16 +52,22 @@ impl NodeController {
         let info = self.shared.provider.info();
         plan.annotations
             .keep_room(&entry.view.annotations, |key| info.may_annotate(key));
+
         for refused in plan.labels.refused.iter().chain(&plan.annotations.refused) {
+            // Each period finds the same; the initialization has logged it as a warning.
             tracing::debug!(node = entry.name(), "{refused}");
         }
+
         if let Some(refused) = &plan.refused {
             tracing::warn!(node = entry.name(), "addresses are not updated: {refused}");
         }
+
         let result = apply::repair(&self.client, entry, &plan).await;
         if let Err(error) = &result {
             self.shared.api_error(entry.name(), error);
         }
+
+        // What the next attempt would fix is retried; everything else waits for the next period.
         match result.map_err(|error| Again::after_write(&error)) {
             Err(again @ Again::Soon) => again.schedule(&self.queue, &entry.key()),
             _ => self.next_period(entry, asked),
@@ -72,6 +81,7 @@ impl NodeController {
         if matches!(error, CloudError::NotFound(_)) && entry.view.ready {
             self.report_unknown(entry, error);
         }
+
         match Again::after(error) {
             Again::OnChange => {
                 self.queue.forget(&entry.key());

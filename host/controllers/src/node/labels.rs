@@ -47,6 +47,7 @@ pub fn plan(node: &Node, instance: &Instance) -> KeyPlan {
         &instance.labels,
         reserved,
     );
+
     for (value, keys) in [
         (
             &instance.instance_type,
@@ -60,6 +61,7 @@ pub fn plan(node: &Node, instance: &Instance) -> KeyPlan {
                 .extend(keys.map(|key| (key.to_owned(), value.clone())));
         }
     }
+
     plan.set
         .retain(|key, value| node.labels.get(key) != Some(value));
     plan
@@ -87,6 +89,7 @@ impl KeyPlan {
     pub fn keep_room(&mut self, present: &Pairs, is_owned: impl Fn(&str) -> bool) {
         let mut after = present.clone();
         after.retain(|key, _| !self.remove.contains(key));
+
         let mut dropped = BTreeSet::new();
         self.set.retain(|key, value| {
             let fits = has_room(&after, &is_owned, (key, value));
@@ -100,15 +103,19 @@ impl KeyPlan {
             }
             fits
         });
+
+        // An annotation that the node has stays, with its old value: its name is still recorded.
         dropped.retain(|key| !present.contains_key(key));
         if dropped.is_empty() {
             return;
         }
+
         let before = present.get(ANNOTATION_ANNOTATIONS);
         self.remembered = self.remembered.take().map(|names| {
             let kept = names.split(',').filter(|name| !dropped.contains(*name));
             kept.collect::<Vec<_>>().join(",")
         });
+
         // What it says now is true.
         self.remembered = self
             .remembered
@@ -126,6 +133,7 @@ fn follow(
 ) -> KeyPlan {
     let mut plan = KeyPlan::default();
     let mut now = BTreeSet::new();
+
     for (key, value) in in_cloud {
         match on_node.get(key) {
             _ if reserved(key) => {
@@ -146,11 +154,13 @@ fn follow(
             }
         }
     }
+
     let gone = before
         .difference(&now)
         .filter(|key| on_node.contains_key(**key));
     plan.remove = gone.map(|key| (*key).to_owned()).collect();
     plan.remembered = (now != *before).then(|| now.into_iter().collect::<Vec<_>>().join(","));
+
     plan
 }
 
@@ -167,6 +177,7 @@ fn remembered<'a>(
         .get(annotation)
         .map(String::as_str)
         .unwrap_or_default();
+
     names
         .split(',')
         .filter(|name| !name.is_empty() && !reserved(name))
@@ -184,6 +195,7 @@ fn reserved(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else {
         return false;
     };
+
     ["kubernetes.io", "k8s.io"].iter().any(|reserved| {
         domain
             .strip_suffix(reserved)
@@ -236,6 +248,7 @@ mod tests {
                 ..KeyPlan::default()
             }
         );
+
         let empty = Instance {
             zone: Some(String::new()),
             ..Instance::default()
@@ -393,6 +406,7 @@ mod tests {
                 "annotation x.example/theirs of the cloud is ignored: the node already has the value \"1\""
             ]
         );
+
         let names = "node.skydock.dev/labels,x.example/a";
         let node = annotated(&[
             ("node.skydock.dev/annotations", names),
@@ -426,6 +440,7 @@ mod tests {
             annotations: (0..64).map(|it| (own(it), "1".into())).collect(),
             ..Instance::default()
         };
+
         let others: Pairs = (0..40)
             .map(|it| (format!("x.example/o{it}"), "1".into()))
             .collect();
@@ -436,6 +451,7 @@ mod tests {
         let mut plan = annotations(&node, &instance);
         plan.keep_room(&node.annotations, |key| key.starts_with("x.example/"));
         assert_eq!((plan.set.len(), plan.refused.len()), (24, 40));
+
         let names: Vec<_> = plan.set.keys().cloned().collect();
         assert_eq!(plan.remembered, Some(names.join(",")));
 

@@ -116,14 +116,17 @@ impl Memory {
     ) -> Option<Duration> {
         self.note(entry.name(), |node| {
             let last = node.warned.get(&warning);
+            // A warning about another node with the same name does not count.
             let last = last.filter(|(uid, _)| uid == entry.uid());
             let waits = last
                 .map(|(_, at)| (*at + TELL_AGAIN).saturating_duration_since(now))
                 .filter(|it| !it.is_zero());
+
             if waits.is_none() {
                 let published = (entry.uid().to_owned(), now);
                 node.warned.insert(warning, published);
             }
+
             waits
         })
     }
@@ -199,6 +202,7 @@ mod tests {
             memory.warn(&entry, Warning::Foreign, now + TELL_AGAIN),
             None
         );
+
         memory.changed("a");
         assert!(!memory.is_settled(&entry));
         memory.forget("a");
@@ -216,6 +220,7 @@ mod tests {
                 slow: true
             }
         );
+
         memory.set_fit("a", Fit::default());
         memory.set_fit(
             "b",

@@ -5,7 +5,6 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// Metrics of the node controller.
 #[derive(Clone)]
 pub(crate) struct NodeMetrics {
     /// Seconds from the creation of a node to the removal of its uninitialized taint.
@@ -21,6 +20,7 @@ impl NodeMetrics {
             taint_removal_delay: delay(),
             initial_sync_delay: delay(),
         };
+
         registry.register(
             "node_controller_cloud_provider_taint_removal_delay_seconds",
             "Seconds from the creation of a node to the removal of its uninitialized taint",
@@ -31,6 +31,7 @@ impl NodeMetrics {
             "Seconds from the creation of a node to the end of its initialization",
             metrics.initial_sync_delay.clone(),
         );
+
         metrics
     }
 }

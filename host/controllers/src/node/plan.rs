@@ -43,18 +43,22 @@ pub fn uninitialized(node: &Node) -> bool {
 #[must_use]
 pub fn need(node: &Node, info: &ProviderInfo) -> Need {
     let foreign = node.provider_id.as_ref().filter(|id| !info.owns(id));
+
     if uninitialized(node) {
         return foreign.map_or(Need::Initialization, |id| Need::Foreign(id.clone()));
     }
+    // The labels are those of the other provider.
     if foreign.is_some() {
         return Need::Nothing;
     }
+
     let labels: Pairs = TWINS
         .iter()
         .filter_map(|&(beta, ga)| Some((ga, node.labels.get(beta)?)))
         .filter(|&(ga, value)| node.labels.get(ga) != Some(value))
         .map(|(ga, value)| (ga.to_owned(), value.clone()))
         .collect();
+
     if labels.is_empty() {
         Need::Nothing
     } else {
@@ -106,8 +110,10 @@ pub fn initialize(node: &Node, instance: &Instance) -> Result<Initialization, Re
     if node.provider_id.is_none() && instance.provider_id.is_none() {
         return Err(Refusal::NoProviderId(node.name.clone()));
     }
+
     Ok(Initialization {
         addresses: addresses::wanted(node, &instance.addresses)?,
+        // The API server rejects a change of a provider ID.
         provider_id: instance
             .provider_id
             .clone()
@@ -149,10 +155,12 @@ pub fn repair(node: &Node, instance: &Instance, kept: Kept) -> Repair {
             Err(error) => repair.refused = Some(error),
         }
     }
+
     if kept.labels {
         repair.labels = labels::plan(node, instance);
         repair.annotations = labels::annotations(node, instance);
     }
+
     repair
 }
 
@@ -253,6 +261,7 @@ mod tests {
     fn an_unknown_provided_ip_keeps_the_taint() {
         let mut node = fresh();
         node.annotations = pairs(&[("alpha.kubernetes.io/provided-node-ip", "10.0.0.2")]);
+
         let addresses = vec![NodeAddress {
             kind: AddressKind::InternalIp,
             address: "10.0.0.1".into(),
@@ -395,6 +404,7 @@ mod tests {
             annotations: pairs(&[("alpha.kubernetes.io/provided-node-ip", "10.0.0.9")]),
             ..Node::default()
         };
+
         let addresses = vec![NodeAddress {
             kind: AddressKind::InternalIp,
             address: "10.0.0.1".into(),

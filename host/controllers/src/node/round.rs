@@ -52,6 +52,7 @@ impl<'a> Round<'a> {
     async fn follow(&self, entry: NodeEntry, answer: Result<Instance, CloudError>) {
         let controller = self.controller;
         let key = entry.key();
+
         match (plan::uninitialized(&entry.view), answer) {
             (true, Ok(instance)) => controller.initialize(entry, &instance, &self.turns).await,
             (true, Err(error)) => controller.refuse(&entry, &error),
@@ -62,6 +63,7 @@ impl<'a> Round<'a> {
             }
             (false, Err(error)) => controller.put_off(&entry, &error, self.marks),
         }
+
         controller.queue.done(&key);
     }
 
@@ -76,6 +78,7 @@ impl<'a> Round<'a> {
                 added(entry),
             );
         }
+
         queue.done(&entry.key());
     }
 }
@@ -89,6 +92,7 @@ impl Ask for Round<'_> {
         if self.stop.is_cancelled() || self.controller.pause.left().is_some() {
             return None;
         }
+
         let nodes: Vec<_> = batch.iter().map(|entry| Arc::clone(&entry.view)).collect();
         self.controller.queue.hold(GATHER);
         let answers = tokio::select! {
@@ -97,6 +101,7 @@ impl Ask for Round<'_> {
             answers = describe::describe(&*self.controller.shared.provider, &nodes) => answers,
         };
         self.controller.queue.release();
+
         if let Err(error) = &answers {
             self.controller.pause.after(error);
         }
@@ -106,6 +111,7 @@ impl Ask for Round<'_> {
     async fn settle(&self, answered: Vec<Answered<NodeEntry, Instance>>) {
         let mut answers = Vec::new();
         let mut failed = Vec::new();
+
         for Answered {
             item: entry,
             result,
@@ -113,10 +119,12 @@ impl Ask for Round<'_> {
         } in answered
         {
             self.controller.memory.set_fit(entry.name(), fit);
+
             let Some(answer) = result else {
                 self.put_back(&entry);
                 continue;
             };
+
             let backs_off = answer
                 .as_ref()
                 .is_err_and(|error| Again::after(error) == Again::BackOff);
@@ -125,11 +133,14 @@ impl Ask for Round<'_> {
             }
             answers.push((entry, answer));
         }
+
         if !failed.is_empty() {
             // However many nodes it was about, this counts as one failure.
             let counts = !self.failed.swap(true, Ordering::Relaxed);
             self.controller.queue.retry_together(failed, counts);
         }
+
+        // The turns of the round limit the writes.
         stream::iter(answers)
             .for_each_concurrent(None, |(entry, answer)| self.follow(entry, answer))
             .await;

@@ -112,11 +112,13 @@ async fn addresses_are_patched_before_id_labels_and_taint() {
         bench.api.calls(),
         ["PATCH /api/v1/nodes/a/status", "PATCH /api/v1/nodes/a"]
     );
+
     let requests = bench.api.requests();
     assert_eq!(
         requests[0].content_type,
         "application/strategic-merge-patch+json"
     );
+
     let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "a"}, {"$patch": "replace"}]);
     assert_eq!(
         requests[0].body,
@@ -183,6 +185,7 @@ async fn one_failed_node_does_not_hold_back_its_batch() {
         bench.api.calls(),
         ["PATCH /api/v1/nodes/a/status", "PATCH /api/v1/nodes/a"]
     );
+
     let failed = (
         "FailedToInitialize".into(),
         "Node cannot be initialized: denied: no key".into(),
@@ -208,6 +211,7 @@ async fn addresses_of_a_batch_are_written_before_any_taint_removal() {
     let controller = Arc::clone(&bench.controller);
     tokio::spawn(async move { controller.ask(batch, &CancellationToken::new()).await });
     wait().await;
+
     let calls = bench.api.calls();
     let (first, second) = calls.split_at(names.len());
     assert!(
@@ -295,8 +299,10 @@ async fn an_instance_in_progress_is_queried_again_without_an_event() {
     bench.says("a", Err(CloudError::InProgress(retry)));
     bench.controller.shared.nodes.apply(node("a"));
     bench.start();
+
     sleep(Duration::from_millis(6900)).await;
     assert_eq!(bench.cloud.calls().len(), 1);
+
     bench.knows("a");
     wait().await;
     assert_eq!(bench.cloud.calls().len(), 2);
@@ -315,12 +321,14 @@ async fn an_invalid_node_waits_for_a_change_other_than_heartbeats() {
     bench.start();
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(bench.cloud.calls().len(), 1);
+
     bench.controller.shared.nodes.apply(with(&node("a"), &json!({
         "metadata": {"resourceVersion": "2"},
         "status": {"conditions": [{"type": "Ready", "status": "False", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]},
     })));
     wait().await;
     assert_eq!(bench.cloud.calls().len(), 1);
+
     bench.controller.shared.nodes.apply(with(
         &node("a"),
         &json!({"metadata": {"resourceVersion": "3", "labels": {"x": "y"}}}),
@@ -449,12 +457,14 @@ async fn a_missing_permission_gets_an_event_on_the_node() {
     bench.controller.shared.nodes.apply(node("a"));
     bench.start();
     sleep(Duration::from_millis(2)).await;
+
     let (reason, message) = bench.events().remove(0);
     assert_eq!(reason, "FailedToInitialize");
     assert!(
         message.contains("the verb \"patch\" on resource \"nodes/status\""),
         "{message}"
     );
+
     wait().await;
     assert_eq!(bench.api.calls().last().unwrap(), "PATCH /api/v1/nodes/a");
 }
@@ -514,6 +524,7 @@ async fn a_stale_cache_does_not_initialize_a_node_twice() {
     wait().await;
     assert_eq!(bench.cloud.calls().len(), 1);
     assert_eq!(bench.api.calls().len(), 2);
+
     bench.controller.shared.nodes.apply(with(
         &initialized("a"),
         &json!({"metadata": {"resourceVersion": "100"}}),
@@ -537,14 +548,17 @@ async fn an_unknown_node_ip_gets_an_event_and_no_patch() {
         .nodes
         .apply(with(&node("a"), &annotation));
     bench.start();
+
     sleep(Duration::from_secs(2)).await;
     assert_eq!(bench.api.calls(), Vec::<String>::new());
+
     let (reason, message) = bench.events().remove(0);
     assert_eq!(reason, "FailedToInitialize");
     assert!(
         message.contains("provided node ip is not valid") && message.contains("10.0.0.9"),
         "{message}"
     );
+
     let calls = bench.cloud.calls().len();
     assert!((8..=10).contains(&calls), "again with back-off: {calls}");
 }
@@ -581,6 +595,7 @@ async fn the_second_patch_keeps_the_taints_of_the_newest_version() {
         .nodes
         .apply(with(&node("a"), &change));
     sleep(Duration::from_secs(6)).await;
+
     let requests = bench.api.requests();
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
     assert_eq!(requests[0].body["metadata"]["resourceVersion"], "7");
@@ -648,12 +663,14 @@ async fn the_status_patch_replaces_addresses_and_nothing_else() {
         .apply(with(&initialized("a"), &before));
     bench.start();
     wait().await;
+
     let requests = bench.api.requests();
     assert_eq!(requests[0].path, "/api/v1/nodes/a/status");
     assert_eq!(
         requests[0].content_type,
         "application/strategic-merge-patch+json"
     );
+
     let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"$patch": "replace"}]);
     assert_eq!(
         requests[0].body,
@@ -687,9 +704,11 @@ async fn addresses_are_updated_from_the_cloud_each_period() {
     ));
     let start = Instant::now();
     bench.start();
+
     wait().await;
     assert_eq!(bench.cloud.calls(), ["describe a,b"]);
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a/status"]);
+
     sleep(Duration::from_secs(301)).await;
     assert_eq!(bench.cloud.calls().len(), 2, "after {:?}", start.elapsed());
 }
@@ -717,8 +736,10 @@ async fn labels_follow_the_cloud_and_their_names_are_recorded() {
         .nodes
         .apply(with(&initialized("a"), &labels));
     bench.start();
+
     wait().await;
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
+
     let request = &bench.api.requests()[0];
     assert_eq!(
         request.content_type,
@@ -752,8 +773,10 @@ async fn the_second_patch_of_a_new_node_includes_extra_labels() {
     );
     bench.controller.shared.nodes.apply(node("a"));
     bench.start();
+
     wait().await;
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
+
     let metadata = json!({
         "uid": "uid-a", "resourceVersion": "1",
         "labels": {"rack": "r7"}, "annotations": {"node.skydock.dev/labels": "rack"},
@@ -828,6 +851,7 @@ async fn disabled_updates_are_skipped_and_need_no_call() {
     bench.knows("a");
     bench.controller.shared.nodes.apply(initialized("a"));
     bench.start();
+
     wait().await;
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
 
@@ -867,9 +891,11 @@ async fn a_restart_queries_full_batches_and_writes_nothing() {
             .apply(with(&initialized(&name), &labels));
     }
     bench.start();
+
     wait().await;
     // Batches have three nodes.
     assert_eq!(bench.cloud.calls().len(), 34);
+
     sleep(Duration::from_secs(300)).await;
     assert_eq!(bench.cloud.calls().len(), 68);
     assert_eq!(bench.api.requests().len(), 0);
@@ -932,12 +958,14 @@ async fn other_initialization_failures_get_an_event_too() {
     bench.start();
     bench.controller.shared.nodes.apply(node("a"));
     wait().await;
+
     let (reason, message) = told(&bench);
     assert_eq!(reason, "FailedToInitialize");
     assert!(
         message.starts_with("Node cannot be updated: forbidden: cannot patch nodes/status"),
         "{message}"
     );
+
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
     let line = "skydock_controller_errors_total{controller=\"cloud-node\",kind=\"kubernetes\"} 1";
@@ -1011,8 +1039,10 @@ async fn a_throttling_cloud_is_not_queried_until_the_delay_is_over() {
         bench.knows(name);
     }
     bench.controller.shared.nodes.apply(node("b"));
+
     sleep(Duration::from_secs(6)).await;
     assert_eq!(bench.cloud.calls(), ["describe a"]);
+
     sleep(Duration::from_secs(1)).await;
     assert_eq!(bench.api.calls().len(), 4, "{:?}", bench.cloud.calls());
     let reasons: Vec<_> = bench
@@ -1055,6 +1085,7 @@ async fn existing_addresses_are_not_waited_for() {
         .shared
         .nodes
         .apply(with(&node("a"), &change));
+
     sleep(Duration::from_millis(1500)).await;
     assert_eq!(
         bench.api.calls().last().unwrap(),
@@ -1099,6 +1130,7 @@ async fn a_deleted_node_is_skipped_and_a_recreated_one_initialized() {
         &node("a"),
         &json!({"metadata": {"uid": "uid-2", "resourceVersion": "7"}}),
     ));
+
     wait().await;
     assert_eq!(bench.cloud.calls(), ["describe a"; 2]);
     assert_eq!(bench.api.calls().len(), 4);
@@ -1106,6 +1138,7 @@ async fn a_deleted_node_is_skipped_and_a_recreated_one_initialized() {
         bench.api.requests().last().unwrap().body.pointer("/type"),
         Some(&json!("Normal"))
     );
+
     let patched: Vec<_> = bench
         .api
         .requests()
@@ -1162,6 +1195,7 @@ async fn two_nodes_with_one_provider_id_are_both_told_once() {
     wait().await;
     let mut told = told(&bench, "DuplicateProviderID");
     told.sort();
+
     let message = |other: &str| {
         format!(
             "Provider ID \"fake://1\" is also that of node {other}: if the machine was renamed, delete the Node that no \
@@ -1188,8 +1222,10 @@ async fn nodes_with_one_internal_address_are_initialized_and_told() {
     for name in ["a", "b"] {
         bench.controller.shared.nodes.apply(node(name));
     }
+
     wait().await;
     assert_eq!(bench.controller.memory.settled().len(), 2);
+
     let mut told: Vec<_> = told(&bench, "DuplicateNodeAddress")
         .into_iter()
         .map(|(node, _)| node)
@@ -1220,6 +1256,7 @@ async fn a_provider_id_of_a_ready_node_is_not_given_to_another() {
     bench.controller.shared.nodes.apply(node("new"));
     sleep(Duration::from_secs(10)).await;
     let refused = &told(&bench, "FailedToInitialize")[0];
+
     let message = "Node cannot be initialized: its provider ID \"fake://old\" is that of node old, which is ready";
     assert!(
         refused.0 == "new" && refused.1.starts_with(message),
@@ -1253,6 +1290,7 @@ async fn an_unknown_instance_of_a_ready_node_is_reported_every_half_hour() {
     nodes.apply(initialized("b"));
     bench.start();
     sleep(Duration::from_secs(29 * 60)).await;
+
     let reported = || -> Vec<String> {
         let events = bench.events().into_iter();
         let unknown = events.filter(|(reason, _)| reason == "InstanceNotFound");
@@ -1265,6 +1303,7 @@ async fn an_unknown_instance_of_a_ready_node_is_reported_every_half_hour() {
              are not updated. If the machine was replaced, run: kubectl delete node a"
         ]
     );
+
     sleep(Duration::from_secs(10 * 60)).await;
     assert_eq!(reported().len(), 2);
 }

@@ -38,11 +38,13 @@ impl Waiting {
             annotations: Annotations::new(),
             omitted: false,
         });
+
         let mut first = None;
         for (key, value) in note.annotations {
             let before = object.annotations.get_key_value(&key);
             let bytes = self.bytes - before.map_or(0, size) + size((&key, &value));
             let fits = bytes <= MOST_BYTES && (before.is_some() || object.annotations.len() < MOST);
+
             if fits {
                 self.bytes = bytes;
                 object.annotations.insert(key, value);
@@ -50,13 +52,13 @@ impl Waiting {
                 first = Some(key);
             }
         }
+
         if object.annotations.is_empty() {
             self.objects.remove(key);
         }
         first
     }
 
-    /// Returns the keys of all objects.
     pub(super) fn keys(&self) -> Vec<String> {
         self.objects.keys().cloned().collect()
     }
@@ -80,7 +82,10 @@ impl Waiting {
             }
             waits
         });
+
+        // There is room again, so that the next omission is worth another warning.
         object.omitted = false;
+
         if object.annotations.is_empty() {
             self.objects.remove(key);
         }

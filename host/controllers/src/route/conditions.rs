@@ -56,11 +56,13 @@ impl Conditions {
         let name = entry.name();
         let mut wanted = self.lock();
         let before = wanted.get(name);
+
         if before
             .is_some_and(|before| before.network == network && before.entry.uid() == entry.uid())
         {
             return;
         }
+
         let after_another = before.is_some();
         if !after_another
             && network
@@ -69,6 +71,7 @@ impl Conditions {
         {
             return;
         }
+
         wanted.insert(
             name.to_owned(),
             Wanted {
@@ -77,6 +80,7 @@ impl Conditions {
                 after_another,
             },
         );
+
         drop(wanted);
         self.queue.add(name.to_owned(), Priority::Change);
     }
@@ -109,11 +113,14 @@ impl Conditions {
         else {
             return Again::OnChange;
         };
+
+        // The cache may not show the condition that was written just before.
         let has = if after_another {
             &[][..]
         } else {
             entry.object.conditions.as_slice()
         };
+
         let error = match network.condition(has, Timestamp::now()) {
             Some(condition) => {
                 // A strategic merge patch is merged with conditions of other types.
@@ -129,15 +136,19 @@ impl Conditions {
             }
             None => None,
         };
+
         if let Some(error) = &error {
             self.shared.api_error(name, error);
         }
         let again = error.map_or(Again::OnChange, |error| Again::after_write(&error));
+
+        // Another condition may have been wanted during the request.
         let mut wanted = self.lock();
         let same = |now: &Wanted| now.network == network && now.entry.uid() == entry.uid();
         if again == Again::OnChange && wanted.get(name).is_some_and(same) {
             wanted.remove(name);
         }
+
         again
     }
 

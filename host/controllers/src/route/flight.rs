@@ -121,9 +121,11 @@ mod tests {
             assert_eq!(flight.is_in_the_place_of(&new("b", cidr)), waits, "{cidr}");
         }
         flight.begin_create(&new("c", "10.0.5.0/24"));
+
         flight.end_create(&new("a", "10.0.4.0/24"));
         assert!(!flight.is_in_the_place_of(&new("b", "10.0.4.0/24")));
         assert!(flight.is_in_the_place_of(&new("b", "10.0.0.0/16")));
+
         flight.end_create(&new("c", "10.0.5.0/24"));
         assert!(flight.exact.is_empty() && flight.inside.is_empty());
     }

@@ -5,7 +5,6 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// Metrics of the route controller.
 #[derive(Clone, Default)]
 pub(crate) struct RouteMetrics {
     /// Runs of the route controller.
@@ -19,6 +18,7 @@ pub(crate) struct RouteMetrics {
 impl RouteMetrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
+
         registry.register(
             "route_controller_route_sync",
             "Runs of the route controller",
@@ -34,6 +34,7 @@ impl RouteMetrics {
             "Maximum number of routes in an answer of the cloud; with more, no route is created or deleted",
             metrics.limit.clone(),
         );
+
         metrics
     }
 }

@@ -39,6 +39,7 @@ impl Network {
     pub(super) fn of(standings: &[Standing], conditions: &[NodeCondition]) -> Option<Self> {
         let has = |standing| standings.contains(&standing);
         let worked = reported(conditions).is_some_and(|condition| condition.status == "False");
+
         if has(Standing::Missing) || (has(Standing::Shaky) && !worked) {
             Some(Self::Unavailable)
         } else if has(Standing::Shaky) || has(Standing::Unknown) {
@@ -63,9 +64,11 @@ impl Network {
                 "RouteController failed to create a route",
             ),
         };
+
         let has = |condition: &NodeCondition| {
             condition.status == status && condition.reason.as_deref() == Some(reason)
         };
+
         (!reported(conditions).is_some_and(has)).then(|| NodeCondition {
             type_: TYPE.to_owned(),
             status: status.to_owned(),

@@ -30,7 +30,6 @@ pub(super) struct Plan {
 /// A route to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Create {
-    /// The route.
     pub(super) route: NewRoute,
     /// Indices in [`Plan::deletes`] of routes that have to be deleted first: a cloud has one route
     /// for each destination.
@@ -52,6 +51,7 @@ pub(super) fn own(
     let is_own = |node: &Node| match &node.provider_id {
         _ if info.provider_id_prefixes.is_empty() => true,
         Some(id) => info.owns(id),
+        // It may become another provider's, and nobody would remove its routes then.
         None => !uninitialized(node),
     };
     let (own, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|node| is_own(&node.view));
@@ -61,15 +61,18 @@ pub(super) fn own(
         cidrs.map(|cidr| canonical(cidr)).collect()
     };
     let theirs = &destinations(&others) - &destinations(&own);
+
     // A route to a node that is none of theirs is left of a node that had the range before.
     let names: HashSet<&str> = others.iter().map(|node| node.name()).collect();
     let may_be_theirs = |route: &Route| {
         let target = route.target_node.as_deref();
         target.is_none_or(|name| names.contains(name))
     };
+
     routes.retain(|route| {
         !may_be_theirs(route) || !theirs.contains(&canonical(&route.destination_cidr))
     });
+
     (routes, own)
 }
 
@@ -98,6 +101,7 @@ pub(super) fn plan(routes: Vec<Route>, nodes: &[&Node], cidrs: &ClusterCidrs) ->
             .as_deref()
             .and_then(|name| by_name.get(name).copied())
     };
+
     let (kept, others): (Vec<_>, Vec<_>) = routes
         .into_iter()
         .partition(|route| target(route).is_some_and(|node| serves(route, node)));
@@ -105,11 +109,13 @@ pub(super) fn plan(routes: Vec<Route>, nodes: &[&Node], cidrs: &ClusterCidrs) ->
         .into_iter()
         .filter(|route| responsible(&route.destination_cidr, cidrs))
         .collect();
+
     let stranded = deletes
         .iter()
         .filter_map(target)
         .filter(|node| node.pod_cidrs.is_empty());
     let stranded = stranded.map(|node| node.name.clone()).collect();
+
     let there: HashSet<(&str, Destination<'_>)> = kept
         .iter()
         .filter_map(|route| {
@@ -119,10 +125,12 @@ pub(super) fn plan(routes: Vec<Route>, nodes: &[&Node], cidrs: &ClusterCidrs) ->
             ))
         })
         .collect();
+
     let (missing, others): (Vec<_>, Vec<_>) = nodes
         .iter()
         .flat_map(|node| missing(node, &there))
         .partition(|route| ours(&route.destination_cidr, cidrs));
+
     let mut outside: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for NewRoute {
         target_node,
@@ -135,6 +143,7 @@ pub(super) fn plan(routes: Vec<Route>, nodes: &[&Node], cidrs: &ClusterCidrs) ->
             .or_default()
             .push(destination_cidr);
     }
+
     let creates = in_order(missing, &deletes);
     Plan {
         deletes,
@@ -149,6 +158,7 @@ pub(super) fn plan(routes: Vec<Route>, nodes: &[&Node], cidrs: &ClusterCidrs) ->
 /// the one that needs the route is preferred.
 fn with_targets(mut routes: Vec<Route>, nodes: &[&Node]) -> Vec<Route> {
     let mut by_address: HashMap<IpAddr, Vec<&Node>> = HashMap::new();
+    // A cloud that names the nodes of its routes needs no search by address.
     if routes
         .iter()
         .any(|route| route.target_node.is_none() && route.target_addresses.is_some())
@@ -159,6 +169,7 @@ fn with_targets(mut routes: Vec<Route>, nodes: &[&Node]) -> Vec<Route> {
             }
         }
     }
+
     for route in routes
         .iter_mut()
         .filter(|route| route.target_node.is_none())
@@ -169,6 +180,7 @@ fn with_targets(mut routes: Vec<Route>, nodes: &[&Node]) -> Vec<Route> {
             .flatten()
             .copied()
             .collect();
+
         if let Some(node) = found
             .iter()
             .find(|node| has(node, &route.destination_cidr))
@@ -178,6 +190,7 @@ fn with_targets(mut routes: Vec<Route>, nodes: &[&Node]) -> Vec<Route> {
             route.target_addresses = None;
         }
     }
+
     routes
 }
 
@@ -197,6 +210,7 @@ fn missing<'a>(
         .iter()
         .filter(|cidr| !there.contains(&(node.name.as_str(), Destination::of(cidr))));
     let cidrs: BTreeSet<String> = cidrs.map(|cidr| canonical(cidr)).collect();
+
     cidrs.into_iter().map(|destination_cidr| NewRoute {
         name_hint: node.uid.clone(),
         target_node: node.name.clone(),
@@ -208,6 +222,7 @@ fn missing<'a>(
 
 fn serves(route: &Route, node: &Node) -> bool {
     let set = |addresses: &[NodeAddress]| addresses.iter().cloned().collect::<BTreeSet<_>>();
+    // The cloud may return the addresses in another order.
     let same = |made_with: &Vec<NodeAddress>| {
         *made_with == node.addresses || set(made_with) == set(&node.addresses)
     };
@@ -269,6 +284,7 @@ fn in_order(routes: Vec<NewRoute>, deletes: &[Route]) -> Vec<Create> {
             stale: false,
         })
         .collect();
+
     let nets = |cidrs: Vec<&String>| {
         let mut nets: HashMap<IpNet, Vec<usize>> = HashMap::new();
         for (index, cidr) in cidrs.into_iter().enumerate() {
@@ -278,6 +294,7 @@ fn in_order(routes: Vec<NewRoute>, deletes: &[Route]) -> Vec<Create> {
         }
         nets
     };
+
     let going = nets(
         deletes
             .iter()
@@ -290,6 +307,7 @@ fn in_order(routes: Vec<NewRoute>, deletes: &[Route]) -> Vec<Create> {
             .map(|create| &create.route.destination_cidr)
             .collect(),
     );
+
     // Two CIDRs overlap only if one contains the other.
     let around = |net: &IpNet| successors(Some(*net), IpNet::supernet);
     let mut pairs = BTreeSet::new();
@@ -305,6 +323,7 @@ fn in_order(routes: Vec<NewRoute>, deletes: &[Route]) -> Vec<Create> {
             created.flat_map(|created| deleted.iter().map(move |deleted| (*created, *deleted))),
         );
     }
+
     for (created, deleted) in pairs {
         if let (Some(create), Some(route)) = (creates.get_mut(created), deletes.get(deleted)) {
             create.after.push(deleted);
@@ -313,6 +332,7 @@ fn in_order(routes: Vec<NewRoute>, deletes: &[Route]) -> Vec<Create> {
                 && canonical(&route.destination_cidr) == create.route.destination_cidr;
         }
     }
+
     creates
 }
 

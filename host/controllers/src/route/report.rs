@@ -11,7 +11,6 @@ use super::{
 };
 use crate::{patience::minutes, retry};
 
-/// Something to report.
 pub(super) enum Report {
     /// The routes could not be listed.
     ListFailed(CloudError),
@@ -112,11 +111,14 @@ impl RouteController {
             took,
             ..
         } = done;
-        let (node, cidr) = (change.target_node.as_str(), &change.destination_cidr);
+        let node = change.target_node.as_str();
+        let cidr = &change.destination_cidr;
+
         let Err(error) = result else {
             tracing::info!(node, cidr, "created a route");
             return;
         };
+
         self.shared.cloud_error(&change.key(), error);
         if let Some(entry) = entry.filter(|_| retry::warns(error)) {
             let hint = &change.name_hint;

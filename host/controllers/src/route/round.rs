@@ -47,6 +47,7 @@ impl Round {
                 .map(|(index, key)| (key, index))
                 .collect()
         };
+
         let creates = keys(
             plan.creates
                 .iter()
@@ -54,6 +55,7 @@ impl Round {
                 .collect(),
         );
         let deletes = keys(plan.deletes.iter().map(Change::key).collect());
+
         let (mut by_node, mut waiting): (HashMap<String, Vec<usize>>, HashMap<usize, Vec<usize>>) =
             Default::default();
         for (index, create) in plan.creates.iter().enumerate() {
@@ -66,6 +68,7 @@ impl Round {
                 .iter()
                 .for_each(|delete| waiting.entry(*delete).or_default().push(index));
         }
+
         Self {
             entries,
             plan,
@@ -157,6 +160,7 @@ impl Round {
         let deletes = deletes
             .map(|(_, route)| (route.clone(), memory.deletes.batch(route)))
             .collect();
+
         Due {
             deletes,
             ..self.creates_due(0..self.plan.creates.len(), memory, flight, now)
@@ -186,6 +190,7 @@ impl Round {
         now: Instant,
     ) -> Due {
         let mut due = Due::default();
+
         for (index, create) in
             indices.filter_map(|index| Some((index, self.plan.creates.get(index)?)))
         {
@@ -193,6 +198,7 @@ impl Round {
             if self.made.contains(&index) || !self.is_free(index) || flight.creates(route) {
                 continue;
             }
+
             if flight.is_in_the_place_of(route) {
                 due.blocked = true;
             } else if memory.creates.due(route, now) {
@@ -200,6 +206,7 @@ impl Round {
                     .push((route.clone(), memory.creates.batch(route)));
             }
         }
+
         due
     }
 
@@ -256,11 +263,13 @@ impl Round {
         if flight.deletes_of(entry.name()).any(goes) {
             return None;
         }
+
         let indices = self
             .by_node
             .get(entry.name())
             .map(Vec::as_slice)
             .unwrap_or_default();
+
         let mut standings = Vec::new();
         for index in indices {
             let create = self.plan.creates.get(*index)?;
@@ -270,27 +279,35 @@ impl Round {
                     .get(*delete)
                     .is_some_and(|route| flight.deletes(route))
             };
+
             if flight.creates(&create.route) || create.after.iter().any(goes) {
                 return None;
             }
+
             standings.push(if self.made.contains(index) {
                 Standing::There
             } else if let Some(standing) = memory.creates.standing(&create.route) {
                 standing
             } else if create.stale || self.is_free(*index) {
+                // An outdated route may still work, and the others were not tried yet.
                 Standing::Unknown
             } else {
+                // It waits for the deletion of a route that leads elsewhere.
                 Standing::Missing
             });
         }
+
         if self.plan.outside.contains_key(entry.name()) {
             standings.push(Standing::Unknown);
         }
+
+        // A node without Pod CIDRs keeps its condition, unless routes still lead to it.
         if self.plan.stranded.contains(entry.name()) {
             standings = vec![Standing::Missing];
         } else if entry.view.pod_cidrs.is_empty() {
             return None;
         }
+
         Network::of(&standings, &entry.object.conditions)
     }
 }

@@ -55,15 +55,15 @@ impl<'a> Run<'a> {
     /// Runs until the queue is closed, and then waits for calls in progress.
     pub(super) async fn work(mut self) {
         loop {
-            let (pause, stop, queue) = (
-                sleep_until(self.not_before),
-                self.stop.clone(),
-                &self.controller.queue,
-            );
+            let pause = sleep_until(self.not_before);
+            let stop = self.stop.clone();
+            let queue = &self.controller.queue;
+
             let turn = async move {
                 tokio::select! { () = pause => {}, () = stop.cancelled() => {} }
                 queue.take().await
             };
+
             tokio::select! {
                 turn = turn, if !self.state.is_listing() => match turn {
                     Some(_) if !self.stop.is_cancelled() => self.list(),
@@ -72,6 +72,7 @@ impl<'a> Run<'a> {
                 Some(event) = self.next() => self.handle(event),
             }
         }
+
         while let Some(event) = self.next().await {
             self.handle(event);
         }
@@ -79,6 +80,7 @@ impl<'a> Run<'a> {
 
     /// Starts a round.
     pub(super) fn list(&mut self) {
+        // Counted even if the list fails, as in upstream.
         self.controller.metrics.syncs.inc();
         self.state.begin_list(&self.controller.memory());
         self.started = Instant::now();
@@ -101,11 +103,13 @@ impl<'a> Run<'a> {
 
     /// Passes the result of a call to the state, and performs what follows from it.
     pub(super) fn handle(&mut self, event: Event) {
-        let (controller, now) = (self.controller, Instant::now());
+        let controller = self.controller;
+        let now = Instant::now();
         let long = controller
             .shared
             .metrics
             .long_in_progress(controller.shared.controller);
+
         let turn = match event {
             Event::Listed(listed) => self.listed(listed, now),
             Event::Created(done, begun) => {
@@ -117,6 +121,7 @@ impl<'a> Run<'a> {
                     .deleted(&mut controller.memory(), done, begun, (now, &long))
             }
         };
+
         self.perform(turn);
         self.schedule();
     }
@@ -128,17 +133,20 @@ impl<'a> Run<'a> {
         let Some(meanwhile) = ended else {
             return Turn::default();
         };
+
         let routes = match listed {
             Ok(routes) => routes,
             Err(error) => return self.state.list_failed(&mut controller.memory(), error, now),
         };
         let near_limit = self.measure(routes.len(), now);
+
         // Nodes are read after the list: the node of a listed route is known by then, unless it
         // does not exist.
         let entries = controller.shared.nodes.list();
         let (routes, entries) = plan::own(routes, entries, &controller.shared.provider.info());
         let nodes: Vec<_> = entries.iter().map(|entry| &*entry.view).collect();
         let plan = plan::plan(routes, &nodes, &controller.cidrs);
+
         let mut turn =
             self.state
                 .listed(&mut controller.memory(), &meanwhile, (plan, entries), now);
@@ -152,6 +160,7 @@ impl<'a> Run<'a> {
             shared, metrics, ..
         } = self.controller;
         let limit = shared.provider.max_routes();
+
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         metrics.routes.set(gauge(routes));
         metrics.limit.set(gauge(limit.unwrap_or(0)));
@@ -169,6 +178,7 @@ impl<'a> Run<'a> {
     ) {
         let controller = self.controller;
         reports.iter().for_each(|report| controller.report(report));
+
         let begun = controller.memory().forgotten;
         for batch in self.work.batches(due.deletes) {
             let work = self.work.clone();
@@ -180,9 +190,12 @@ impl<'a> Run<'a> {
             self.tasks
                 .spawn(async move { Event::Created(work.batch(batch).await, begun) });
         }
+
+        // With `Periodic`, nothing but the period starts a run, as in upstream.
         if list_again && matches!(controller.rhythm, Rhythm::Watch { .. }) {
             controller.queue.add_after((), GATHER, Priority::Change);
         }
+
         networks
             .iter()
             .for_each(|(entry, network)| controller.conditions.want(entry, *network));
@@ -197,13 +210,16 @@ impl<'a> Run<'a> {
         if self.state.is_listing() {
             return;
         }
+
         let now = Instant::now();
         let Next { at, asked } = self.next_try();
         let [again, asked] = [at, asked].map(|at| at.map(|at| at.saturating_duration_since(now)));
+
         let (next, pause) = self
             .controller
             .rhythm
             .after(self.started.elapsed(), again, asked);
+
         if let Some(next) = next {
             self.controller.queue.add_after((), next, Priority::Recheck);
         }

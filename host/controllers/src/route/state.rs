@@ -105,15 +105,19 @@ impl State {
         memory
             .creates
             .keep(plan.creates.iter().map(|create| &create.route));
+
         self.round = Round::new(plan, entries);
+
         // Of a change that the nodes do not want in this form, another list shows the result.
-        let (mut list_again, mut doubtful) = (false, HashSet::new());
+        let mut list_again = false;
+        let mut doubtful = HashSet::new();
         for route in &meanwhile.created {
             list_again |= !self.round.created(route)
                 && !self
                     .round
                     .keeps(&route.target_node, &route.destination_cidr);
         }
+
         for route in &meanwhile.deleted {
             if !self.round.deleted(route)
                 && let Some(node) = &route.target_node
@@ -123,15 +127,18 @@ impl State {
                 doubtful.insert(node.as_str());
             }
         }
+
         self.blocked = false;
         let due = self.start(self.round.due(memory, &self.flight, now));
         let reports = self.outside(memory, now);
+
         let entries = self
             .round
             .entries()
             .iter()
             .filter(|entry| !doubtful.contains(entry.name()));
         let networks = self.networks(entries, memory);
+
         Turn {
             reports,
             due,
@@ -143,8 +150,10 @@ impl State {
     /// Returns reports about nodes whose Pod CIDRs are outside of the cluster's; again after a
     /// while, because events expire.
     fn outside(&self, memory: &mut Memory, now: Instant) -> Vec<Report> {
+        // Taken, so that nodes that have no such Pod CIDRs are not remembered.
         let before = std::mem::take(&mut memory.tell_of_outside);
         let mut reports = Vec::new();
+
         for (node, cidrs) in self.round.outside() {
             let Some(entry) = self.round.entry(node) else {
                 continue;
@@ -154,10 +163,12 @@ impl State {
                 entry.uid().to_owned(),
                 waits.copied().unwrap_or(now + TELL_AGAIN),
             );
+
             if waits.is_none() {
                 reports.push(Report::Outside(entry.clone(), cidrs.clone()));
             }
         }
+
         reports
     }
 
@@ -167,6 +178,7 @@ impl State {
         due.deletes
             .iter()
             .for_each(|(route, _)| self.flight.begin_delete(route));
+
         let mut creates = Vec::new();
         for (route, size) in due.creates {
             // Overlapping routes are created one after the other.
@@ -177,6 +189,7 @@ impl State {
             self.flight.begin_create(&route);
             creates.push((route, size));
         }
+
         Due { creates, ..due }
     }
 
@@ -188,13 +201,16 @@ impl State {
         begun: u64,
         (now, long): (Instant, &Gauge),
     ) -> Turn {
-        let (mut nodes, mut reports) = (Vec::new(), Vec::new());
+        let mut nodes = Vec::new();
+        let mut reports = Vec::new();
         let mut list_again = self.blocked;
+
         for done in done {
             let route = done.change.clone();
             self.flight.end_create(&route);
             let node = self.round.entry(&route.target_node).cloned();
             nodes.push(route.target_node.clone());
+
             match &done.result {
                 Ok(()) => {
                     memory.creates.succeeded(&route);
@@ -211,7 +227,8 @@ impl State {
                     reports.push(Report::Created(done, node));
                 }
                 Err(error) => {
-                    let (error, key) = (error.clone(), route.key());
+                    let error = error.clone();
+                    let key = route.key();
                     let lasted = memory
                         .creates
                         .failed(route, &error, done.spoiled, now, long);
@@ -227,6 +244,7 @@ impl State {
                 }
             }
         }
+
         Turn {
             reports,
             networks: self.networks_of(nodes, memory),
@@ -243,8 +261,11 @@ impl State {
         begun: u64,
         (now, long): (Instant, &Gauge),
     ) -> Turn {
-        let (mut nodes, mut reports, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+        let mut nodes = Vec::new();
+        let mut reports = Vec::new();
+        let mut gone = Vec::new();
         let mut list_again = false;
+
         for Done {
             change,
             result,
@@ -254,6 +275,7 @@ impl State {
         {
             self.flight.end_delete(&change);
             nodes.extend(self.round.nodes_waiting_for(&change));
+
             match result {
                 Ok(()) => {
                     self.listing
@@ -270,6 +292,8 @@ impl State {
                         key: key.clone(),
                         error: error.clone(),
                     });
+
+                    // As for creations, such an error says nothing about the next attempt.
                     if begun != memory.forgotten || !self.round.deletes(&change) {
                         list_again = true;
                     } else if let Some(lasted) =
@@ -280,6 +304,7 @@ impl State {
                 }
             }
         }
+
         let due = self.start(self.round.freed_by(&gone, memory, &self.flight, now));
         Turn {
             reports,

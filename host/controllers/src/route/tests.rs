@@ -194,6 +194,7 @@ async fn the_event_for_an_out_of_range_pod_cidr_is_repeated() {
         ["a False RouteCreated"],
         "of the other nothing is said"
     );
+
     let events = bench.events().await;
     let [event] = events.as_slice() else {
         panic!("{events:?}")
@@ -205,11 +206,13 @@ async fn the_event_for_an_out_of_range_pod_cidr_is_repeated() {
         ),
         (Some("PodCIDROutOfRange"), Some("b"))
     );
+
     let message = event["message"].as_str().unwrap();
     assert!(
         message.starts_with("No route is created to Pod CIDR 10.96.0.0/16 of the node"),
         "{message}"
     );
+
     bench.pass().await;
     let patched = |bench: &Bench| {
         bench
@@ -220,6 +223,7 @@ async fn the_event_for_an_out_of_range_pod_cidr_is_repeated() {
     };
     sleep(Duration::from_millis(1)).await;
     assert_eq!(patched(&bench), 0, "not with each round");
+
     sleep(Duration::from_secs(31 * 60)).await;
     bench.pass().await;
     sleep(Duration::from_millis(1)).await;
@@ -251,11 +255,13 @@ async fn a_route_with_other_known_addresses_is_replaced() {
     bench.pass().await;
     bench.changes("a", &ip("10.0.0.2"));
     bench.calls();
+
     bench.pass().await;
     assert_eq!(
         bench.calls(),
         ["list", "unroute a-10.244.0.0/24", "create 10.244.0.0/24"]
     );
+
     bench.pass().await;
     assert_eq!(bench.calls(), ["list"]);
 }
@@ -275,10 +281,12 @@ async fn the_condition_patch_merges_and_is_bound_to_the_uid() {
         )
     );
     assert_eq!(patch.body["metadata"], json!({"uid": "uid-a"}));
+
     let conditions = patch.body["status"]["conditions"].as_array().unwrap();
     assert_eq!(conditions.len(), 1);
     assert_eq!(conditions[0]["type"], "NetworkUnavailable");
     assert_eq!(conditions[0]["message"], "RouteController created a route");
+
     let heartbeat = conditions[0]["lastHeartbeatTime"].as_str().unwrap();
     let ago = Timestamp::now()
         .duration_since(heartbeat.parse().unwrap())
@@ -323,6 +331,7 @@ async fn a_failed_list_changes_nothing_and_is_retried_with_backoff() {
     assert_eq!(bench.calls(), ["list"; 4]);
     assert_eq!(bench.api.calls(), Vec::<String>::new());
     assert_eq!(bench.metric("route_controller_route_sync_total"), "4");
+
     bench.pass().await;
     assert_eq!(bench.conditions(), ["a False RouteCreated"]);
 }
@@ -417,6 +426,7 @@ async fn only_failed_changes_are_retried_without_another_trigger() {
         bench.cloud.routes.all(),
         ["b 10.244.1.0/24", "x 10.244.9.0/24"]
     );
+
     bench.calls();
     sleep(Duration::from_millis(200)).await;
     let mut calls = bench.calls();
@@ -429,6 +439,7 @@ async fn only_failed_changes_are_retried_without_another_trigger() {
         bench.cloud.routes.all(),
         ["a 10.244.0.0/24", "b 10.244.1.0/24"]
     );
+
     sleep(Duration::from_secs(3600)).await;
     assert!(bench.calls().is_empty());
     bench.stop.cancel();
@@ -445,9 +456,11 @@ async fn an_invalid_route_is_not_retried_until_its_node_changes() {
         CloudError::Invalid("not in the network".into()),
     );
     assert_eq!(bench.pass().await, None);
+
     bench.calls();
     bench.pass().await;
     assert_eq!(bench.calls(), ["list"]);
+
     bench.changes("a", &ip("10.0.0.2"));
     bench.pass().await;
     assert_eq!(bench.calls(), ["list", "create 10.244.0.0/24"]);
@@ -498,8 +511,10 @@ async fn at_most_200_routes_are_in_flight_in_batches_of_the_provider() {
     }
     let gate = bench.cloud.routes.gated();
     let running = bench.run();
+
     sleep(Duration::from_secs(1)).await;
     assert!((198..=200).contains(&bench.cloud.routes.most_in_flight()));
+
     gate.add_permits(1000);
     sleep(Duration::from_secs(1)).await;
     assert_eq!(bench.cloud.routes.all().len(), 150);
@@ -510,6 +525,7 @@ async fn at_most_200_routes_are_in_flight_in_batches_of_the_provider() {
             .iter()
             .all(|call| call.split(',').count() <= 3)
     );
+
     running.abort();
 }
 
@@ -523,12 +539,14 @@ async fn a_route_that_breaks_its_batches_ends_up_alone() {
     bench.cloud.routes.is_poisoned_by("10.244.1.0/24");
     bench.pass().await;
     assert!(bench.cloud.routes.all().is_empty());
+
     sleep(Duration::from_secs(1)).await;
     bench.pass().await;
     assert_eq!(
         bench.cloud.routes.all(),
         ["n0 10.244.0.0/24", "n2 10.244.2.0/24"]
     );
+
     let last = bench.conditions().split_off(3);
     assert_eq!(
         last,
@@ -559,6 +577,7 @@ async fn a_route_waits_if_the_one_it_replaces_cannot_be_deleted() {
         bench.conditions(),
         ["a True NoRouteCreated", "b False RouteCreated"]
     );
+
     sleep(Duration::from_secs(1)).await;
     bench.pass().await;
     assert_eq!(
@@ -601,6 +620,7 @@ async fn failed_route_deletions_set_no_condition_and_no_event() {
         .cloud
         .routes
         .fails("10.244.8.0/24", CloudError::NotFound("it is gone".into()));
+
     bench.pass().await;
     assert_eq!(bench.conditions(), Vec::<String>::new());
     assert!(bench.events().await.is_empty());
@@ -668,6 +688,7 @@ async fn failing_to_replace_an_old_route_changes_no_condition() {
         .cloud
         .routes
         .fails("10.244.0.0/24", CloudError::Denied("no right".into()));
+
     bench.pass().await;
     assert_eq!(bench.conditions(), Vec::<String>::new());
 }
@@ -697,13 +718,16 @@ async fn changes_made_outside_are_fixed_by_the_check() {
         .delete(&[route("a", "10.244.0.0/24")])
         .await
         .unwrap();
+
     sleep(Duration::from_secs(290)).await;
     assert!(bench.cloud.routes.all().is_empty());
+
     sleep(Duration::from_secs(10)).await;
     assert_eq!(bench.cloud.routes.all(), ["a 10.244.0.0/24"]);
     bench.calls();
     sleep(Duration::from_secs(3000)).await;
     assert_eq!(bench.runs(), 10);
+
     running.abort();
 }
 
@@ -717,9 +741,11 @@ async fn periodic_runs_start_at_once_and_ignore_changes() {
     let running = bench.run();
     sleep(Duration::from_millis(1)).await;
     assert_eq!(bench.runs(), 1);
+
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     sleep(Duration::from_millis(9_998)).await;
     assert_eq!(bench.runs(), 0);
+
     sleep(Duration::from_millis(2)).await;
     assert_eq!(bench.calls(), ["list", "create 10.244.0.0/24"]);
     // The duration of a run is part of the period.
@@ -727,6 +753,7 @@ async fn periodic_runs_start_at_once_and_ignore_changes() {
     gate.add_permits(1);
     sleep(Duration::from_millis(5_998)).await;
     assert_eq!(bench.runs(), 0);
+
     sleep(Duration::from_millis(4)).await;
     assert_eq!(bench.runs(), 1);
     running.abort();
@@ -781,9 +808,11 @@ async fn many_changes_share_few_runs_and_the_first_is_immediate() {
         }
     }
     sleep(Duration::from_secs(4)).await;
+
     let runs = bench.runs();
     assert!((3..=4).contains(&runs), "{runs}");
     assert_eq!(bench.cloud.routes.all().len(), 100);
+
     running.abort();
 }
 
@@ -871,6 +900,7 @@ async fn a_slow_deletion_delays_no_condition_and_no_next_node() {
     let running = bench.run();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(bench.conditions(), ["a False RouteCreated"]);
+
     bench.changes("a", &network("False", "RouteCreated"));
     for n in 1..=5 {
         bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
@@ -890,9 +920,11 @@ async fn a_slow_deletion_delays_no_condition_and_no_next_node() {
             .count()
     };
     assert_eq!(deletions(), 1, "what is under way is not asked for again");
+
     gate.add_permits(1);
     sleep(Duration::from_secs(60)).await;
     assert_eq!((deletions(), bench.cloud.routes.all().len()), (1, 6));
+
     running.abort();
 }
 
@@ -916,12 +948,14 @@ async fn a_slow_creation_delays_only_its_own_node() {
         bench.api.forget();
     }
     gate.add_permits(1);
+
     sleep(Duration::from_millis(10)).await;
     assert_eq!(
         bench.conditions(),
         ["slow False RouteCreated"],
         "at once, when it is done"
     );
+
     let asked = bench
         .cloud
         .calls()
@@ -929,6 +963,7 @@ async fn a_slow_creation_delays_only_its_own_node() {
         .filter(|call| call.contains("10.244.0.0/24"))
         .count();
     assert_eq!(asked, 1);
+
     running.abort();
 }
 
@@ -952,10 +987,12 @@ async fn a_route_waits_for_that_of_another_node_being_created() {
             .count(),
         1
     );
+
     gate.add_permits(10);
     sleep(Duration::from_secs(10)).await;
     assert_eq!(bench.cloud.routes.all(), ["new 10.244.0.0/24"]);
     assert_eq!(bench.conditions(), ["new False RouteCreated"]);
+
     running.abort();
 }
 
@@ -976,6 +1013,7 @@ async fn changes_completed_during_a_list_are_not_repeated() {
     sleep(Duration::from_secs(10)).await;
     let mut changes = bench.calls();
     changes.retain(|call| call != "list");
+
     changes.sort();
     assert_eq!(
         changes,
@@ -985,9 +1023,11 @@ async fn changes_completed_during_a_list_are_not_repeated() {
             "unroute gone-10.244.9.0/24"
         ]
     );
+
     let mut conditions = bench.conditions();
     conditions.dedup();
     assert_eq!(conditions, ["a False RouteCreated", "c False RouteCreated"]);
+
     running.abort();
 }
 
@@ -1032,6 +1072,7 @@ async fn an_interrupted_run_is_completed_by_the_next_process() {
     // The process is killed when some changes are done, some in progress, and some not started.
     running.abort();
     drop(running.await);
+
     let routes = first.cloud.routes.list().unwrap();
     assert!(
         first.cloud.routes.all()
@@ -1052,6 +1093,7 @@ async fn an_interrupted_run_is_completed_by_the_next_process() {
             .map(|n| format!("n{n} 10.244.{n}.0/24"))
             .collect::<Vec<_>>()
     );
+
     second.calls();
     // A failed round does not keep anything that the next one would need.
     second.cloud.routes.fails("list", unavailable());
@@ -1071,8 +1113,10 @@ async fn a_route_long_in_progress_gets_an_event_on_its_node() {
             .fails("10.244.0.0/24", CloudError::InProgress(retry(5)));
     });
     let running = bench.run();
+
     sleep(Duration::from_secs(9 * 60)).await;
     assert!(bench.events().await.is_empty());
+
     sleep(Duration::from_secs(70)).await;
     let events = bench.events().await;
     assert_eq!(
@@ -1083,6 +1127,7 @@ async fn a_route_long_in_progress_gets_an_event_on_its_node() {
         bench.metric("skydock_long_in_progress{controller=\"route\"}"),
         "1"
     );
+
     running.abort();
 }
 
@@ -1177,11 +1222,14 @@ async fn shutdown_waits_for_running_calls_and_starts_no_others() {
     let running = bench.run();
     sleep(Duration::from_secs(1)).await;
     bench.stop.cancel();
+
     sleep(Duration::from_secs(1)).await;
     assert!(!running.is_finished());
+
     gate.add_permits(1000);
     running.await.unwrap();
     assert_eq!(bench.cloud.routes.all().len(), 198);
+
     let conditions = bench.conditions();
     assert_eq!(conditions.len(), 198);
     assert!(
@@ -1292,8 +1340,10 @@ async fn a_warning_precedes_the_route_limit() {
         bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
     }
     let running = bench.run();
+
     sleep(Duration::from_secs(400)).await;
     assert!(bench.events().await.is_empty());
+
     bench.has("n7", &["10.244.7.0/24"], &json!({}));
     sleep(Duration::from_secs(400)).await;
     let events = bench.events().await;
@@ -1303,6 +1353,7 @@ async fn a_warning_precedes_the_route_limit() {
         "{events:?}"
     );
     assert_eq!(events[0]["involvedObject"]["kind"], "Lease");
+
     let message = events[0]["message"].as_str().unwrap();
     assert!(
         message.contains("8 routes") && message.contains("--plugin-limit routes=20"),
@@ -1315,6 +1366,7 @@ async fn a_warning_precedes_the_route_limit() {
         ),
         ("8".into(), "10".into())
     );
+
     bench.cloud.routes.fails(
         "list",
         CloudError::Internal("11 routes, but at most 10 are allowed".into()),
@@ -1329,5 +1381,6 @@ async fn a_warning_precedes_the_route_limit() {
             .contains("at most 10 are allowed"),
         "{last}"
     );
+
     running.abort();
 }

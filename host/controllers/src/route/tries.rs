@@ -116,6 +116,7 @@ impl<T: Change> Tries<T> {
             || (0, usize::MAX, Patience::default()),
             |it| (it.failures, it.batch, it.patience.clone()),
         );
+
         let lasted = patience.note(error, long, now);
         let tried = Tried {
             failures: failures.saturating_add(1),
@@ -129,6 +130,7 @@ impl<T: Change> Tries<T> {
             patience,
             change,
         };
+
         self.0.insert(tried.change.key(), tried);
         lasted
     }
@@ -146,6 +148,7 @@ impl<T: Change> Tries<T> {
                 kept.insert(tried.0, tried.1);
             }
         }
+
         self.0 = kept;
     }
 
@@ -232,6 +235,7 @@ mod tests {
     fn the_earliest_times_are_those_of_any_change() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
         let mut tries = Tries::default();
+
         let asked = |after| {
             CloudError::InProgress(Retry {
                 after,
@@ -379,6 +383,7 @@ mod tests {
         }
         tries.keep([route("b"), route("c")].iter());
         assert!(tries.due(&route("a"), now) && !tries.due(&route("b"), now));
+
         tries.keep(
             [Route {
                 blackhole: true,

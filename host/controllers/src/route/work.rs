@@ -106,21 +106,25 @@ impl Work {
         let count = u32::try_from(batch.len())
             .unwrap_or(IN_FLIGHT)
             .min(IN_FLIGHT);
+
         // The semaphore is never closed.
         let Ok(_permits) = self.in_flight.acquire_many(count).await else {
             return done;
         };
+
         let started = Instant::now();
         for attempt in 1..=CONFLICT_TRIES {
             if self.stop.is_cancelled() {
                 break;
             }
+
             let size = batch.len();
             let (answers, spoiled) = match T::ask(&*self.provider, &batch).await {
                 Ok(answers) => (complete(answers, size).collect(), None),
                 Err(error) => (vec![Err(error); size], Some(size)),
             };
             let took = started.elapsed();
+
             let mut again = Vec::new();
             for (change, result) in batch.into_iter().zip(answers) {
                 if attempt < CONFLICT_TRIES && matches!(result, Err(CloudError::Conflict(_))) {
@@ -134,6 +138,7 @@ impl Work {
                     });
                 }
             }
+
             batch = again;
             if batch.is_empty() {
                 break;
@@ -143,19 +148,23 @@ impl Work {
                 () = self.stop.cancelled() => {}
             }
         }
+
         done
     }
 }
 
 fn batches<T>(changes: impl Iterator<Item = (T, usize)>, max: usize) -> Vec<Vec<T>> {
     let most = usize::try_from(IN_FLIGHT).map_or(max, |most| most.min(max));
+    // Changes that may only be in small batches do not make those of the others smaller.
     let mut by_size: BTreeMap<usize, Vec<T>> = BTreeMap::new();
+
     for (change, size) in changes {
         by_size
             .entry(size.min(most).max(1))
             .or_default()
             .push(change);
     }
+
     let mut batches = Vec::new();
     for (size, changes) in by_size {
         let mut changes = changes.into_iter().peekable();
@@ -163,6 +172,7 @@ fn batches<T>(changes: impl Iterator<Item = (T, usize)>, max: usize) -> Vec<Vec<
             batches.push(changes.by_ref().take(size).collect());
         }
     }
+
     batches
 }
 

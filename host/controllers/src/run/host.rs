@@ -49,6 +49,7 @@ impl Host {
     pub(super) fn new(context: Context, said: Option<Arc<Said>>) -> Self {
         let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) =
             Default::default();
+
         let clients = (
             context.clients.node.clone(),
             context.clients.service.clone(),
@@ -61,6 +62,7 @@ impl Host {
         );
         let reads = Reads::new(context.clients.service.clone());
         let holders = Holders::follow(&nodes, &services);
+
         if context.enabled.contains(&&service::CONTROLLER) {
             service::unserved::follow(
                 &services,
@@ -69,6 +71,7 @@ impl Host {
                 context.recorder.clone(),
             );
         }
+
         Self {
             context,
             said,
@@ -89,14 +92,18 @@ impl Host {
         let mut watching = self.watch();
         let uid = Arc::<OnceLock<String>>::default();
         self.serve_provider(&mut watching, Arc::clone(&uid));
+
         let result = tokio::select! {
             () = self.context.shutdown.clone().cancelled_owned() => Ok(()),
             Some(_) = watching.join_next() => Err(RunError::Ended("the watch of the API server".to_owned())),
             result = self.control(uid) => result,
         };
+
         self.stop().await;
+        // Ends the task that writes annotations; `finish` writes the rest.
         drop(watching);
         self.notes.finish().await;
+
         result
     }
 
@@ -106,13 +113,17 @@ impl Host {
         let mut watching = JoinSet::new();
         let client = &self.context.clients.informers;
         watching.spawn({
-            let (nodes, client) = (Arc::clone(&self.nodes), client.clone());
+            let nodes = Arc::clone(&self.nodes);
+            let client = client.clone();
             async move { nodes.run(client).await }
         });
+
         if self.watches_services() {
-            let (services, client) = (Arc::clone(&self.services), client.clone());
+            let services = Arc::clone(&self.services);
+            let client = client.clone();
             watching.spawn(async move { services.run(client).await });
         }
+
         watching
     }
 
@@ -120,11 +131,15 @@ impl Host {
     fn serve_provider(&self, watching: &mut JoinSet<()>, uid: Arc<OnceLock<String>>) {
         let notes = Arc::clone(&self.notes);
         watching.spawn(async move { notes.run().await });
-        let (reads, services) = (Arc::clone(&self.reads), Arc::clone(&self.services));
+
+        let reads = Arc::clone(&self.reads);
+        let services = Arc::clone(&self.services);
         watching.spawn(async move { reads.follow(|key| services.get(key).is_some()).await });
+
         let client = self.context.clients.informers.clone();
         watching.spawn(async move {
             uid::find(&client, &uid).await;
+            // A task that returns would end the process.
             std::future::pending::<()>().await;
         });
     }
@@ -149,12 +164,13 @@ impl Host {
     pub(super) async fn control(&mut self, uid: Arc<OnceLock<String>>) -> Result<(), RunError> {
         self.nodes.synced().await;
         tracing::info!(nodes = self.nodes.list().len(), "node cache synced");
+
         let on_cluster = std::mem::replace(&mut self.context.on_cluster, Box::new(|_| {}));
-        let (nodes, services) = (Arc::clone(&self.nodes), Arc::clone(&self.services));
-        let (recorder, classes) = (
-            self.context.recorder.of_provider(),
-            self.context.options.services.classes.clone(),
-        );
+        let nodes = Arc::clone(&self.nodes);
+        let services = Arc::clone(&self.services);
+        let recorder = self.context.recorder.of_provider();
+        let classes = self.context.options.services.classes.clone();
+
         on_cluster(Arc::new(ClusterView {
             revision: cluster_view::count_changes(&nodes, &services),
             nodes,
@@ -167,11 +183,14 @@ impl Host {
             reads: Arc::clone(&self.reads),
             holders: Arc::clone(&self.holders),
         }));
+
         let mut swaps = true;
         loop {
             // Read only once: if the list becomes complete after this, the loop is woken.
-            let (services, listing) = (Arc::clone(&self.services), self.listing());
+            let services = Arc::clone(&self.services);
+            let listing = self.listing();
             self.start(listing);
+
             tokio::select! {
                 () = services.synced(), if listing != Listing::Complete && self.watches_services() => {
                     tracing::info!(services = self.services.list().len(), "service cache synced");
@@ -182,6 +201,7 @@ impl Host {
                         tracing::info!("plugin replaced; checking all objects again");
                         self.started.values().for_each(|runner| runner.recheck());
                     }
+                    // A receiver without a sender would be ready all the time.
                     Err(_) => swaps = false,
                 },
                 Some(ended) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
@@ -202,6 +222,7 @@ impl Host {
             if !self.context.enabled.contains(controller) || self.started.contains_key(controller) {
                 continue;
             }
+
             let runner = match self.build(constructor, &info, services) {
                 Ok(runner) => runner,
                 Err(obstacle) => {
@@ -209,10 +230,13 @@ impl Host {
                     continue;
                 }
             };
+
             let task = {
-                let (runner, stop) = (Arc::clone(&runner), self.stop.clone());
+                let runner = Arc::clone(&runner);
+                let stop = self.stop.clone();
                 self.tasks.spawn(async move { runner.run(stop).await })
             };
+
             self.names.insert(task.id(), controller.name.to_owned());
             self.context.metrics.shared.running(controller, true);
             self.started.insert(controller, runner);
@@ -235,6 +259,7 @@ impl Host {
             unreleased,
             ..
         } = &self.context;
+
         constructor.check(options, info, services)?;
         let controller = constructor.controller;
         (constructor.build)(Setup {
@@ -262,11 +287,13 @@ impl Host {
         if self.skipped.get(controller) == Some(&obstacle) {
             return;
         }
+
         if obstacle.is_mistake() {
             tracing::error!("skipping {controller}: {obstacle}");
         } else {
             tracing::info!("skipping {controller}: {obstacle}");
         }
+
         self.skipped.insert(controller, obstacle);
     }
 
@@ -274,10 +301,12 @@ impl Host {
         self.stop.cancel();
         let grace = self.context.options.shutdown_grace;
         let ended = async { while self.tasks.join_next().await.is_some() {} };
+
         if timeout(grace, ended).await.is_err() {
             tracing::warn!("some calls did not finish within {grace:?} and were canceled");
             self.tasks.shutdown().await;
         }
+
         for &controller in self.started.keys() {
             self.context.metrics.shared.running(controller, false);
             tracing::info!("stopped {controller}");

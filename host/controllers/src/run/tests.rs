@@ -212,6 +212,7 @@ async fn no_controller_starts_before_the_nodes_are_listed() {
         &[Capability::Instances, Capability::LoadBalancers],
         Options::default(),
     );
+
     sleep(Duration::from_secs(60)).await;
     assert!(
         !bench.running.is_finished() && !bench.runs("cloud-node"),
@@ -242,6 +243,7 @@ async fn node_controllers_run_even_if_services_cannot_be_listed() {
         &[Capability::Instances, Capability::LoadBalancers],
         Options::default(),
     );
+
     sleep(Duration::from_secs(5)).await;
     assert!(
         bench.runs("cloud-node") && bench.runs("cloud-node-lifecycle") && !bench.runs("service")
@@ -252,6 +254,7 @@ async fn node_controllers_run_even_if_services_cannot_be_listed() {
         bench.cloud.calls()
     );
     assert_eq!(bench.cluster.try_recv().unwrap().services().len(), 0);
+
     // The permission is granted.
     sleep(Duration::from_secs(600)).await;
     assert!(bench.runs("service"));
@@ -316,6 +319,7 @@ async fn a_skipped_service_controller_starts_once_services_are_listed() {
     let mut host = Host::new(context, None);
     host.nodes.complete();
     let services = Arc::clone(&host.services);
+
     // The first event after `node cache synced` says that the controller is skipped.
     let skips = std::sync::atomic::AtomicUsize::new(0);
     let _guard = tracing::subscriber::set_default(OnEvent(move || {
@@ -459,6 +463,7 @@ async fn shutdown_does_not_wait_for_idle_controllers() {
             .iter()
             .all(|name| bench.runs(name))
     );
+
     let asked = Instant::now();
     bench.shutdown.cancel();
     bench.running.await.unwrap().unwrap();
@@ -663,6 +668,7 @@ async fn a_dry_run_changes_nothing_with_all_controllers() {
     });
     sleep(Duration::from_secs(60)).await;
     let asked = ["check gone", "describe new", "list"];
+
     let calls = bench.cloud.calls();
     assert!(
         asked.iter().all(|call| calls.contains(&(*call).to_owned())),
@@ -676,6 +682,7 @@ async fn a_dry_run_changes_nothing_with_all_controllers() {
                 .any(|it| call.starts_with(it))),
         "{calls:?}"
     );
+
     let writes: Vec<_> = bench
         .api
         .requests()
@@ -694,6 +701,7 @@ async fn a_dry_run_changes_nothing_with_all_controllers() {
             .any(|request| request.path == "/api/v1/namespaces/ns/services/web/status"),
         "{writes:?}"
     );
+
     for request in writes {
         assert!(
             request.method == "PATCH" && request.query.contains("dryRun=All"),

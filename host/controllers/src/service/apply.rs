@@ -25,6 +25,7 @@ impl ServiceController {
         entry: &Entry<ServiceKind>,
         note: Option<&str>,
     ) -> Result<(), ApiError> {
+        // A strategic merge patch adds to the list: finalizers of others stay.
         let mut metadata = vec![("finalizers", json!([FINALIZER]))];
         if let Some(note) = note {
             metadata.push(("annotations", json!({ ANNOTATION_CLASS: note })));
@@ -39,6 +40,7 @@ impl ServiceController {
         entry: &Entry<ServiceKind>,
         note: bool,
     ) -> Result<(), ApiError> {
+        // Without this directive, the patch would add to the list.
         let mut metadata = vec![("$deleteFromPrimitiveList/finalizers", json!([FINALIZER]))];
         if note {
             metadata.push(("annotations", json!({ ANNOTATION_CLASS: null })));
@@ -64,6 +66,7 @@ impl ServiceController {
         entry: &Entry<ServiceKind>,
         status: &LoadBalancerStatus,
     ) -> Result<(), ApiError> {
+        // A merge patch replaces the list of ingress points as a whole.
         let status = json!({ "loadBalancer": status_json(status) });
         self.patch(
             entry,
@@ -81,6 +84,7 @@ impl ServiceController {
             name: entry.name(),
             subresource: Some("status"),
         };
+
         patch::<Service>(&self.client, &target, body)
             .await
             .map(drop)

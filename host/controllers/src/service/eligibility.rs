@@ -20,15 +20,19 @@ use crate::kinds::NodeKind;
 /// the node is needed.
 pub fn eligible(entry: &Entry<NodeKind>, rules: NodeRules) -> bool {
     let node = &entry.view;
+
     let excluded = node
         .labels
         .get(LABEL_EXCLUDE_FROM_LB)
         .is_some_and(|value| !is_false(value));
     let has = |key: &str| node.taints.iter().any(|taint| taint.key == key);
+
     // A node that is ready is running, whatever taints are left on it.
     let leaving = has(TAINT_TO_BE_DELETED) || (has(TAINT_SHUTDOWN) && !node.ready);
+
     let by_role = rules.exclude_control_plane && node.labels.contains_key(LABEL_CONTROL_PLANE);
     let cordoned = rules.exclude_unschedulable && node.unschedulable;
+
     entry.object.deletion_timestamp.is_none() && !excluded && !leaving && !by_role && !cordoned
 }
 

@@ -55,6 +55,7 @@ pub(super) struct Waiting {
 impl Known {
     fn new(entry: ServiceEntry, selector: Option<Arc<Selector>>) -> Self {
         let state = State::new(plan::served(&entry.object));
+
         let memory = Memory {
             entry,
             selector,
@@ -62,6 +63,7 @@ impl Known {
             patience: Patience::default(),
             mends: Bucket::full(MENDS, Instant::now()),
         };
+
         Self {
             busy: tokio::sync::Mutex::default(),
             memory: Mutex::new(memory),
@@ -74,7 +76,6 @@ impl Known {
         Arc::clone(&self.lock().entry)
     }
 
-    /// Reads the state.
     pub(super) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
         read(&self.lock().state)
     }
@@ -84,6 +85,8 @@ impl Known {
         let mut memory = self.lock();
         let (state, turn) = plan(memory.state.clone());
         memory.state = state;
+
+        // What is in progress during later work is timed from its own start.
         if memory.state.work.is_none() {
             memory.patience = Patience::default();
         }
@@ -117,6 +120,7 @@ impl Known {
     /// Requests work to be done after the current work.
     pub(super) fn wait(&self, what: Waiting) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        // The more urgent request decides.
         waiting.sync = waiting.sync.into_iter().chain(what.sync).min();
         waiting.nodes |= what.nodes;
     }
@@ -166,14 +170,17 @@ impl KnownServices {
     /// nodes with it would open the load balancer to all clients.
     pub(super) fn remember(&self, key: &str, entry: &ServiceEntry) -> Arc<Known> {
         let selector = self.selectors.in_use(&entry.view.node_selector);
+
         let mut all = self.lock();
         let new = || Arc::new(Known::new(Arc::clone(entry), selector.clone()));
         let known = all.entry(key.to_owned()).or_insert_with(new);
+
         let mut memory = known.lock();
         if entry.view.problem.is_none() || memory.entry.view.problem.is_some() {
             (memory.entry, memory.selector) = (Arc::clone(entry), selector);
         }
         drop(memory);
+
         Arc::clone(known)
     }
 
@@ -205,8 +212,11 @@ impl Selectors {
         if selector.selects_all() {
             return None;
         }
+
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nothing else removes the references to selectors of Services that are gone.
         all.retain(|known| known.strong_count() > 0);
+
         if let Some(known) = all
             .iter()
             .filter_map(Weak::upgrade)
@@ -214,6 +224,7 @@ impl Selectors {
         {
             return Some(known);
         }
+
         let new = Arc::new(selector.clone());
         all.push(Arc::downgrade(&new));
         Some(new)
@@ -267,11 +278,13 @@ mod tests {
             sync: Some(Priority::Change),
         });
         known.wait(Waiting::default());
+
         let waiting = known.waiting();
         assert_eq!(
             (waiting.nodes, waiting.sync),
             (true, Some(Priority::Change))
         );
+
         let waiting = known.waiting();
         assert_eq!((waiting.nodes, waiting.sync), (false, None));
     }

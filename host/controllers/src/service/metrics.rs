@@ -8,7 +8,6 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// Metrics of the service controller.
 #[derive(Clone)]
 pub(crate) struct ServiceMetrics {
     /// Load balancers whose nodes were updated.
@@ -30,6 +29,7 @@ impl ServiceMetrics {
             nodesync_latency: latency(),
             update_loadbalancer_host_latency: latency(),
         };
+
         registry.register(
             "service_controller_loadbalancer_sync",
             "Load balancers whose nodes were updated",
@@ -50,6 +50,7 @@ impl ServiceMetrics {
             "Seconds to update the nodes of one load balancer",
             metrics.update_loadbalancer_host_latency.clone(),
         );
+
         metrics
     }
 }

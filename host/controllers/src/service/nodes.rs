@@ -96,8 +96,10 @@ impl ServiceController {
         match nodes {
             Nodes::Pass => self.pass().await,
             Nodes::Of(key) => {
-                let (this, one) = (Arc::clone(self), key.clone());
+                let this = Arc::clone(self);
+                let one = key.clone();
                 apart(async move { this.update_nodes(&one).await }).await;
+                // Also after a failure: its retries do not prolong the pass.
                 self.passes.end(&key);
             }
         }
@@ -109,6 +111,7 @@ impl ServiceController {
             start: Instant::now(),
             latency: self.metrics.nodesync_latency.clone(),
         });
+
         let mut behind = Vec::new();
         for (key, known) in self.known.all() {
             let fingerprint = self.selection.fingerprint(&known.entry()).await;
@@ -119,6 +122,7 @@ impl ServiceController {
                 behind.push(Nodes::Of(key));
             }
         }
+
         self.node_queue.add_all(behind, Priority::Change);
     }
 

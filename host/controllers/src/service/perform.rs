@@ -41,6 +41,7 @@ impl ServiceController {
                         nodes: false,
                     },
                 });
+
                 // The other work may have ended just before.
                 let Ok(busy) = known.busy.try_lock() else {
                     return;
@@ -48,6 +49,8 @@ impl ServiceController {
                 busy
             }
         };
+
+        // The other work may have removed the Service from memory, or moved it to another key.
         if self
             .known
             .get(key)
@@ -62,6 +65,9 @@ impl ServiceController {
             };
             self.perform(key, known, &attempt).await;
         }
+
+        // Unlocked before the waiting work is read: whoever finds it locked until then has added
+        // its work.
         drop(busy);
         match known.waiting() {
             // It includes the nodes.
@@ -82,6 +88,7 @@ impl ServiceController {
     /// meanwhile.
     fn look(&self, known: &Known, service: &Service) {
         let looked = self.shared.provider.looked_at(&service.uid);
+        // So far, changes that only such a provider sees have caused no pass.
         if known.look(looked) && !self.looks_at_nodes.swap(true, Ordering::SeqCst) {
             self.selection.changed(true);
             self.node_queue
@@ -91,16 +98,21 @@ impl ServiceController {
 
     /// Performs one step after the other, and tells the plan their outcomes.
     async fn perform(&self, key: &str, known: &Known, attempt: &Attempt<'_>) {
-        let (mut key, entry) = (Cow::Borrowed(key), attempt.entry);
-        let (service, cloud) = (&entry.view.service, &self.shared.provider);
+        let mut key = Cow::Borrowed(key);
+        let entry = attempt.entry;
+        let service = &entry.view.service;
+        let cloud = &self.shared.provider;
+
         let mut turn = known.advance(|state| attempt.start(state));
         loop {
             self.report(&key, known, attempt, &turn);
+
             let present = self.services.get(&key);
             let step = match present.filter(|present| present.uid() == entry.uid()) {
                 Some(present) => known.read(|state| attempt.revised(turn.step, state, &present)),
                 None => turn.step,
             };
+
             turn = match step {
                 Step::AddFinalizer { note } => {
                     let added = self.add_finalizer(entry, note.as_deref()).await;
@@ -113,6 +125,7 @@ impl ServiceController {
                 Step::Ensure { nodes, before } => {
                     let ensured = cloud.ensure_load_balancer(service, &nodes).await;
                     self.look(known, service);
+                    // Any other answer, even an error, is about a load balancer of this provider.
                     if ensured != Err(CloudError::ImplementedElsewhere) {
                         self.elsewhere.remove(&key);
                     }
@@ -156,6 +169,7 @@ impl ServiceController {
                 }
                 Step::Forget => {
                     self.known.remove(&key);
+                    // Nothing else removes what the queue remembers about its updates.
                     self.node_queue.forget(&Nodes::Of(key.to_string()));
                     known.advance(|state| attempt.after_forget(state))
                 }
@@ -174,10 +188,11 @@ impl ServiceController {
         }
     }
 
-    /// Puts the Service back into the queues.
     fn requeue(&self, key: &str, attempt: &Attempt<'_>, requeue: Requeue) {
-        let (key, nodes) = (key.to_owned(), Nodes::Of(key.to_owned()));
+        let nodes = Nodes::Of(key.to_owned());
+        let key = key.to_owned();
         let of_nodes = attempt.goal == Goal::UpdateNodes;
+
         match requeue {
             Requeue::Reset if of_nodes => self.node_queue.forget(&nodes),
             Requeue::Reset => self.queue.forget(&key),
@@ -209,6 +224,7 @@ impl ServiceController {
                 tracing::warn!(service = key, "{error}");
             }
         }
+
         for event in &turn.events {
             if let Event::HandedOver { may_stay } = event {
                 // It is told once: the provider answers so again whenever the Service changes.
@@ -221,6 +237,7 @@ impl ServiceController {
                     "the provider leaves the Service to another implementation"
                 );
             }
+
             self.publish(attempt, event);
         }
     }
@@ -234,7 +251,6 @@ impl ServiceController {
         }
     }
 
-    /// Publishes an event.
     fn publish(&self, attempt: &Attempt<'_>, event: &Event) {
         let (kind, reason, message) = event.text();
         match kind {

@@ -174,11 +174,14 @@ fn made(service: &Service) -> Option<Made<'_>> {
         .as_ref()?
         .get(ANNOTATION_CLASS)?
         .rsplit_once('@')?;
+
     if service.metadata.uid.as_deref() != Some(uid) {
         return None;
     }
+
     let left = class.strip_prefix(LEFT);
     Some(Made {
+        // The annotation of a Service without a class has an empty one.
         class: Some(left.unwrap_or(class)).filter(|class| left.is_none() || !class.is_empty()),
         left: left.is_some(),
     })
@@ -209,15 +212,18 @@ pub fn needs_update(
     classes: &Classes,
     echo: impl Fn(&str, Option<&str>) -> bool,
 ) -> bool {
-    let (wanted, wants) = (
-        wants_load_balancer(old, classes),
-        wants_load_balancer(new, classes),
-    );
+    let wanted = wants_load_balancer(old, classes);
+    let wants = wants_load_balancer(new, classes);
+
     if !wanted && !wants {
         return false;
     }
+
     let empty = ServiceSpec::default();
-    let (a, b) = (spec(old).unwrap_or(&empty), spec(new).unwrap_or(&empty));
+    let a = spec(old).unwrap_or(&empty);
+    let b = spec(new).unwrap_or(&empty);
+
+    // The class is compared because it decides who serves the Service; all else is as in upstream.
     wanted != wants
         || old.metadata.uid != new.metadata.uid
         || class(old) != class(new)
@@ -280,6 +286,7 @@ pub fn same_status(a: &LoadBalancerStatus, b: &LoadBalancerStatus) -> bool {
         },
         ..ingress.clone()
     };
+
     a.ingress
         .iter()
         .map(meaning)
@@ -317,6 +324,7 @@ fn annotations_differ(
     let keys = [old, new]
         .into_iter()
         .flat_map(|it| it.metadata.annotations.iter().flatten().map(|(key, _)| key));
+
     keys.filter(|key| *key != ANNOTATION_CLASS).any(|key| {
         let now = value(new, key);
         value(old, key) != now && !echo(key, now.as_deref())

@@ -47,7 +47,6 @@ impl Fingerprint {
     }
 }
 
-/// Nodes for a load balancer.
 #[derive(Clone)]
 pub(crate) struct Choice {
     pub(crate) nodes: NodeSet,
@@ -100,7 +99,9 @@ impl Choices {
 impl Selection {
     pub(super) fn new(nodes: Arc<Informer<NodeKind>>, rules: NodeRules) -> Self {
         let keys = (RandomState::new(), RandomState::new());
-        let (version, views) = (AtomicU64::new(0), AtomicU64::new(0));
+        let version = AtomicU64::new(0);
+        let views = AtomicU64::new(0);
+
         Self {
             nodes,
             rules,
@@ -137,18 +138,21 @@ impl Selection {
         if let Some(choice) = self.made(selector, as_now) {
             return choice;
         }
+
         let _making = self.making.lock().await;
+        // Another task may have made it while this one waited for the lock.
         if let Some(choice) = self.made(selector, as_now) {
             return choice;
         }
+
         // Read before the list, which may then be newer than these versions, but never older. So
         // the fingerprint is that of the listed nodes, also if their version has one: they may
         // contain a change that is not counted yet.
-        let (version, views) = (
-            self.version.load(Ordering::SeqCst),
-            self.views.load(Ordering::SeqCst),
-        );
+        let version = self.version.load(Ordering::SeqCst);
+        let views = self.views.load(Ordering::SeqCst);
+
         let mut choices = match self.known() {
+            // Other Services have made selections of the same nodes.
             Some(known) if known.version == version && known.views == views => {
                 Choices::clone(&known)
             }
@@ -159,12 +163,14 @@ impl Selection {
                 selected: Vec::new(),
             },
         };
+
         let choice = choices.get(selector).cloned().unwrap_or_else(|| {
             let all = choices.eligible.nodes.iter();
             let nodes: NodeSet = all
                 .filter(|node| selector.matches(&node.labels))
                 .cloned()
                 .collect();
+
             let choice = Choice {
                 fingerprint: self.hash(&nodes),
                 nodes,
@@ -172,16 +178,15 @@ impl Selection {
             choices.selected.push((selector.clone(), choice.clone()));
             choice
         });
+
         *self.choices.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(choices));
         choice
     }
 
     /// Returns an existing selection that is still valid.
     fn made(&self, selector: &Selector, as_now: bool) -> Option<Choice> {
-        let (version, views) = (
-            self.version.load(Ordering::SeqCst),
-            self.views.load(Ordering::SeqCst),
-        );
+        let version = self.version.load(Ordering::SeqCst);
+        let views = self.views.load(Ordering::SeqCst);
         let known = self
             .known()
             .filter(|known| known.version == version && (!as_now || known.views == views))?;
@@ -211,7 +216,10 @@ impl Selection {
             nodes.iter().for_each(|node| looked.hash(node, &mut hasher));
             hasher.finish()
         };
+
+        // A hasher returns 64 bits; two with different keys return 128.
         let both = |looked| (hash(&self.keys.0, looked), hash(&self.keys.1, looked));
+
         Fingerprint {
             targets: both(Looked::Targets),
             nodes: both(Looked::Nodes),
@@ -296,12 +304,14 @@ mod tests {
         let first = selection.of(&service).await;
         let ready = json!({"metadata": {"resourceVersion": "2"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         nodes.apply(with(&node("a"), &ready));
+
         selection.changed(false);
         assert_eq!(selection.fingerprint(&service).await, first.fingerprint);
         assert!(
             Arc::ptr_eq(&selection.known().unwrap().eligible.nodes, &first.nodes),
             "nothing was selected again"
         );
+
         let now = selection.of(&service).await;
         let same = |looked| now.fingerprint.is_same(first.fingerprint, looked);
         assert!(now.nodes[0].ready && same(Looked::Targets) && !same(Looked::Nodes));
@@ -312,9 +322,11 @@ mod tests {
         selection.changed(true);
         let moved = selection.of(&service).await;
         assert_ne!(moved.fingerprint, first.fingerprint);
+
         nodes.apply(node("b"));
         selection.changed(true);
         assert_ne!(selection.fingerprint(&service).await, moved.fingerprint);
+
         nodes.delete("b");
         selection.changed(true);
         assert_eq!(
@@ -335,9 +347,11 @@ mod tests {
         // The cache has the node before the handlers are called.
         nodes.apply(node("b"));
         selection.changed(false);
+
         let second = selection.of(&service).await;
         assert_eq!(second.nodes.len(), 2);
         assert_ne!(second.fingerprint, first.fingerprint);
+
         // If it goes before anything else happens, load balancers with both nodes need an update.
         selection.changed(true);
         nodes.delete("b");
@@ -357,6 +371,7 @@ mod tests {
             &node("a"),
             &json!({"metadata": {"resourceVersion": "2", "labels": {"pool": "edge"}}}),
         ));
+
         selection.changed(false);
         assert_eq!(
             selection

@@ -393,8 +393,10 @@ async fn an_invalid_service_is_retried_on_a_change_or_by_the_check() {
         .unwrap()
         .extend([invalid(), invalid()]);
     bench.has(service("web")).await;
+
     sleep(Duration::from_secs(1780)).await;
     assert_eq!(bench.calls().len(), 1);
+
     // The cloud may accept what it rejected before, whatever the plugin calls it; and events
     // expire.
     sleep(Duration::from_secs(60)).await;
@@ -407,6 +409,7 @@ async fn an_invalid_service_is_retried_on_a_change_or_by_the_check() {
             .count(),
         2
     );
+
     bench.has(changed(&service("web"), "2")).await;
     assert_eq!(bench.calls().len(), 1);
 }
@@ -656,11 +659,13 @@ async fn a_recreated_service_loses_its_old_load_balancer_first() {
         ))
         .await;
     assert_eq!(bench.calls(), ["delete web uid-web"]);
+
     let failed = (
         "DeleteLoadBalancerFailed".to_owned(),
         "Error deleting load balancer: internal error: boom".to_owned(),
     );
     assert!(bench.events().contains(&failed), "{:?}", bench.events());
+
     sleep(Duration::from_secs(5)).await;
     assert_eq!(bench.calls(), ["delete web uid-web", "ensure web n1"]);
     assert!(

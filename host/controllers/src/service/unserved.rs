@@ -26,15 +26,18 @@ pub(crate) fn follow(
         let (Change::Added(entry) | Change::Updated(_, entry)) = change else {
             return;
         };
+
         let info = provider.info();
         if info.can(Capability::LoadBalancers) || !plan::needs_cleanup(&entry.object, &classes) {
             return;
         }
+
         let message = format!(
             "Error deleting load balancer: provider {} does not serve load balancers with its configuration: enable them until it is deleted, \
              or, if there is none, remove the finalizer {FINALIZER}",
             info.name
         );
+
         let source = CONTROLLER.event_source;
         recorder.on(source, entry, EventType::Warning, REASON, message);
     });
@@ -77,6 +80,7 @@ mod tests {
             services.apply(with(&service(name), &json!({"metadata": metadata})));
         }
         sleep(Duration::from_millis(250)).await;
+
         let events = api.events();
         let names: Vec<_> = events
             .iter()

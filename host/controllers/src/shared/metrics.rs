@@ -28,6 +28,7 @@ impl SharedMetrics {
             errors: Family::default(),
             workqueue: WorkqueueMetrics::register(registry),
         };
+
         let m = &metrics;
         registry.register(
             "running_managed_controllers",
@@ -44,10 +45,10 @@ impl SharedMetrics {
             "Objects whose operation in the cloud has been running for more than ten minutes",
             m.long_in_progress.clone(),
         );
+
         metrics
     }
 
-    /// The metrics of the queue of this name.
     pub(crate) fn queue(&self, name: &str) -> QueueMetrics {
         self.workqueue.queue(name)
     }

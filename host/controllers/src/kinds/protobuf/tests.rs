@@ -64,6 +64,7 @@ fn conditions_that_nobody_reads_are_skipped() {
         field(3, &conditions),
     ]
     .concat();
+
     let expected = json!({
         "metadata": {"name": "n1", "resourceVersion": "5"},
         "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "NetworkUnavailable", "status": "True"}]},
@@ -113,6 +114,7 @@ fn a_node_with_invalid_text_and_times_can_be_read() {
     .concat();
     let condition = [condition.flatten().collect(), told].concat();
     let address = [field(1, b"InternalIP"), field(2, b"\xff")].concat();
+
     let info: Vec<u8> = (1..=10).flat_map(|number| field(number, b"\xff")).collect();
     let status = [
         field(4, &condition),

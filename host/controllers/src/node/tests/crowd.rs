@@ -50,6 +50,7 @@ async fn a_thousand_conflicts_are_retried_within_seconds() {
         );
     }
     bench.start();
+
     sleep(Duration::from_secs(2)).await;
     assert_eq!(done(&bench).len(), 1000);
     assert!(
@@ -134,12 +135,14 @@ async fn new_nodes_neither_wait_for_rechecks_nor_share_their_calls() {
         sleep(Duration::from_secs(1)).await;
         assert!(done(&bench).contains(&name), "{name} waits");
     }
+
     let calls = bench.cloud.calls();
     assert!(
         calls.len() < 30,
         "and re-checks go in full batches: {}",
         calls.len()
     );
+
     let has = |call: &str, what: &str| {
         call.split([' ', ','])
             .skip(1)

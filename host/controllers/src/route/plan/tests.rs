@@ -388,6 +388,7 @@ fn a_new_route_waits_only_for_routes_it_replaces() {
         route("gone", "10.120.64.0/24"),
         made_with(route("a", "10.120.8.0/24"), &["2.2.2.2"]),
     ];
+
     let plan = plan(routes, &[&nodes[0], &nodes[1]], &cidrs(V4));
     let waits: Vec<_> = plan
         .creates
@@ -426,6 +427,7 @@ fn a_new_route_has_all_fields_and_families_share_the_uid() {
         target_addresses: addresses(&["10.0.0.1", "fd00::1"]),
         destination_cidr: cidr.into(),
     };
+
     let routes: Vec<_> = plan
         .creates
         .into_iter()
@@ -478,6 +480,7 @@ fn a_route_we_could_not_delete_is_never_created() {
         node("b", &[], &["192.168.0.0/24"]),
         node("c", &[], &["10.1.0.0/24"]),
     ];
+
     let routes = vec![route("c", "10.1.0.0/24")];
     let plan = plan(
         routes,
@@ -490,6 +493,7 @@ fn a_route_we_could_not_delete_is_never_created() {
         .map(|create| create.route.destination_cidr.as_str())
         .collect();
     assert_eq!((made, plan.deletes.len()), (vec!["10.120.1.0/24"], 0));
+
     let outside = |name: &str| {
         plan.outside
             .get(name)
@@ -518,6 +522,7 @@ fn routes_of_5000_reassigned_nodes_are_planned_quickly() {
         .map(|n| route(&format!("n{}", (n + 1) % 5000), &cidr(n)))
         .collect();
     let begin = std::time::Instant::now();
+
     let plan = plan(
         routes,
         &nodes.iter().collect::<Vec<_>>(),
@@ -546,9 +551,11 @@ fn the_host_maps_next_hop_addresses_to_nodes() {
         hop("10.0.1.2", "10.120.1.0/24"),
         hop("10.0.1.9", "10.120.2.0/24"),
     ];
+
     let nodes: Vec<&Node> = nodes.iter().collect();
     let done = plan(there.to_vec(), &nodes, &cidrs(V4));
     assert_eq!((done.deletes, done.creates), (there[2..].to_vec(), vec![]));
+
     // An instance that was registered again as another node has the address of the first node,
     // which still exists.
     let heir = node("node-3", &["10.0.1.2"], &["10.120.3.0/24"]);
@@ -598,6 +605,7 @@ fn nodes_of_other_providers_and_their_routes_are_left_alone() {
         let names = nodes.iter().map(|node| node.name().to_owned());
         names.collect::<Vec<_>>()
     };
+
     let info = crate::testing::info();
     let (left, own_nodes) = own(routes(), nodes(), &info);
     assert_eq!(names(&own_nodes), ["ours", "hand-made"]);

@@ -139,6 +139,7 @@ fn a_change_in_progress_is_not_requested_again() {
         "not known while its route is being created"
     );
     assert_eq!(due(&bench.lists(gone(), &nodes)), (vec![], vec![]));
+
     let created = bench.created(&first, &Ok(()), 0);
     assert_eq!(
         (networks(&created), created.list_again),
@@ -148,6 +149,7 @@ fn a_change_in_progress_is_not_requested_again() {
         &created.reports[..],
         [Report::Created(_, Some(_))]
     ));
+
     let deleted = bench.deleted(&first, &Ok(()), 0);
     assert!(!deleted.list_again && matches!(&deleted.reports[..], [Report::Deleted(_)]));
     assert_eq!(bench.next(), None);
@@ -254,6 +256,7 @@ fn a_node_whose_route_is_being_deleted_has_no_known_network() {
     // Another route that is being deleted does not matter, also if it leads to the same
     // destination.
     let mut bench = bench();
+
     let black = || Route {
         name: "black".into(),
         blackhole: true,
@@ -460,6 +463,7 @@ fn pod_cidrs_outside_the_cluster_are_reported_every_half_hour() {
     let mut bench = bench();
     let nodes = [entry("a", "10.244.1.0/24"), entry("b", "192.0.2.0/24")];
     let start = bench.now;
+
     let mut told = Vec::new();
     for minutes in 0..=70 {
         bench.now = start + Duration::from_secs(60 * minutes);
@@ -476,6 +480,7 @@ fn pod_cidrs_outside_the_cluster_are_reported_every_half_hour() {
         }
     }
     assert_eq!(told, [0, 30, 60]);
+
     bench.lists(Vec::new(), &[]);
     assert!(
         bench.memory.tell_of_outside.is_empty(),

@@ -60,6 +60,7 @@ async fn maintenance_runs_as_requested_and_after_a_plugin_swap() {
         Err(CloudError::Unavailable("down".into())),
     ]);
     sleep(Duration::from_secs(200)).await;
+
     let times = bench.cloud.times.lock().unwrap().clone();
     let after: Vec<_> = times.iter().map(|at| (*at - times[0]).as_secs()).collect();
     assert_eq!(
@@ -68,6 +69,7 @@ async fn maintenance_runs_as_requested_and_after_a_plugin_swap() {
         "as it asks, and a minute after a failure"
     );
     assert!(bench.runs("maintenance"));
+
     bench.generations.send(2).unwrap();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(
@@ -75,6 +77,7 @@ async fn maintenance_runs_as_requested_and_after_a_plugin_swap() {
         5,
         "the new plugin may have other work"
     );
+
     bench.shutdown.cancel();
     bench.running.await.unwrap().unwrap();
 }
@@ -173,11 +176,13 @@ async fn objects_read_for_a_load_balancer_are_watched() {
     };
     let reader = ObjectName::service(&cluster.services()[0]);
     let secret = |version: &str| json!({"metadata": {"resourceVersion": version, "managedFields": [{}]}, "data": {}});
+
     bench.api.fail("GET", SECRET, 404, "NotFound");
     assert_eq!(
         cluster.read(&object, None, Some(&reader)).await,
         Err(ReadError::NotThere)
     );
+
     for (version, changed) in [("1", true), ("1", false), ("2", true)] {
         let before = ensures(&bench.cloud);
         bench.api.answer("GET", SECRET, 200, secret(version));

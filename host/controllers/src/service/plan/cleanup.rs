@@ -87,15 +87,18 @@ impl Attempt<'_> {
         let had = state.written.is_some() || has_finalizer(object);
         let may_stay = state.phase.exists() && had;
         state.phase = Phase::Elsewhere;
+
         let ours = state.ours || !has_finalizer(object) || is_noted(object);
         let (state, mut turn) = if self.goal == Goal::Ensure && !ours {
             self.released(state)
         } else {
             self.release(state)
         };
+
         if !matches!(self.goal, Goal::Forget { .. }) {
             turn.events.push(Event::HandedOver { may_stay });
         }
+
         (state, turn)
     }
 
@@ -108,8 +111,10 @@ impl Attempt<'_> {
             Goal::CleanUp => has_finalizer(object),
             Goal::Forget { .. } | Goal::UpdateNodes => false,
         };
+
         // The annotation may have been edited.
         let ours = is_ours(object, self.classes) || state.ours;
+
         if has && ours {
             let added = self.goal == Goal::Ensure && note_to_write(object).is_some();
             state.then(Step::RemoveFinalizer {
@@ -130,6 +135,7 @@ impl Attempt<'_> {
         let deleting = present.object.metadata.deletion_timestamp.is_some();
         let is_written =
             |written: &LoadBalancerStatus| same_status(written, &present.view.service.status);
+
         match step {
             // The change has queued a cleanup.
             Step::WriteStatus(_) if !wants_load_balancer(&present.object, self.classes) => {
@@ -170,14 +176,17 @@ impl Attempt<'_> {
         if state.phase == Phase::Elsewhere {
             return state.then(Step::Forget);
         }
+
         let has = |status: &LoadBalancerStatus| !status.ingress.is_empty();
         let written =
             has(&self.entry.view.service.status) || state.written.as_ref().is_some_and(has);
+
         let step = if self.goal == Goal::CleanUp && written {
             Step::ClearStatus
         } else {
             Step::Forget
         };
+
         state.report(vec![Event::Deleted], step)
     }
 
@@ -213,6 +222,7 @@ impl Attempt<'_> {
 pub(super) fn delete(mut state: State, announced: bool) -> Next {
     state.phase = Phase::Deleting;
     let first = announced && state.announce(Announced::Deleting);
+
     state.report(
         if first {
             vec![Event::Deleting]

@@ -19,14 +19,17 @@ impl Attempt<'_> {
     /// An invalid Service is rejected. Otherwise, the finalizer is first.
     pub(super) fn start_ensure(&self, mut state: State) -> Next {
         state.work();
+
         if let Some(problem) = &self.entry.view.problem {
             state.phase = state.phase.rejected();
             return self.failed(state, Failure::Invalid(problem.clone()));
         }
+
         let mut events = Vec::new();
         if self.priority == Priority::Change && state.announce(Announced::Ensuring) {
             events.push(Event::Ensuring);
         }
+
         let note = note_to_write(&self.entry.object);
         if has_finalizer(&self.entry.object) && note.is_none() {
             state.report(events, Step::SelectNodes)
@@ -43,6 +46,7 @@ impl Attempt<'_> {
     ) -> Next {
         match added {
             Ok(()) => {
+                // A finalizer that was there before may be that of another implementation.
                 state.ours |= !has_finalizer(&self.entry.object);
                 state.then(Step::SelectNodes)
             }
@@ -57,6 +61,7 @@ impl Attempt<'_> {
     /// Sends these nodes, even if there are none.
     pub(super) fn ensure(&self, mut state: State, Choice { nodes, fingerprint }: Choice) -> Next {
         let mut events = Vec::new();
+
         // Not for re-checks, and not again for retries.
         if nodes.is_empty()
             && self.priority == Priority::Change
@@ -64,6 +69,8 @@ impl Attempt<'_> {
         {
             events.push(Event::NoNodes);
         }
+
+        // Remembered before the call, even if it fails: the cloud may have applied a part of it.
         state.phase = state.phase.ensuring();
         let before = std::mem::replace(&mut state.sent, Sent::Nodes(fingerprint));
         state.report(events, Step::Ensure { nodes, before })
@@ -82,11 +89,13 @@ impl Attempt<'_> {
             Err(error) => return self.not_ensured(state, before, error),
         };
         state.phase = Phase::Present;
+
         let other = |before: &LoadBalancerStatus| !same_status(before, &status);
         if other(&self.entry.view.service.status) || state.written.as_ref().is_some_and(other) {
             state.written = Some(status.clone());
             return state.then(Step::WriteStatus(status));
         }
+
         finished(state, false)
     }
 
@@ -96,20 +105,26 @@ impl Attempt<'_> {
         if matches!(error, CloudError::Invalid(_)) {
             state.phase = state.phase.rejected();
         }
+
         let missed = state.phase.exists() && !state.has_sent(before);
         if missed {
+            // A wait that the cloud has asked for goes on, and the first update after a start still
+            // emits no event.
             state.sent = match before {
                 Sent::Unknown | Sent::Postponed(_) => before,
                 Sent::Nodes(_) | Sent::Failed => Sent::Failed,
             };
         }
+
         let (state, mut turn) = self.failed(
             state,
             Failure::Cloud("failed to ensure load balancer", error),
         );
+
         if let (true, Step::Done(requeue)) = (missed, &mut turn.step) {
             requeue.push(Requeue::UpdateNodes);
         }
+
         (state, turn)
     }
 
@@ -130,11 +145,13 @@ impl Attempt<'_> {
 fn finished(mut state: State, written: bool) -> Next {
     let work = state.work.take().unwrap_or_default();
     let reported = written || work.announced.is_some() || work.failed;
+
     let events = if reported {
         vec![Event::Ensured]
     } else {
         Vec::new()
     };
+
     state.report(events, Step::Done(vec![Requeue::Reset, Requeue::Check]))
 }
 

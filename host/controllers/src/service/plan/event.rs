@@ -107,10 +107,12 @@ fn limited_names(nodes: &NodeSet) -> String {
         .take(NAMES)
         .map(|node| node.name.as_str())
         .collect();
+
     let more = format!("<{} more>", nodes.len().saturating_sub(NAMES));
     if nodes.len() > NAMES {
         names.push(&more);
     }
+
     names.join(" ")
 }
 

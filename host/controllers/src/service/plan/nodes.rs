@@ -54,6 +54,7 @@ impl Attempt<'_> {
                 finished(state, events)
             }
             Err(CloudError::ImplementedElsewhere) => finished(state, Vec::new()),
+            // There may be none, and recreating it would be rejected.
             Err(CloudError::NotFound(_)) if state.phase.is_rejected() => {
                 finished(state, Vec::new())
             }
@@ -64,6 +65,7 @@ impl Attempt<'_> {
             }
             Err(error) => {
                 let failure = Some(Failure::Nodes(error.clone()));
+
                 if let again @ Again::After(delay) = Again::after(&error) {
                     state.sent = Sent::Postponed(now + delay);
                     let step = Step::Done(vec![resend(state.phase, again)]);
@@ -73,6 +75,7 @@ impl Attempt<'_> {
                     } else {
                         Vec::new()
                     };
+
                     return (
                         state,
                         Turn {
@@ -82,6 +85,7 @@ impl Attempt<'_> {
                         },
                     );
                 }
+
                 if retry::warns(&error) {
                     let step = Step::Look(Why::NotUpdated { nodes, error });
                     return (
@@ -93,6 +97,7 @@ impl Attempt<'_> {
                         },
                     );
                 }
+
                 let (state, turn) = not_updated(state, &error);
                 (state, Turn { failure, ..turn })
             }
@@ -109,7 +114,9 @@ impl Attempt<'_> {
         let Why::NotUpdated { nodes, error } = why else {
             return self.found(state, found);
         };
+
         let (state, turn) = not_updated(state, &error);
+
         // Without an answer there may be a load balancer.
         let exists = !matches!(found, Ok(None) | Err(CloudError::NotFound(_)));
         let events = if exists {
@@ -118,6 +125,7 @@ impl Attempt<'_> {
             Vec::new()
         };
         let failure = found.err().filter(|_| exists).map(Failure::Look);
+
         (
             state,
             Turn {
@@ -152,6 +160,7 @@ pub(super) fn update(
 
 /// Ends an attempt after which nothing is to be done.
 fn finished(state: State, events: Vec<Event>) -> Next {
+    // Also if nothing was sent: an earlier failure does not matter then.
     state.report(events, Step::Done(vec![Requeue::Reset]))
 }
 

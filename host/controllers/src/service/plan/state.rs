@@ -158,6 +158,7 @@ impl State {
         } else {
             Phase::Absent
         };
+
         Self {
             phase,
             sent: Sent::Unknown,
@@ -176,6 +177,7 @@ impl State {
             Sent::Postponed(until) if now < until => return Follow::Nothing,
             _ => {}
         }
+
         match self.phase {
             Phase::Present | Phase::Ensuring { exists: true } | Phase::Rejected { .. } => {
                 Follow::Update

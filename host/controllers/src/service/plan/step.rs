@@ -19,13 +19,11 @@ use crate::{
 
 /// One attempt at a goal, for one version of a Service.
 pub(crate) struct Attempt<'a> {
-    /// The goal.
     pub(crate) goal: Goal,
     /// The version of the Service.
     pub(crate) entry: &'a Entry<ServiceKind>,
     /// A re-check reports only what it changes.
     pub(crate) priority: Priority,
-    /// Which Services are served.
     pub(crate) classes: &'a Classes,
 }
 
@@ -117,7 +115,6 @@ pub(crate) struct Turn {
 /// The state after a step, and what follows.
 pub(crate) type Next = (State, Turn);
 
-/// What failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// A call to the cloud.
@@ -199,10 +196,12 @@ impl Attempt<'_> {
             })(failure.to_string()));
             state.work().failed = true;
         }
+
         let requeue = match failure.again() {
             Again::OnChange => vec![Requeue::Reset, Requeue::Check],
             again => vec![Requeue::Retry(again)],
         };
+
         (
             state,
             Turn {

@@ -177,6 +177,7 @@ fn each_host_cleans_up_services_of_its_own_classes() {
             &json!({"spec": {"loadBalancerClass": class}}),
         )
     };
+
     let plain = with(&lb(&finalizer()), &json!({"spec": {"type": "ClusterIP"}}));
     for (what, service, cleaned) in [
         ("type changed", dropped("a.io/x"), [true, false, false]),
@@ -208,6 +209,7 @@ fn each_host_cleans_up_services_of_its_own_classes() {
         "it need not wait for the other host"
     );
     assert_eq!(note_to_write(&of("a.io/y", "a.io/x")), None);
+
     let bare = lb(&json!({"spec": {"loadBalancerClass": "a.io/y"}}));
     assert_eq!(
         note_to_write(&bare),
@@ -236,6 +238,7 @@ fn a_class_note_copied_from_another_service_is_ignored() {
         Need::Cleanup
     );
     assert_eq!(need(&copied(json!({})), &classes, false), Need::Ensure);
+
     let of_class = copied(json!({"spec": {"loadBalancerClass": "a.io/x"}}));
     assert_eq!(note_to_write(&of_class).as_deref(), Some("a.io/x@a-copy"));
 }
@@ -434,6 +437,7 @@ fn the_default_ip_mode_does_not_make_statuses_differ() {
         &status(&[a.clone(), b.clone()]),
         &status(&[b, a.clone()])
     ));
+
     let named = Ingress {
         hostname: Some("x".into()),
         ..a.clone()
@@ -475,6 +479,7 @@ fn a_finalizer_that_was_left_is_removed_by_the_host_that_has_added_it() {
         let is_x = !made_as.is_empty();
         assert_eq!(needs(&deleted, &x) == Need::Cleanup, is_x, "{left}");
     }
+
     let back = moved("left:a.io/x", "a.io/x");
     assert_eq!(need(&back, &x, false), Need::Ensure);
     assert_eq!(note_to_write(&back).as_deref(), Some("a.io/x@uid-web"));

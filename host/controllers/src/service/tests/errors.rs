@@ -234,6 +234,7 @@ async fn an_undeletable_old_load_balancer_does_not_block_the_new_one() {
         ))
         .await;
     assert_eq!(bench.calls(), ["delete web uid-web", "ensure web n1"]);
+
     let events = bench.events();
     let failed = events
         .iter()
@@ -243,10 +244,12 @@ async fn an_undeletable_old_load_balancer_does_not_block_the_new_one() {
         failed.1,
         "Error deleting load balancer: invalid: no such region"
     );
+
     // It is remembered, gets no nodes, and is retried when the cloud may have changed.
     bench.has_node(plain_node("n2")).await;
     sleep(Duration::from_secs(60)).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
+
     bench.controller.recheck();
     wait().await;
     let mut calls = bench.calls();
@@ -303,6 +306,7 @@ async fn what_was_set_aside_is_retried_without_a_check_period() {
         ))
         .await;
     assert_eq!(bench.calls(), ["delete web uid-web", "ensure web n1"]);
+
     for _ in 0..2 {
         sleep(Duration::from_secs(301)).await;
         assert_eq!(bench.calls(), ["delete web uid-web"]);

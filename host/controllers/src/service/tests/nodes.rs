@@ -48,8 +48,10 @@ async fn load_balancers_follow_what_the_provider_looks_at() {
         bench.has_node(node).await;
         bench.calls()
     };
+
     let moved = json!({"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.77"}]}});
     assert_eq!(change("2", moved.clone()).await, ["update web n1"]);
+
     let labeled = with(&moved, &json!({"metadata": {"labels": {"pool": "edge"}}}));
     assert_eq!(change("3", labeled.clone()).await, [""; 0]);
 
@@ -57,9 +59,11 @@ async fn load_balancers_follow_what_the_provider_looks_at() {
     *bench.cloud.looked.lock().unwrap() = Looked::Nodes;
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
+
     wait().await;
     assert_eq!(bench.calls(), [""; 0], "the labels were those of that call");
     assert_eq!(change("4", moved.clone()).await, ["update web n1,n2"]);
+
     let annotated = with(&moved, &json!({"metadata": {"annotations": {"x": "y"}}}));
     assert_eq!(change("5", annotated).await, [""; 0]);
 }
@@ -94,11 +98,13 @@ async fn a_failed_update_gets_an_event_and_an_immediate_ensure() {
         .lock()
         .unwrap()
         .push_back(Err(CloudError::Unavailable("down".into())));
+
     bench.has_node(plain_node("n2")).await;
     assert_eq!(
         bench.calls(),
         ["update web n1,n2", "get web", "ensure web n1,n2"]
     );
+
     let failed = bench
         .events()
         .into_iter()
@@ -177,8 +183,10 @@ async fn nodes_are_updated_if_the_last_change_was_rejected() {
         .lock()
         .unwrap()
         .push_back(Err(CloudError::Invalid("no such size".into())));
+
     bench.has(changed(&served("3"), "3")).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
+
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
     bench
@@ -207,8 +215,10 @@ async fn a_failed_node_update_of_a_rejected_service_is_retried() {
         .lock()
         .unwrap()
         .push_back(Err(CloudError::Unavailable("down".into())));
+
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["update web n1,n2", "get web"]);
+
     sleep(Duration::from_secs(5)).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
     sleep(Duration::from_secs(1700)).await;
@@ -231,6 +241,7 @@ async fn node_changes_do_not_ensure_a_rejected_service() {
         .unwrap()
         .push_back(Err(CloudError::NotFound("none".into())));
     bench.has(service("web")).await;
+
     bench.has_node(plain_node("n1")).await;
     assert_eq!(bench.calls(), ["ensure web ", "update web n1"]);
 }
@@ -252,6 +263,7 @@ async fn an_invalid_service_gets_nodes_with_its_last_valid_spec() {
         .unwrap()
         .push_back(Err(CloudError::Unavailable("down".into())));
     bench.has_node(plain_node("n2")).await;
+
     sleep(Duration::from_secs(5)).await;
     assert_eq!(
         bench.calls(),
@@ -436,6 +448,7 @@ async fn a_growing_node_set_is_one_call_per_service_and_step() {
         bench.metric("service_controller_loadbalancer_sync_total"),
         ["service_controller_loadbalancer_sync_total 8"]
     );
+
     let passes = bench.metric("service_controller_nodesync_latency_seconds_count");
     assert_eq!(
         passes,
@@ -585,8 +598,10 @@ async fn a_failed_ensure_does_not_shorten_the_delay_of_an_update() {
         .lock()
         .unwrap()
         .push_back(Err(CloudError::Invalid("no such size".into())));
+
     bench.has(changed(&served("3"), "3")).await;
     assert_eq!(bench.calls(), ["update web n1,n2", "ensure web n1,n2"]);
+
     sleep(Duration::from_secs(598)).await;
     assert_eq!(bench.calls(), Vec::<String>::new());
     sleep(Duration::from_secs(4)).await;
@@ -704,8 +719,10 @@ async fn within_a_pass_updates_are_parallel_and_bounded() {
     .await;
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
+
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls().len(), 4);
+
     bench.has_node(plain_node("n3")).await;
     assert_eq!(bench.calls().len(), 0, "there is one pass at a time");
     *bench.cloud.gate.lock().unwrap() = None;
@@ -738,6 +755,7 @@ async fn a_slow_pass_does_not_undo_a_concurrent_ensure() {
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
     bench.has_node(plain_node("n2")).await;
+
     let stuck = bench.calls();
     let (slow, other) = if stuck == ["update a n1,n2"] {
         ("a", "b")
@@ -745,9 +763,11 @@ async fn a_slow_pass_does_not_undo_a_concurrent_ensure() {
         ("b", "a")
     };
     assert_eq!(stuck, [format!("update {slow} n1,n2")]);
+
     bench.has_node(plain_node("n3")).await;
     bench.has(changed(&served_as(other, &json!({})), "9")).await;
     assert_eq!(bench.calls(), [format!("ensure {other} n1,n2,n3")]);
+
     gate.add_permits(100);
     wait().await;
     assert_eq!(bench.calls(), [format!("update {slow} n1,n2,n3")]);
@@ -779,18 +799,22 @@ async fn a_service_chooses_its_nodes_by_a_selector() {
     let bench = bench_where(ServiceOptions::default(), &nodes, &services);
     wait().await;
     assert_eq!(sorted(bench.calls()), ["ensure all n1,n2", "ensure web n1"]);
+
     // A node gets the label, and another one loses it.
     bench.has_node(labeled("n2", "2", &edge)).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
+
     bench
         .has_node(labeled("n1", "2", &json!({"pool": "db"})))
         .await;
     assert_eq!(bench.calls(), ["update web n2"]);
+
     // A label that no selector uses does not matter.
     bench
         .has_node(labeled("n1", "3", &json!({"pool": "db", "x": "y"})))
         .await;
     assert_eq!(bench.calls(), Vec::<String>::new());
+
     // The selector of the Service changes.
     bench.has(choosing("2", "!gpu")).await;
     assert_eq!(bench.calls(), ["ensure web n1,n2"]);
@@ -802,15 +826,18 @@ async fn an_invalid_selector_gets_an_event_and_keeps_the_settings() {
     bench.serves().await;
     bench.has(choosing("3", "pool in edge")).await;
     assert_eq!(bench.calls(), Vec::<String>::new());
+
     let (reason, message) = bench.events().pop().unwrap();
     assert_eq!(reason, "SyncLoadBalancerFailed");
     assert!(
         message.contains("node-selector: \"pool in edge\" is not a valid label requirement"),
         "{message}"
     );
+
     // Its load balancer keeps its settings, but gets new nodes.
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
+
     bench
         .has(choosing("4", "kubernetes.io/hostname in (n2)"))
         .await;
@@ -1024,6 +1051,7 @@ async fn a_vanished_load_balancer_is_not_recreated_in_a_loop() {
         ));
     bench.has_node(plain_node("n2")).await;
     sleep(Duration::from_secs(4)).await;
+
     let calls = bench.calls();
     assert!(
         (2..=3).contains(&calls.len()),
@@ -1065,6 +1093,7 @@ async fn a_slow_load_balancer_delays_no_other() {
     }
     gate.add_permits(100);
     wait().await;
+
     let calls = bench.calls();
     assert!(
         calls.contains(&"ensure s3 n1,n2,n3,n4".to_owned()),
@@ -1080,6 +1109,7 @@ async fn after_a_start_all_load_balancers_get_their_nodes_at_once() {
         .collect();
     let bench = bench_where(ServiceOptions::default(), &[plain_node("n1")], &services);
     sleep(Duration::from_secs(2)).await;
+
     let calls = bench.calls();
     for n in 0..100 {
         let told = calls

@@ -76,6 +76,7 @@ async fn node_changes_reach_load_balancers_not_checked_yet() {
     let checked = ensured(&bench);
     bench.calls();
     bench.has_node(plain_node("n2")).await;
+
     let calls = bench.calls();
     let updates = calls
         .iter()
@@ -103,6 +104,7 @@ async fn a_service_deleted_before_its_check_loses_its_load_balancer() {
     ));
     bench.controller.services.delete("ns/web-0038");
     wait().await;
+
     let mut calls = bench.calls();
     calls.sort();
     assert_eq!(

@@ -218,6 +218,7 @@ async fn there_is_one_call_for_a_service_at_a_time() {
     bench.controller.recheck();
     sleep(Duration::from_secs(9)).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
+
     sleep(Duration::from_secs(20)).await;
     let mut calls = bench.calls();
     assert_eq!(calls.pop().as_deref(), Some("ensure web n1,n2"));
@@ -225,6 +226,7 @@ async fn there_is_one_call_for_a_service_at_a_time() {
         calls.is_empty() || calls == ["update web n1,n2"],
         "{calls:?}"
     );
+
     // Nor is it deleted or ensured while its nodes are updated.
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
@@ -234,6 +236,7 @@ async fn there_is_one_call_for_a_service_at_a_time() {
     bench.controller.services.delete("ns/web");
     wait().await;
     assert_eq!(bench.calls(), ["update web n1,n2,n3"]);
+
     gate.add_permits(100);
     wait().await;
     assert_eq!(bench.calls(), ["delete web uid-web"]);
@@ -266,6 +269,7 @@ async fn new_services_are_synced_and_later_only_relevant_changes() {
     bench.has_node(plain_node("n1")).await;
     bench.has(service("web")).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
+
     bench
         .has(with(
             &served("2"),
@@ -273,10 +277,12 @@ async fn new_services_are_synced_and_later_only_relevant_changes() {
         ))
         .await;
     assert_eq!(bench.calls(), Vec::<String>::new());
+
     bench.has(changed(&served("3"), "3")).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
     bench.has(deleted("4")).await;
     assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
+
     // This one is being deleted when it is first seen.
     let leaving = json!({"metadata": {"name": "old", "uid": "uid-old"}});
     bench.has(with(&deleted("1"), &leaving)).await;
@@ -434,6 +440,7 @@ async fn a_class_that_moves_to_another_host_keeps_its_finalizer() {
         Vec::<String>::new(),
         "the note of the host before stays until that has cleaned up"
     );
+
     let old = restarted_for(&["a.io/x"], false, &moved).await;
     assert_eq!(old.calls(), ["get web", "delete web uid-web"]);
     // The new host restores what the old one has removed.
@@ -443,6 +450,7 @@ async fn a_class_that_moves_to_another_host_keeps_its_finalizer() {
     );
     new.has(taken).await;
     assert_eq!(new.calls(), ["ensure web n1"]);
+
     let patch = new
         .api
         .requests()

@@ -214,6 +214,7 @@ fn only_an_undeletable_predecessor_is_set_aside() {
         (turn.step, turn.events, after.phase),
         (Step::Delete, vec![Event::Deleting], Phase::Deleting)
     );
+
     for error in every_error()
         .into_iter()
         .filter(|error| *error != CloudError::ImplementedElsewhere)
@@ -303,6 +304,7 @@ fn a_status_in_cache_or_last_written_is_cleared() {
 fn a_service_is_forgotten_after_its_object_is_clean() {
     let entry = entry(&finalizer());
     let attempt = attempt(Goal::CleanUp, &entry);
+
     let failed = |again| Step::Done(vec![Requeue::Retry(again)]);
     for (error, released, cleared) in [
         (gone(), Step::Forget, Step::Forget),

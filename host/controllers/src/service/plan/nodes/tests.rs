@@ -268,6 +268,7 @@ fn a_failed_update_is_followed_by_an_ensure_or_a_retry() {
             );
         }
     }
+
     let elsewhere = (Err(CloudError::ImplementedElsewhere), now);
     let (after, turn) =
         attempt.after_update_nodes(state(SERVED, NEW), nodes(&["n"]), OLD, elsewhere);
