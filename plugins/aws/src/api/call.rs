@@ -68,6 +68,7 @@ impl Call {
             .iter()
             .filter(|(key, _)| key.starts_with("Filter.") && key.ends_with(".Name"));
         let number = filters.count() + 1;
+
         self = self.with(format!("Filter.{number}.Name"), name);
         for (index, value) in values.into_iter().enumerate() {
             self = self.with(format!("Filter.{number}.Value.{}", index + 1), value);

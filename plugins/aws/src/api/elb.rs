@@ -213,6 +213,7 @@ pub(crate) fn read(call: &Call, body: &str) -> Answer<Found> {
         .flat_map(|one| one.tags.items)
         .map(|pair| (pair.key, pair.value))
         .collect();
+
     Ok(Found {
         balancers: result.load_balancer_descriptions.items,
         attributes: result.load_balancer_attributes,
@@ -358,6 +359,7 @@ pub(crate) fn set_attributes(name: &str, attributes: &Attributes) -> Call {
         cross_zone_load_balancing,
         access_log: _,
     } = attributes;
+
     let key = |name: &str| format!("LoadBalancerAttributes.{name}");
     on("ModifyLoadBalancerAttributes", name)
         .with(

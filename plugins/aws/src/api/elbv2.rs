@@ -220,6 +220,7 @@ pub(crate) fn read(call: &Call, body: &str) -> Answer<Found> {
         .items
         .into_iter()
         .filter(|one| one.health.state != "draining");
+
     Ok(Found {
         balancers: result.load_balancers.items,
         listeners: result.listeners.items,
@@ -411,6 +412,7 @@ pub(crate) fn targets_in(call: &Call) -> Vec<Target> {
             .filter(move |(key, _)| fits(key))
             .map(|(_, value)| value)
     };
+
     let targets = values(".Id").zip(values(".Port"));
     targets
         .filter_map(|(id, port)| {

@@ -44,12 +44,14 @@ pub(crate) fn scheme(annotations: Annotations<'_>, internal: bool, real: &str) -
     } else {
         "internet-facing"
     };
+
     // An AWS emulation may leave out the default.
     let real = Some(real).filter(|real| !real.is_empty());
     let real = real.unwrap_or("internet-facing");
     if real == wanted {
         return None;
     }
+
     let set = [annotation::SCHEME, annotation::INTERNAL];
     let by = match set
         .into_iter()
@@ -65,6 +67,7 @@ pub(crate) fn scheme(annotations: Annotations<'_>, internal: bool, real: &str) -
             annotation::key(annotation::INTERNAL)
         ),
     };
+
     Some(format!(
         "{by} requests the scheme {wanted}, but the load balancer is {real}, which cannot change: recreate the Service"
     ))

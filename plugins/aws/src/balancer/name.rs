@@ -41,11 +41,10 @@ pub(crate) struct GroupKey<'a> {
 /// Returns the name of a target group.
 pub(crate) fn group(cluster: &str, service: &Service, key: GroupKey<'_>) -> String {
     let mut hash = Sha1::new();
-    let (port, node_port, interval) = (
-        key.port.to_string(),
-        key.node_port.to_string(),
-        key.health_interval.to_string(),
-    );
+    let port = key.port.to_string();
+    let node_port = key.node_port.to_string();
+    let interval = key.health_interval.to_string();
+
     for part in [
         cluster,
         &service.namespace,
@@ -56,10 +55,12 @@ pub(crate) fn group(cluster: &str, service: &Service, key: GroupKey<'_>) -> Stri
         "instance",
         key.health_protocol,
         &interval,
+        // Nothing for IPv4, so that the name is the same as the official provider's.
         if key.ipv6 { "ipv6" } else { "" },
     ] {
         hash.update(part);
     }
+
     format!(
         "{}{}",
         group_prefix(service),
@@ -98,6 +99,7 @@ pub(crate) fn network_security_group(cluster_name: &str, service: &Service) -> S
     ] {
         hash.update(part);
     }
+
     format!(
         "{}{}",
         group_prefix(service),

@@ -26,6 +26,7 @@ impl<'a> Cloud<'a> {
         let key = self.key(&format!("turn/{at}"));
         // A random ID that no other holder has at the same time.
         let who = format!("{:x}", RandomState::new().build_hasher().finish());
+
         for _ in 0..LONGEST.as_millis() / LOOK.as_millis() {
             if self.store.reserve(&key, &who, LONGEST) {
                 return Some(Turn {
@@ -50,6 +51,7 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
+        // The lock may have expired, and another call may hold it.
         if self.cloud.store.get(&self.key).as_ref() == Some(&self.who) {
             self.cloud.store.remove(&self.key);
         }

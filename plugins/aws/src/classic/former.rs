@@ -35,12 +35,14 @@ impl Former {
             .collect();
         self.detached.extend(leaving.iter().copied().cloned());
         self.detached.retain(|group| !wanted.contains(group));
+
         let lead = wanted.first();
         let opened = self.opened.take().or_else(|| match leaving.as_slice() {
             // Nothing is remembered, but exactly one group is replaced by another one.
             [one] if lead.is_some_and(|lead| !before.contains(lead)) => Some((*one).clone()),
             _ => None,
         });
+
         self.closing.extend(opened);
         self.closing.retain(|group| Some(group) != lead);
         self.opened = lead.cloned();

@@ -140,11 +140,13 @@ pub(crate) fn rules(permissions: &Items<Permission>) -> Rules {
             .map(|one| (Source::Group(one.group_id.clone()), &one.description));
         let lists = permission.prefix_list_ids.items.iter();
         let lists = lists.map(|one| (Source::Prefix(one.prefix_list_id.clone()), &one.description));
+
         let all = permission.ip_protocol == "-1";
         let ports = permission
             .from_port
             .zip(permission.to_port)
             .filter(|_| !all);
+
         for (source, description) in v4.chain(v6).chain(groups).chain(lists) {
             let rule = Rule {
                 protocol: permission.ip_protocol.clone(),
@@ -154,6 +156,7 @@ pub(crate) fn rules(permissions: &Items<Permission>) -> Rules {
             rules.insert(rule, description.clone());
         }
     }
+
     rules
 }
 
@@ -177,6 +180,7 @@ fn change(action: &'static str, group: &str, rules: &Rules) -> Call {
                 .with(format!("{item}.FromPort"), from)
                 .with(format!("{item}.ToPort"), to);
         }
+
         let (list, key, value) = match &rule.source {
             Source::V4(cidr) => ("IpRanges", "CidrIp", cidr),
             Source::V6(cidr) => ("Ipv6Ranges", "CidrIpv6", cidr),
