@@ -80,6 +80,7 @@ impl Config {
             signing_region: region.clone(),
             signing_name: service.to_owned(),
         };
+
         let mut endpoints = Endpoints {
             ec2: at("ec2"),
             elb: at("elasticloadbalancing"),
@@ -95,6 +96,7 @@ impl Config {
                 endpoints.replace(&service, &endpoint);
             }
         }
+
         let shared_probe = raw.shared_probe()?;
         Ok(Self {
             vpc: raw.text("vpc"),

@@ -78,6 +78,7 @@ impl Endpoints {
             "elasticloadbalancing" => &mut [&mut self.elb, &mut self.elbv2],
             _ => &mut [],
         };
+
         for endpoint in moved {
             let name = if with.signing_name.is_empty() {
                 &endpoint.signing_name

@@ -61,7 +61,9 @@ fn scope(endpoint: &Endpoint) -> String {
 
 fn read(action: &'static str, answer: skydock_sdk::Result<Response>) -> Result<String, Failure> {
     let answer = answer.map_err(|error| Failure::Unanswered { action, error })?;
-    let (status, good) = (answer.status, answer.is_success());
+    let status = answer.status;
+    let good = answer.is_success();
+
     // `from_utf8` does not copy the body, which can have megabytes.
     let unreadable = |_| Failure::Unreadable {
         action,
@@ -71,6 +73,7 @@ fn read(action: &'static str, answer: skydock_sdk::Result<Response>) -> Result<S
     if !good {
         return Err(Failure::read(action, status, &body));
     }
+
     // An answer that is not from AWS, for example an error page of a proxy, would be parsed as an
     // empty list.
     let root = root(&body);

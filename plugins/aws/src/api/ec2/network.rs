@@ -44,6 +44,7 @@ impl Subnet {
 
     /// Returns the IPv6 range.
     pub(crate) fn ipv6(&self) -> Option<&str> {
+        // The states `associating` and `associated`.
         let live = |one: &&Ipv6Association| one.ipv6_cidr_block_state.state.starts_with("associat");
         self.ipv6_cidr_block_association_set
             .items
