@@ -130,6 +130,7 @@ fn addresses(service: &Service, families: &[Family]) -> Result<Vec<IpAddr>, Requ
             service.load_balancer_ip.as_deref().unwrap_or_default(),
         ),
     };
+
     let mut addresses: Vec<IpAddr> = Vec::new();
     for text in text
         .split(',')
@@ -153,6 +154,7 @@ fn addresses(service: &Service, families: &[Family]) -> Result<Vec<IpAddr>, Requ
         }
         addresses.push(address);
     }
+
     Ok(addresses)
 }
 
