@@ -37,7 +37,6 @@ pub(crate) struct Endpoint {
 /// The endpoint of each API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoints {
-    /// EC2.
     pub(crate) ec2: Endpoint,
     /// Elastic Load Balancing, version 2012.
     pub(crate) elb: Endpoint,

@@ -332,14 +332,12 @@ pub(crate) fn tags<'a>(arns: impl IntoIterator<Item = &'a str>) -> Call {
     call("DescribeTags").list("ResourceArns", arns)
 }
 
-/// Creates an `AddTags` request.
 pub(crate) fn add_tags<'a>(arns: impl IntoIterator<Item = &'a str>, tags: &Tags) -> Call {
     call("AddTags")
         .list("ResourceArns", arns)
         .tags("Tags", tags)
 }
 
-/// Creates a `RemoveTags` request.
 pub(crate) fn remove_tags<'a>(
     arns: impl IntoIterator<Item = &'a str>,
     keys: impl IntoIterator<Item = &'a String>,
@@ -371,7 +369,6 @@ pub(crate) fn create_balancer(name: &str) -> Call {
         .with("Type", "network")
 }
 
-/// Creates a `CreateTargetGroup` request.
 pub(crate) fn create_group(name: &str) -> Call {
     call("CreateTargetGroup").with("Name", name)
 }

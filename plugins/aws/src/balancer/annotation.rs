@@ -64,9 +64,7 @@ const LONGEST_VALUE: usize = 256;
 /// The kind of a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A network load balancer.
     Network,
-    /// A classic load balancer.
     Classic,
 }
 

@@ -8,7 +8,6 @@ use super::annotation::{self, Annotations};
 /// A property that a Service requests and a load balancer has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fixed<'a> {
-    /// The annotation.
     pub(crate) name: &'a str,
     /// The requested values.
     pub(crate) wanted: &'a BTreeSet<String>,

@@ -24,13 +24,11 @@ pub(crate) fn service(service: &Service) -> String {
 /// The immutable properties of a target group, which its name is derived from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupKey<'a> {
-    /// The port of the listener.
     pub(crate) port: u16,
     /// The port of the targets.
     pub(crate) node_port: u16,
     /// The protocol of the targets.
     pub(crate) protocol: &'a str,
-    /// The protocol of the health check.
     pub(crate) health_protocol: &'a str,
     /// The seconds between health checks.
     pub(crate) health_interval: u32,

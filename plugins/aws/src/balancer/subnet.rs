@@ -88,9 +88,7 @@ impl Place {
 /// The address ranges of a subnet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ranges {
-    /// The IPv4 range.
     pub(crate) v4: String,
-    /// The IPv6 range.
     pub(crate) v6: Option<String>,
 }
 

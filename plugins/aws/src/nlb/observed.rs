@@ -38,7 +38,6 @@ pub(crate) struct Observed {
     pub(crate) groups: Vec<TargetGroup>,
     /// The targets by target group.
     pub(crate) targets: BTreeMap<String, BTreeSet<Target>>,
-    /// The attributes.
     pub(crate) attributes: BTreeMap<String, String>,
     /// The attributes by target group. They are only read if the Service sets any.
     pub(crate) group_attributes: BTreeMap<String, BTreeMap<String, String>>,

@@ -41,7 +41,6 @@ pub(crate) struct Wish {
     pub(crate) tags: Tags,
     /// The keys of tags that were requested before.
     pub(crate) removed_tags: BTreeSet<String>,
-    /// True if the load balancer is internal.
     pub(crate) internal: bool,
     /// Subnets by ID or name. Empty if they are chosen automatically.
     pub(crate) subnets: Vec<String>,

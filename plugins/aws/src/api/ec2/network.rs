@@ -37,7 +37,6 @@ struct Ipv6State {
 }
 
 impl Subnet {
-    /// Returns the tags.
     pub(crate) fn tags(&self) -> Tags {
         tags(&self.tag_set)
     }
@@ -92,7 +91,6 @@ pub(crate) struct RouteTable {
 }
 
 impl RouteTable {
-    /// Returns the tags.
     pub(crate) fn tags(&self) -> Tags {
         tags(&self.tag_set)
     }
@@ -164,7 +162,6 @@ pub(crate) struct SecurityGroup {
 }
 
 impl SecurityGroup {
-    /// Returns the tags.
     pub(crate) fn tags(&self) -> Tags {
         tags(&self.tag_set)
     }
@@ -220,12 +217,10 @@ pub(crate) struct CreatedGroup {
     pub(crate) group_id: String,
 }
 
-/// Creates a `DeleteSecurityGroup` request.
 pub(crate) fn delete_group(id: &str) -> Call {
     Call::new(Api::Ec2, "DeleteSecurityGroup").with("GroupId", id)
 }
 
-/// Creates a `CreateTags` request.
 pub(crate) fn create_tags(resource: &str, tags: &Tags) -> Call {
     Call::new(Api::Ec2, "CreateTags")
         .list("ResourceId", [resource])

@@ -81,7 +81,6 @@ pub(crate) struct Rule {
     pub(crate) protocol: String,
     /// The first and the last port, or the ICMP type and code. `None` for all protocols.
     pub(crate) ports: Option<(i32, i32)>,
-    /// The source of the allowed traffic.
     pub(crate) source: Source,
 }
 
