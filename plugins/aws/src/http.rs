@@ -120,12 +120,15 @@ mod tests {
             signing_name: "ec2".into(),
         };
         let request = request(&Call::new(Api::Ec2, "DescribeInstances"), &endpoint);
+
         assert_eq!(request.body, b"Action=DescribeInstances&Version=2016-11-15");
+
         let authorization = request
             .headers
             .iter()
             .find(|(name, _)| name == "Authorization")
             .unwrap();
+
         assert!(
             authorization.1.contains("/eu-west-1/ec2/aws4_request"),
             "{authorization:?}"
@@ -162,6 +165,7 @@ mod tests {
                 "{wrong}"
             );
         }
+
         let told = answer("<html>maintenance</html>").unwrap_err().to_string();
         assert!(
             told.contains("expected <DescribeTagsResponse>, not <html>"),

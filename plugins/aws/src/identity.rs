@@ -219,6 +219,7 @@ mod tests {
                 &[("kubernetes.io/cluster/z", "owned")],
             ),
         ]);
+
         assert_eq!(said.clusters, BTreeMap::from([("a".to_owned(), true)]));
         assert_eq!(said.vpcs, BTreeSet::from(["vpc-1".to_owned()]));
     }

@@ -328,6 +328,7 @@ mod tests {
             change(&mut service);
             check(&service)
         };
+
         assert_eq!(change(&|_| {}), Ok(()));
         assert_eq!(
             change(&|service| service.load_balancer_ip = Some(String::new())),
@@ -424,18 +425,22 @@ mod tests {
             );
         };
         first(cloud.delete_balancer(&of("nlb")));
+
         assert!(
             cloud
                 .ensure_balancer(&of("nlb"), &Members::default())
                 .is_err()
         );
+
         first(cloud.delete_balancer(&of("nlb")));
         let other = Service {
             uid: "89abcdef-4567-89ab-cdef-0123456789ab".into(),
             ..of("nlb")
         };
         first(cloud.delete_balancer(&other));
+
         assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
+
         first(cloud.delete_balancer(&of("nlb")));
     }
 
@@ -456,6 +461,7 @@ mod tests {
             }
             _ => existing(call),
         });
+
         for (now, lasts) in [(0, false), (59, false), (60, true)] {
             let cloud = Cloud::new(&setup, &wire, &store, &none, now);
             let ensured = cloud.ensure_balancer(&of("nlb"), &Members::default());

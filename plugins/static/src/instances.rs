@@ -227,6 +227,7 @@ machines:
             kind,
             address: address.into(),
         };
+
         assert_eq!(
             describe(&inventory(), &node("metal", None)),
             Ok(Instance {
@@ -287,6 +288,7 @@ machines:
             annotations: vec![(PROVIDED_NODE_IP.into(), "fd00::9,10.0.0.9".into())],
             ..node("x", None)
         };
+
         for node in [reported, provided] {
             assert_eq!(
                 describe(&inventory(), &node)

@@ -144,6 +144,7 @@ mod tests {
             .list("Id", ["a", "b"])
             .filter("f", ["1", "2"])
             .filter("g", ["3"]);
+
         assert_eq!(
             call.tags("Tag", &tags).form(),
             "Action=A&Version=2016-11-15&Id.1=a&Id.2=b&Filter.1.Name=f&Filter.1.Value.1=1&Filter.1.Value.2=2\

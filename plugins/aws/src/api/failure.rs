@@ -337,6 +337,7 @@ mod tests {
                 .unwrap()
                 .to_owned()
         };
+
         for (code, status, expected) in [
             ("RequestLimitExceeded", 503, "Throttled"),
             ("Throttling", 400, "Throttled"),

@@ -389,6 +389,7 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
+
         assert_eq!(
             pairs("Key1=Val1, Key2=,Key3,,=x,Key4=a=b,Key5=YWJj=="),
             "Key1:Val1 Key2: Key3: Key4:a=b Key5:YWJj=="
@@ -487,9 +488,11 @@ mod tests {
         };
         // Without a certificate, these two have no effect.
         let of_tls = |name: &&&str| [TLS_PORTS, TLS_POLICY].contains(*name);
+
         for name in BOTH.iter().chain(NETWORK).filter(|name| !of_tls(name)) {
             assert_eq!(ignored(Kind::Network, &[(name, "false")]), "", "{name}");
         }
+
         let classic = BOTH.iter().chain(CLASSIC).filter(|name| !of_tls(name));
         for name in classic.filter(|name| **name != TYPE) {
             assert_eq!(ignored(Kind::Classic, &[(name, "false")]), "", "{name}");
@@ -509,6 +512,7 @@ mod tests {
             ignored(Kind::Network, &[("nlb-target-type", "instance")]),
             ""
         );
+
         let certificate = (CERTIFICATE, "arn");
         for (pairs, part) in [
             (vec![(TLS_PORTS, "443")], "no port uses TLS despite"),
@@ -537,6 +541,7 @@ mod tests {
                 "{pairs:?}: {text}"
             );
         }
+
         let both = [(SCHEME, "internal"), (INTERNAL, "false")];
         assert!(ignored(Kind::Network, &both).contains("is internal"));
     }

@@ -87,7 +87,9 @@ mod tests {
             };
             fixed.told().unwrap_or_default()
         };
+
         assert_eq!(told("a b", "b a"), "");
+
         let text = told("a b", "c");
         assert!(
             text.contains("aws-load-balancer-subnets requests a,b, but"),
@@ -107,14 +109,17 @@ mod tests {
             let annotations = Annotations(&pairs);
             scheme(annotations, annotations.internal().unwrap(), real).unwrap_or_default()
         };
+
         assert_eq!(told(&[], "internet-facing"), "");
         assert_eq!(told(&[], ""), "");
         assert_eq!(told(&[("internal", "true")], "internal"), "");
+
         let text = told(&[("internal", "true")], "internet-facing");
         assert!(
             text.contains("-internal: true requests the scheme internal"),
             "{text}"
         );
+
         let text = told(&[("scheme", "internal")], "internet-facing");
         assert!(text.contains("-scheme: internal requests"), "{text}");
         assert!(told(&[], "internal").contains("without annotation"));

@@ -328,6 +328,7 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
+
         assert_eq!(chosen(""), "i-1 i-2 i-4");
         assert_eq!(chosen("edge"), "i-1 i-2");
         assert_eq!(chosen("edge=,pool=a"), "i-1");
@@ -382,7 +383,9 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
+
         assert_eq!(at(0, &["i-goes", "i-comes"]), "i-goes");
+
         turned.set(true);
         assert_eq!(
             at(15, &["i-goes", "i-comes"]),
@@ -424,6 +427,7 @@ mod tests {
         let web = service(&[]);
         let mut served = web.clone();
         served.status.ingress = vec![skydock_sdk::types::Ingress::default()];
+
         for (ids, expected, unserved) in [
             (&["i-new", "i-ready", "i-old"][..], "i-new i-ready", true),
             (&["i-ready"], "i-ready", false),
@@ -482,9 +486,12 @@ mod tests {
             .map(str::to_owned)
             .into_iter()
             .collect();
+
         assert!(cloud.places(&ids).is_err());
+
         wire.sent.borrow_mut().clear();
         assert!(cloud.places(&ids).is_err());
+
         let asked: Vec<String> = wire
             .sent
             .borrow()
@@ -492,6 +499,7 @@ mod tests {
             .flat_map(|call| call.params.clone())
             .map(|(_, id)| id)
             .collect();
+
         assert_eq!(asked, ["i-odd"], "no other is asked for again");
     }
 }

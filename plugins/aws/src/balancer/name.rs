@@ -151,6 +151,7 @@ mod tests {
             health_interval: 30,
             ipv6: false,
         };
+
         assert_eq!(balancer(&web()), "a0123abcd456789abcdef0123456789a");
         assert_eq!(
             group("my-cluster", &web(), key),

@@ -338,9 +338,9 @@ impl Cloud<'_> {
         Ok(groups)
     }
 
-    /// Allows the traffic of a Service's load balancer to the nodes behind it, and only to them. Without nodes or
-    /// traffic, all its rules are removed. Returns the groups with the cluster's tag, or `None` if
-    /// the plugin does not manage the nodes' groups.
+    /// Allows the traffic of a Service's load balancer to the nodes behind it, and only to them.
+    /// Without nodes or traffic, all its rules are removed. Returns the groups with the cluster's
+    /// tag, or `None` if the plugin does not manage the nodes' groups.
     ///
     /// # Errors
     /// Fails if a request to AWS fails, or if another plugin instance holds the lock for too long.

@@ -83,9 +83,9 @@ fn is_full(answer: &Answer<Changed>) -> bool {
 }
 
 impl Cloud<'_> {
-    /// Adds rules, and then removes others. A rule that AWS rejects does not keep out the others. If the
-    /// group is full, rules that are not replaced are
-    /// removed first, and then, if that makes enough room, also the others.
+    /// Adds rules, and then removes others. A rule that AWS rejects does not keep out the others.
+    /// If the group is full, rules that are not replaced are removed first, and then, if that makes
+    /// enough room, also the others.
     ///
     /// # Errors
     /// Fails if a request to AWS fails. Rules whose replacement is missing are kept.
@@ -261,18 +261,21 @@ mod tests {
             (true, "-80:10.1.0.0/16 +80:10.2.0.0/16"),
             "full, and there is room afterwards"
         );
+
         let (done, log) = changed(0, swap, 0);
         assert_eq!(
             (done, log.as_str()),
             (false, ""),
             "not full by the known quota"
         );
+
         let grows = (
             "80:10.1.0.0/16",
             "80:10.2.0.0/16 80:10.3.0.0/16",
             "80:10.1.0.0/16",
         );
         let (done, log) = changed(59, grows, 60);
+
         assert_eq!((done, log.as_str()), (false, ""), "it would not fit");
     }
 
@@ -299,6 +302,7 @@ mod tests {
             ..RuleChange::default()
         };
         let changed = Cloud::new(&setup, &wire, &store, &none, 0).change_rules(&change);
+
         assert_eq!(changed.unwrap_err().code(), "InvalidParameterValue");
         assert_eq!(*granted.borrow(), 2);
     }

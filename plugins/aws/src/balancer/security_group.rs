@@ -346,6 +346,7 @@ mod tests {
         let web = service(&[]);
         let own = group("sg-1", &name::classic_security_group(&web));
         let other = group("sg-2", "monitoring");
+
         for (interfaces, expected) in [
             (
                 "<item><networkInterfaceId>eni-1</networkInterfaceId><description>VPN</description></item>",
@@ -428,6 +429,7 @@ mod tests {
         ] {
             assert_eq!(removed(name), Vec::<String>::new(), "{name}");
         }
+
         let web = service(&[]);
         for name in [
             name::classic_security_group(&web),

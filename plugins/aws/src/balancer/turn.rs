@@ -73,14 +73,18 @@ mod tests {
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
         let key = cloud.key("turn/x");
         let turn = cloud.turn("x").unwrap();
+
         assert!(store.get(&key).is_some());
         assert!(cloud.turn("y").is_some(), "another matter");
         assert!(turn.goes_on());
+
         // The lock expired, and another holder has taken it.
         store.keep(&key, "two");
         assert!(!turn.goes_on());
+
         drop(turn);
         assert_eq!(store.get(&key).as_deref(), Some("two"));
+
         store.remove(&key);
         drop(cloud.turn("x").unwrap());
         assert_eq!(store.get(&key), None);

@@ -143,6 +143,7 @@ mod tests {
             cloud.warn(&web, "R", &texts);
             std::mem::take(&mut *told.borrow_mut()).join(" ")
         };
+
         assert_eq!(warn(&["a", "b"]), "R: a; b");
         assert_eq!(warn(&["a", "b"]), "");
         assert_eq!(warn(&["a"]), "R: a");

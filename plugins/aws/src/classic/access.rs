@@ -257,7 +257,9 @@ mod tests {
             pair("security-groups", "sg-a,sg-b"),
             pair("extra-security-groups", "sg-x"),
         ]);
+
         assert_eq!(first(&groups, &named).map(String::as_str), Some("sg-a"));
+
         let extra = service(vec![pair("extra-security-groups", "sg-x,sg-a,sg-b")]);
         assert_eq!(first(&groups, &extra).map(String::as_str), Some("sg-own"));
         assert_eq!(

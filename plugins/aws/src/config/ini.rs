@@ -188,6 +188,7 @@ mod tests {
             (9, "ServiceOverride|1|Name|one two"),
             (11, "ServiceOverride|1|E|a\"b"),
         ];
+
         assert_eq!(
             flat(text),
             Ok(expected

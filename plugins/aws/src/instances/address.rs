@@ -160,6 +160,7 @@ mod tests {
                   AddressKind::ExternalDns ec2-1.example"
                 .replace("AddressKind::", "");
         let v6 = "InternalIp 2001:db8::1, InternalIp 2001:db8::2";
+
         assert_eq!(shown(&machine, &[Family::V4]), v4);
         assert_eq!(shown(&machine, &[Family::V6]), v6);
         assert_eq!(
@@ -186,6 +187,7 @@ mod tests {
                 });
         }
         let kept = of(&machine, &[Family::V4]).unwrap();
+
         assert_eq!(kept.len(), MOST);
         assert_eq!(
             kept.first().map(|one| one.address.as_str()),

@@ -230,6 +230,7 @@ mod tests {
             health.reset_timeout();
             health.timeout
         };
+
         assert_eq!(reset(&[]), Some(10));
         assert_eq!(reset(&[("healthcheck-protocol", "http")]), Some(6));
         assert_eq!(reset(&[("healthcheck-interval", "5")]), Some(5));

@@ -227,6 +227,7 @@ mod tests {
                 String::new(),
             ),
         ]);
+
         assert_eq!(rules(&permissions), expected);
     }
 
@@ -242,6 +243,7 @@ mod tests {
                 String::new(),
             ),
         ]);
+
         assert_eq!(
             authorize("sg-1", &rules).form(),
             "Action=AuthorizeSecurityGroupIngress&Version=2016-11-15&GroupId=sg-1&IpPermissions.1.IpProtocol=-1\
