@@ -69,6 +69,7 @@ pub(crate) fn pages<T: DeserializeOwned>(
             None => return Ok(pages),
         }
     }
+
     Err(Failure::Unreadable {
         action: call.action,
         reason: format!("more than {MOST_PAGES} pages"),

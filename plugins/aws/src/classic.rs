@@ -103,9 +103,12 @@ pub(crate) fn ensure(
 ) -> Result<LoadBalancerStatus> {
     let cluster = cloud.identity()?.cluster;
     let mut wish = Wish::of(service, &cluster, cloud.config)?;
+
+    // Read before `undo`, whose defaults are not set by annotations.
     let mut applied = wish.applied(service);
     let applied_before = applied::before(cloud, &wish.name);
     wish.undo(&applied_before);
+
     let found = find(cloud, &wish.name)?;
     let fresh = found.is_none();
     if fresh && has_network(&wish.name)? {
@@ -113,19 +116,23 @@ pub(crate) fn ensure(
             "the Service has a network load balancer, and its type cannot be changed: delete and recreate the Service",
         ));
     }
+
     let observed = found.map(|balancer| look(cloud, balancer)).transpose()?;
     if let Some(observed) = &observed {
         cluster.check(&wish.name, observed.tags.as_ref())?;
     }
+
     let vpc = match &observed {
         Some(observed) => observed.balancer.vpc_id.clone(),
         None => cloud.vpc()?,
     };
     let secured = security_groups(cloud, service, &cluster, &vpc, &wish);
+
     let ids = machine::ids(&members.all, &service.annotations);
     let mut places = cloud.places(&ids)?;
     let awaited = cloud.awaited(&ids);
     places.retain(|_, place| place.vpc == vpc || vpc.is_empty());
+
     let observed = match observed {
         Some(observed) => observed,
         None => create(
@@ -136,6 +143,7 @@ pub(crate) fn ensure(
             &secured.as_ref().map_err(Clone::clone)?.0,
         )?,
     };
+
     let there = &observed.balancer;
     let annotations = Annotations(&service.annotations);
     let ignored = annotations.ignored(Kind::Classic, service);
@@ -154,11 +162,14 @@ pub(crate) fn ensure(
     };
     let (groups, failed) = ready_groups(secured, service, there, &open);
     errors.extend(failed);
+
     let before = &there.security_groups.items;
     let former = former::exchange(cloud, &wish.name, before, &groups);
     if !fresh {
         errors.extend(subnets::settle(cloud, &cluster, &wish, there));
     }
+
+    // Listeners need policies that exist, and policies are set for listeners that exist.
     let [first, second] = plan::stages(&wish, &observed, &groups);
     errors.extend(carry_out(cloud, &first));
     errors.extend(change_listeners(
@@ -167,9 +178,11 @@ pub(crate) fn ensure(
         plan::listener_changes(&wish, there),
     ));
     errors.extend(carry_out(cloud, &second));
+
     let machines = places.keys().cloned().chain(staying(&awaited, there));
     let (rejected, failed) = change_machines(cloud, there, &machines.collect());
     errors.extend(failed);
+
     if errors.is_empty() {
         // The previous groups are in use until all changes are made.
         cloud.close_access(&cluster, Some(&vpc), &wish.name, &former.closing)?;
@@ -177,15 +190,18 @@ pub(crate) fn ensure(
         cloud.remove_groups(Some(&cluster), service, &detached, &kept(cloud, service))?;
         former::settled(cloud, &wish.name, former.opened);
     }
+    // What failed may still have the earlier settings, which a later call then undoes.
     if !errors.is_empty() {
         applied.extend(applied_before);
     }
     applied::remember(cloud, &wish.name, &applied);
+
     let rejected = cloud.tell_rejected(service, &rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
     errors.extend(cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR));
     errors.extend(awaited.error(cloud, service));
+
     match warning::together(errors) {
         Some(error) => Err(error),
         None => Ok(status(there)),
@@ -208,6 +224,7 @@ fn look(cloud: &Cloud<'_>, balancer: Description) -> Result<Observed> {
         });
         elb::read(call, &body?)
     };
+
     let [attributes, tags] = &calls;
     let attributes = read(attributes)?.attributes;
     let tags = match read(tags) {
@@ -216,6 +233,7 @@ fn look(cloud: &Cloud<'_>, balancer: Description) -> Result<Observed> {
         Err(failure) if failure.code() == "AccessDenied" => None,
         Err(failure) => return Err(failure.into()),
     };
+
     Ok(Observed {
         balancer,
         attributes,
@@ -236,7 +254,8 @@ fn security_groups(
     vpc: &str,
     wish: &Wish,
 ) -> Result<(Vec<String>, Result<()>)> {
-    let (mut groups, mut ruled) = (wish.groups.clone(), Ok(()));
+    let mut groups = wish.groups.clone();
+    let mut ruled = Ok(());
     if groups.is_empty() {
         let name = name::classic_security_group(service);
         let description = format!(
@@ -248,6 +267,7 @@ fn security_groups(
         ruled = cloud.set_rules(&own, &security_group::rules(&ports, &wish.ranges));
         groups.push(own);
     }
+
     groups.extend(wish.extra_groups.iter().cloned());
     Ok((groups, ruled))
 }
@@ -305,6 +325,8 @@ fn create(
         Ok(ask(cloud, &call).map(|found| (found.dns_name, subnets)))
     };
     let (dns_name, subnets) = cloud.create_in(cluster, vpc, &wish.subnets, wish.need(), &create)?;
+
+    // AWS returns only the DNS name. The rest is as requested.
     let described = |listener: &Listener| ListenerDescription {
         listener: listener.clone(),
         ..Default::default()
@@ -324,6 +346,7 @@ fn create(
         security_groups: groups.to_vec().into(),
         ..Description::default()
     };
+
     // The attributes of a new load balancer in AWS.
     let attributes = Attributes {
         connection_settings: Settings {
@@ -331,6 +354,7 @@ fn create(
         },
         ..Attributes::default()
     };
+
     Ok(Observed {
         balancer,
         attributes,
@@ -343,6 +367,7 @@ fn carry_out(cloud: &Cloud<'_>, stage: &[Call]) -> Vec<CloudError> {
     let mut errors = Vec::new();
     for (call, answer) in stage.iter().zip(cloud.wire.send(stage)) {
         match answer {
+            // An earlier call created it.
             Err(failure) if failure.code() == "DuplicatePolicyName" => {}
             Err(failure) if call.action == elb::ADD_TAGS => {
                 let (name, tags) = elb::tags_in(call);
@@ -368,6 +393,7 @@ fn change_listeners(cloud: &Cloud<'_>, name: &str, changes: ListenerChanges) -> 
     } = changes;
     let create =
         |listener| elb::with_listeners(elb::on("CreateLoadBalancerListeners", name), [listener]);
+
     let mut errors = Vec::new();
     let calls: Vec<Call> = certified
         .iter()
@@ -384,6 +410,8 @@ fn change_listeners(cloud: &Cloud<'_>, name: &str, changes: ListenerChanges) -> 
             Err(error) => errors.push(error),
         }
     }
+
+    // AWS allows one listener per port, so successors are created after the deletion.
     let is_taken = |listener: &Listener| {
         let port = listener.load_balancer_port;
         gone.iter().any(|one| one.load_balancer_port == port)
@@ -391,6 +419,7 @@ fn change_listeners(cloud: &Cloud<'_>, name: &str, changes: ListenerChanges) -> 
     let (replacing, added): (Vec<Listener>, Vec<Listener>) = fresh.into_iter().partition(is_taken);
     let calls: Vec<Call> = added.iter().map(create).collect();
     errors.extend(carry_out(cloud, &calls));
+
     if gone.is_empty() {
         return errors;
     }
@@ -400,6 +429,7 @@ fn change_listeners(cloud: &Cloud<'_>, name: &str, changes: ListenerChanges) -> 
         errors.push(failure.into());
         return errors;
     }
+
     let calls: Vec<Call> = replacing.iter().map(create).collect();
     for (listener, answer) in replacing.iter().zip(cloud.wire.send(&calls)) {
         let Err(failure) = answer else { continue };
@@ -421,7 +451,8 @@ fn change_machines(
 ) -> (BTreeMap<String, Failure>, Vec<CloudError>) {
     let name = &there.load_balancer_name;
     let (fresh, gone) = plan::machine_changes(there, machines);
-    let (mut rejected, mut errors) = (BTreeMap::new(), Vec::new());
+    let mut rejected = BTreeMap::new();
+    let mut errors = Vec::new();
     let send = |action: &'static str, ids: &[String]| match ids {
         [] => Ok(()),
         ids => api::one(cloud.wire, &elb::change_instances(action, name, ids)).map(|_| ()),
@@ -431,9 +462,11 @@ fn change_machines(
     let mut registered = register(&fresh);
     let deregister = |ids: &[String]| send("DeregisterInstancesFromLoadBalancer", ids);
     let deregistered = deregister(&gone);
+    // After others have been deregistered, there is room.
     if registered.as_ref().is_err_and(Failure::is_target_quota) && !gone.is_empty() {
         registered = register(&fresh);
     }
+
     if let Err(failure) = registered {
         let outcome = partly::without_rejected(&fresh, failure, &|id| id, &register);
         rejected.extend(outcome.rejected);
@@ -446,6 +479,7 @@ fn change_machines(
         let failed = failed.filter(|failure| !failure.is_no_target());
         errors.extend(failed.chain(outcome.failed).map(CloudError::from));
     }
+
     (rejected, errors)
 }
 
@@ -460,12 +494,15 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let balancer = find(cloud, &name)?.ok_or_else(none)?;
     let tags: Option<Tags> = look_tags(cloud, &name)?;
     cluster.check(&name, tags.as_ref())?;
+
     let ids = machine::ids(&members.all, &service.annotations);
     let mut places = cloud.places(&ids)?;
     let awaited = cloud.awaited(&ids);
     places.retain(|_, place| place.vpc == balancer.vpc_id || balancer.vpc_id.is_empty());
+
     let machines = places.keys().cloned().chain(staying(&awaited, &balancer));
     let (rejected, mut errors) = change_machines(cloud, &balancer, &machines.collect());
+
     let nodes = access::Nodes {
         places: &places,
         are_partial: !awaited.ids.is_empty(),
@@ -473,6 +510,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let opened = access::first(&balancer.security_groups.items, service)
         .map(|group| cloud.sync_access(service, &cluster, &balancer.vpc_id, group, nodes));
     errors.extend(opened.and_then(Result::err));
+
     errors.extend(cloud.tell_rejected(service, &rejected));
     errors.extend(cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR));
     errors.extend(awaited.error(cloud, service));
@@ -515,6 +553,7 @@ pub(crate) fn delete(
     let name = name::balancer(service);
     let kept = kept(cloud, service);
     let found = find(cloud, &name)?;
+
     let own = found
         .as_ref()
         .map(|balancer| balancer.security_groups.items.clone())
@@ -528,11 +567,13 @@ pub(crate) fn delete(
     if let Some(cluster) = &cluster {
         cluster.check(&name, tags.as_ref())?;
     }
+
     // This must happen before the load balancer is deleted: afterwards its groups are unknown.
     let former = former::end(cloud, &name, access::first(&own, service));
     if let Some(cluster) = &cluster {
         cloud.close_access(cluster, vpc, &name, &former.closing)?;
     }
+
     let mut groups = own;
     if found.is_some() {
         match api::one(cloud.wire, &elb::on("DeleteLoadBalancer", &name)) {
@@ -540,6 +581,7 @@ pub(crate) fn delete(
             _ => {}
         }
     }
+
     // Also the group created for it, which it had before it got the user's group.
     groups.extend(cloud.groups_named(&name::classic_security_group(service), vpc, seen)?);
     groups.extend(former.detached);

@@ -25,6 +25,7 @@ impl Setup {
             0 => format!("{path}: {}", problem.reason),
             line => format!("{path}:{line}: {}", problem.reason),
         })?;
+
         // Entries cached for another configuration are not used.
         let scope = hex::encode(Sha1::digest(format!("{config:?}")))
             .chars()

@@ -22,7 +22,6 @@ pub(crate) enum Family {
 pub(crate) struct SharedProbe {
     /// The port of kube-proxy's health server on every node.
     pub(crate) port: u16,
-    /// The path.
     pub(crate) path: String,
 }
 
@@ -55,7 +54,6 @@ pub(crate) struct Config {
     pub(crate) topology_pattern: String,
     /// True if `NLBSecurityGroupMode = Managed`.
     pub(crate) nlb_groups_managed: bool,
-    /// The endpoints of the APIs.
     pub(crate) endpoints: Endpoints,
     /// `--cluster-name`, which the names of security groups depend on.
     pub(crate) cluster_name: String,
@@ -80,6 +78,7 @@ impl Config {
             signing_region: region.clone(),
             signing_name: service.to_owned(),
         };
+
         let mut endpoints = Endpoints {
             ec2: at("ec2"),
             elb: at("elasticloadbalancing"),
@@ -95,6 +94,7 @@ impl Config {
                 endpoints.replace(&service, &endpoint);
             }
         }
+
         let shared_probe = raw.shared_probe()?;
         Ok(Self {
             vpc: raw.text("vpc"),

@@ -37,7 +37,6 @@ pub(crate) struct Endpoint {
 /// The endpoint of each API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoints {
-    /// EC2.
     pub(crate) ec2: Endpoint,
     /// Elastic Load Balancing, version 2012.
     pub(crate) elb: Endpoint,
@@ -78,6 +77,7 @@ impl Endpoints {
             "elasticloadbalancing" => &mut [&mut self.elb, &mut self.elbv2],
             _ => &mut [],
         };
+
         for endpoint in moved {
             let name = if with.signing_name.is_empty() {
                 &endpoint.signing_name

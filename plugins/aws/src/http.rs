@@ -61,7 +61,9 @@ fn scope(endpoint: &Endpoint) -> String {
 
 fn read(action: &'static str, answer: skydock_sdk::Result<Response>) -> Result<String, Failure> {
     let answer = answer.map_err(|error| Failure::Unanswered { action, error })?;
-    let (status, good) = (answer.status, answer.is_success());
+    let status = answer.status;
+    let good = answer.is_success();
+
     // `from_utf8` does not copy the body, which can have megabytes.
     let unreadable = |_| Failure::Unreadable {
         action,
@@ -71,6 +73,7 @@ fn read(action: &'static str, answer: skydock_sdk::Result<Response>) -> Result<S
     if !good {
         return Err(Failure::read(action, status, &body));
     }
+
     // An answer that is not from AWS, for example an error page of a proxy, would be parsed as an
     // empty list.
     let root = root(&body);
@@ -117,12 +120,15 @@ mod tests {
             signing_name: "ec2".into(),
         };
         let request = request(&Call::new(Api::Ec2, "DescribeInstances"), &endpoint);
+
         assert_eq!(request.body, b"Action=DescribeInstances&Version=2016-11-15");
+
         let authorization = request
             .headers
             .iter()
             .find(|(name, _)| name == "Authorization")
             .unwrap();
+
         assert!(
             authorization.1.contains("/eu-west-1/ec2/aws4_request"),
             "{authorization:?}"
@@ -159,6 +165,7 @@ mod tests {
                 "{wrong}"
             );
         }
+
         let told = answer("<html>maintenance</html>").unwrap_err().to_string();
         assert!(
             told.contains("expected <DescribeTagsResponse>, not <html>"),

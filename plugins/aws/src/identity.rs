@@ -51,6 +51,7 @@ impl Cloud<'_> {
                 },
             });
         }
+
         let said = self.said()?;
         let mut clusters = said.clusters.into_iter();
         match (clusters.next(), clusters.next()) {
@@ -80,6 +81,7 @@ impl Cloud<'_> {
             Ok(identity) => return Ok(Some(identity.cluster)),
             Err(error) => error,
         };
+
         let named = tags.into_iter().find_map(tags::only_cluster);
         match error {
             // The answers of AWS do not tell the cluster.
@@ -109,6 +111,7 @@ impl Cloud<'_> {
         if self.config.vpc.is_some() {
             return Ok(self.config.vpc.clone());
         }
+
         let mut vpcs = self.said()?.vpcs.into_iter();
         match (vpcs.next(), vpcs.next()) {
             (vpc, None) => Ok(vpc),
@@ -124,13 +127,16 @@ impl Cloud<'_> {
         if let Some(said) = store::load(self.store, &key) {
             return Ok(said);
         }
+
         // Another call may be reading it. If that takes too long, a duplicate request is better
         // than none.
         let _turn = self.turn("identity");
         if let Some(said) = store::load(self.store, &key) {
             return Ok(said);
         }
+
         let said = hear(&self.some_machines()?);
+        // What is still unknown is read again by the next call.
         if !said.clusters.is_empty() && !said.vpcs.is_empty() {
             store::save(self.store, &key, &said, KEPT);
         }
@@ -138,7 +144,8 @@ impl Cloud<'_> {
     }
 
     fn some_machines(&self) -> Result<Vec<Instance>> {
-        let (mut ids, mut names) = (Vec::new(), Vec::new());
+        let mut ids = Vec::new();
+        let mut names = Vec::new();
         for node in (self.nodes)() {
             match reference::of(&node, &self.config.region) {
                 Reference::Id(id) => ids.push(id),
@@ -146,6 +153,7 @@ impl Cloud<'_> {
                 Reference::None(_) => {}
             }
         }
+
         let (filter, mut values) = if ids.is_empty() {
             ("private-dns-name", names)
         } else {
@@ -155,6 +163,7 @@ impl Cloud<'_> {
         if values.is_empty() {
             return Ok(Vec::new());
         }
+
         let call = ec2::instances_by_filter(filter, values.iter().map(String::as_str));
         Ok(ec2::instances(self.wire, &call)?)
     }
@@ -210,6 +219,7 @@ mod tests {
                 &[("kubernetes.io/cluster/z", "owned")],
             ),
         ]);
+
         assert_eq!(said.clusters, BTreeMap::from([("a".to_owned(), true)]));
         assert_eq!(said.vpcs, BTreeSet::from(["vpc-1".to_owned()]));
     }

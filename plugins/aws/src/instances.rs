@@ -49,6 +49,7 @@ impl Cloud<'_> {
             .iter()
             .filter_map(|(node, machine)| Some((*node, *machine.as_ref().ok()?)))
             .collect();
+
         let labels = labels::of(self, &known)?;
         let answer = |(node, machine): (&Node, Result<&ec2::Instance>)| {
             let machine = machine?;
@@ -58,6 +59,7 @@ impl Cloud<'_> {
                 .unwrap_or_else(|| Ok(Vec::new()))?;
             description(self, node, machine, labels)
         };
+
         Ok(machines.into_iter().map(answer).collect())
     }
 }
@@ -67,6 +69,7 @@ fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<(Vec<Reference>, Lookup)> {
         .iter()
         .map(|node| reference::of(node, &cloud.config.region))
         .collect();
+
     // When searching by name, the cluster's tag distinguishes instances with the same name.
     let by_name = references
         .iter()
@@ -76,6 +79,7 @@ fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<(Vec<Reference>, Lookup)> {
     } else {
         None
     };
+
     let found = lookup::find(cloud.wire, &references, cluster.as_ref())?;
     Ok((references, found))
 }
@@ -112,6 +116,7 @@ fn description(
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let zone = &machine.placement.availability_zone;
     Ok(Instance {
+        // The provider ID of a node cannot change.
         provider_id: Some(
             node.provider_id
                 .clone()

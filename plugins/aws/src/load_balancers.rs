@@ -103,7 +103,9 @@ impl Cloud<'_> {
             return Err(CloudError::ImplementedElsewhere);
         }
         check(service)?;
+        // A later deletion has to look twice again.
         self.store.remove(&looked(service));
+
         // The type cannot change. The status of the Service does not show whether there is a load
         // balancer of the other kind.
         let ensured = if kind == Kind::Network {
@@ -115,6 +117,7 @@ impl Cloud<'_> {
                 Ok(nlb::find(self, name)?.is_some())
             })
         };
+
         self.settled(service, ensured)
     }
 
@@ -162,15 +165,18 @@ impl Cloud<'_> {
         if kind(service) == Kind::Elsewhere {
             return Err(CloudError::ImplementedElsewhere);
         }
+
         let lasting = |error| self.lasting(service, error);
         let (network, groups) = nlb::delete::delete(self, service).map_err(lasting)?;
         let classic = classic::delete(self, service, groups.as_ref()).map_err(lasting)?;
+
         let looked = looked(service);
         if network || classic || self.store.get(&looked).is_some() {
             self.store.remove(&looked);
             self.waits_no_longer(service);
             return Ok(());
         }
+
         self.store.set(&looked, "", FIRST_LOOK);
         Err(CloudError::in_progress(
             SECOND_LOOK,
@@ -322,6 +328,7 @@ mod tests {
             change(&mut service);
             check(&service)
         };
+
         assert_eq!(change(&|_| {}), Ok(()));
         assert_eq!(
             change(&|service| service.load_balancer_ip = Some(String::new())),
@@ -418,18 +425,22 @@ mod tests {
             );
         };
         first(cloud.delete_balancer(&of("nlb")));
+
         assert!(
             cloud
                 .ensure_balancer(&of("nlb"), &Members::default())
                 .is_err()
         );
+
         first(cloud.delete_balancer(&of("nlb")));
         let other = Service {
             uid: "89abcdef-4567-89ab-cdef-0123456789ab".into(),
             ..of("nlb")
         };
         first(cloud.delete_balancer(&other));
+
         assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
+
         first(cloud.delete_balancer(&of("nlb")));
     }
 
@@ -450,6 +461,7 @@ mod tests {
             }
             _ => existing(call),
         });
+
         for (now, lasts) in [(0, false), (59, false), (60, true)] {
             let cloud = Cloud::new(&setup, &wire, &store, &none, now);
             let ensured = cloud.ensure_balancer(&of("nlb"), &Members::default());

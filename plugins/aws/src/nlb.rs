@@ -89,9 +89,12 @@ pub(crate) fn ensure(
 ) -> Result<LoadBalancerStatus> {
     let cluster = cloud.identity()?.cluster;
     let mut wish = Wish::of(service, &cluster, cloud.config)?;
+
+    // Read before `undo`, whose defaults are not set by annotations.
     let mut applied = wish.applied(service);
     let before = applied::before(cloud, &wish.name);
     wish.undo(&before);
+
     let ids = machine::ids(&members.all, &service.annotations);
     let found = find(cloud, &wish.name)?;
     let fresh = found.is_none();
@@ -100,6 +103,7 @@ pub(crate) fn ensure(
         Some(balancer) => Observed::look(cloud.wire, balancer, service, &wish)?,
         None => Observed::fresh(create(cloud, &wish, &cluster, has_classic(&wish.name)?)?),
     };
+
     check_owner(&observed, &cluster)?;
     if observed.balancer.state.code == "failed" {
         let reason = &observed.balancer.state.reason;
@@ -108,6 +112,7 @@ pub(crate) fn ensure(
             wish.name
         )));
     }
+
     let vpc = observed.balancer.vpc_id.clone();
     let annotations = Annotations(&service.annotations);
     cloud.warn(
@@ -115,6 +120,7 @@ pub(crate) fn ensure(
         warning::ANNOTATION_IGNORED,
         &annotations.ignored(Kind::Network, service),
     );
+
     let mut fixed = if fresh {
         Vec::new()
     } else {
@@ -128,6 +134,7 @@ pub(crate) fn ensure(
         )
     }));
     cloud.warn(service, warning::NOT_CHANGED, &fixed);
+
     places.retain(|id, place| in_vpc(id, place, &vpc));
     let awaited = cloud.awaited(&ids);
     let there: BTreeSet<&String> = observed
@@ -138,6 +145,7 @@ pub(crate) fn ensure(
         .collect();
     let mut targets: BTreeSet<String> = places.keys().cloned().collect();
     targets.extend(awaited.staying(there));
+
     // AWS accepts no security groups for a load balancer that was created without any.
     let may_have = !fresh && !observed.balancer.security_groups.items.is_empty();
     let mut errors = Vec::new();
@@ -148,6 +156,7 @@ pub(crate) fn ensure(
             Err(error) => errors.push(error),
         }
     }
+
     let secured = observed.balancer.security_groups.items.clone();
     let nodes = Nodes {
         cluster: &cluster,
@@ -159,6 +168,7 @@ pub(crate) fn ensure(
         service,
         wish: &wish,
     };
+
     let will_hide = !wish::preserves(&wish.group_attributes) && hides(&observed).contains(&false);
     if !fresh && (will_hide || plan::moves(&wish, &observed)) {
         // The nodes must accept the traffic before it comes.
@@ -167,10 +177,13 @@ pub(crate) fn ensure(
             errors.push(error);
         }
     }
+
     errors.extend(reconcile(at_work, &mut observed, &targets, &vpc));
+    // AWS asks for a pause, so the call ends here.
     if let Some(throttled) = errors.iter().find(|error| is_throttled(error)) {
         return Err(throttled.clone());
     }
+
     let settled = groups::settle(cloud, &cluster, service, &wish, &observed, &secured, fresh);
     errors.extend(settled.err());
     errors.extend(open_nodes(at_work, &observed, nodes, fresh).err());
@@ -178,10 +191,12 @@ pub(crate) fn ensure(
     if errors.is_empty() && unclear.is_none() {
         update::note_groups(cloud, &wish.name, &places);
     }
+    // What failed may still have the earlier settings, which a later call then undoes.
     if !errors.is_empty() {
         applied.extend(before);
     }
     applied::remember(cloud, &wish.name, &applied);
+
     let ranges = not_enforced(&wish, &observed);
     cloud.warn(service, warning::NOT_ENFORCED, ranges.as_slice());
     let rejected = observed.rejected.values().flatten();
@@ -190,6 +205,7 @@ pub(crate) fn ensure(
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
     errors.extend(unclear);
     errors.extend(awaited.error(cloud, service));
+
     match warning::together(errors) {
         Some(error) => Err(error),
         None => Ok(status(&observed.balancer)),
@@ -211,6 +227,7 @@ fn fixed_differences(
             .flat_map(|zone| &zone.load_balancer_addresses.items)
     };
     let set = |values: &[String]| values.iter().cloned().collect::<BTreeSet<String>>();
+
     let mut subnets = set(&wish.subnets);
     if !subnets.iter().all(|word| word.starts_with("subnet-")) {
         let need = wish.need();
@@ -220,15 +237,19 @@ fn fixed_differences(
             Err(error) => log::debug("subnets", error.message()),
         }
     }
+
     let mut sentences = Vec::new();
     sentences.extend(fixed::scheme(annotations, wish.internal, &balancer.scheme));
+
     // AWS neither adds the first group to a load balancer nor removes the last one.
     let secured = &balancer.security_groups.items;
     let (groups, secured) = match &wish.security {
         wish::Security::Given(groups) if secured.is_empty() => (set(groups), BTreeSet::new()),
         wish::Security::Left => (BTreeSet::new(), set(secured)),
+        // In all other cases, the groups can change, or no annotation names them.
         _ => Default::default(),
     };
+
     for (name, wanted, real) in [
         (
             annotation::SUBNETS,
@@ -284,6 +305,7 @@ fn open_nodes(work: Work<'_>, observed: &Observed, nodes: Nodes<'_>, likely: boo
         service,
         wish,
     } = work;
+
     let mut traffic = traffic(cloud, wish, observed)?;
     traffic.is_partial = nodes.are_partial;
     let vpc = observed.balancer.vpc_id.as_str();
@@ -327,17 +349,20 @@ fn create(
             "the Service has a classic load balancer, and its type cannot be changed: delete and recreate the Service",
         ));
     }
+
     let vpc = cloud.vpc()?;
     let security = match &wish.security {
         wish::Security::Left => Vec::new(),
         wish::Security::Given(groups) => groups.clone(),
         wish::Security::Managed(name) => vec![groups::ensure(cloud, cluster, &vpc, name, wish)?],
     };
+
     let create = |subnets: &[Chosen]| {
         let call = creation(wish, subnets)?.list("SecurityGroups", &security);
         Ok(ask(cloud, &call))
     };
     let found = cloud.create_in(cluster, &vpc, &wish.subnets, wish.need(), &create)?;
+
     let mut balancer = found
         .balancers
         .into_iter()
@@ -346,6 +371,7 @@ fn create(
     if balancer.vpc_id.is_empty() {
         balancer.vpc_id = vpc;
     }
+
     Ok(balancer)
 }
 
@@ -355,6 +381,7 @@ fn creation(wish: &Wish, subnets: &[Chosen]) -> Result<Call> {
     if wish.internal {
         call = call.with("Scheme", "internal");
     }
+
     for (what, values) in [
         ("eip-allocations", &wish.allocations),
         ("private-ipv4-addresses", &wish.private_addresses),
@@ -374,6 +401,7 @@ fn creation(wish: &Wish, subnets: &[Chosen]) -> Result<Call> {
             });
         }
     }
+
     for (index, (id, _)) in subnets.iter().enumerate() {
         let item = format!("SubnetMappings.member.{}", index + 1);
         call = call
@@ -384,10 +412,12 @@ fn creation(wish: &Wish, subnets: &[Chosen]) -> Result<Call> {
                 wish.private_addresses.get(index),
             );
     }
+
     let all_v6 = subnets.iter().all(|(_, ranges)| ranges.v6.is_some());
     if wish.stack == Stack::Dual || (wish.stack == Stack::Preferred && all_v6) {
         call = call.with("IpAddressType", "dualstack");
     }
+
     Ok(call)
 }
 
@@ -408,13 +438,15 @@ fn reconcile(
     vpc: &str,
 ) -> Vec<CloudError> {
     let Work { cloud, wish, .. } = work;
-    let (mut failed, mut errors) = (Vec::new(), Vec::new());
+    let mut failed = Vec::new();
+    let mut errors = Vec::new();
     for _ in 0..ROUNDS {
         let mut steps = plan::plan(wish, observed, targets);
         steps.retain(|step| !failed.contains(step));
         if steps.is_empty() || errors.iter().any(is_throttled) {
             return errors;
         }
+
         let arn = observed.balancer.load_balancer_arn.clone();
         let calls: Vec<Call> = steps
             .iter()
@@ -426,7 +458,9 @@ fn reconcile(
                 Step::Deregister(..) | Step::DeleteListener(_) | Step::DeleteGroup(_)
             )
         });
+
         for (step, answer) in steps.iter().zip(observed::send(cloud.wire, &calls)) {
+            // The next round repeats the step, when there is room.
             if makes_room && answer.as_ref().is_err_and(Failure::is_quota) {
                 continue;
             }
@@ -439,6 +473,7 @@ fn reconcile(
             }
         }
     }
+
     errors.push(CloudError::conflict(format!(
         "load balancer {} keeps changing: check whether another client changes it",
         wish.name
@@ -464,6 +499,7 @@ fn outcome(
         .map(Failure::code)
         .unwrap_or_default()
         .to_owned();
+
     match (step, code.as_str()) {
         (Step::CreateGroup(group), "DuplicateTargetGroupName") => {
             adopt(cloud, wish, observed, group)
@@ -500,6 +536,7 @@ fn check_user(group: &TargetGroup, balancer: &LoadBalancer) -> Result<()> {
     match users.find(|arn| **arn != balancer.load_balancer_arn) {
         None => Ok(()),
         Some(other) => {
+            // An ARN ends with `loadbalancer/net/NAME/ID`.
             let other = other.split('/').nth(2).unwrap_or(other);
             Err(taken(group, &format!("belongs to load balancer {other}")))
         }
@@ -527,6 +564,7 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
             "target group {name} exists but is not listed"
         )));
     };
+
     check_user(group, &observed.balancer)?;
     let vpc = &observed.balancer.vpc_id;
     if !group.vpc_id.is_empty() && group.vpc_id != *vpc {
@@ -535,6 +573,8 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
             &format!("is in another VPC, {}", group.vpc_id),
         ));
     }
+
+    // Only what AWS cannot change counts. The next rounds set the rest.
     if !plan::fits(wanted, group) {
         return Err(CloudError::internal(format!(
             "target group {name} was changed by another client: its health check is {} every {} s, but the Service requires {} every {} s; \
@@ -545,6 +585,7 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
             wanted.health.interval
         )));
     }
+
     let arn = group.target_group_arn.clone();
     let tags = observed::read_tags([ask(cloud, &elbv2::tags([arn.as_str()]))].into_iter())?;
     let tags: BTreeMap<String, Tags> = tags.unwrap_or_default();
@@ -555,6 +596,8 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
     if tags.get(&arn).is_some_and(is_others) {
         return Err(taken(group, "has the tags of another Service or cluster"));
     }
+
+    // Without them, the next round would not deregister surplus targets.
     let targets = ask(cloud, &elbv2::targets(&arn))?.targets;
     observed.targets.insert(arn, targets.into_iter().collect());
     Ok(found)
@@ -566,6 +609,7 @@ fn traffic(cloud: &Cloud<'_>, wish: &Wish, observed: &Observed) -> Result<Traffi
     let balancer = &observed.balancer;
     let mut traffic = Traffic::default();
     let ipv6 = wish.fronts.first().is_some_and(|front| front.group.ipv6);
+
     for front in &wish.fronts {
         let group = &front.group;
         update::clients(&mut traffic, group.protocol, group.port);
@@ -573,15 +617,19 @@ fn traffic(cloud: &Cloud<'_>, wish: &Wish, observed: &Observed) -> Result<Traffi
             .health
             .insert(group.health.port.parse().unwrap_or(group.port));
     }
+
     for group in &observed.groups {
         update::clients(&mut traffic, &group.protocol, group.port);
         traffic.health.insert(group.checked_port());
     }
+
+    // If the nodes' groups are not changed, nobody needs the ranges.
     traffic.subnets = if cloud.config.keep_node_groups {
         BTreeSet::new()
     } else {
         update::subnets(cloud, balancer, ipv6)?
     };
+
     traffic.ranges = sources(wish, observed).ranges(&wish.ranges, &traffic.subnets);
     Ok(traffic)
 }
@@ -608,7 +656,9 @@ fn hides(observed: &Observed) -> BTreeSet<bool> {
 fn not_enforced(wish: &Wish, observed: &Observed) -> Option<String> {
     let sources = sources(wish, observed);
     let everybody = |range: &str| wish.ranges.iter().any(|one| one == range);
+    // A security group of the load balancer enforces the ranges by itself.
     let grouped = !observed.balancer.security_groups.items.is_empty();
+
     let why = if grouped {
         return None;
     } else if sources.hidden && !everybody("0.0.0.0/0") {
@@ -620,6 +670,7 @@ fn not_enforced(wish: &Wish, observed: &Observed) -> Option<String> {
     } else {
         return None;
     };
+
     Some(format!(
         "spec.loadBalancerSourceRanges cannot be enforced, because {why}: recreate the Service with annotation {}",
         annotation::key(annotation::SECURITY_GROUPS)

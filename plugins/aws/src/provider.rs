@@ -126,6 +126,7 @@ fn members(service: &Service, nodes: &NodeSet) -> Members {
             changes: None,
         };
     }
+
     let all = |targets: Vec<Target>| -> Vec<Member> {
         let member = |target: Target| Member {
             provider_id: target.provider_id,
@@ -133,6 +134,7 @@ fn members(service: &Service, nodes: &NodeSet) -> Members {
         };
         targets.into_iter().map(member).collect()
     };
+
     let changes = nodes
         .changes()
         .map(|changes| (all(changes.added), all(changes.removed)));
@@ -174,10 +176,12 @@ impl Store for HostCache {
         let Some(parts) = text.strip_prefix(PARTS) else {
             return Some(text);
         };
+
         let mut whole = Vec::new();
         for part in 0..parts.parse::<usize>().ok()? {
             whole.extend(cache::get(&format!("{key}#{part}"))?);
         }
+
         String::from_utf8(whole).ok()
     }
 
@@ -186,11 +190,13 @@ impl Store for HostCache {
             _ = cache::set(key, text.as_bytes(), lifetime);
             return;
         }
+
         let parts = text.as_bytes().chunks(ENTRY);
         let count = parts.len();
         for (index, part) in parts.enumerate() {
             _ = cache::set(&format!("{key}#{index}"), part, lifetime);
         }
+        // Written last, so that no reader finds it without its parts.
         _ = cache::set(key, format!("{PARTS}{count}").as_bytes(), lifetime);
     }
 

@@ -49,6 +49,7 @@ fn target(route: &network::Route) -> Target<'_> {
         &route.carrier_gateway_id,
         &route.core_network_arn,
     ];
+
     if gateways.iter().any(|id| !id.is_empty()) {
         Target::Elsewhere
     } else if route.state == "blackhole" {
@@ -80,6 +81,7 @@ fn list(table: &RouteTable, nodes: &[Node], pods: &[IpNet]) -> Vec<Route> {
             ))
         })
         .collect();
+
     let ours = |route: &network::Route| {
         let net = destination(route)?;
         let node = match target(route) {
@@ -101,6 +103,7 @@ fn list(table: &RouteTable, nodes: &[Node], pods: &[IpNet]) -> Vec<Route> {
             blackhole: target(route) == Target::Nowhere,
         })
     };
+
     table.route_set.items.iter().filter_map(ours).collect()
 }
 
@@ -121,6 +124,7 @@ fn way(table: &RouteTable, net: IpNet, machine: &str) -> Result<Way> {
         .items
         .iter()
         .find(|route| destination(route) == Some(net));
+
     match there.map(target) {
         None => Ok(Way::Create),
         Some(Target::Machine(id)) if id == machine => Ok(Way::There),
@@ -149,6 +153,7 @@ impl<'a> Hop<'a> {
             let mut interfaces = interfaces.iter();
             interfaces.find(|interface| interface.has(&address.address))
         });
+
         match named.or(interfaces.first()) {
             Some(interface) if machine.network_interface_set.items.len() > 1 => (
                 Self::Interface(&interface.network_interface_id),
@@ -220,6 +225,7 @@ impl Cloud<'_> {
             tables.retain(|table| cluster.has(&table.tags()));
             (tables, format!("tag {}", cluster.key()))
         };
+
         let mut tables = tables.into_iter();
         match (tables.next(), tables.next()) {
             (Some(table), None) => Ok(table),
@@ -244,6 +250,7 @@ impl Cloud<'_> {
             .iter()
             .filter_map(|cidr| cidr.parse().ok())
             .collect();
+
         Ok(RoutePage {
             routes: list(&table, &(self.nodes)(), &pods),
             next: None,
@@ -258,7 +265,9 @@ impl Cloud<'_> {
             Ok(table) => table,
             Err(error) => return failed(error),
         };
+
         let references: Vec<Reference> = routes.iter().map(|route| self.reference(route)).collect();
+        // Only a search by name needs the cluster, to tell apart instances with the same name.
         let by_name = references
             .iter()
             .any(|one| matches!(one, Reference::Name(_)));
@@ -272,6 +281,7 @@ impl Cloud<'_> {
             Ok(found) => found,
             Err(error) => return failed(error),
         };
+
         let planned = routes.iter().zip(&references).map(|(route, reference)| {
             let net = parsed(&route.destination_cidr)?;
             let machine = match found.of(reference)? {
@@ -283,6 +293,7 @@ impl Cloud<'_> {
                     )));
                 }
             };
+
             let (hop, is_closed) = Hop::to(machine, &route.target_addresses);
             Ok(Plan {
                 net,
@@ -291,6 +302,8 @@ impl Cloud<'_> {
                 way: way(&table, net, &machine.instance_id)?,
             })
         });
+
+        // A route to an instance that still rejects traffic for Pods would lose it.
         let planned: Vec<Result<Plan<'_>>> = planned.collect();
         let closed = self.open(&planned);
         self.carry_out(&table.route_table_id, planned, &closed)
@@ -343,12 +356,14 @@ impl Cloud<'_> {
                 Ok(Some(calls.len() - 1))
             })
             .collect();
+
         let answers: Vec<Result<()>> = self
             .wire
             .send(&calls)
             .into_iter()
             .map(|answer| answer.map(|_| ()).map_err(CloudError::from))
             .collect();
+
         let settled = |outcome: Result<Option<usize>>| match outcome? {
             None => Ok(()),
             Some(index) => answers.get(index).cloned().unwrap_or(Ok(())),
@@ -366,11 +381,14 @@ impl Cloud<'_> {
                 .ok_or_else(|| invalid(format!("{} is not a valid route name", route.name)))?;
             Ok(on_route("DeleteRoute", table, parsed(cidr)?))
         };
+
         let calls: Vec<Result<Call>> = routes.iter().map(call).collect();
         let sent: Vec<Call> = calls
             .iter()
             .filter_map(|call| call.as_ref().ok().cloned())
             .collect();
+
+        // Calls that were not sent have no answer.
         let mut answers = self.wire.send(&sent).into_iter();
         let settled = |call: Result<Call>| {
             call?;

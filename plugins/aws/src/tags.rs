@@ -137,6 +137,7 @@ mod tests {
             id: "c1".into(),
             legacy: false,
         };
+
         for (pairs, owner, owned) in [
             (&[][..], Owner::Nobody, false),
             (&[("Name", "c1")], Owner::Nobody, false),
@@ -181,15 +182,18 @@ mod tests {
             }
             .owned(&extra)
         };
+
         assert_eq!(
             made(false),
             tags(&[("team", "a"), ("kubernetes.io/cluster/c1", "owned")])
         );
+
         let old = tags(&[
             ("team", "a"),
             ("kubernetes.io/cluster/c1", "owned"),
             ("KubernetesCluster", "c1"),
         ]);
+
         assert_eq!(made(true), old);
     }
 
@@ -202,6 +206,7 @@ mod tests {
             ("kubernetes.io/cluster/c1", "owned"),
             ("kubernetes.io/cluster/c2", "owned"),
         );
+
         assert_eq!(only(&[]), None);
         assert_eq!(only(&[c1, ("Name", "c2")]), Some(("c1".into(), false)));
         assert_eq!(only(&[c1, c2]), None);
@@ -218,6 +223,7 @@ mod tests {
             id: "c1".into(),
             legacy: false,
         };
+
         for allowed in [
             None,
             Some(tags(&[])),
@@ -225,6 +231,7 @@ mod tests {
         ] {
             assert_eq!(cluster.check("lb", allowed.as_ref()), Ok(()), "{allowed:?}");
         }
+
         let others = tags(&[("kubernetes.io/cluster/c2", "owned")]);
         assert!(
             matches!(cluster.check("lb", Some(&others)), Err(CloudError::Internal(text)) if text.contains("lb"))

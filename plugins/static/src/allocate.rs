@@ -169,6 +169,7 @@ pub fn allocate(
             known: pools.names(),
         });
     }
+
     let mut desk = Desk {
         pools,
         request,
@@ -176,6 +177,7 @@ pub fn allocate(
         reservations,
         lost: Vec::new(),
     };
+
     let mut given = Vec::new();
     let mut missing = None;
     for family in request.families.iter().copied() {
@@ -190,6 +192,7 @@ pub fn allocate(
             Err(refusal) => return Err(refusal),
         }
     }
+
     match missing {
         Some(refusal) if given.is_empty() => Err(refusal),
         _ => Ok(Allocation {
@@ -215,10 +218,12 @@ impl<R: Reservations> Desk<'_, R> {
         if let Some(address) = self.request.addresses.iter().find(of_family) {
             return self.give_requested(*address);
         }
+
         let mut stranded = None;
         for address in self.request.current.iter().filter(of_family) {
             match self.pools.of(*address) {
                 None => stranded = stranded.or(Some(*address)),
+                // The Service requests another pool, so it moves.
                 Some(pool) if !self.serves(pool) => {}
                 Some(pool) => match self.take(*address) {
                     Ok(()) => return Ok(self.given(*address, pool)),
@@ -229,6 +234,7 @@ impl<R: Reservations> Desk<'_, R> {
                 },
             }
         }
+
         if let Some(address) = stranded.filter(|_| self.request.pool.is_none()) {
             return Err(Refusal::Stranded(address));
         }
@@ -271,6 +277,7 @@ impl<R: Reservations> Desk<'_, R> {
             .pools
             .of(address)
             .ok_or(Refusal::OutsidePools(address))?;
+
         if let Some(requested) = self
             .request
             .pool
@@ -283,6 +290,7 @@ impl<R: Reservations> Desk<'_, R> {
                 requested,
             });
         }
+
         match self.take(address) {
             Ok(()) => Ok(self.given(address, pool)),
             Err(keeper) => Err(Refusal::Taken { address, keeper }),
@@ -301,6 +309,7 @@ impl<R: Reservations> Desk<'_, R> {
                 .collect(),
         };
         let pools: Vec<&Pool> = pools.into_iter().filter(|pool| pool.has(family)).collect();
+
         for pool in &pools {
             for address in pool.addresses(family) {
                 if self.take(address).is_ok() {
@@ -308,12 +317,14 @@ impl<R: Reservations> Desk<'_, R> {
                 }
             }
         }
+
         if pools.is_empty() {
             return Err(Refusal::NoPool {
                 family,
                 pool: self.request.pool.clone(),
             });
         }
+
         let pools = pools
             .iter()
             .map(|pool| pool.name.as_str())
@@ -327,15 +338,20 @@ impl<R: Reservations> Desk<'_, R> {
     fn take(&mut self, address: IpAddr) -> Result<(), Option<String>> {
         let request = self.request;
         let rivals = self.holders.others(address, &request.uid);
+
         let rival = if !request.current.contains(&address) {
+            // An address that the Service does not have belongs to whoever has it.
             rivals.min_by(|one, other| one.name.cmp(&other.name))
         } else if self.reservations.holder(address).as_ref() == Some(&request.uid) {
+            // Of several that have it, the one whose reservation has not expired keeps it.
             None
         } else {
+            // Without such a reservation, the first one by namespace and name keeps it.
             rivals
                 .filter(|rival| rival.name < request.name)
                 .min_by(|one, other| one.name.cmp(&other.name))
         };
+
         match rival {
             Some(Holder { name, .. }) => Err(Some(name.clone())),
             None if self.reservations.reserve(address) => Ok(()),

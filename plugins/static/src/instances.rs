@@ -29,6 +29,7 @@ pub fn check(inventory: &Inventory, node: &Node) -> Result<Presence> {
         .provider_id
         .as_deref()
         .is_some_and(|id| inventory.owns(id));
+
     match find(machines(inventory)?, node)? {
         Some(Machine {
             state: State::Running,
@@ -59,12 +60,14 @@ pub fn describe(inventory: &Inventory, node: &Node) -> Result<Instance> {
             machine.name
         )));
     }
+
     // The provider ID of a node is immutable, so the node's own ID takes precedence.
     let provider_id = node
         .provider_id
         .clone()
         .or_else(|| machine.provider_id.clone())
         .unwrap_or_else(|| machine.own_id());
+
     Ok(Instance {
         provider_id: Some(provider_id),
         instance_type: machine.instance_type.clone(),
@@ -97,9 +100,11 @@ fn find<'a>(machines: &'a Machines, node: &Node) -> Result<Option<&'a Machine>> 
         .lookup(PROVIDED_NODE_IP)
         .unwrap_or_default()
         .split(',');
+
     let addresses = reported
         .chain(provided)
         .filter_map(|text| text.trim().parse::<IpAddr>().ok());
+
     machines
         .find(node.provider_id.as_deref(), &node.name, addresses)
         .map_err(|mismatch: Mismatch| CloudError::invalid(mismatch.to_string()))
@@ -222,6 +227,7 @@ machines:
             kind,
             address: address.into(),
         };
+
         assert_eq!(
             describe(&inventory(), &node("metal", None)),
             Ok(Instance {
@@ -282,6 +288,7 @@ machines:
             annotations: vec![(PROVIDED_NODE_IP.into(), "fd00::9,10.0.0.9".into())],
             ..node("x", None)
         };
+
         for node in [reported, provided] {
             assert_eq!(
                 describe(&inventory(), &node)

@@ -45,6 +45,7 @@ impl Inventory {
             );
             return Err(Problems(vec![Problem::at(Location::UNKNOWN, reason)]));
         }
+
         // A machine takes about 5 to 30 YAML nodes, and the host accepts files of up to 1 MiB. The
         // budget is enough for all machines that fit into such a file, and stops a YAML bomb before
         // it uses up the memory of a plugin instance (128 MiB).
@@ -52,6 +53,7 @@ impl Inventory {
             budget: serde_saphyr::budget! { max_nodes: 120_000, max_events: 1_000_000, max_documents: 1 },
             with_snippet: false,
         };
+
         let file: file::File = serde_saphyr::from_str_with_options(text, options)
             .map_err(|error| Problems(vec![unreadable(&error)]))?;
         check::check(file)

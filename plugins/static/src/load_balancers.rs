@@ -58,6 +58,7 @@ pub fn news(allocation: &Allocation) -> Vec<Event> {
         );
         Event { warning: true, reason: "AddressConflict", message }
     });
+
     let given = allocation
         .given
         .iter()
@@ -73,6 +74,7 @@ pub fn news(allocation: &Allocation) -> Vec<Event> {
                 message,
             }
         });
+
     lost.chain(given).collect()
 }
 

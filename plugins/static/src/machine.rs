@@ -111,6 +111,7 @@ impl Machines {
                 Key::ProviderId => {}
             }
         }
+
         Self { machines, ..all }
     }
 
@@ -138,10 +139,12 @@ impl Machines {
         {
             return Ok(Some(machine));
         }
+
         let by_name = self.by_node_name.get(node_name);
         let found = by_name
             .or_else(|| addresses.find_map(|address| self.by_address.get(&address)))
             .and_then(get);
+
         match (found, provider_id) {
             // The provider ID of the node differs from `expected`: otherwise it would have been
             // found above.

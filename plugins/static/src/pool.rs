@@ -87,6 +87,7 @@ mod tests {
                 .map(|address| address.to_string())
                 .collect::<Vec<_>>()
         };
+
         assert_eq!(texts(Family::V4), ["192.0.2.8", "192.0.2.9", "192.0.2.1"]);
         assert_eq!(texts(Family::V6), ["2001:db8::", "2001:db8::1"]);
     }

@@ -52,7 +52,9 @@ impl Problems {
             } else {
                 String::new()
             };
+
             let problem = format!("{path}:{place} {reason}");
+            // The first problem is told in any case.
             if index == 0 {
                 text = problem;
             } else if text.len() + problem.len() < TOLD {

@@ -111,6 +111,7 @@ impl LoadBalancers for Static {
         if pools.0.is_empty() {
             return Err(CloudError::ImplementedElsewhere);
         }
+
         let mut request =
             Request::of(&service).map_err(|error| CloudError::invalid(error.to_string()))?;
         request.given = given(&request.uid);
@@ -118,11 +119,13 @@ impl LoadBalancers for Static {
             uid: &request.uid,
             taken: Vec::new(),
         };
+
         let mut allocation = allocate(pools, &request, &holders(PICTURE), &mut desk);
         if allocation.as_ref().is_err_and(Refusal::passes) {
             // Another service may have released an address since the list was read.
             allocation = allocate(pools, &request, &holders(Duration::ZERO), &mut desk);
         }
+
         match allocation {
             Ok(allocation) => {
                 publish(&service, news(&allocation));
@@ -133,6 +136,7 @@ impl LoadBalancers for Static {
                 Ok(status(allocation.given.iter().map(|given| given.address)))
             }
             Err(refusal) => {
+                // A request that fails may have reserved some addresses.
                 desk.give_back(&request);
                 publish(&service, refusal_news(&refusal));
                 Err(failure(&refusal))

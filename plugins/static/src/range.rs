@@ -85,7 +85,8 @@ const UNUSABLE: &[(Range, &str)] = &[
 ];
 
 const fn v4(first: [u8; 4], last: [u8; 4]) -> Range {
-    let ([a, b, c, d], [e, f, g, h]) = (first, last);
+    let [a, b, c, d] = first;
+    let [e, f, g, h] = last;
     Range {
         first: IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
         last: IpAddr::V4(Ipv4Addr::new(e, f, g, h)),
@@ -193,9 +194,11 @@ fn parse(text: &str) -> Result<Range, RangeError> {
             whole => Err(RangeError::HostBits(text.to_owned(), whole)),
         };
     }
+
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let first: IpAddr = first.trim().parse().map_err(|_| syntax())?;
     let last: IpAddr = last.trim().parse().map_err(|_| syntax())?;
+
     if Family::of(first) != Family::of(last) {
         return Err(RangeError::MixedFamilies(text.to_owned()));
     }

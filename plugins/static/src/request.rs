@@ -130,6 +130,7 @@ fn addresses(service: &Service, families: &[Family]) -> Result<Vec<IpAddr>, Requ
             service.load_balancer_ip.as_deref().unwrap_or_default(),
         ),
     };
+
     let mut addresses: Vec<IpAddr> = Vec::new();
     for text in text
         .split(',')
@@ -153,6 +154,7 @@ fn addresses(service: &Service, families: &[Family]) -> Result<Vec<IpAddr>, Requ
         }
         addresses.push(address);
     }
+
     Ok(addresses)
 }
 
@@ -208,10 +210,12 @@ mod tests {
                 "{policy:?}"
             );
         }
+
         let turned = Service {
             ip_families: vec![IpFamily::Ipv6, IpFamily::Ipv4],
             ..dual(IpFamilyPolicy::PreferDualStack)
         };
+
         assert_eq!(
             Request::of(&turned).unwrap().families,
             [Family::V6, Family::V4]
@@ -261,11 +265,13 @@ mod tests {
                 .to_string();
             assert!(error.contains(message), "{error}");
         }
+
         let single = Service {
             ip_family_policy: IpFamilyPolicy::SingleStack,
             ..asking("2001:db8::1", "")
         };
         let error = Request::of(&single).unwrap_err().to_string();
+
         assert!(
             error.ends_with("requests 2001:db8::1, but IPv6 is not in the Service's families"),
             "{error}"
@@ -289,6 +295,7 @@ mod tests {
             status,
             ..Service::default()
         };
+
         assert_eq!(
             Request::of(&service).unwrap().current,
             ["192.0.2.1".parse::<IpAddr>().unwrap()]

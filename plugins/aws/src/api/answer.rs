@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// A list of `<item>` elements, as in EC2.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Items<T> {
-    /// The elements.
     #[serde(default = "Vec::new", rename = "item")]
     pub(crate) items: Vec<T>,
 }
@@ -25,7 +24,6 @@ impl<T> From<Vec<T>> for Items<T> {
 /// A list of `<member>` elements, as in Elastic Load Balancing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Members<T> {
-    /// The elements.
     #[serde(default = "Vec::new", rename = "member")]
     pub(crate) items: Vec<T>,
 }

@@ -68,6 +68,7 @@ impl Call {
             .iter()
             .filter(|(key, _)| key.starts_with("Filter.") && key.ends_with(".Name"));
         let number = filters.count() + 1;
+
         self = self.with(format!("Filter.{number}.Name"), name);
         for (index, value) in values.into_iter().enumerate() {
             self = self.with(format!("Filter.{number}.Value.{}", index + 1), value);
@@ -143,6 +144,7 @@ mod tests {
             .list("Id", ["a", "b"])
             .filter("f", ["1", "2"])
             .filter("g", ["3"]);
+
         assert_eq!(
             call.tags("Tag", &tags).form(),
             "Action=A&Version=2016-11-15&Id.1=a&Id.2=b&Filter.1.Name=f&Filter.1.Value.1=1&Filter.1.Value.2=2\

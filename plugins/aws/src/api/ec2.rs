@@ -48,7 +48,6 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Returns the tags.
     pub(crate) fn tags(&self) -> Tags {
         tags(&self.tag_set)
     }

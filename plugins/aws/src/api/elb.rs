@@ -213,6 +213,7 @@ pub(crate) fn read(call: &Call, body: &str) -> Answer<Found> {
         .flat_map(|one| one.tags.items)
         .map(|pair| (pair.key, pair.value))
         .collect();
+
     Ok(Found {
         balancers: result.load_balancer_descriptions.items,
         attributes: result.load_balancer_attributes,
@@ -239,7 +240,6 @@ pub(crate) fn balancer_named(name: &str) -> Call {
     Call::new(Api::Elb, "DescribeLoadBalancers").list("LoadBalancerNames", [name])
 }
 
-/// Creates a `DescribeTags` request.
 pub(crate) fn tags(name: &str) -> Call {
     Call::new(Api::Elb, "DescribeTags").list("LoadBalancerNames", [name])
 }
@@ -261,14 +261,12 @@ pub(crate) fn tags_in(call: &Call) -> (String, Tags) {
     (name.unwrap_or_default(), tags.collect())
 }
 
-/// Creates an `AddTags` request.
 pub(crate) fn add_tags(name: &str, tags: &Tags) -> Call {
     Call::new(Api::Elb, ADD_TAGS)
         .list("LoadBalancerNames", [name])
         .tags("Tags", tags)
 }
 
-/// Creates a `RemoveTags` request.
 pub(crate) fn remove_tags<'a>(name: &str, keys: impl IntoIterator<Item = &'a String>) -> Call {
     let call = Call::new(Api::Elb, "RemoveTags").list("LoadBalancerNames", [name]);
     let numbered = keys.into_iter().enumerate();
@@ -358,6 +356,7 @@ pub(crate) fn set_attributes(name: &str, attributes: &Attributes) -> Call {
         cross_zone_load_balancing,
         access_log: _,
     } = attributes;
+
     let key = |name: &str| format!("LoadBalancerAttributes.{name}");
     on("ModifyLoadBalancerAttributes", name)
         .with(
@@ -378,7 +377,6 @@ pub(crate) fn set_attributes(name: &str, attributes: &Attributes) -> Call {
         )
 }
 
-/// Creates a `ConfigureHealthCheck` request.
 pub(crate) fn set_health(name: &str, health: &HealthCheck) -> Call {
     on("ConfigureHealthCheck", name)
         .with("HealthCheck.Target", &health.target)

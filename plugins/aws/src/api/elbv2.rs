@@ -220,6 +220,7 @@ pub(crate) fn read(call: &Call, body: &str) -> Answer<Found> {
         .items
         .into_iter()
         .filter(|one| one.health.state != "draining");
+
     Ok(Found {
         balancers: result.load_balancers.items,
         listeners: result.listeners.items,
@@ -331,14 +332,12 @@ pub(crate) fn tags<'a>(arns: impl IntoIterator<Item = &'a str>) -> Call {
     call("DescribeTags").list("ResourceArns", arns)
 }
 
-/// Creates an `AddTags` request.
 pub(crate) fn add_tags<'a>(arns: impl IntoIterator<Item = &'a str>, tags: &Tags) -> Call {
     call("AddTags")
         .list("ResourceArns", arns)
         .tags("Tags", tags)
 }
 
-/// Creates a `RemoveTags` request.
 pub(crate) fn remove_tags<'a>(
     arns: impl IntoIterator<Item = &'a str>,
     keys: impl IntoIterator<Item = &'a String>,
@@ -370,7 +369,6 @@ pub(crate) fn create_balancer(name: &str) -> Call {
         .with("Type", "network")
 }
 
-/// Creates a `CreateTargetGroup` request.
 pub(crate) fn create_group(name: &str) -> Call {
     call("CreateTargetGroup").with("Name", name)
 }
@@ -411,6 +409,7 @@ pub(crate) fn targets_in(call: &Call) -> Vec<Target> {
             .filter(move |(key, _)| fits(key))
             .map(|(_, value)| value)
     };
+
     let targets = values(".Id").zip(values(".Port"));
     targets
         .filter_map(|(id, port)| {

@@ -76,15 +76,18 @@ struct Errors {
 impl Failure {
     /// Parses the body of an error answer.
     pub(crate) fn read(action: &'static str, status: u16, body: &str) -> Self {
+        // What is not from AWS, for example an error page of a proxy, has no code.
         let body: Body = quick_xml::de::from_str(body).unwrap_or_default();
         let first = body
             .errors
             .and_then(|errors| errors.error.into_iter().next());
         let Detail { code, mut message } = body.error.or(first).unwrap_or_default();
+
         if let Some((cut, _)) = message.char_indices().nth(TOLD) {
             message.truncate(cut);
             message.push('…');
         }
+
         Self::Refused {
             action,
             status,
@@ -108,6 +111,7 @@ impl Failure {
         let Self::Refused { status, code, .. } = self else {
             return false;
         };
+
         match kind(code) {
             Kind::State | Kind::Invalid | Kind::Busy | Kind::NotFound => !matches!(
                 code.as_str(),
@@ -168,6 +172,7 @@ enum Kind {
 /// Classifies a code, according to the lists of error codes of EC2 and Elastic Load Balancing.
 fn kind(code: &str) -> Kind {
     match code {
+        // The codes that the SDKs of AWS take for throttling.
         "Throttling"
         | "ThrottlingException"
         | "ThrottledException"
@@ -332,6 +337,7 @@ mod tests {
                 .unwrap()
                 .to_owned()
         };
+
         for (code, status, expected) in [
             ("RequestLimitExceeded", 503, "Throttled"),
             ("Throttling", 400, "Throttled"),

@@ -59,11 +59,13 @@ impl<T: Clone> Search<'_, T> {
             self.outcome.rejected.push((one.clone(), failure));
             return;
         }
+
         let text = failure.to_string();
         let (named, rest): (Vec<T>, Vec<T>) = part
             .iter()
             .cloned()
             .partition(|one| names(&text, (self.name)(one)));
+
         if named.is_empty() || rest.is_empty() {
             let (first, second) = part.split_at(part.len() / 2);
             self.try_again(first, &failure);
@@ -100,6 +102,7 @@ pub(crate) fn add_tags(
     let send = |part: &[(String, String)]| send(&part.iter().cloned().collect());
     // The words of an error can contain a key by chance.
     let outcome = without_rejected(&all, failure, &|_| "", &send);
+
     if let Some(failure) = outcome.failed {
         return Err(failure.into());
     }
@@ -107,6 +110,7 @@ pub(crate) fn add_tags(
     let texts: Vec<String> = rejected
         .map(|((key, _), failure)| format!("AWS rejects the tag {key}: {failure}"))
         .collect();
+
     if texts.is_empty() {
         return Ok(());
     }

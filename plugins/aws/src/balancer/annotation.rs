@@ -64,9 +64,7 @@ const LONGEST_VALUE: usize = 256;
 /// The kind of a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A network load balancer.
     Network,
-    /// A classic load balancer.
     Classic,
 }
 
@@ -215,6 +213,7 @@ impl<'a> Annotations<'a> {
             (name == PREFIX_LISTS && !value.is_empty())
                 || (is_restriction && is_narrow && service.source_ranges.is_empty())
         };
+
         let mut annotations = self.0.iter();
         match annotations.find(|(key, value)| {
             key.strip_prefix(PREFIX)
@@ -235,6 +234,7 @@ impl<'a> Annotations<'a> {
             Kind::Network => (NETWORK, "a network load balancer of this provider"),
             Kind::Classic => (CLASSIC, "a classic load balancer"),
         };
+
         let unknown = self.0.iter().filter(|(key, value)| {
             let known = |name: &str| BOTH.contains(&name) || own.contains(&name);
             // The default of the AWS Load Balancer Controller is what this provider does.
@@ -243,6 +243,7 @@ impl<'a> Annotations<'a> {
                 .is_some_and(|name| !known(name) && !is_default(name))
         });
         let unknown: Vec<&str> = unknown.map(|(key, _)| key.as_str()).collect();
+
         let mut sentences = Vec::new();
         if !unknown.is_empty() {
             sentences.push(format!("{name} has no use for {}", unknown.join(", ")));
@@ -256,6 +257,7 @@ impl<'a> Annotations<'a> {
                 key(TYPE)
             ));
         }
+
         sentences.extend(self.without_tls(service));
         let (_, tags) = self.tags();
         if !tags.is_empty() {
@@ -266,6 +268,7 @@ impl<'a> Annotations<'a> {
                 tags.join(", ")
             ));
         }
+
         match self.text(INTERNAL) {
             Some("false") if self.text(SCHEME).map(str::trim) == Some("internal") => {
                 sentences.push(format!(
@@ -274,18 +277,21 @@ impl<'a> Annotations<'a> {
                     key(INTERNAL)
                 ));
             }
+            // Early versions of Kubernetes documented `0.0.0.0/0` as the value.
             None | Some("true" | "false" | "0.0.0.0/0") => {}
             Some(odd) => sentences.push(format!(
                 "annotation {}: {odd} makes the load balancer internal, like any value except false",
                 key(INTERNAL)
             )),
         }
+
         sentences
     }
 
     /// Returns a sentence about settings of TLS without effect, which leave a port without encryption.
     fn without_tls(self, service: &Service) -> Option<String> {
         let ports = service.ports.iter();
+        // A word that is not a number has the number 0.
         let has_tls = |number: u16, name: &str| {
             let mut tcp = ports
                 .clone()
@@ -294,6 +300,7 @@ impl<'a> Annotations<'a> {
                 port.port == number || (number == 0 && port.name.eq_ignore_ascii_case(name))
             })
         };
+
         if self.text(CERTIFICATE).is_none() {
             let set: Vec<String> = [TLS_PORTS, TLS_POLICY]
                 .into_iter()
@@ -308,12 +315,14 @@ impl<'a> Annotations<'a> {
                 )
             });
         }
+
         let named = self.list(TLS_PORTS);
         let unknown: Vec<&str> = named
             .iter()
             .map(String::as_str)
             .filter(|word| *word != "*" && !has_tls(word.parse().unwrap_or_default(), word))
             .collect();
+
         (!unknown.is_empty()).then(|| {
             format!(
                 "annotation {}: the Service has no TCP port {}, so no port uses TLS because of it",
@@ -380,6 +389,7 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
+
         assert_eq!(
             pairs("Key1=Val1, Key2=,Key3,,=x,Key4=a=b,Key5=YWJj=="),
             "Key1:Val1 Key2: Key3: Key4:a=b Key5:YWJj=="
@@ -478,9 +488,11 @@ mod tests {
         };
         // Without a certificate, these two have no effect.
         let of_tls = |name: &&&str| [TLS_PORTS, TLS_POLICY].contains(*name);
+
         for name in BOTH.iter().chain(NETWORK).filter(|name| !of_tls(name)) {
             assert_eq!(ignored(Kind::Network, &[(name, "false")]), "", "{name}");
         }
+
         let classic = BOTH.iter().chain(CLASSIC).filter(|name| !of_tls(name));
         for name in classic.filter(|name| **name != TYPE) {
             assert_eq!(ignored(Kind::Classic, &[(name, "false")]), "", "{name}");
@@ -500,6 +512,7 @@ mod tests {
             ignored(Kind::Network, &[("nlb-target-type", "instance")]),
             ""
         );
+
         let certificate = (CERTIFICATE, "arn");
         for (pairs, part) in [
             (vec![(TLS_PORTS, "443")], "no port uses TLS despite"),
@@ -528,6 +541,7 @@ mod tests {
                 "{pairs:?}: {text}"
             );
         }
+
         let both = [(SCHEME, "internal"), (INTERNAL, "false")];
         assert!(ignored(Kind::Network, &both).contains("is internal"));
     }

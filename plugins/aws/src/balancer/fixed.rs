@@ -8,7 +8,6 @@ use super::annotation::{self, Annotations};
 /// A property that a Service requests and a load balancer has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fixed<'a> {
-    /// The annotation.
     pub(crate) name: &'a str,
     /// The requested values.
     pub(crate) wanted: &'a BTreeSet<String>,
@@ -44,12 +43,14 @@ pub(crate) fn scheme(annotations: Annotations<'_>, internal: bool, real: &str) -
     } else {
         "internet-facing"
     };
+
     // An AWS emulation may leave out the default.
     let real = Some(real).filter(|real| !real.is_empty());
     let real = real.unwrap_or("internet-facing");
     if real == wanted {
         return None;
     }
+
     let set = [annotation::SCHEME, annotation::INTERNAL];
     let by = match set
         .into_iter()
@@ -65,6 +66,7 @@ pub(crate) fn scheme(annotations: Annotations<'_>, internal: bool, real: &str) -
             annotation::key(annotation::INTERNAL)
         ),
     };
+
     Some(format!(
         "{by} requests the scheme {wanted}, but the load balancer is {real}, which cannot change: recreate the Service"
     ))
@@ -85,7 +87,9 @@ mod tests {
             };
             fixed.told().unwrap_or_default()
         };
+
         assert_eq!(told("a b", "b a"), "");
+
         let text = told("a b", "c");
         assert!(
             text.contains("aws-load-balancer-subnets requests a,b, but"),
@@ -105,14 +109,17 @@ mod tests {
             let annotations = Annotations(&pairs);
             scheme(annotations, annotations.internal().unwrap(), real).unwrap_or_default()
         };
+
         assert_eq!(told(&[], "internet-facing"), "");
         assert_eq!(told(&[], ""), "");
         assert_eq!(told(&[("internal", "true")], "internal"), "");
+
         let text = told(&[("internal", "true")], "internet-facing");
         assert!(
             text.contains("-internal: true requests the scheme internal"),
             "{text}"
         );
+
         let text = told(&[("scheme", "internal")], "internet-facing");
         assert!(text.contains("-scheme: internal requests"), "{text}");
         assert!(told(&[], "internal").contains("without annotation"));

@@ -72,6 +72,7 @@ pub(crate) fn ids(members: &[Member], annotations: &[Pair]) -> BTreeSet<String> 
                 .is_some_and(|there| value.is_empty() || there == value)
         })
     };
+
     let ids = members
         .iter()
         .filter(fits)
@@ -82,9 +83,7 @@ pub(crate) fn ids(members: &[Member], annotations: &[Pair]) -> BTreeSet<String> 
 /// The properties of an instance that a load balancer needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Place {
-    /// The VPC.
     pub(crate) vpc: String,
-    /// The security groups.
     pub(crate) groups: BTreeSet<String>,
 }
 
@@ -125,12 +124,14 @@ impl Cloud<'_> {
         if known.lacks(ids).next().is_some() {
             // If the other call takes too long, a duplicate request is better than none.
             let _turn = self.turn("machines");
+            // The other call may have read them.
             known = self.known_machines();
             let unknown: Vec<String> = known.lacks(ids).map(str::to_owned).collect();
             if !unknown.is_empty() {
                 self.ask_about(&unknown, &mut known)?;
             }
         }
+
         known.places.retain(|id, _| ids.contains(id));
         Ok(known.places)
     }
@@ -144,6 +145,7 @@ impl Cloud<'_> {
         if lacking.is_empty() {
             return awaited;
         }
+
         for node in (self.nodes)() {
             let id = node.provider_id.as_deref().and_then(reference::instance_id);
             if let Some(id) = id.filter(|id| lacking.contains(id)) {
@@ -177,6 +179,7 @@ impl Cloud<'_> {
             machines: Vec::new(),
             gone: BTreeSet::new(),
         });
+
         let each =
             |(place, ids): (Place, Vec<String>)| ids.into_iter().map(move |id| (id, place.clone()));
         Known {
@@ -197,6 +200,7 @@ impl Cloud<'_> {
                     continue;
                 }
             };
+
             for (id, found) in found {
                 match found {
                     Ok(Found::Machine(machine)) if is_there(&machine.instance_state.name) => {
@@ -208,6 +212,7 @@ impl Cloud<'_> {
                             },
                         );
                     }
+                    // EC2 may know it in a moment, so it is neither there nor gone.
                     Ok(Found::Gone)
                         if expected
                             .get_or_insert_with(|| self.expected())
@@ -226,6 +231,7 @@ impl Cloud<'_> {
                 }
             }
         }
+
         let mut grouped: BTreeMap<Place, Vec<String>> = BTreeMap::new();
         for (id, place) in &known.places {
             grouped.entry(place.clone()).or_default().push(id.clone());
@@ -260,6 +266,7 @@ impl Awaited {
             "EC2 does not know these instances of nodes yet: {}",
             self.ids.iter().cloned().collect::<Vec<_>>().join(", ")
         );
+
         if self.is_new {
             return Some(CloudError::in_progress(SOON, text));
         }
@@ -321,6 +328,7 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
+
         assert_eq!(chosen(""), "i-1 i-2 i-4");
         assert_eq!(chosen("edge"), "i-1 i-2");
         assert_eq!(chosen("edge=,pool=a"), "i-1");
@@ -375,7 +383,9 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
+
         assert_eq!(at(0, &["i-goes", "i-comes"]), "i-goes");
+
         turned.set(true);
         assert_eq!(
             at(15, &["i-goes", "i-comes"]),
@@ -417,6 +427,7 @@ mod tests {
         let web = service(&[]);
         let mut served = web.clone();
         served.status.ingress = vec![skydock_sdk::types::Ingress::default()];
+
         for (ids, expected, unserved) in [
             (&["i-new", "i-ready", "i-old"][..], "i-new i-ready", true),
             (&["i-ready"], "i-ready", false),
@@ -475,9 +486,12 @@ mod tests {
             .map(str::to_owned)
             .into_iter()
             .collect();
+
         assert!(cloud.places(&ids).is_err());
+
         wire.sent.borrow_mut().clear();
         assert!(cloud.places(&ids).is_err());
+
         let asked: Vec<String> = wire
             .sent
             .borrow()
@@ -485,6 +499,7 @@ mod tests {
             .flat_map(|call| call.params.clone())
             .map(|(_, id)| id)
             .collect();
+
         assert_eq!(asked, ["i-odd"], "no other is asked for again");
     }
 }

@@ -24,13 +24,11 @@ pub(crate) fn service(service: &Service) -> String {
 /// The immutable properties of a target group, which its name is derived from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupKey<'a> {
-    /// The port of the listener.
     pub(crate) port: u16,
     /// The port of the targets.
     pub(crate) node_port: u16,
     /// The protocol of the targets.
     pub(crate) protocol: &'a str,
-    /// The protocol of the health check.
     pub(crate) health_protocol: &'a str,
     /// The seconds between health checks.
     pub(crate) health_interval: u32,
@@ -41,11 +39,10 @@ pub(crate) struct GroupKey<'a> {
 /// Returns the name of a target group.
 pub(crate) fn group(cluster: &str, service: &Service, key: GroupKey<'_>) -> String {
     let mut hash = Sha1::new();
-    let (port, node_port, interval) = (
-        key.port.to_string(),
-        key.node_port.to_string(),
-        key.health_interval.to_string(),
-    );
+    let port = key.port.to_string();
+    let node_port = key.node_port.to_string();
+    let interval = key.health_interval.to_string();
+
     for part in [
         cluster,
         &service.namespace,
@@ -56,10 +53,12 @@ pub(crate) fn group(cluster: &str, service: &Service, key: GroupKey<'_>) -> Stri
         "instance",
         key.health_protocol,
         &interval,
+        // Nothing for IPv4, so that the name is the same as the official provider's.
         if key.ipv6 { "ipv6" } else { "" },
     ] {
         hash.update(part);
     }
+
     format!(
         "{}{}",
         group_prefix(service),
@@ -98,6 +97,7 @@ pub(crate) fn network_security_group(cluster_name: &str, service: &Service) -> S
     ] {
         hash.update(part);
     }
+
     format!(
         "{}{}",
         group_prefix(service),
@@ -151,6 +151,7 @@ mod tests {
             health_interval: 30,
             ipv6: false,
         };
+
         assert_eq!(balancer(&web()), "a0123abcd456789abcdef0123456789a");
         assert_eq!(
             group("my-cluster", &web(), key),

@@ -96,6 +96,7 @@ pub(crate) fn wanted(balancer: &str, traffic: &Traffic) -> Rules {
             );
         }
     }
+
     // If all clients are allowed over TCP, health checks are allowed too.
     let by_tcp = traffic
         .clients
@@ -104,6 +105,7 @@ pub(crate) fn wanted(balancer: &str, traffic: &Traffic) -> Rules {
         .map(|(_, port)| *port);
     let open = traffic.ranges.contains("0.0.0.0/0")
         && by_tcp.collect::<BTreeSet<_>>().is_superset(&traffic.health);
+
     if !open {
         for port in &traffic.health {
             for subnet in &traffic.subnets {
@@ -126,20 +128,21 @@ pub(crate) fn changes(
     wanted: &Rules,
     probes: &Probes,
 ) -> (Rules, Rules) {
-    let (client, health) = (
-        format!("{CLIENT}={balancer}"),
-        format!("{HEALTH}={balancer}"),
-    );
+    let client = format!("{CLIENT}={balancer}");
+    let health = format!("{HEALTH}={balancer}");
+
     let lacking = wanted.iter().filter(|(rule, _)| !there.contains_key(*rule));
     let mut grant: Rules = lacking
         .map(|(rule, text)| (rule.clone(), text.clone()))
         .collect();
+
     let own_ports: BTreeSet<u16> = there
         .iter()
         .chain(wanted)
         .filter(|(_, text)| **text == client)
         .map(|(rule, _)| port(rule))
         .collect();
+
     // Without the ports that others check, the names in the rules tell whether there are others.
     let others = probes.others.is_some()
         || there
@@ -152,9 +155,12 @@ pub(crate) fn changes(
     let mut revoke: Rules = idle
         .map(|(rule, text)| (rule.clone(), text.clone()))
         .collect();
+
+    // The load balancer has nothing to do with this group.
     if grant.is_empty() && revoke.is_empty() && wanted.is_empty() {
         return (grant, revoke);
     }
+
     let after = there
         .iter()
         .filter(|(rule, _)| !revoke.contains_key(*rule))
@@ -163,6 +169,7 @@ pub(crate) fn changes(
         .filter(|(_, text)| text.contains(CLIENT))
         .map(|(rule, _)| rule)
         .collect();
+
     // The last load balancer also removes the shared rules, which may have the name of a deleted
     // load balancer.
     if let (true, Some(others)) = (after.is_empty(), &probes.others) {
@@ -172,6 +179,7 @@ pub(crate) fn changes(
         let idle = idle.filter(|(rule, _)| !wanted.contains_key(*rule));
         revoke.extend(idle.map(|(rule, text)| (rule.clone(), text.clone())));
     }
+
     // All load balancers with the same client ranges share the rule for path MTU discovery.
     let clients: BTreeSet<Rule> = after
         .into_iter()
@@ -184,6 +192,7 @@ pub(crate) fn changes(
     revoke.extend(idle.map(|(rule, text)| (rule.clone(), text.clone())));
     let lacking = clients.into_iter().filter(|rule| !there.contains_key(rule));
     grant.extend(lacking.map(|rule| (rule, MTU.to_owned())));
+
     (grant, revoke)
 }
 
@@ -216,10 +225,13 @@ impl NodeGroups {
                 groups.open.extend(candidates);
             }
         }
+
         for (candidates, ids) in unclear {
             groups.unclear.push(sentence(&candidates, &ids, tagged));
             groups.kept.extend(candidates);
         }
+
+        // A group that is the clear choice for another instance is opened.
         groups
             .kept
             .retain(|candidate| !groups.open.contains(candidate));
@@ -234,11 +246,13 @@ fn sentence(candidates: &BTreeSet<String>, ids: &[&String], tagged: &BTreeSet<St
         [id] => format!("instance {id} has"),
         [id, others @ ..] => format!("instance {id} and {} more have", others.len()),
     };
+
     let advice = if candidates.is_subset(tagged) {
         "remove the cluster's tag from all but one of them"
     } else {
         "add the cluster's tag to exactly one of them"
     };
+
     let all: Vec<&str> = candidates.iter().map(String::as_str).collect();
     format!(
         "{who} several security groups that could be the nodes' group ({}), whose rules are not changed for that: {advice}",
@@ -258,7 +272,8 @@ struct Looked {
 impl Looked {
     /// Returns the changes of the groups, and true if rules for health checks are removed.
     fn changes(&self, balancer: &str, traffic: &Traffic) -> (Vec<RuleChange>, bool) {
-        let (rules, none) = (wanted(balancer, traffic), Rules::new());
+        let rules = wanted(balancer, traffic);
+        let none = Rules::new();
         let mut all = Vec::new();
         let mut closes_checks = false;
         for (id, group) in &self.all {
@@ -267,6 +282,7 @@ impl Looked {
                 false if traffic.is_partial || self.groups.kept.contains(id) => continue,
                 false => &none,
             };
+
             let there = permission::rules(&group.ip_permissions);
             let (grant, revoke) = changes(balancer, &there, wanted, &traffic.probes);
             closes_checks |= revoke.values().any(|text| text.starts_with(HEALTH));
@@ -278,6 +294,7 @@ impl Looked {
             };
             all.extend(Some(change).filter(|change| !change.is_empty()));
         }
+
         (all, closes_checks)
     }
 }
@@ -321,9 +338,9 @@ impl Cloud<'_> {
         Ok(groups)
     }
 
-    /// Allows the traffic of a Service's load balancer to the nodes behind it, and only to them. Without nodes or
-    /// traffic, all its rules are removed. Returns the groups with the cluster's tag, or `None` if
-    /// the plugin does not manage the nodes' groups.
+    /// Allows the traffic of a Service's load balancer to the nodes behind it, and only to them.
+    /// Without nodes or traffic, all its rules are removed. Returns the groups with the cluster's
+    /// tag, or `None` if the plugin does not manage the nodes' groups.
     ///
     /// # Errors
     /// Fails if a request to AWS fails, or if another plugin instance holds the lock for too long.
@@ -339,19 +356,23 @@ impl Cloud<'_> {
         if self.config.keep_node_groups {
             return Ok(None);
         }
+
         let balancer = &name::balancer(service);
+        // Most calls change nothing, and do not need the lock for that.
         if !likely {
             let looked = self.look_at_groups(service, cluster, vpc, places)?;
             if looked.changes(balancer, traffic).0.is_empty() {
                 return Ok(Some(looked.tagged));
             }
         }
+
         // All Services share the groups, so only one call at a time reads and changes their rules.
         let Some(turn) = self.turn("node-rules") else {
             return Err(CloudError::conflict(
                 "another client is changing the nodes' security groups",
             ));
         };
+
         for _ in 0..LOOKS {
             let looked = self.look_at_groups(service, cluster, vpc, places)?;
             let (mut changes, closes_checks) = looked.changes(balancer, traffic);
@@ -366,6 +387,7 @@ impl Cloud<'_> {
                 return Ok(Some(looked.tagged));
             }
         }
+
         Err(CloudError::conflict(
             "the nodes' security groups keep changing: check whether another client changes them",
         ))
@@ -374,7 +396,8 @@ impl Cloud<'_> {
     /// Changes groups; an error of one does not stop the others. Returns false if a client without
     /// the lock has changed a group in the meantime.
     fn change_groups(&self, turn: &Turn<'_>, changes: &[RuleChange]) -> Result<bool> {
-        let (mut is_done, mut errors) = (true, Vec::new());
+        let mut is_done = true;
+        let mut errors = Vec::new();
         for change in changes {
             if !turn.goes_on() {
                 return Err(CloudError::conflict(
@@ -387,6 +410,7 @@ impl Cloud<'_> {
                 Err(failure) => errors.push(failure.into()),
             }
         }
+
         warning::together(errors).map_or(Ok(is_done), Err)
     }
 
@@ -401,6 +425,8 @@ impl Cloud<'_> {
         let tagged = self.cluster_groups(cluster, vpc)?;
         let mut all = tagged.clone();
         let groups = self.node_groups(service, places, &tagged)?;
+
+        // The only group of an instance may be without the tag.
         let untagged: Vec<String> = groups
             .open
             .iter()
@@ -413,6 +439,7 @@ impl Cloud<'_> {
                 all.insert(group.group_id.clone(), group);
             }
         }
+
         Ok(Looked {
             tagged,
             all,
@@ -423,6 +450,7 @@ impl Cloud<'_> {
     /// Returns the ports on which other load balancers check their targets.
     fn checked_by_others(&self, vpc: Option<&str>, balancer: &str) -> Result<BTreeSet<u16>> {
         let own = format!("/{balancer}/");
+        // A target group without a load balancer may be for one that is being created.
         let is_own = |of: &[String]| !of.is_empty() && of.iter().all(|arn| arn.contains(&own));
         let groups = elbv2::all_groups(self.wire)?.into_iter();
         let others = groups.filter(|group| {

@@ -60,8 +60,9 @@ impl RuleChange {
     fn swap_helps(&self) -> bool {
         [false, true].into_iter().all(|v6| {
             let count = |rules: &Rules| rules.keys().filter(|rule| counts(rule, v6)).count();
-            let (there, grant, revoke) =
-                (count(&self.there), count(&self.grant), count(&self.revoke));
+            let there = count(&self.there);
+            let grant = count(&self.grant);
+            let revoke = count(&self.revoke);
             grant == 0 || (there >= QUOTA && revoke >= grant)
         })
     }
@@ -82,9 +83,9 @@ fn is_full(answer: &Answer<Changed>) -> bool {
 }
 
 impl Cloud<'_> {
-    /// Adds rules, and then removes others. A rule that AWS rejects does not keep out the others. If the
-    /// group is full, rules that are not replaced are
-    /// removed first, and then, if that makes enough room, also the others.
+    /// Adds rules, and then removes others. A rule that AWS rejects does not keep out the others.
+    /// If the group is full, rules that are not replaced are removed first, and then, if that makes
+    /// enough room, also the others.
     ///
     /// # Errors
     /// Fails if a request to AWS fails. Rules whose replacement is missing are kept.
@@ -92,6 +93,7 @@ impl Cloud<'_> {
         let (idle, replaced) = change.split();
         let mut revoke = &change.revoke;
         let mut granted = self.grant(&change.group, &change.grant);
+
         if is_full(&granted) && !idle.is_empty() {
             if self.revoke(&change.group, &idle)? == Changed::Raced {
                 return Ok(Changed::Raced);
@@ -99,9 +101,11 @@ impl Cloud<'_> {
             revoke = &replaced;
             granted = self.grant(&change.group, &change.grant);
         }
+
         if is_full(&granted) && change.swap_helps() {
             return self.swap(change, revoke);
         }
+
         if granted? == Changed::Raced {
             return Ok(Changed::Raced);
         }
@@ -114,6 +118,7 @@ impl Cloud<'_> {
             return Ok(Changed::Raced);
         }
         self.grant(&change.group, &change.grant).inspect_err(|_| {
+            // If this fails too, the error above leads to a retry.
             _ = self.grant(&change.group, revoke);
         })
     }
@@ -123,10 +128,12 @@ impl Cloud<'_> {
             return Ok(Changed::Done);
         }
         let send = |rules: &Rules| raced(api::one(self.wire, &permission::authorize(group, rules)));
+        // If the group does not exist, no part of the rules can be added.
         let failure = match send(rules) {
             Err(failure) if failure.may_be_about_one() && !failure.is_not_found() => failure,
             answer => return answer,
         };
+
         let all: Vec<(Rule, String)> = rules.clone().into_iter().collect();
         let has_raced = Cell::new(false);
         let part = |part: &[(Rule, String)]| {
@@ -135,6 +142,7 @@ impl Cloud<'_> {
             Ok(())
         };
         let Outcome { rejected, failed } = partly::without_rejected(&all, failure, &|_| "", &part);
+
         match failed.or_else(|| rejected.into_iter().next().map(|(_, failure)| failure)) {
             Some(failure) => Err(failure),
             None if has_raced.get() => Ok(Changed::Raced),
@@ -253,18 +261,21 @@ mod tests {
             (true, "-80:10.1.0.0/16 +80:10.2.0.0/16"),
             "full, and there is room afterwards"
         );
+
         let (done, log) = changed(0, swap, 0);
         assert_eq!(
             (done, log.as_str()),
             (false, ""),
             "not full by the known quota"
         );
+
         let grows = (
             "80:10.1.0.0/16",
             "80:10.2.0.0/16 80:10.3.0.0/16",
             "80:10.1.0.0/16",
         );
         let (done, log) = changed(59, grows, 60);
+
         assert_eq!((done, log.as_str()), (false, ""), "it would not fit");
     }
 
@@ -291,6 +302,7 @@ mod tests {
             ..RuleChange::default()
         };
         let changed = Cloud::new(&setup, &wire, &store, &none, 0).change_rules(&change);
+
         assert_eq!(changed.unwrap_err().code(), "InvalidParameterValue");
         assert_eq!(*granted.borrow(), 2);
     }

@@ -75,6 +75,7 @@ impl Cloud<'_> {
             .filter(|(key, _)| *key != tags::SERVICE)
             .map(|(k, v)| (k.clone(), v.clone()))
             .collect();
+
         let filters = [
             ("group-name", vec![name.to_owned()]),
             ("vpc-id", vec![vpc.to_owned()]),
@@ -92,6 +93,7 @@ impl Cloud<'_> {
                     )));
                 }
                 Owner::Nobody => {
+                    // A group without the tag would not be deleted with the Service.
                     api::one(
                         self.wire,
                         &network::create_tags(&group.group_id, &cluster.owned(&Tags::new())),
@@ -100,6 +102,7 @@ impl Cloud<'_> {
             }
             return Ok(group.group_id);
         }
+
         let call = network::create_group(name, description, vpc, &cluster.owned(&additional));
         let CreatedGroup { group_id } = api::ask(self.wire, &call)?;
         Ok(group_id)
@@ -117,6 +120,7 @@ impl Cloud<'_> {
         let found = groups.first().ok_or_else(|| {
             CloudError::not_found(format!("security group {group} does not exist"))
         })?;
+
         let there = permission::rules(&found.ip_permissions);
         let only = |one: &Rules, other: &Rules| -> Rules {
             let lacking = one.iter().filter(|(rule, _)| !other.contains_key(*rule));
@@ -130,6 +134,7 @@ impl Cloud<'_> {
             revoke: only(&there, wanted),
             there,
         };
+
         match self.change_rules(&change)? {
             Changed::Done => Ok(()),
             Changed::Raced => Err(CloudError::conflict(format!(
@@ -153,6 +158,7 @@ impl Cloud<'_> {
             let named = seen.values().filter(|group| group.group_name == name);
             return Ok(named.map(|group| group.group_id.clone()).collect());
         }
+
         let in_vpc = vpc.map(|vpc| ("vpc-id", vec![vpc.to_owned()]));
         let call = network::groups_by(
             std::iter::once(("group-name", vec![name.to_owned()])).chain(in_vpc),
@@ -186,6 +192,7 @@ impl Cloud<'_> {
             return Ok(());
         }
         let found = network::groups(self.wire, &network::groups_by([("group-id", candidates)]))?;
+
         // The cluster's installer gives its own groups the same tag, and a user may have named a
         // group of another Service.
         let names = [
@@ -197,15 +204,19 @@ impl Cloud<'_> {
             let cluster = cluster.cloned().or_else(|| tags::only_cluster(&tags));
             cluster.filter(|cluster| cluster.owns(&tags) && names.contains(&group.group_name))
         };
+
         let mut owned: BTreeMap<String, Cluster> = BTreeMap::new();
         for group in found {
             if let Some(cluster) = made(&group) {
                 owned.insert(group.group_id, cluster);
             }
         }
+
         let Some(cluster) = owned.values().next().cloned() else {
             return Ok(());
         };
+
+        // AWS does not delete a group that a rule of another group names.
         let owned: Vec<String> = owned.into_keys().collect();
         self.revoke_references(&cluster, &owned)?;
         let calls: Vec<_> = owned.iter().map(|id| network::delete_group(id)).collect();
@@ -218,6 +229,7 @@ impl Cloud<'_> {
                 Err(failure) => return Err(failure.into()),
             }
         }
+
         let Some(id) = waiting else {
             return Ok(());
         };
@@ -264,6 +276,7 @@ impl Cloud<'_> {
 
     /// Returns a clause about what uses a security group.
     fn holder(&self, id: &str) -> String {
+        // Without the permission to read them, the clause is less precise, and nothing else fails.
         let interfaces = network::interfaces_with(self.wire, id).unwrap_or_default();
         if let Some(one) = interfaces.first() {
             return format!(
@@ -271,6 +284,7 @@ impl Cloud<'_> {
                 one.network_interface_id, one.description
             );
         }
+
         let by = network::groups_by([("ip-permission.group-id", vec![id.to_owned()])]);
         let groups = network::groups(self.wire, &by).unwrap_or_default();
         match groups.iter().find(|group| group.group_id != id) {
@@ -290,6 +304,7 @@ impl Cloud<'_> {
             let names = |rule: &Rule| matches!(&rule.source, Source::Group(id) if ids.contains(id));
             let rules = permission::rules(&group.ip_permissions);
             let speaking: Rules = rules.into_iter().filter(|(rule, _)| names(rule)).collect();
+
             // A group without a cluster tag may be the nodes' group. Rules in groups of other
             // clusters prevent the deletion, and must be removed by their owner.
             if !speaking.is_empty() && cluster.owner(&group.tags()) != Owner::Others {
@@ -331,6 +346,7 @@ mod tests {
         let web = service(&[]);
         let own = group("sg-1", &name::classic_security_group(&web));
         let other = group("sg-2", "monitoring");
+
         for (interfaces, expected) in [
             (
                 "<item><networkInterfaceId>eni-1</networkInterfaceId><description>VPN</description></item>",
@@ -413,6 +429,7 @@ mod tests {
         ] {
             assert_eq!(removed(name), Vec::<String>::new(), "{name}");
         }
+
         let web = service(&[]);
         for name in [
             name::classic_security_group(&web),

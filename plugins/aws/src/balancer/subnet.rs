@@ -88,9 +88,7 @@ impl Place {
 /// The address ranges of a subnet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ranges {
-    /// The IPv4 range.
     pub(crate) v4: String,
-    /// The IPv6 range.
     pub(crate) v6: Option<String>,
 }
 
@@ -108,6 +106,7 @@ pub(crate) fn picture(
         let zone = zones.iter().find(|zone| zone.zone_name == name);
         zone.is_none_or(|zone| zone.zone_type.is_empty() || zone.zone_type == "availability-zone")
     };
+
     let place = |subnet: &Subnet| {
         let tags = subnet.tags();
         let owner = cluster.owner(&tags);
@@ -131,6 +130,7 @@ pub(crate) fn picture(
             },
         }
     };
+
     subnets.iter().map(place).collect()
 }
 
@@ -149,6 +149,7 @@ fn is_public(id: &str, tables: &[RouteTable]) -> Option<bool> {
             .iter()
             .find(|table| table.association_set.items.iter().any(|one| one.main))
     };
+
     let table = own.or_else(main)?;
     Some(
         table
@@ -184,6 +185,7 @@ pub(crate) fn choose<'a>(
             .filter(|place| Some(place.id.as_str()) == fallback)
             .collect();
     }
+
     let mut by_zone: BTreeMap<&str, Vec<&Place>> = BTreeMap::new();
     for place in candidates {
         let public = place.public.ok_or_else(|| {
@@ -196,6 +198,7 @@ pub(crate) fn choose<'a>(
             by_zone.entry(place.zone.as_str()).or_default().push(place);
         }
     }
+
     let best = |places: Vec<&'a Place>| {
         let role = |place: &Place| {
             if internal {
@@ -209,6 +212,7 @@ pub(crate) fn choose<'a>(
             (rank(one), &one.id).cmp(&(rank(other), &other.id))
         })
     };
+
     let mut chosen: Vec<&Place> = by_zone.into_values().filter_map(best).collect();
     if chosen.iter().any(|place| place.is_usable(need)) {
         chosen.retain(|place| {
@@ -221,6 +225,7 @@ pub(crate) fn choose<'a>(
             usable
         });
     }
+
     if chosen.is_empty() {
         let (kind, route) = if internal {
             ("", "")
@@ -233,6 +238,7 @@ pub(crate) fn choose<'a>(
             super::annotation::key(super::annotation::SUBNETS)
         )));
     }
+
     Ok(chosen)
 }
 
@@ -246,6 +252,7 @@ fn keeping(
     let stays = |place: &&Place| there.contains(&place.id) && place.is_suitable(need);
     let kept: Vec<&Place> = picture.iter().filter(stays).collect();
     let zones: BTreeSet<&str> = kept.iter().map(|place| place.zone.as_str()).collect();
+
     let others = chosen
         .iter()
         .copied()
@@ -271,6 +278,7 @@ pub(crate) fn named<'a>(picture: &'a [Place], wanted: &[String]) -> Result<Vec<&
                 place.name == *word
             }
         };
+
         let mut fitting = picture.iter().filter(fits);
         match (fitting.next(), fitting.next()) {
             (Some(place), None) => chosen.push(place),
@@ -333,9 +341,12 @@ impl Cloud<'_> {
                 Ok(created) => return Ok(created),
                 Err(failure) => failure,
             };
+
+            // Subnets that the Service names are not exchanged for others.
             if !wanted.is_empty() || !failure.may_be_about_one() {
                 return Err(failure.into());
             }
+
             rejected.push(failure.clone());
             let picture = self.picture(cluster, vpc)?;
             let fallback = self.config.subnet.as_deref();
@@ -344,10 +355,12 @@ impl Cloud<'_> {
                 .into_iter()
                 .map(|place| (place.id.clone(), place.ranges.clone()))
                 .collect();
+
             // Each round has others, because what AWS rejected by name is left out.
             if next.is_empty() || next == subnets {
                 return Err(failure.into());
             }
+
             log::warn("subnets", format_args!("AWS rejects a subnet: {failure}"));
             subnets = next;
         }
@@ -388,6 +401,7 @@ impl Cloud<'_> {
         if let Some(picture) = store::load(self.store, &key) {
             return Ok(picture);
         }
+
         let subnets = network::subnets(self.wire, [("vpc-id", vec![vpc.to_owned()])])?;
         let tables = network::route_tables(self.wire, "vpc-id", &[vpc.to_owned()])?;
         let zones: BTreeSet<&str> = subnets
@@ -396,6 +410,8 @@ impl Cloud<'_> {
             .collect();
         let picture = picture(&subnets, &tables, &self.zones(&zones)?, cluster);
         store::save(self.store, &key, &picture, PICTURE);
+
+        // Calls that need only the ranges then do not read the subnets again.
         let ranges: BTreeMap<&str, &Ranges> = picture
             .iter()
             .map(|place| (place.id.as_str(), &place.ranges))
@@ -421,6 +437,7 @@ impl Cloud<'_> {
             }
             store::save(self.store, &key, &known, RANGES);
         }
+
         let of = |id: &String| {
             known
                 .get(id)

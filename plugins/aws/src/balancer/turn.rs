@@ -26,6 +26,7 @@ impl<'a> Cloud<'a> {
         let key = self.key(&format!("turn/{at}"));
         // A random ID that no other holder has at the same time.
         let who = format!("{:x}", RandomState::new().build_hasher().finish());
+
         for _ in 0..LONGEST.as_millis() / LOOK.as_millis() {
             if self.store.reserve(&key, &who, LONGEST) {
                 return Some(Turn {
@@ -50,6 +51,7 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
+        // The lock may have expired, and another call may hold it.
         if self.cloud.store.get(&self.key).as_ref() == Some(&self.who) {
             self.cloud.store.remove(&self.key);
         }
@@ -71,14 +73,18 @@ mod tests {
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
         let key = cloud.key("turn/x");
         let turn = cloud.turn("x").unwrap();
+
         assert!(store.get(&key).is_some());
         assert!(cloud.turn("y").is_some(), "another matter");
         assert!(turn.goes_on());
+
         // The lock expired, and another holder has taken it.
         store.keep(&key, "two");
         assert!(!turn.goes_on());
+
         drop(turn);
         assert_eq!(store.get(&key).as_deref(), Some("two"));
+
         store.remove(&key);
         drop(cloud.turn("x").unwrap());
         assert_eq!(store.get(&key), None);

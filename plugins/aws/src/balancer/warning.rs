@@ -33,6 +33,7 @@ impl Cloud<'_> {
             self.store.remove(&key);
             return;
         }
+
         let text = sentences.join("; ");
         if self.store.get(&key).as_ref() != Some(&text) {
             self.store.set(&key, &text, WARNED);
@@ -72,10 +73,9 @@ impl Cloud<'_> {
 /// It is retried if one of them would be, and people hear of it if they should hear of one of them.
 pub(crate) fn together(mut errors: Vec<CloudError>) -> Option<CloudError> {
     let of_user = |error: &CloudError| matches!(error, CloudError::Invalid(_));
-    let (invalid, other) = (
-        errors.iter().any(of_user),
-        errors.iter().any(|error| !of_user(error)),
-    );
+    let invalid = errors.iter().any(of_user);
+    let other = errors.iter().any(|error| !of_user(error));
+
     // The most important one decides; `sort` keeps the order of equal ones.
     errors.sort_by_key(weight);
     let mut texts: Vec<String> = Vec::new();
@@ -84,12 +84,15 @@ pub(crate) fn together(mut errors: Vec<CloudError>) -> Option<CloudError> {
             texts.push(error.message().to_owned());
         }
     }
+
     let first = errors.into_iter().next()?;
     if texts.len() == 1 {
         return Some(first);
     }
+
     let text = texts.join("; ");
     Some(match first {
+        // An invalid Service alone is not retried, but the other errors have to be.
         CloudError::Invalid(_) if invalid && other => CloudError::internal(text),
         CloudError::NotFound(_) => CloudError::internal(text),
         CloudError::Denied(_) => CloudError::denied(text),
@@ -140,6 +143,7 @@ mod tests {
             cloud.warn(&web, "R", &texts);
             std::mem::take(&mut *told.borrow_mut()).join(" ")
         };
+
         assert_eq!(warn(&["a", "b"]), "R: a; b");
         assert_eq!(warn(&["a", "b"]), "");
         assert_eq!(warn(&["a"]), "R: a");

@@ -31,6 +31,7 @@ pub(super) fn first<'a>(groups: &'a [String], service: &Service) -> Option<&'a S
     let annotations = Annotations(&service.annotations);
     let named = annotations.list(annotation::SECURITY_GROUPS);
     let extra = annotations.list(annotation::EXTRA_SECURITY_GROUPS);
+
     let rank = |group: &String| match named.iter().position(|one| one == group) {
         Some(index) => (0, index),
         None if !extra.contains(group) => (1, 0),
@@ -42,6 +43,7 @@ pub(super) fn first<'a>(groups: &'a [String], service: &Service) -> Option<&'a S
                 .unwrap_or_default(),
         ),
     };
+
     groups.iter().min_by_key(|group| rank(group))
 }
 
@@ -59,6 +61,7 @@ fn changes(
         .filter(|id| !groups.get(*id).is_some_and(has))
         .cloned()
         .collect();
+
     let stays = |id: &String| open.contains(id) || kept.contains(id);
     let idle = groups
         .values()
@@ -109,12 +112,15 @@ impl Cloud<'_> {
         if self.config.keep_node_groups {
             return Ok(());
         }
+
         let tagged = self.cluster_groups(cluster, Some(vpc))?;
         let mut groups = tagged.clone();
         let mut of_nodes = self.node_groups(service, nodes.places, &tagged)?;
+
         // The operator's group is not changed, even if instances have it.
         let open = &mut of_nodes.open;
         open.retain(|id| Some(id) != self.config.elb_security_group.as_ref());
+
         let untagged: Vec<String> = open
             .iter()
             .filter(|id| !groups.contains_key(*id))
@@ -128,10 +134,12 @@ impl Cloud<'_> {
                     .map(|group| (group.group_id.clone(), group)),
             );
         }
+
         let rule = everything_from(group);
         let stays = is_clusters(&tagged, group);
         let (grant, mut revoke) = changes(&groups, &of_nodes, cluster, &rule);
         let stays = stays || nodes.are_partial;
+        // Only if it matters, all load balancers of the region are read.
         if !revoke.is_empty()
             && (stays
                 || self
@@ -140,12 +148,14 @@ impl Cloud<'_> {
         {
             revoke.clear();
         }
+
         let rules = Rules::from([(rule, String::new())]);
         let grant = grant.iter().map(|id| permission::authorize(id, &rules));
         let granted = self.change_access(&grant.collect::<Vec<_>>());
         // The groups that lose the rule are those of other nodes.
         let revoke = revoke.iter().map(|id| permission::revoke(id, &rules));
         let revoked = self.change_access(&revoke.collect::<Vec<_>>());
+
         let errors = [granted, revoked].into_iter().filter_map(Result::err);
         warning::together(errors.collect()).map_or(Ok(()), Err)
     }
@@ -168,6 +178,7 @@ impl Cloud<'_> {
         let tagged = self.cluster_groups(cluster, vpc)?;
         let closing = groups.iter().filter(|group| !is_clusters(&tagged, group));
         let wanted: BTreeSet<Rule> = closing.map(|group| everything_from(group)).collect();
+
         let mut open = BTreeMap::new();
         for (id, nodes) in tagged {
             let there = permission::rules(&nodes.ip_permissions)
@@ -181,9 +192,11 @@ impl Cloud<'_> {
         if open.is_empty() {
             return Ok(());
         }
+
         let others = self.groups_of_others(balancer)?;
         let idle =
             |rule: &Rule| matches!(&rule.source, Source::Group(group) if !others.contains(group));
+
         let mut calls = Vec::new();
         for (id, there) in open {
             // One rule per call, because AWS removes none of several rules if one of them does not
@@ -193,6 +206,7 @@ impl Cloud<'_> {
                 idle.map(|rule| permission::revoke(&id, &Rules::from([(rule, String::new())]))),
             );
         }
+
         self.change_access(&calls)
     }
 
@@ -243,7 +257,9 @@ mod tests {
             pair("security-groups", "sg-a,sg-b"),
             pair("extra-security-groups", "sg-x"),
         ]);
+
         assert_eq!(first(&groups, &named).map(String::as_str), Some("sg-a"));
+
         let extra = service(vec![pair("extra-security-groups", "sg-x,sg-a,sg-b")]);
         assert_eq!(first(&groups, &extra).map(String::as_str), Some("sg-own"));
         assert_eq!(

@@ -35,12 +35,14 @@ impl Former {
             .collect();
         self.detached.extend(leaving.iter().copied().cloned());
         self.detached.retain(|group| !wanted.contains(group));
+
         let lead = wanted.first();
         let opened = self.opened.take().or_else(|| match leaving.as_slice() {
             // Nothing is remembered, but exactly one group is replaced by another one.
             [one] if lead.is_some_and(|lead| !before.contains(lead)) => Some((*one).clone()),
             _ => None,
         });
+
         self.closing.extend(opened);
         self.closing.retain(|group| Some(group) != lead);
         self.opened = lead.cloned();
@@ -108,6 +110,7 @@ mod tests {
             (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
         let names = |former: &Former| former.closing.iter().cloned().collect::<Vec<_>>().join(" ");
+
         assert_eq!(names(&exchange(&cloud, "one", &ids("a"), &ids("b"))), "a");
         assert_eq!(
             names(&exchange(&cloud, "one", &ids("b"), &ids("b"))),
@@ -119,6 +122,7 @@ mod tests {
             "",
             "another load balancer"
         );
+
         settled(&cloud, "one", Some("b".to_owned()));
         assert_eq!(exchange(&cloud, "one", &ids("b c"), &ids("c b")), {
             Former {
@@ -128,6 +132,7 @@ mod tests {
             }
         });
         assert_eq!(names(&end(&cloud, "one", Some(&"x".to_owned()))), "b c");
+
         forgotten(&cloud, "one");
         assert_eq!(
             names(&end(&cloud, "one", Some(&"x".to_owned()))),
@@ -178,16 +183,20 @@ mod tests {
         };
         former.exchange(&ids("a"), &ids("b"));
         former.exchange(&ids("b"), &ids("c"));
+
         assert_eq!(former.closing, ids("a b").into_iter().collect());
         assert_eq!(former.detached, ids("a b").into_iter().collect());
+
         former.exchange(&ids("c"), &ids("a"));
         assert_eq!(
             former.closing,
             ids("b c").into_iter().collect(),
             "it is let in again"
         );
+
         former.end(Some(&"x".to_owned()));
         assert_eq!(former.closing, ids("a b c").into_iter().collect());
+
         let mut forgotten = Former::default();
         forgotten.end(Some(&"x".to_owned()));
         assert_eq!(forgotten.closing, ids("x").into_iter().collect());

@@ -31,6 +31,7 @@ pub(crate) fn of(
         .iter()
         .find(|listener| matches!(listener.instance_protocol.as_str(), "https" | "ssl"))
         .map(port_of);
+
     let port_text = annotations.get(annotation::HEALTH_PORT);
     let (mut protocol, mut port, mut path) =
         if service.external_traffic_policy == TrafficPolicy::Local {
@@ -47,11 +48,13 @@ pub(crate) fn of(
             let speaks_tls = asked.is_none_or(|asked| {
                 asked.eq_ignore_ascii_case("ssl") || asked.eq_ignore_ascii_case("https")
             });
+            // Where the nodes do not use TLS, a check over TLS never succeeds.
             match over_tls.filter(|_| speaks_tls) {
                 Some(port) => ("SSL".to_owned(), port, String::new()),
                 None => ("TCP".to_owned(), first, String::new()),
             }
         };
+
     if let Some(text) = annotations.get(annotation::HEALTH_PROTOCOL) {
         protocol = text.to_ascii_uppercase();
     }
@@ -60,6 +63,7 @@ pub(crate) fn of(
             .parse()
             .map_err(|_| annotation::wrong(annotation::HEALTH_PORT, "a port, or traffic-port"))?;
     }
+
     path = match protocol.as_str() {
         "HTTP" | "HTTPS" => match annotations.text(annotation::HEALTH_PATH) {
             Some(text) => text.to_owned(),
@@ -74,6 +78,7 @@ pub(crate) fn of(
             ));
         }
     };
+
     let health = HealthCheck {
         target: format!("{protocol}:{port}{path}"),
         interval: annotations
@@ -83,6 +88,7 @@ pub(crate) fn of(
         unhealthy_threshold: annotations.number(annotation::UNHEALTHY)?.unwrap_or(6),
         healthy_threshold: annotations.number(annotation::HEALTHY)?.unwrap_or(2),
     };
+
     if health.interval < 5
         || health.timeout < 2
         || health.unhealthy_threshold < 2
@@ -92,6 +98,7 @@ pub(crate) fn of(
             "the health check must have an interval of at least 5 s, a timeout of at least 2 s, and thresholds of at least 2",
         ));
     }
+
     Ok(health)
 }
 

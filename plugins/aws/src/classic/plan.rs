@@ -21,9 +21,7 @@ fn tls_policy(policy: &str) -> String {
 /// The observed state of a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Observed {
-    /// The load balancer.
     pub(crate) balancer: Description,
-    /// The attributes.
     pub(crate) attributes: Attributes,
     /// The tags, or `None` if the credentials do not allow reading them.
     pub(crate) tags: Option<Tags>,
@@ -47,6 +45,7 @@ pub(crate) fn listener_changes(wish: &Wish, there: &Description) -> ListenerChan
         let is_lacking = |one: &&Listener| !others.iter().any(|other| one.is(other));
         these.iter().filter(is_lacking).cloned().collect()
     };
+
     let descriptions = there.listener_descriptions.items.iter();
     let listeners: Vec<Listener> = descriptions.map(|one| one.listener.clone()).collect();
     let mut changes = ListenerChanges {
@@ -54,6 +53,7 @@ pub(crate) fn listener_changes(wish: &Wish, there: &Description) -> ListenerChan
         fresh: lacking(&wish.listeners, &listeners),
         certified: Vec::new(),
     };
+
     for after in std::mem::take(&mut changes.fresh) {
         let same = |before: &Listener| {
             before.load_balancer_port == after.load_balancer_port
@@ -71,7 +71,8 @@ pub(crate) fn listener_changes(wish: &Wish, there: &Description) -> ListenerChan
 /// Returns the calls that change the properties of the load balancer to what is requested: those
 /// before its listeners are changed, and those after it.
 pub(crate) fn stages(wish: &Wish, observed: &Observed, groups: &[String]) -> [Vec<Call>; 2] {
-    let (there, name) = (&observed.balancer, wish.name.as_str());
+    let there = &observed.balancer;
+    let name = wish.name.as_str();
     let mut stages = [Vec::new(), Vec::new()];
     let [first, second] = &mut stages;
 
@@ -81,6 +82,7 @@ pub(crate) fn stages(wish: &Wish, observed: &Observed, groups: &[String]) -> [Ve
             elb::on("ApplySecurityGroupsToLoadBalancer", name).list("SecurityGroups", groups),
         );
     }
+
     // AWS may reject the bucket of the logs, which has nothing to do with the other attributes.
     if logs_differ(&wish.attributes.access_log, &observed.attributes.access_log) {
         second.push(elb::set_access_log(name, &wish.attributes.access_log));
@@ -88,6 +90,7 @@ pub(crate) fn stages(wish: &Wish, observed: &Observed, groups: &[String]) -> [Ve
     if differ(&wish.attributes, &observed.attributes) {
         second.push(elb::set_attributes(name, &wish.attributes));
     }
+
     let lacks = |tags: &Tags| {
         wish.tags
             .iter()
@@ -100,6 +103,7 @@ pub(crate) fn stages(wish: &Wish, observed: &Observed, groups: &[String]) -> [Ve
     if observed.tags.as_ref().is_some_and(excess) {
         second.push(elb::remove_tags(name, &wish.removed_tags));
     }
+
     if wish.health != there.health_check {
         second.push(elb::set_health(name, &wish.health));
     }
@@ -120,6 +124,7 @@ pub(crate) fn machine_changes(
         .iter()
         .map(|one| one.instance_id.clone())
         .collect();
+
     (
         machines.difference(&behind).cloned().collect(),
         behind.difference(machines).cloned().collect(),
@@ -173,6 +178,7 @@ fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut V
             "true",
         ));
     }
+
     let wanted: BTreeSet<u16> = wish
         .listeners
         .iter()
@@ -192,6 +198,7 @@ fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut V
         .filter(has)
         .map(|one| one.instance_port)
         .collect();
+
     let set = |port: &u16| {
         elb::on("SetLoadBalancerPoliciesForBackendServer", &wish.name).with("InstancePort", port)
     };
@@ -200,6 +207,7 @@ fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut V
             .difference(&there)
             .map(|port| set(port).list("PolicyNames", [PROXY_POLICY])),
     );
+
     // An empty list removes all policies.
     second.extend(
         there
@@ -224,6 +232,7 @@ fn tls(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut Vec
             reference,
         ));
     }
+
     for listener in wish.listeners.iter().filter(|listener| listener.is_tls()) {
         let set = there
             .listener_descriptions

@@ -37,6 +37,7 @@ fn changes(
         removed: there.difference(wanted).cloned().collect(),
         ..Changes::default()
     };
+
     for fresh in wanted.difference(there) {
         let of = zone(fresh);
         let same_zone = |gone: &&String| of.is_some() && zone(gone) == of;
@@ -83,6 +84,7 @@ fn wanted(
         let named = cloud.subnets(cluster, vpc, &wish.subnets, wish.need())?;
         named.into_iter().map(|(id, _)| id).collect()
     };
+
     if wanted == attached {
         return Ok(Changes::default());
     }
@@ -113,8 +115,11 @@ fn apply(cloud: &Cloud<'_>, name: &str, changes: &Changes) -> Vec<CloudError> {
         // The load balancer may need the others.
         return errors;
     }
+
     let detached = detach(&changes.removed.iter().collect::<Vec<_>>());
     errors.extend(detached.err().map(CloudError::from));
+
+    // AWS allows one subnet per zone, so the current one is detached first.
     for (before, after) in &changes.replaced {
         if let Err(error) = detach(&[before]) {
             errors.push(error.into());
@@ -124,6 +129,7 @@ fn apply(cloud: &Cloud<'_>, name: &str, changes: &Changes) -> Vec<CloudError> {
             _ = attach(&[before]);
         }
     }
+
     errors
 }
 

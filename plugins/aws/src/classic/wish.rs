@@ -32,11 +32,9 @@ pub(crate) struct Wish {
     pub(crate) tags: Tags,
     /// The keys of tags that were requested before.
     pub(crate) removed_tags: BTreeSet<String>,
-    /// True if the load balancer is internal.
     pub(crate) internal: bool,
     /// Subnets by ID or name. Empty if they are chosen automatically.
     pub(crate) subnets: Vec<String>,
-    /// The listeners.
     pub(crate) listeners: Vec<Listener>,
     /// The ports of the Service, for the security group.
     pub(crate) ports: Vec<u16>,
@@ -46,7 +44,6 @@ pub(crate) struct Wish {
     pub(crate) proxy: bool,
     /// The name of the TLS policy. `None` keeps the current one.
     pub(crate) policy: Option<String>,
-    /// The attributes.
     pub(crate) attributes: Attributes,
     /// The health check of the instances.
     pub(crate) health: HealthCheck,
@@ -69,6 +66,7 @@ impl Wish {
                 "annotation {key} is for network load balancers only"
             )));
         }
+
         if let Some(port) = service
             .ports
             .iter()
@@ -81,6 +79,7 @@ impl Wish {
                 annotation::key(annotation::TYPE)
             )));
         }
+
         let families = &service.ip_families;
         if families.contains(&IpFamily::Ipv6) && !families.contains(&IpFamily::Ipv4) {
             return Err(invalid(format!(
@@ -88,11 +87,14 @@ impl Wish {
                 annotation::key(annotation::TYPE)
             )));
         }
+
         let proxy = match annotations.text(annotation::PROXY_PROTOCOL) {
             None => false,
             Some("*") => true,
             Some(_) => return Err(annotation::wrong(annotation::PROXY_PROTOCOL, "*")),
         };
+
+        // A port without a node port is unreachable. The official provider leaves it out too.
         let reachable = service.ports.iter().filter(|port| port.node_port != 0);
         let listeners: Vec<Listener> = reachable
             .map(|port| listener(port, annotations))
@@ -102,6 +104,7 @@ impl Wish {
                 "no port has a node port, which classic load balancers require",
             ));
         }
+
         let (mut tags, _) = annotations.tags();
         tags.insert(tags::SERVICE.into(), name::service(service));
         let ranges = match service.source_ranges.as_slice() {
@@ -112,6 +115,7 @@ impl Wish {
         if groups.is_empty() {
             groups.extend(config.elb_security_group.clone());
         }
+
         Ok(Self {
             name: name::balancer(service),
             service: name::service(service),
@@ -166,6 +170,7 @@ fn listener(port: &ServicePort, annotations: Annotations<'_>) -> Result<Listener
     let behind = annotations.get(annotation::BACKEND_PROTOCOL);
     let certificate = annotations.text(annotation::CERTIFICATE);
     let certificate = certificate.filter(|_| annotations.is_tls_port(port.port, &port.name));
+
     let (protocol, instance_protocol) = match (certificate, behind) {
         (Some(_), None | Some("")) => ("ssl", "tcp"),
         (Some(_), Some(behind @ ("http" | "https"))) => ("https", behind),
@@ -179,6 +184,7 @@ fn listener(port: &ServicePort, annotations: Annotations<'_>) -> Result<Listener
         (None, Some("http")) => ("http", "http"),
         (None, _) => ("tcp", "tcp"),
     };
+
     Ok(Listener {
         protocol: protocol.into(),
         load_balancer_port: port.port,
@@ -190,6 +196,7 @@ fn listener(port: &ServicePort, annotations: Annotations<'_>) -> Result<Listener
 
 fn attributes(annotations: Annotations<'_>) -> Result<Attributes> {
     let flag = |name| annotations.flag(name).map(Option::unwrap_or_default);
+    // An empty annotation is like none.
     let number = |name| match annotations.text(name) {
         None => Ok(None),
         Some(_) => annotations.number(name),
@@ -197,6 +204,7 @@ fn attributes(annotations: Annotations<'_>) -> Result<Attributes> {
     let text = |name| annotations.text(name).map(str::to_owned);
     let logs = flag(annotation::ACCESS_LOG_ENABLED)?;
     let draining = flag(annotation::DRAINING_ENABLED)?;
+
     Ok(Attributes {
         // Without the annotations, the defaults of AWS.
         access_log: AccessLog {

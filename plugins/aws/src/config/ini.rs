@@ -41,10 +41,13 @@ impl Problem {
 /// Returns the first invalid line.
 pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Problem> {
     let mut entries = Vec::new();
-    let (mut section, mut subsection) = (None, String::new());
+    let mut section = None;
+    let mut subsection = String::new();
+    // Some editors begin a file with a byte order mark.
     let mut lines = text.trim_start_matches('\u{feff}').lines().enumerate();
     while let Some((index, raw)) = lines.next() {
-        let (line, mut content) = (index + 1, raw.trim().to_owned());
+        let line = index + 1;
+        let mut content = raw.trim().to_owned();
         if content.is_empty() || content.starts_with(['#', ';']) {
             continue;
         }
@@ -54,11 +57,13 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Problem> {
             (section, subsection) = (Some(name), sub);
             continue;
         }
+
         // A backslash at the end of a line joins it with the next one.
         while content.ends_with('\\') {
             content.pop();
             content.push_str(lines.next().map_or("", |(_, next)| next));
         }
+
         let section = section
             .clone()
             .ok_or_else(|| Problem::at(line, "an option is before the first [Section]"))?;
@@ -72,6 +77,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Problem> {
                 None,
             ),
         };
+
         if key.is_empty()
             || !key
                 .chars()
@@ -79,6 +85,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Problem> {
         {
             return Err(Problem::at(line, "expected `Option = value`"));
         }
+
         entries.push(Entry {
             line,
             section,
@@ -97,10 +104,12 @@ fn header(line: &str) -> Option<(String, String)> {
     if !rest.is_empty() && !rest.starts_with(['#', ';']) {
         return None;
     }
+
     let (name, sub) = match inner.split_once('"') {
         Some((name, sub)) => (name.trim(), sub.strip_suffix('"')?),
         None => (inner.trim(), ""),
     };
+
     let plain = !name.is_empty()
         && name
             .chars()
@@ -110,7 +119,9 @@ fn header(line: &str) -> Option<(String, String)> {
 
 /// Returns a value without quotes, escapes and comment.
 fn unquote(raw: &str) -> Result<String, &'static str> {
-    let (mut value, mut kept, mut quoted) = (String::new(), 0, false);
+    let mut value = String::new();
+    let mut kept = 0;
+    let mut quoted = false;
     let mut letters = raw.chars();
     while let Some(letter) = letters.next() {
         match letter {
@@ -130,6 +141,7 @@ fn unquote(raw: &str) -> Result<String, &'static str> {
             kept = value.len();
         }
     }
+
     if quoted {
         return Err("a quote is not closed");
     }
@@ -176,6 +188,7 @@ mod tests {
             (9, "ServiceOverride|1|Name|one two"),
             (11, "ServiceOverride|1|E|a\"b"),
         ];
+
         assert_eq!(
             flat(text),
             Ok(expected

@@ -87,9 +87,12 @@ impl Raw {
                 _ => return Err(Problem::at(line, format!("unknown section [{section}]"))),
             }
         }
+
         for (key, value) in given {
             let name = key.to_ascii_lowercase();
             known_global(&name, key, 0)?;
+            // In the file, the option has one line for each family. An option of the plugin is a
+            // list.
             let values = if name == "nodeipfamilies" {
                 value
                     .split(',')
@@ -100,6 +103,7 @@ impl Raw {
             };
             raw.global.insert(name, (0, values));
         }
+
         Ok(raw)
     }
 
@@ -144,6 +148,8 @@ impl Raw {
                 )
             })?,
         };
+
+        // The region becomes part of host names.
         let plain = region
             .chars()
             .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-');
@@ -177,6 +183,7 @@ impl Raw {
             .global
             .get("nodeipfamilies")
             .map_or(&[][..], |(_, values)| values);
+
         let mut families = Vec::new();
         for value in values {
             families.push(match value.trim() {
@@ -190,6 +197,7 @@ impl Raw {
                 }
             });
         }
+
         if families.is_empty() {
             families.push(Family::V4);
         }
@@ -208,6 +216,7 @@ impl Raw {
                 return Err(self.refuse(mode, reason));
             }
         }
+
         let name = "clusterservicesharedloadbalancerhealthprobeport";
         let port = match self.text(name).as_deref() {
             // The default of kube-proxy.
@@ -219,6 +228,7 @@ impl Raw {
                 )
             })?,
         };
+
         let path = self
             .text("clusterservicesharedloadbalancerhealthprobepath")
             .unwrap_or_else(|| "/healthz".into());
@@ -261,6 +271,7 @@ impl Raw {
                     .map(|(_, value)| value.trim().to_owned())
                     .unwrap_or_default()
             };
+
             for name in ["service", "region", "url", "signingregion"] {
                 if get(name).is_empty() {
                     return Err(Problem::at(
@@ -269,7 +280,9 @@ impl Raw {
                     ));
                 }
             }
-            let (service, region, url) = (get("service"), get("region"), get("url"));
+            let service = get("service");
+            let region = get("region");
+            let url = get("url");
             if all
                 .iter()
                 .any(|other: &Override| other.service == service && other.region == region)
@@ -279,6 +292,7 @@ impl Raw {
                     format!("ServiceOverride {number} has the same service as another one"),
                 ));
             }
+
             let endpoint = Endpoint {
                 url: checked(&url, line)?,
                 signing_region: get("signingregion"),
@@ -290,6 +304,8 @@ impl Raw {
                 endpoint,
             });
         }
+
+        // The options of the plugin take precedence over the file, so this one applies last.
         if let Some(url) = self.text("endpoint") {
             let region = self.region()?;
             let endpoint = Endpoint {
@@ -305,6 +321,7 @@ impl Raw {
                 });
             }
         }
+
         Ok(all)
     }
 }
@@ -321,6 +338,7 @@ fn checked(url: &str, line: usize) -> Result<String, Problem> {
             "an endpoint must be https://HOST or http://HOST, optionally with port and path",
         ));
     }
+
     Ok(if rest.contains('/') {
         url.to_owned()
     } else {

@@ -54,6 +54,7 @@ fn every_option_of_the_official_file_is_read() {
         cluster_name: String::new(),
         cluster_cidrs: Vec::new(),
     };
+
     assert_eq!(config, expected);
 }
 
@@ -86,6 +87,7 @@ fn service_overrides_apply_to_the_configured_region() {
             endpoint.url, endpoint.signing_region, endpoint.signing_name
         )
     };
+
     assert_eq!(shown(&endpoints.ec2), "https://ec2.example/ r n");
     assert_eq!(
         shown(&endpoints.elbv2),
@@ -106,6 +108,7 @@ fn plugin_options_override_the_file() {
     ];
     let given = given.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let config = Config::parse("[Global]\nRegion = eu-west-1\nVPC = v\n", &given).unwrap();
+
     assert_eq!(
         (config.region.as_str(), config.vpc.as_deref()),
         ("eu-north-1", Some("v"))

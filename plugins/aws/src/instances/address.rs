@@ -25,6 +25,8 @@ pub(crate) fn of(machine: &Instance, families: &[Family]) -> Result<Vec<NodeAddr
             Family::V6 => ipv6(machine, &mut addresses)?,
         }
     }
+
+    // Beginning with the last ones: the first addresses are the instance's own.
     let mut spare = addresses.len().saturating_sub(MOST);
     let mut kept: Vec<_> = addresses
         .into_iter()
@@ -37,6 +39,7 @@ pub(crate) fn of(machine: &Instance, families: &[Family]) -> Result<Vec<NodeAddr
             !drop
         })
         .collect();
+
     kept.reverse();
     kept.truncate(MOST);
     Ok(kept)
@@ -54,12 +57,14 @@ fn ipv4(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
             addresses,
         )?;
     }
+
     push_v4(
         machine,
         AddressKind::ExternalIp,
         &machine.ip_address,
         addresses,
     )?;
+
     for (kind, name) in [
         (AddressKind::InternalDns, &machine.private_dns_name),
         (AddressKind::Hostname, &machine.private_dns_name),
@@ -155,6 +160,7 @@ mod tests {
                   AddressKind::ExternalDns ec2-1.example"
                 .replace("AddressKind::", "");
         let v6 = "InternalIp 2001:db8::1, InternalIp 2001:db8::2";
+
         assert_eq!(shown(&machine, &[Family::V4]), v4);
         assert_eq!(shown(&machine, &[Family::V6]), v6);
         assert_eq!(
@@ -181,6 +187,7 @@ mod tests {
                 });
         }
         let kept = of(&machine, &[Family::V4]).unwrap();
+
         assert_eq!(kept.len(), MOST);
         assert_eq!(
             kept.first().map(|one| one.address.as_str()),

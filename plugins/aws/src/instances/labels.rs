@@ -57,6 +57,7 @@ pub(crate) fn of(
     } else {
         zone_ids(cloud, &zones)?
     };
+
     let layers = layers(cloud, known)?;
     let labels = |node: &Node, machine: &Instance| -> Result<Labels> {
         let zone = &machine.placement.availability_zone;
@@ -76,6 +77,7 @@ pub(crate) fn of(
         );
         Ok(labels)
     };
+
     Ok(known
         .iter()
         .map(|(node, machine)| (node.name.clone(), labels(node, machine)))
@@ -100,10 +102,13 @@ fn layers(
     let required = Regex::new(&cloud.config.topology_pattern).map_err(|error| {
         CloudError::invalid(format!("SupportedTopologyInstanceTypePattern: {error}"))
     })?;
+
     let mut all = BTreeMap::new();
     let mut unknown: Vec<&Instance> = Vec::new();
     let said = |key: &str| cloud.store.get(&cloud.key(key)).is_some();
-    let (nowhere, failed) = (said("topology/region"), said("topology/failed"));
+    let nowhere = said("topology/region");
+    let failed = said("topology/failed");
+
     for (node, machine) in known {
         let there: Labels = node
             .labels
@@ -117,6 +122,7 @@ fn layers(
                 .get(&cloud.key(&format!("topology/{key}")))
                 .is_some()
         };
+
         if !there.is_empty() {
             all.insert(machine.instance_id.clone(), Ok(there));
         } else if failed && !required.is_match(&machine.instance_type) {
@@ -125,6 +131,7 @@ fn layers(
             unknown.push(machine);
         }
     }
+
     for part in unknown.chunks(TOPOLOGY) {
         let answer = ec2::topology(
             cloud.wire,
@@ -138,6 +145,7 @@ fn layers(
         }
         note(cloud, part, &required, &answer);
     }
+
     Ok(all)
 }
 
@@ -223,6 +231,7 @@ impl Cloud<'_> {
         {
             return Ok(kept);
         }
+
         let answer: ec2::ZonesAnswer = api::ask(self.wire, &ec2::zones())?;
         store::save(self.store, &key, &answer.availability_zone_info.items, DAY);
         Ok(answer.availability_zone_info.items)

@@ -51,6 +51,7 @@ impl Lookup {
             Reference::Name(name) => (self.by_name.get(name), name),
             Reference::None(error) => return Err(error.clone()),
         };
+
         match found {
             Some(Ok(found)) => Ok(found),
             Some(Err(error)) => Err(error.clone()),
@@ -78,6 +79,7 @@ pub(crate) fn find(
             Reference::None(_) => {}
         }
     }
+
     lookup.by_id = by_id(wire, &ids)?;
     if let Some(cluster) = cluster {
         lookup.by_name = by_name(wire, &names, cluster)?;
@@ -96,6 +98,7 @@ pub(crate) fn by_id(
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
+
     match ec2::instances(wire, &ec2::instances_by_id(ids.iter().copied())) {
         Ok(machines) => return settle(wire, ids, named(machines)),
         Err(failure) if is_about_an_id(&failure) => {}
@@ -104,6 +107,7 @@ pub(crate) fn by_id(
     if ids.len() == 1 {
         return singly(wire, ids);
     }
+
     let all: Vec<&str> = ids.iter().copied().collect();
     let mut machines = Machines::new();
     for part in all.chunks(FILTER) {
@@ -124,6 +128,7 @@ fn settle(
         .copied()
         .filter(|id| !machines.contains_key(*id))
         .collect();
+
     let mut all = if missing.is_empty() {
         BTreeMap::new()
     } else {
@@ -141,6 +146,7 @@ fn singly(wire: &dyn Wire, ids: &BTreeSet<&str>) -> Result<BTreeMap<String, Resu
     let asked: Vec<&str> = ids.iter().copied().take(SINGLES).collect();
     let calls: Vec<_> = asked.iter().map(|id| ec2::instances_by_id([*id])).collect();
     let answers = wire.send(&calls);
+
     let mut all: BTreeMap<String, Result<Found>> = BTreeMap::new();
     for ((id, call), answer) in asked.iter().zip(&calls).zip(answers) {
         let answer = answer.and_then(|body| ec2::read_instances(call, &body));
@@ -162,6 +168,7 @@ fn singly(wire: &dyn Wire, ids: &BTreeSet<&str>) -> Result<BTreeMap<String, Resu
         };
         all.insert((*id).to_owned(), found);
     }
+
     for id in ids.iter().skip(SINGLES) {
         let later = CloudError::in_progress(
             std::time::Duration::from_secs(1),
@@ -193,6 +200,7 @@ fn by_name(
             }
         }
     }
+
     let found = |name: &str| {
         let mut found = machines.get(name).cloned().unwrap_or_default();
         match (found.pop(), found.is_empty()) {
@@ -207,6 +215,7 @@ fn by_name(
             ))),
         }
     };
+
     Ok(names
         .iter()
         .map(|name| ((*name).to_owned(), found(name)))

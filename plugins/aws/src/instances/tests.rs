@@ -125,6 +125,7 @@ fn a_batch_of_existing_instances_takes_one_call() {
         Presence::Absent,
     ]
     .map(Ok);
+
     assert_eq!(answer, expected);
     assert_eq!(*ec2.asked.borrow(), ["DescribeInstances 4/0"]);
 }
@@ -191,6 +192,7 @@ fn an_unknown_name_is_not_found_rather_than_absent() {
         cloud.check(&[named("i-1.name"), named("ip-x.name")])
     })
     .unwrap();
+
     // The first name begins like a resource-based name, so it is an instance ID.
     assert_eq!(answer.first(), Some(&Ok(Presence::Running)));
     assert!(
@@ -213,6 +215,7 @@ fn instance_metadata_matches_the_official_provider() {
     let Some(Ok(first)) = answer.first() else {
         panic!("{answer:?}")
     };
+
     assert_eq!(first.provider_id.as_deref(), Some("aws:///eu-west-1a/i-1"));
     assert_eq!(first.instance_type.as_deref(), Some("m5"));
     assert_eq!(
@@ -253,6 +256,7 @@ fn existing_topology_labels_are_kept_without_a_call() {
         ..node("i-1", 0)
     };
     let answer = with(&ec2, |cloud| cloud.describe(&[node])).unwrap();
+
     assert_eq!(answer.first().unwrap().as_ref().unwrap().labels, labels);
     assert_eq!(*ec2.asked.borrow(), ["DescribeInstances 1/0"]);
 }

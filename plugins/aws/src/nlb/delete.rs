@@ -101,6 +101,7 @@ pub(crate) fn delete(
     let arn = found
         .as_ref()
         .map(|balancer| balancer.load_balancer_arn.as_str());
+
     let Groups {
         own,
         stray,
@@ -111,6 +112,7 @@ pub(crate) fn delete(
         shared: cloud.config.shared_probe.as_ref().map(|probe| probe.port),
         others: Some(checked),
     };
+
     let tags = match tags_of(cloud, arn, &stray)? {
         Answered::Tags(tags) => tags,
         // The remembered load balancer has been deleted. Another one may have the same name.
@@ -122,17 +124,22 @@ pub(crate) fn delete(
             return Err(CloudError::in_progress(LETTING_GO, text));
         }
     };
+
+    // After the nodes are gone, the tags of the resources tell the cluster.
     let of_balancer = arn.and_then(|arn| tags.as_ref()?.get(arn));
     let of_service = Some(name::service(service));
     let of_stray = tags.iter().flat_map(BTreeMap::values);
     let of_stray = of_stray.filter(|tags| tags.get(tags::SERVICE) == of_service.as_ref());
+
     let key = cloud.key(&format!("left/{name}"));
     let mut left: Left = store::load(cloud.store, &key).unwrap_or_default();
     let cluster = cloud.cluster_of(of_balancer.into_iter().chain(of_stray))?;
     let cluster = cluster.or_else(|| left.cluster.clone());
+
     if let (Some(cluster), Some(_)) = (&cluster, arn) {
         cluster.check(&name, of_balancer)?;
     }
+
     // A Service with the same name may have taken over a target group.
     left.groups.retain(|arn| !of_others.contains(arn));
     left.groups.extend(own);
@@ -140,31 +147,38 @@ pub(crate) fn delete(
         left.groups
             .extend(made_for(cloud, service, cluster, stray, tags.as_ref()));
     }
+
     left.security.extend(
         found
             .iter()
             .flat_map(|balancer| balancer.security_groups.items.iter().cloned()),
     );
     left.cluster.clone_from(&cluster);
+
     if !left.is_empty() {
         // After the load balancer is deleted, AWS does not return which resources belonged to it.
         store::save(cloud.store, &key, &left, LEFT);
     }
+
     if let Some(arn) = arn {
         delete_balancer(cloud, arn)?;
     }
     let waiting = remove_target_groups(cloud, &left.groups)?;
+
     let vpc = match &found {
         Some(balancer) => Some(balancer.vpc_id.clone()),
         None => cloud.known_vpc().unwrap_or_default(),
     };
+
     // The VPC is unknown if the last instances of the cluster are gone. The nodes' groups are then
     // found in any VPC by the cluster's tag.
     let traffic = Traffic {
         probes,
         ..Traffic::default()
     };
-    let (vpc_id, nobody) = (vpc.as_deref(), BTreeMap::new());
+    let vpc_id = vpc.as_deref();
+    let nobody = BTreeMap::new();
+
     let seen = match &cluster {
         Some(cluster) => {
             let likely = found.is_some();
@@ -172,6 +186,7 @@ pub(crate) fn delete(
         }
         None => None,
     };
+
     let mut security = left.security;
     if cloud.config.nlb_groups_managed {
         let own = name::network_security_group(&cloud.config.cluster_name, service);
@@ -180,9 +195,12 @@ pub(crate) fn delete(
     let security: Vec<String> = security.into_iter().collect();
     let given = Annotations(&service.annotations).list(annotation::SECURITY_GROUPS);
     cloud.remove_groups(cluster.as_ref(), service, &security, &given)?;
+
+    // Everything else is deleted, so the next call has only these left.
     if let Some(failure) = waiting {
         return Err(cloud.in_use(service, &failure));
     }
+
     cloud.store.remove(&key);
     Ok((found.is_some(), seen))
 }
@@ -199,6 +217,7 @@ fn made_for(
 ) -> Vec<String> {
     let named = name::service(service);
     let tagged = |tags: &Tags| cluster.owns(tags) && tags.get(tags::SERVICE) == Some(&named);
+
     // An invalid Service has no such groups.
     let wish = Wish::of(service, cluster, cloud.config);
     let ours = |one: &Stray| match tags {
@@ -207,6 +226,7 @@ fn made_for(
             .as_ref()
             .is_ok_and(|wish| wish.fronts.iter().any(|front| front.group.name == one.name)),
     };
+
     stray.into_iter().filter(ours).map(|one| one.arn).collect()
 }
 
@@ -216,14 +236,17 @@ fn remove_target_groups(cloud: &Cloud<'_>, groups: &BTreeSet<String>) -> Result<
         .iter()
         .map(|arn| elbv2::on_group("DeleteTargetGroup", arn))
         .collect();
+
     let mut waiting = None;
     for answer in send(cloud.wire, &calls) {
         match answer {
+            // AWS may need a moment to notice that the load balancer is gone.
             Err(failure) if failure.code() == "ResourceInUse" => waiting = Some(failure),
             Err(failure) if !failure.is_not_found() => return Err(failure.into()),
             _ => {}
         }
     }
+
     Ok(waiting)
 }
 
@@ -251,10 +274,12 @@ fn tags_of(cloud: &Cloud<'_>, balancer: Option<&str>, stray: &[Stray]) -> Result
         .into_iter()
         .chain(stray.iter().map(|one| one.arn.as_str()))
         .collect();
+
     let calls: Vec<_> = arns
         .chunks(elbv2::TAGGED)
         .map(|part| elbv2::tags(part.iter().copied()))
         .collect();
+
     let mut answers = send(cloud.wire, &calls);
     if answers.iter().any(is_gone) {
         let calls: Vec<_> = arns.iter().map(|arn| elbv2::tags([*arn])).collect();
@@ -263,6 +288,7 @@ fn tags_of(cloud: &Cloud<'_>, balancer: Option<&str>, stray: &[Stray]) -> Result
             return Ok(Answered::NoBalancer);
         }
     }
+
     Ok(Answered::Tags(read_tags(
         answers.into_iter().filter(|answer| !is_gone(answer)),
     )?))
@@ -294,6 +320,7 @@ struct Groups {
 
 fn groups(cloud: &Cloud<'_>, service: &Service, balancer: Option<&LoadBalancer>) -> Result<Groups> {
     let prefix = name::group_prefix(service);
+    // In ARNs, a load balancer's name is between slashes.
     let own_name = format!("/{}/", name::balancer(service));
     let mut groups = Groups {
         own: Vec::new(),
@@ -301,6 +328,7 @@ fn groups(cloud: &Cloud<'_>, service: &Service, balancer: Option<&LoadBalancer>)
         checked: BTreeSet::new(),
         of_others: BTreeSet::new(),
     };
+
     for group in elbv2::all_groups(cloud.wire)? {
         let checked = group.checked_port();
         let elsewhere = balancer.is_some_and(|balancer| balancer.vpc_id != group.vpc_id);
@@ -310,6 +338,7 @@ fn groups(cloud: &Cloud<'_>, service: &Service, balancer: Option<&LoadBalancer>)
             load_balancer_arns,
             ..
         } = group;
+
         let of = &load_balancer_arns.items;
         let is_own = balancer.is_some_and(|balancer| of.contains(&balancer.load_balancer_arn));
         if is_own && name::is_group(&target_group_name, service) {
@@ -330,6 +359,7 @@ fn groups(cloud: &Cloud<'_>, service: &Service, balancer: Option<&LoadBalancer>)
             }
         }
     }
+
     Ok(groups)
 }
 

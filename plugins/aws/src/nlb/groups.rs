@@ -67,9 +67,11 @@ pub(super) fn settle(
     } else {
         observed.managed_group.as_ref()
     };
+
     if let (Security::Managed(_), Some(own)) = (&wish.security, own) {
         cloud.set_rules(own, &security_group::rules(&ports(wish), &wish.ranges))?;
     }
+
     let detached: Vec<String> = before
         .iter()
         .filter(|id| !now.contains(id))
@@ -91,6 +93,7 @@ pub(super) fn settle(
 
 fn ports(wish: &Wish) -> BTreeSet<(&'static str, u16)> {
     let mut ports = BTreeSet::new();
+    // `TCP_UDP` is both.
     for front in &wish.fronts {
         if front.protocol.contains("UDP") {
             ports.insert(("udp", front.port));

@@ -37,6 +37,7 @@ pub(crate) struct Health {
 impl Health {
     /// Requests the default timeout of AWS, unless there is another one.
     pub(super) fn reset_timeout(&mut self) {
+        // The defaults of AWS. A timeout cannot exceed the interval.
         let default = if self.protocol == "HTTP" { 6 } else { 10 };
         self.timeout.get_or_insert(default.min(self.interval));
     }
@@ -49,6 +50,8 @@ impl Health {
 pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
     let annotations = Annotations(&service.annotations);
     let local = service.external_traffic_policy == TrafficPolicy::Local;
+
+    // With `externalTrafficPolicy: Local`, kube-proxy tells which nodes have Pods of the Service.
     let (mut protocol, mut port, mut path, interval, threshold) = if local {
         (
             "HTTP",
@@ -60,6 +63,7 @@ pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
     } else {
         ("TCP", TRAFFIC_PORT.to_owned(), "/".to_owned(), 30, 3)
     };
+
     if let Some(text) = annotations.get(annotation::HEALTH_PROTOCOL) {
         protocol = match text.to_ascii_uppercase().as_str() {
             "TCP" => "TCP",
@@ -79,10 +83,12 @@ pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
     if let Some(text) = annotations.get(annotation::HEALTH_PORT) {
         text.clone_into(&mut port);
     }
+
     // All other Services share one check of kube-proxy, regardless of their annotations.
     if let (Some(shared), false) = (&config.shared_probe, local) {
         (protocol, port, path) = ("HTTP", shared.port.to_string(), shared.path.clone());
     }
+
     if port != TRAFFIC_PORT && port.parse::<u16>().is_err() {
         return Err(annotation::wrong(
             annotation::HEALTH_PORT,
@@ -92,6 +98,7 @@ pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
     if port == "0" {
         return Err(invalid("the Service has no healthCheckNodePort yet"));
     }
+
     Ok(Health {
         protocol,
         port,
@@ -223,6 +230,7 @@ mod tests {
             health.reset_timeout();
             health.timeout
         };
+
         assert_eq!(reset(&[]), Some(10));
         assert_eq!(reset(&[("healthcheck-protocol", "http")]), Some(6));
         assert_eq!(reset(&[("healthcheck-interval", "5")]), Some(5));

@@ -30,18 +30,14 @@ pub(super) const DEREGISTER: &str = "DeregisterTargets";
 /// The observed state of a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Observed {
-    /// The load balancer.
     pub(crate) balancer: LoadBalancer,
     /// The tags of the load balancer and its target groups by ARN, or `None` if the credentials do
     /// not allow reading them.
     pub(crate) tags: Option<BTreeMap<String, Tags>>,
-    /// The listeners.
     pub(crate) listeners: Vec<Listener>,
-    /// The target groups.
     pub(crate) groups: Vec<TargetGroup>,
     /// The targets by target group.
     pub(crate) targets: BTreeMap<String, BTreeSet<Target>>,
-    /// The attributes.
     pub(crate) attributes: BTreeMap<String, String>,
     /// The attributes by target group. They are only read if the Service sets any.
     pub(crate) group_attributes: BTreeMap<String, BTreeMap<String, String>>,
@@ -80,12 +76,14 @@ impl Observed {
             elbv2::listeners(&arn),
             elbv2::attributes(&arn),
         ];
+
         // Attributes that AWS does not list have their defaults.
         let mut observed = Self {
             balancer,
             attributes: default_attributes(),
             ..Self::default()
         };
+
         let mut answers = send(wire, &calls).into_iter();
         observed.groups = answers
             .next()
@@ -97,6 +95,7 @@ impl Observed {
             observed.listeners.extend(found.listeners);
             observed.attributes.extend(found.attributes);
         }
+
         let groups: Vec<String> = observed
             .groups
             .iter()
@@ -110,11 +109,14 @@ impl Observed {
             .chunks(elbv2::TAGGED)
             .map(|part| elbv2::tags(part.iter().copied()))
             .collect();
-        let (tags, targets) = (calls.len(), groups.len());
+        let tags = calls.len();
+        let targets = groups.len();
         calls.extend(groups.iter().map(|group| elbv2::targets(group)));
         if !wish.group_attributes.is_empty() {
             calls.extend(groups.iter().map(|group| elbv2::group_attributes(group)));
         }
+
+        // The answers have the order of the calls: tags, then targets, then attributes.
         let mut answers = send(wire, &calls).into_iter();
         observed.tags = read_tags(answers.by_ref().take(tags))?;
         for (group, found) in groups.iter().zip(answers.by_ref().take(targets)) {
@@ -127,6 +129,7 @@ impl Observed {
                 .group_attributes
                 .insert(group.clone(), found?.attributes);
         }
+
         Ok(observed)
     }
 
@@ -238,6 +241,7 @@ fn without_rejected(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Fo
         .find(|(key, _)| key == "TargetGroupArn")
         .map(|(_, arn)| arn.clone())
         .unwrap_or_default();
+
     let send = |part: &[Target]| {
         api::one(wire, &elbv2::change_targets(call.action, &group, part)).map(|_| ())
     };
@@ -246,6 +250,7 @@ fn without_rejected(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Fo
     if let Some(failure) = outcome.failed {
         return Err(failure);
     }
+
     let mut rejected = outcome.rejected;
     if call.action == DEREGISTER {
         // What AWS does not know is no target.
@@ -255,6 +260,7 @@ fn without_rejected(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Fo
             None => Ok(Found::default()),
         };
     }
+
     Ok(Found {
         rejected,
         ..Found::default()
@@ -296,5 +302,6 @@ pub(crate) fn read_tags(
             Err(failure) => return Err(failure),
         }
     }
+
     Ok(Some(tags))
 }

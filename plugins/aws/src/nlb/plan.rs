@@ -29,16 +29,21 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
             .listeners
             .iter()
             .find(|listener| listener.port == front.port);
+
         let Some(group) = group_for(&front.group, listener, observed) else {
+            // The steps that need its ARN are in the next plan.
             steps.push(Step::CreateGroup(front.group.clone()));
             continue;
         };
+
         let arn = &group.target_group_arn;
         let (gone, fresh) = target_changes(group, observed, members);
         let set = difference(&wish.group_attributes, observed.group_attributes.get(arn));
+
         match listener {
             None => steps.push(Step::CreateListener(front.clone(), arn.clone())),
             Some(listener) if differs(front, listener, arn) => {
+                // Another certificate or policy does not have to wait for the group.
                 let stays = group_of(listener) == Some(arn);
                 let is_ready = fresh.is_empty() && set.is_empty();
                 if stays || (is_ready && may_take_over(arn, observed, members)) {
@@ -51,6 +56,7 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
             }
             Some(_) => {}
         }
+
         if health_differs(&front.group, group) {
             steps.push(Step::ModifyGroup(arn.clone(), front.group.clone()));
         }
@@ -67,6 +73,7 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
             steps.push(Step::SetGroupAttributes(arn.clone(), set));
         }
     }
+
     steps.extend(removals(wish, observed));
     steps.extend(of_balancer(wish, observed));
     steps
@@ -80,9 +87,11 @@ fn target_changes(
     members: &BTreeSet<String>,
 ) -> (Vec<Target>, Vec<Target>) {
     let arn = &group.target_group_arn;
-    let (nobody, nothing) = (BTreeSet::new(), BTreeMap::new());
+    let nobody = BTreeSet::new();
+    let nothing = BTreeMap::new();
     let there = observed.targets.get(arn).unwrap_or(&nobody);
     let rejected = observed.rejected.get(arn).unwrap_or(&nothing);
+
     let wanted: BTreeSet<Target> = members
         .iter()
         .map(|id| Target {
@@ -135,6 +144,7 @@ fn group_for<'a>(
         .iter()
         .filter(|group| fits(wanted, group))
         .collect();
+    // `false` is less than `true`, so the current group is the first.
     fitting.sort_by_key(|group| Some(group.target_group_arn.as_str()) != current);
     fitting.first().copied()
 }
@@ -165,6 +175,7 @@ fn differs(front: &Front, listener: &Listener, group: &str) -> bool {
         .items
         .first()
         .map(|one| one.certificate_arn.as_str());
+
     listener.protocol != front.protocol
         || group_of(listener) != Some(group)
         || front
@@ -214,7 +225,10 @@ fn removals(wish: &Wish, observed: &Observed) -> Vec<Step> {
         .into_iter()
         .map(|one| Step::DeleteListener(one.listener_arn.clone()))
         .collect();
+
     let led_to: BTreeSet<&str> = observed.listeners.iter().filter_map(group_of).collect();
+
+    // A wanted group has no listener yet while its targets are registered.
     let wanted: BTreeSet<&str> = wish
         .fronts
         .iter()
@@ -230,6 +244,7 @@ fn removals(wish: &Wish, observed: &Observed) -> Vec<Step> {
             )
         })
         .collect();
+
     let idle = observed
         .groups
         .iter()
@@ -249,6 +264,7 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
             .partition(|(key, _)| key.starts_with(LOGS));
     let sets = [others, logs].into_iter().filter(|set| !set.is_empty());
     steps.extend(sets.map(Step::SetAttributes));
+
     if let Some(tags) = &observed.tags {
         let lacking = |(_, there): &(&String, &Tags)| {
             wish.tags
@@ -264,6 +280,7 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
             arns.chunks(TAGGED)
                 .map(|part| Step::AddTags(part.to_vec(), wish.tags.clone())),
         );
+
         let excess = |(_, there): &(&String, &Tags)| {
             wish.removed_tags.iter().any(|key| there.contains_key(key))
         };
@@ -277,16 +294,19 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
                 .map(|part| Step::RemoveTags(part.to_vec(), wish.removed_tags.clone())),
         );
     }
+
     let there: BTreeSet<&String> = observed.balancer.security_groups.items.iter().collect();
     let wanted = match (&wish.security, &observed.managed_group) {
         (Security::Given(groups), _) => groups.clone(),
         (Security::Managed(_), Some(group)) => vec![group.clone()],
+        // Without a managed group, which could not be prepared, the current groups stay.
         (Security::Managed(_), None) | (Security::Left, _) => Vec::new(),
     };
     // AWS accepts no security groups for a load balancer that was created without any.
     if !there.is_empty() && !wanted.is_empty() && wanted.iter().collect::<BTreeSet<_>>() != there {
         steps.push(Step::SetSecurityGroups(wanted));
     }
+
     let kind = observed.balancer.ip_address_type.as_str();
     let other = |wanted: &&str| *wanted != kind && !kind.is_empty();
     steps.extend(wish.stack.fixed().filter(other).map(Step::SetIpAddressType));

@@ -46,6 +46,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let none = || CloudError::not_found(format!("load balancer {name} does not exist"));
     let balancer = super::find(cloud, &name)?.ok_or_else(none)?;
     let arn = balancer.load_balancer_arn.as_str();
+
     let calls = [elbv2::groups_of(arn), elbv2::tags([arn])];
     let mut answers = send(cloud.wire, &calls).into_iter();
     let groups = answers
@@ -61,6 +62,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     places.retain(|id, place| super::in_vpc(id, place, &balancer.vpc_id));
     let awaited = cloud.awaited(&ids);
     let wanted: BTreeSet<&str> = places.keys().map(String::as_str).collect();
+
     let changes = members
         .changes
         .as_ref()
@@ -69,7 +71,10 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
         Some((added, removed)) => known(&groups, &ids_of(added), &ids_of(removed), &ids, &wanted),
         None => compared(cloud, &groups, &wanted, &awaited)?,
     };
+
     let (rejected, mut errors) = change(cloud, &calls);
+
+    // The same groups have their rules since an earlier call.
     if cloud.store.get(&groups_key(cloud, &name)).as_ref() != Some(&shown(&places)) {
         let opened = traffic(cloud, service, &balancer, &groups).and_then(|mut traffic| {
             traffic.is_partial = !awaited.ids.is_empty();
@@ -82,6 +87,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
             opened => errors.extend(opened.err().into_iter().chain(unclear)),
         }
     }
+
     errors.extend(tell_rejected(cloud, service, &rejected));
     errors.extend(awaited.error(cloud, service));
     warning::together(errors).map_or(Ok(()), Err)
@@ -89,8 +95,11 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
 
 /// Sends calls that change targets. Returns the targets that AWS rejected, and the errors of calls.
 fn change(cloud: &Cloud<'_>, calls: &[Call]) -> (BTreeMap<Target, Failure>, Vec<CloudError>) {
-    let (mut rejected, mut errors, mut later) = (BTreeMap::new(), Vec::new(), Vec::new());
+    let mut rejected = BTreeMap::new();
+    let mut errors = Vec::new();
+    let mut later = Vec::new();
     let makes_room = calls.iter().any(|call| call.action != REGISTER);
+
     for (call, answer) in calls.iter().zip(send(cloud.wire, calls)) {
         match answer {
             Ok(found) => rejected.extend(found.rejected),
@@ -98,6 +107,7 @@ fn change(cloud: &Cloud<'_>, calls: &[Call]) -> (BTreeMap<Target, Failure>, Vec<
             Err(failure) => errors.push(failure.into()),
         }
     }
+
     // After others have been deregistered, there is room.
     for answer in send(cloud.wire, &later) {
         match answer {
@@ -105,6 +115,7 @@ fn change(cloud: &Cloud<'_>, calls: &[Call]) -> (BTreeMap<Target, Failure>, Vec<
             Err(failure) => errors.push(failure.into()),
         }
     }
+
     (rejected, errors)
 }
 
@@ -139,6 +150,7 @@ fn known(
             id: id.to_owned(),
             port: group.port,
         };
+
         // A node with changed addresses is both added and removed.
         let gone: Vec<Target> = removed
             .iter()
@@ -150,6 +162,7 @@ fn known(
             .filter(|id| wanted.contains(id.as_str()))
             .map(|id| target(id))
             .collect();
+
         calls.extend(both(&group.target_group_arn, &gone, &fresh));
     }
     calls
@@ -166,6 +179,7 @@ fn compared(
         .iter()
         .map(|group| elbv2::targets(&group.target_group_arn))
         .collect();
+
     let mut calls = Vec::new();
     for (group, found) in groups.iter().zip(send(cloud.wire, &questions)) {
         let there: BTreeSet<Target> = found?.targets.into_iter().collect();
@@ -176,12 +190,15 @@ fn compared(
                 port: group.port,
             })
             .collect();
+
+        // EC2 can forget an instance of a node for a moment.
         let gone = there.difference(&wanted);
         let gone: Vec<Target> = gone
             .filter(|target| !awaited.ids.contains(&target.id))
             .cloned()
             .collect();
         let fresh: Vec<Target> = wanted.difference(&there).cloned().collect();
+
         calls.extend(both(&group.target_group_arn, &gone, &fresh));
     }
     Ok(calls)
@@ -208,26 +225,31 @@ fn traffic(
     let ipv6 = groups
         .first()
         .is_some_and(|group| group.ip_address_type == "ipv6");
+
     for group in groups {
         clients(&mut traffic, &group.protocol, group.port);
         traffic.health.insert(group.checked_port());
     }
+
     traffic.subnets = if cloud.config.keep_node_groups {
         BTreeSet::new()
     } else {
         subnets(cloud, balancer, ipv6)?
     };
+
     let attributes = Annotations(&service.annotations).pairs(annotation::GROUP_ATTRIBUTES);
     let sources = Sources {
         ipv6,
         dual: balancer.ip_address_type == "dualstack",
         hidden: !wish::preserves(&attributes),
     };
+
     let every = ["0.0.0.0/0".to_owned(), "::/0".to_owned()];
     let ranges = match service.source_ranges.as_slice() {
         [] => &every,
         ranges => ranges,
     };
+
     traffic.ranges = sources.ranges(ranges, &traffic.subnets);
     Ok(traffic)
 }
@@ -251,10 +273,12 @@ impl Sources {
             .iter()
             .filter(|range| range.contains(':') == self.ipv6);
         let mut ranges: BTreeSet<String> = seen.cloned().collect();
+
         let everybody = if self.ipv6 { "::/0" } else { "0.0.0.0/0" };
         if (self.hidden || self.translates(clients)) && !ranges.contains(everybody) {
             ranges.extend(subnets.iter().cloned());
         }
+
         ranges
     }
 
@@ -286,6 +310,7 @@ pub(super) fn subnets(
         .iter()
         .map(|zone| zone.subnet_id.clone())
         .collect();
+
     let ranges = cloud.ranges(&ids)?.into_iter();
     Ok(ranges
         .filter_map(|ranges| if ipv6 { ranges.v6 } else { Some(ranges.v4) })

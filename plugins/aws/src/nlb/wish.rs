@@ -41,7 +41,6 @@ pub(crate) struct Wish {
     pub(crate) tags: Tags,
     /// The keys of tags that were requested before.
     pub(crate) removed_tags: BTreeSet<String>,
-    /// True if the load balancer is internal.
     pub(crate) internal: bool,
     /// Subnets by ID or name. Empty if they are chosen automatically.
     pub(crate) subnets: Vec<String>,
@@ -66,7 +65,6 @@ pub(crate) struct Wish {
 /// One listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Front {
-    /// The port.
     pub(crate) port: u16,
     /// `TCP`, `UDP`, `TCP_UDP` or `TLS`.
     pub(crate) protocol: &'static str,
@@ -87,7 +85,6 @@ pub(crate) struct Group {
     pub(crate) port: u16,
     /// `TCP`, `UDP`, `TCP_UDP` or `TLS`.
     pub(crate) protocol: &'static str,
-    /// The health check.
     pub(crate) health: Health,
     /// True if nodes are reached over IPv6.
     pub(crate) ipv6: bool,
@@ -131,10 +128,12 @@ impl Wish {
                 "annotation {key} is for classic load balancers only"
             )));
         }
+
         let health = health::of(service, config)?;
         let fronts = fronts(service, annotations, &health, cluster)?;
         let (mut tags, _) = annotations.tags();
         tags.insert(tags::SERVICE.into(), name::service(service));
+
         let mut ranges = service.source_ranges.clone();
         let stack = stack(service, annotations)?;
         if ranges.is_empty() {
@@ -145,6 +144,7 @@ impl Wish {
                 ranges.push("::/0".into());
             }
         }
+
         Ok(Self {
             name: name::balancer(service),
             tags: cluster.owned(&tags),
@@ -179,19 +179,24 @@ impl Wish {
     /// Requests the defaults of AWS for what annotations set before.
     pub(crate) fn undo(&mut self, before: &Applied) {
         self.removed_tags = before.removed_tags(&self.tags);
+
         for key in &before.group_attributes {
+            // AWS's default: only the preservation of client addresses is enabled.
             let default = (key == PRESERVE_CLIENT).to_string();
             self.group_attributes.entry(key.clone()).or_insert(default);
         }
+
         for front in self.fronts.iter_mut().filter(|_| before.has_timeout) {
             front.group.health.reset_timeout();
         }
+
         let tls = self.fronts.iter_mut().filter(|one| one.protocol == "TLS");
         for front in tls.filter(|_| before.has_policy) {
             front
                 .policy
                 .get_or_insert_with(|| annotation::DEFAULT_POLICY.to_owned());
         }
+
         if before.has_address_type && self.stack == Stack::Left {
             self.stack = Stack::Ipv4;
         }
@@ -229,8 +234,10 @@ fn fronts(
     cluster: &Cluster,
 ) -> Result<Vec<Front>> {
     let mut fronts: Vec<Front> = Vec::new();
+    // Target groups have one family. Nodes with both are reached over IPv4.
     let ipv6 = service.ip_families.first() == Some(&IpFamily::Ipv6)
         && !service.ip_families.contains(&IpFamily::Ipv4);
+
     // A port without a node port is unreachable. The official provider leaves it out too.
     for port in service.ports.iter().filter(|port| port.node_port != 0) {
         let mut front = front(port, annotations, health, ipv6)?;
@@ -250,6 +257,8 @@ fn fronts(
         } else {
             fronts.push(front.clone());
         }
+
+        // The name depends on the protocol, which a second port on the same number changes.
         let key = GroupKey {
             port: front.port,
             node_port: front.group.port,
@@ -263,6 +272,7 @@ fn fronts(
             same.group.name = group;
         }
     }
+
     if fronts.is_empty() {
         return Err(invalid(
             "no port has a node port, which network load balancers require",
@@ -296,6 +306,7 @@ fn front(
         policy: None,
         group,
     };
+
     let certificate = annotations.text(annotation::CERTIFICATE);
     match certificate {
         Some(certificate)
@@ -331,12 +342,14 @@ fn attributes(annotations: Annotations<'_>) -> Result<BTreeMap<String, String>> 
         ),
         (LOGS_ENABLED.to_owned(), logs.to_string()),
     ]);
+
     // AWS accepts no empty bucket, so the bucket is not changed if logs are disabled.
     if logs {
         let text = |name| annotations.get(name).unwrap_or_default().to_owned();
         attributes.insert(LOGS_BUCKET.into(), text(annotation::ACCESS_LOG_BUCKET));
         attributes.insert(LOGS_PREFIX.into(), text(annotation::ACCESS_LOG_PREFIX));
     }
+
     Ok(attributes)
 }
 
@@ -362,17 +375,20 @@ fn group_attributes(
                 annotation::key(annotation::GROUP_ATTRIBUTES)
             )))
         };
+
         if key != PRESERVE_CLIENT && key != PROXY_PROTOCOL {
             return wrong("is not one of preserve_client_ip.enabled and proxy_protocol_v2.enabled");
         }
         if value != "true" && value != "false" {
             return wrong("must be true or false");
         }
+
         let udp = fronts.iter().any(|front| front.protocol.contains("UDP"));
         if key == PRESERVE_CLIENT && value == "false" && udp {
             return wrong("cannot be false for UDP");
         }
     }
+
     Ok(wanted)
 }
 
@@ -400,11 +416,13 @@ fn stack(service: &Service, annotations: Annotations<'_>) -> Result<Stack> {
         }
         None => {}
     }
+
     let v6 = service.ip_families.contains(&IpFamily::Ipv6);
     let v4 = service.ip_families.contains(&IpFamily::Ipv4);
     Ok(match service.ip_family_policy {
         _ if !v6 => Stack::Left,
         IpFamilyPolicy::PreferDualStack if v4 => Stack::Preferred,
+        // A network load balancer with IPv6 always has IPv4, too.
         _ => Stack::Dual,
     })
 }

@@ -102,6 +102,7 @@ fn an_instance_with_several_interfaces_is_named_by_one_of_them() {
     );
     let coming = ("eni-3", 2, "attaching", "10.0.7.4", true);
     let primary = (Hop::Interface("eni-1"), true);
+
     for (interfaces, addresses, expected) in [
         (&[][..], &[][..], (Hop::Instance("i-1"), false)),
         (&[first], &["10.0.0.4"], (Hop::Instance("i-1"), false)),

@@ -120,6 +120,7 @@ fn a_new_service_gets_the_first_free_address() {
         &[("192.0.2.1", "c")],
     )
     .unwrap();
+
     assert_eq!(
         allocation.given,
         [Given {
@@ -139,6 +140,7 @@ fn an_assigned_address_stays_if_an_earlier_one_is_free() {
         &[],
     )
     .unwrap();
+
     assert_eq!(
         allocation.given,
         [Given {
@@ -184,6 +186,7 @@ fn an_assigned_address_stays_before_the_status_has_it() {
             true,
         ),
     ];
+
     for (request, address, kept) in table {
         let allocation = run(
             &two_pools(),
@@ -241,14 +244,17 @@ fn a_stranded_service_moves_to_the_requested_pool_or_address() {
         pool: Some("public".into()),
         ..stranded.clone()
     };
+
     assert_eq!(
         addresses(run(&two_pools(), &to_pool, &holders(&[]), &[])),
         Ok(vec!["192.0.2.0".into()])
     );
+
     let to_address = Request {
         addresses: vec![ip("192.0.2.3")],
         ..stranded
     };
+
     assert_eq!(
         addresses(run(&two_pools(), &to_address, &holders(&[]), &[])),
         Ok(vec!["192.0.2.3".into()])
@@ -261,10 +267,12 @@ fn a_pool_without_auto_assign_serves_only_requests() {
         pool: Some("extra".into()),
         ..request("a", &[])
     };
+
     assert_eq!(
         addresses(run(&two_pools(), &asking, &holders(&[]), &[])),
         Ok(vec!["198.51.100.0".into()])
     );
+
     let only_extra = pools("- {name: extra, addresses: [198.51.100.0/31], autoAssign: false}");
     let refusal = run(&only_extra, &request("a", &[]), &holders(&[]), &[]).unwrap_err();
     assert_eq!(
@@ -356,6 +364,7 @@ fn exhausted_pools_and_taken_addresses_are_temporary_errors() {
         ("b", &["192.0.2.2", "192.0.2.3"]),
     ]);
     let exhausted = run(&two_pools(), &request("c", &[]), &full, &[]).unwrap_err();
+
     assert_eq!(
         exhausted,
         Refusal::Exhausted {
@@ -364,10 +373,12 @@ fn exhausted_pools_and_taken_addresses_are_temporary_errors() {
         }
     );
     assert!(exhausted.passes());
+
     let taken = Request {
         addresses: vec![ip("192.0.2.1")],
         ..request("c", &[])
     };
+
     assert!(run(&two_pools(), &taken, &full, &[]).unwrap_err().passes());
 }
 
@@ -378,6 +389,7 @@ fn of_two_holders_the_first_by_name_keeps_the_address() {
         addresses(run(&two_pools(), &request("a", &["192.0.2.0"]), &both, &[])),
         Ok(vec!["192.0.2.0".into()])
     );
+
     let loser = run(&two_pools(), &request("b", &["192.0.2.0"]), &both, &[]).unwrap();
     assert_eq!(
         loser.lost,
@@ -421,6 +433,7 @@ fn of_two_holders_the_one_with_the_reservation_keeps_it() {
             &reserved,
         ))
     };
+
     assert_eq!(
         (answer("a"), answer("b")),
         (Ok(vec!["192.0.2.1".into()]), Ok(vec!["192.0.2.0".into()]))
@@ -498,6 +511,7 @@ fn only_require_dual_stack_needs_both_families() {
         require_all,
         ..request("a", &[])
     };
+
     assert_eq!(
         addresses(run(&only_v4, &dual(false), &holders(&[]), &[])),
         Ok(vec!["192.0.2.0".into()])
@@ -509,6 +523,7 @@ fn only_require_dual_stack_needs_both_families() {
             pool: None
         })
     );
+
     let full = holders(&[("b", &["192.0.2.0", "192.0.2.1", "192.0.2.2", "192.0.2.3"])]);
     assert!(
         run(&only_v4, &dual(false), &full, &[]).is_err(),
@@ -550,10 +565,12 @@ fn the_10000th_service_of_a_huge_pool_is_served_quickly() {
             .collect::<Vec<_>>(),
     );
     let begin = Instant::now();
+
     assert_eq!(
         addresses(run(&huge, &request("new", &[]), &holders, &[])),
         Ok(vec!["10.0.39.16".into()])
     );
+
     let took = begin.elapsed();
     assert!(took.as_millis() < 500, "{took:?}");
 }

@@ -58,6 +58,7 @@ impl Checker {
     fn inventory(&mut self, file: file::File) -> Inventory {
         self.fixed(&file.api_version, "apiVersion", API_VERSION);
         self.fixed(&file.kind, "kind", KIND);
+
         let mut prefixes = vec![crate::SCHEME.to_owned()];
         for prefix in file.provider_id_prefixes {
             if !syntax::is_provider_id_prefix(&prefix.value) {
@@ -70,6 +71,7 @@ impl Checker {
                 prefixes.push(prefix.value);
             }
         }
+
         let machines = file.machines.map(|machines| {
             machines
                 .into_iter()
@@ -85,6 +87,7 @@ impl Checker {
                 .filter(|id| !is_under(&prefixes, id));
             prefixes.extend(uncovered.and_then(syntax::scheme).map(str::to_owned));
         }
+
         if prefixes.len() > PREFIXES {
             let reason = format!(
                 "provider IDs have {} prefixes, but at most {PREFIXES} are allowed",
@@ -92,6 +95,7 @@ impl Checker {
             );
             self.problem(Location::UNKNOWN, reason);
         }
+
         let pools = self.pools(file.address_pools);
         Inventory {
             provider_id_prefixes: prefixes,
@@ -109,8 +113,11 @@ impl Checker {
             entry.name.referenced,
             "machine",
         );
+
         let mut provider_id = entry.provider_id;
         let key = self.key(entry.key, &entry.name, &mut provider_id);
+
+        // A node that was initialized before the machine got its `providerID` keeps this one.
         let own_id = format!("{}{name}", crate::SCHEME);
         if provider_id.as_ref().is_none_or(|id| id.value != own_id) {
             self.unique(
@@ -120,16 +127,17 @@ impl Checker {
                 "provider ID",
             );
         }
+
         if let Some(id) = &provider_id {
             self.provider_id(id);
         }
+
         let labels = self.labels(entry.labels, entry.name.referenced);
         let mut label = |value: Option<Spanned<String>>| value.map(|value| self.label_value(value));
-        let (instance_type, zone, region) = (
-            label(entry.instance_type),
-            label(entry.zone),
-            label(entry.region),
-        );
+        let instance_type = label(entry.instance_type);
+        let zone = label(entry.zone);
+        let region = label(entry.region);
+
         let addresses = self.addresses(entry.addresses, &entry.name);
         let provider_id = provider_id.map(|id| id.value);
         Machine {
@@ -159,6 +167,7 @@ impl Checker {
         else {
             return self.node_name(name);
         };
+
         match (key.node_name, key.provider_id, key.address) {
             (Some(node_name), None, None) => {
                 self.dns_name(&node_name, "the name of a node");
@@ -183,6 +192,7 @@ impl Checker {
                     place,
                     "match must have exactly one of nodeName, providerID and address".to_owned(),
                 );
+                // The file is rejected, so that this value is not used.
                 Key::ProviderId
             }
         }
@@ -206,6 +216,7 @@ impl Checker {
             );
             self.problem(id.referenced, reason);
         }
+
         self.unique(
             |seen| &mut seen.provider_ids,
             &id.value,
@@ -234,6 +245,7 @@ impl Checker {
                     address.value
                 }
             };
+
             if addresses.contains(&(kind, text.clone())) {
                 self.problem(
                     address.referenced,
@@ -253,6 +265,7 @@ impl Checker {
             );
             return None;
         };
+
         if let Some(what) = unusable(address) {
             self.problem(
                 text.referenced,
@@ -262,6 +275,7 @@ impl Checker {
                 ),
             );
         }
+
         self.unique_address(address, text.referenced, machine);
         Some(address)
     }
@@ -319,30 +333,35 @@ impl Checker {
                 name.referenced,
                 "address pool",
             );
+
             if addresses.is_empty() {
                 self.problem(
                     name.referenced,
                     format!("address pool `{text}` has no addresses"),
                 );
             }
+
             for address in addresses {
                 match address.value.parse::<Range>() {
                     Ok(range) => ranges.push((range, address.referenced, number)),
                     Err(error) => self.problem(address.referenced, error.to_string()),
                 }
             }
+
             pools.push(Pool {
                 name: text,
                 ranges: Vec::new(),
                 auto_assign,
             });
         }
+
         for (range, _, number) in &ranges {
             pools
                 .get_mut(*number)
                 .into_iter()
                 .for_each(|pool| pool.ranges.push(*range));
         }
+
         let pools = Pools(pools);
         self.ranges_apart(ranges);
         self.machines_outside(&pools);
@@ -352,6 +371,7 @@ impl Checker {
     /// Reports addresses that are in two ranges.
     fn ranges_apart(&mut self, mut ranges: Vec<(Range, Location, usize)>) {
         ranges.sort_by_key(|(range, place, _)| (*range, place.line(), place.column()));
+
         // The range with the highest last address so far: a range that begins within it overlaps.
         let mut widest: Option<(Range, Location)> = None;
         for (range, place, _) in ranges {
@@ -381,6 +401,7 @@ impl Checker {
                 ))
             })
             .collect();
+
         for (place, reason) in inside {
             self.problem(place, reason);
         }

@@ -24,10 +24,12 @@ fn the_documented_example_is_read() {
         inventory.provider_id_prefixes,
         ["static://", "kubemark://", "metal://"]
     );
+
     let machines = inventory.machines.unwrap();
     let [control, worker_1, worker_2] = machines.all() else {
         panic!("{machines:?}")
     };
+
     assert_eq!(
         (control.key.clone(), control.state),
         (Key::NodeName("control-1".into()), State::Running)
@@ -44,6 +46,7 @@ fn the_documented_example_is_read() {
         (worker_2.key.clone(), worker_2.state),
         (Key::Address([10, 0, 0, 12].into()), State::Stopped)
     );
+
     let [public, reserved] = inventory.pools.0.as_slice() else {
         panic!("{:?}", inventory.pools)
     };
@@ -409,6 +412,7 @@ fn rejects_more_than_64_addresses_or_labels_of_a_machine() {
         let list = entries(|number| format!("l{number}: x"), count);
         format!("machines:\n- {{name: m, labels: {{{list}}}}}")
     };
+
     assert!(parse(&addresses(64)).is_ok() && parse(&labels(64)).is_ok());
     assert_eq!(
         problems(&addresses(65)),
@@ -447,6 +451,7 @@ fn five_thousand_machines_can_be_parsed() {
         (0..5000).map(machine).collect::<String>()
     );
     let begin = std::time::Instant::now();
+
     assert_eq!(
         Inventory::parse(&text)
             .unwrap()
@@ -456,5 +461,6 @@ fn five_thousand_machines_can_be_parsed() {
             .len(),
         5000
     );
+
     println!("{} KiB in {:?}", text.len() / 1024, begin.elapsed());
 }

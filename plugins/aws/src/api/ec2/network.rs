@@ -37,13 +37,13 @@ struct Ipv6State {
 }
 
 impl Subnet {
-    /// Returns the tags.
     pub(crate) fn tags(&self) -> Tags {
         tags(&self.tag_set)
     }
 
     /// Returns the IPv6 range.
     pub(crate) fn ipv6(&self) -> Option<&str> {
+        // The states `associating` and `associated`.
         let live = |one: &&Ipv6Association| one.ipv6_cidr_block_state.state.starts_with("associat");
         self.ipv6_cidr_block_association_set
             .items
@@ -91,7 +91,6 @@ pub(crate) struct RouteTable {
 }
 
 impl RouteTable {
-    /// Returns the tags.
     pub(crate) fn tags(&self) -> Tags {
         tags(&self.tag_set)
     }
@@ -163,7 +162,6 @@ pub(crate) struct SecurityGroup {
 }
 
 impl SecurityGroup {
-    /// Returns the tags.
     pub(crate) fn tags(&self) -> Tags {
         tags(&self.tag_set)
     }
@@ -219,12 +217,10 @@ pub(crate) struct CreatedGroup {
     pub(crate) group_id: String,
 }
 
-/// Creates a `DeleteSecurityGroup` request.
 pub(crate) fn delete_group(id: &str) -> Call {
     Call::new(Api::Ec2, "DeleteSecurityGroup").with("GroupId", id)
 }
 
-/// Creates a `CreateTags` request.
 pub(crate) fn create_tags(resource: &str, tags: &Tags) -> Call {
     Call::new(Api::Ec2, "CreateTags")
         .list("ResourceId", [resource])

@@ -81,7 +81,6 @@ pub(crate) struct Rule {
     pub(crate) protocol: String,
     /// The first and the last port, or the ICMP type and code. `None` for all protocols.
     pub(crate) ports: Option<(i32, i32)>,
-    /// The source of the allowed traffic.
     pub(crate) source: Source,
 }
 
@@ -140,11 +139,13 @@ pub(crate) fn rules(permissions: &Items<Permission>) -> Rules {
             .map(|one| (Source::Group(one.group_id.clone()), &one.description));
         let lists = permission.prefix_list_ids.items.iter();
         let lists = lists.map(|one| (Source::Prefix(one.prefix_list_id.clone()), &one.description));
+
         let all = permission.ip_protocol == "-1";
         let ports = permission
             .from_port
             .zip(permission.to_port)
             .filter(|_| !all);
+
         for (source, description) in v4.chain(v6).chain(groups).chain(lists) {
             let rule = Rule {
                 protocol: permission.ip_protocol.clone(),
@@ -154,6 +155,7 @@ pub(crate) fn rules(permissions: &Items<Permission>) -> Rules {
             rules.insert(rule, description.clone());
         }
     }
+
     rules
 }
 
@@ -177,6 +179,7 @@ fn change(action: &'static str, group: &str, rules: &Rules) -> Call {
                 .with(format!("{item}.FromPort"), from)
                 .with(format!("{item}.ToPort"), to);
         }
+
         let (list, key, value) = match &rule.source {
             Source::V4(cidr) => ("IpRanges", "CidrIp", cidr),
             Source::V6(cidr) => ("Ipv6Ranges", "CidrIpv6", cidr),
@@ -224,6 +227,7 @@ mod tests {
                 String::new(),
             ),
         ]);
+
         assert_eq!(rules(&permissions), expected);
     }
 
@@ -239,6 +243,7 @@ mod tests {
                 String::new(),
             ),
         ]);
+
         assert_eq!(
             authorize("sg-1", &rules).form(),
             "Action=AuthorizeSecurityGroupIngress&Version=2016-11-15&GroupId=sg-1&IpPermissions.1.IpProtocol=-1\

@@ -94,11 +94,13 @@ fn load_balancers_share_the_path_mtu_rule() {
         &open("lb", &["0.0.0.0/0"]),
         &Probes::default(),
     );
+
     assert_eq!(
         shown(&grant),
         ["icmp 3 0.0.0.0/0 mtu", "tcp 30080 0.0.0.0/0 client=lb"]
     );
     assert!(revoke.is_empty());
+
     let there = grant;
     let (grant, revoke) = changes(
         "lb",
@@ -106,19 +108,23 @@ fn load_balancers_share_the_path_mtu_rule() {
         &open("lb", &["0.0.0.0/0"]),
         &Probes::default(),
     );
+
     assert!(grant.is_empty() && revoke.is_empty());
+
     // The last load balancer removes the shared rule.
     let (_, revoke) = changes("lb", &there, &Rules::new(), &Probes::default());
     assert_eq!(
         shown(&revoke),
         ["icmp 3 0.0.0.0/0 mtu", "tcp 30080 0.0.0.0/0 client=lb"]
     );
+
     // The rule is kept while another load balancer needs it.
     let mut two = there.clone();
     two.insert(
         Rule::port("tcp", 30081, Source::range("0.0.0.0/0")),
         format!("{CLIENT}=other"),
     );
+
     assert_eq!(
         shown(&changes("lb", &two, &Rules::new(), &Probes::default()).1),
         ["tcp 30080 0.0.0.0/0 client=lb"]
@@ -143,10 +149,12 @@ fn manual_rules_are_reused_and_never_revoked() {
         &open("lb", &["0.0.0.0/0"]),
         &Probes::default(),
     );
+
     assert!(
         grant.is_empty() && revoke.is_empty(),
         "{grant:?} {revoke:?}"
     );
+
     let (grant, revoke) = changes("lb", &by_hand, &Rules::new(), &Probes::default());
     assert!(grant.is_empty() && revoke.is_empty());
 }
@@ -161,6 +169,7 @@ fn changed_source_ranges_replace_the_previous_rules() {
         &open("lb", &["198.51.100.0/24"]),
         &Probes::default(),
     );
+
     assert_eq!(
         shown(&grant),
         [
@@ -229,6 +238,7 @@ fn groups_of_unknown_and_unclear_instances_keep_their_rules() {
             ..NodeGroups::default()
         },
     };
+
     for (is_partial, is_kept, expected) in [(false, false, 1), (true, false, 0), (false, true, 0)] {
         if is_kept {
             looked.groups.kept.insert("sg-2".to_owned());
@@ -273,6 +283,7 @@ fn a_health_check_rule_stays_while_others_need_it() {
         "tcp 30080 10.0.1.0/24 health=lb",
     ];
     let all = ["tcp 10256 10.0.1.0/24 health=lb", own[0], own[1]];
+
     for (probes, expected) in [
         (seen(None, &[10256]), &own[..]),
         (seen(Some(10256), &[]), &own),
@@ -285,12 +296,14 @@ fn a_health_check_rule_stays_while_others_need_it() {
         expected.sort_unstable();
         assert_eq!(revoked, expected, "{probes:?}");
     }
+
     // The load balancer checks another port.
     let wanted = Rules::from([client(30080, "lb")]);
     assert_eq!(
         shown(&changes("lb", &two, &wanted, &Probes::default()).1),
         [own[1]]
     );
+
     // The last load balancer removes the rule, whichever name it has.
     let last = Rules::from([client(30081, "other"), check(10256), mtu("0.0.0.0/0")]);
     assert_eq!(
@@ -452,6 +465,7 @@ fn own_health_checks_of_former_ports_are_revoked() {
     );
     let there = Rules::from([client.clone(), check, by_hand, mtu("0.0.0.0/0")]);
     let (grant, revoke) = changes("lb", &there, &Rules::from([client]), &Probes::default());
+
     assert!(grant.is_empty(), "{grant:?}");
     assert_eq!(
         shown(&revoke),
@@ -482,6 +496,7 @@ fn health_checks_of_others_stay_if_no_rule_names_them() {
         others: Some(ports.iter().copied().collect()),
     };
     let revoked = |ports| shown(&changes("lb", &there, &Rules::new(), &probes(ports)).1);
+
     assert_eq!(revoked(&[10256]), ["tcp 30080 0.0.0.0/0 client=lb"]);
     assert_eq!(
         revoked(&[]),

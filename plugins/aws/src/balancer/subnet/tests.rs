@@ -118,6 +118,7 @@ fn one_subnet_per_zone_is_chosen_like_the_official_provider() {
         ),
         (&["1 a", "2 l"], &[], false, "1"),
     ];
+
     for (lines, private, internal, expected) in cases {
         assert_eq!(
             chosen(lines, private, internal),
@@ -160,6 +161,7 @@ fn an_existing_load_balancer_keeps_its_suitable_subnets() {
             .collect();
         kept.join(" ").replace("subnet-", "")
     };
+
     assert_eq!(kept(&["1 a", "2 a"], &[], &["2"]), "2");
     assert_eq!(kept(&["1 a", "2 a full"], &[], &["2"]), "2");
     assert_eq!(kept(&["1 a", "2 a", "3 b"], &[], &["2"]), "2 3");
@@ -187,6 +189,7 @@ fn named_subnets_keep_their_order() {
                 .collect::<Vec<_>>()
         })
     };
+
     assert_eq!(
         named(&["subnet-2", "x"]),
         Ok(vec!["subnet-2".to_owned(), "subnet-1".to_owned()])

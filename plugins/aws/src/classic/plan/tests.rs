@@ -102,6 +102,7 @@ fn only_differences_are_changed_in_order() {
         actions(&wish, &observed, &["sg-2"]),
         ["1 ApplySecurityGroupsToLoadBalancer"]
     );
+
     let other = asked(&service(&[("web", Transport::Tcp, 80, 30081)]));
     assert_eq!(by(&other, &observed), ["1 ConfigureHealthCheck"]);
     assert_eq!(
@@ -160,10 +161,12 @@ fn what_removed_annotations_set_is_undone() {
 fn the_default_policy_replaces_a_removed_one() {
     let mut wish = web(&[("ssl-cert", "arn")]);
     assert_eq!(by(&wish, &settled(&wish)), Vec::<String>::new());
+
     wish.undo(&Applied {
         has_policy: true,
         ..Applied::default()
     });
+
     assert_eq!(wish.policy.as_deref(), Some(annotation::DEFAULT_POLICY));
     assert_eq!(
         by(&wish, &settled(&wish)),
@@ -184,6 +187,7 @@ fn listeners_match_the_official_provider() {
         )
     };
     let cert = ("ssl-cert", "arn");
+
     assert_eq!(shown(&[]), "tcp->tcp ");
     assert_eq!(shown(&[("backend-protocol", "http")]), "http->http ");
     assert_eq!(shown(&[("backend-protocol", "https")]), "tcp->tcp ");
@@ -208,6 +212,7 @@ fn proxy_protocol_can_be_enabled_and_disabled() {
         by(&with, &settled(&with)),
         ["0 CreateLoadBalancerPolicy", set]
     );
+
     let mut on = settled(&with);
     on.balancer.policies.other_policies = vec![PROXY_POLICY.to_owned()].into();
     on.balancer.backend_server_descriptions = vec![Backend {
@@ -215,6 +220,7 @@ fn proxy_protocol_can_be_enabled_and_disabled() {
         policy_names: vec![PROXY_POLICY.to_owned()].into(),
     }]
     .into();
+
     assert_eq!(by(&with, &on), Vec::<String>::new());
     assert_eq!(by(&without, &on), [set]);
 }
@@ -235,11 +241,14 @@ fn a_tls_policy_is_created_once_and_set_on_tls_listeners() {
         "k8s-SSLNegotiationPolicy-P",
         "the official provider's name"
     );
+
     observed.balancer.policies.other_policies = vec![tls_policy("P")].into();
     for description in &mut observed.balancer.listener_descriptions.items {
         description.policy_names = vec![tls_policy("P")].into();
     }
+
     assert_eq!(by(&wish, &observed), Vec::<String>::new());
+
     let plain = web(&[("ssl-negotiation-policy", "P")]);
     assert_eq!(by(&plain, &settled(&plain)), ["0 CreateLoadBalancerPolicy"]);
 }
@@ -253,6 +262,7 @@ fn each_attribute_of_access_logs_is_restored() {
         ("access-log-s3-bucket-prefix", "prefix"),
     ];
     let wish = web(&on);
+
     assert_eq!(by(&wish, &settled(&wish)), Vec::<String>::new());
     for (annotation, value) in [
         ("access-log-emit-interval", "60"),
@@ -272,6 +282,7 @@ fn each_attribute_of_access_logs_is_restored() {
             "{annotation}"
         );
     }
+
     let off = web(&[]);
     let mut observed = settled(&off);
     observed.attributes.access_log.bucket = Some("former".into());
@@ -290,6 +301,7 @@ fn a_service_without_ipv4_is_rejected() {
         id: "c".into(),
         legacy: false,
     };
+
     for (families, expected) in [
         (vec![], true),
         (vec![Ipv4], true),

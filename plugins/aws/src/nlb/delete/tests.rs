@@ -56,6 +56,7 @@ fn a_vanished_foreign_group_is_not_reported_as_not_found() {
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &region, &store, &none, 0);
     let answer = delete(&cloud, &service(&[]));
+
     // The host interprets `not-found` as a deleted load balancer and releases the Service.
     assert!(
         !matches!(answer, Err(CloudError::NotFound(_))),
@@ -136,6 +137,7 @@ fn a_group_in_use_is_deleted_later_without_reading_tags() {
     let answers: Vec<_> = (0..4)
         .map(|_| delete(&cloud, &service(&[])).map(|(found, _)| found))
         .collect();
+
     assert!(answers[0].is_err() && blind.gone.get());
     assert_eq!(blind.left.get(), 0, "{answers:?}");
 }
@@ -157,6 +159,7 @@ fn a_load_balancer_of_another_name_is_not_deleted() {
         ..service(&[])
     };
     let answer = delete(&cloud, &other);
+
     assert!(!blind.gone.get(), "{answer:?}");
 }
 
@@ -210,6 +213,7 @@ fn a_stale_remembered_load_balancer_is_looked_up_again() {
     };
     remember(&cloud, Some(&old));
     let answer = delete(&cloud, &service(&[])).map(|(found, _)| found);
+
     assert_eq!(answer, Ok(true));
     assert_eq!(
         wire.all("DeleteLoadBalancer", "LoadBalancerArn"),
@@ -230,6 +234,7 @@ fn a_load_balancer_whose_tags_are_not_found_is_not_deleted() {
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
     let answer = delete(&cloud, &service(&[])).map(|(found, _)| found);
+
     assert!(
         matches!(answer, Err(CloudError::InProgress(_))),
         "{answer:?}"
@@ -248,6 +253,7 @@ fn own_load_balancer_is_found_after_others_in_the_list() {
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
     let answer = delete(&cloud, &service(&[])).map(|(found, _)| found);
+
     assert_eq!(answer, Ok(true));
     assert_eq!(
         wire.all("DeleteLoadBalancer", "LoadBalancerArn"),
@@ -286,6 +292,7 @@ fn own_classic_load_balancer_is_found_after_others() {
     let found = crate::classic::find(&cloud, NAME)
         .unwrap()
         .map(|found| found.load_balancer_name);
+
     assert_eq!(found.as_deref(), Some(NAME));
 }
 
@@ -317,7 +324,9 @@ fn a_throttled_target_group_is_deleted_at_the_next_call() {
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
     let first = delete(&cloud, &service(&[])).map(|(found, _)| found);
+
     assert!(matches!(first, Err(CloudError::Throttled(_))), "{first:?}");
+
     let second = delete(&cloud, &service(&[])).map(|(found, _)| found);
     assert_eq!(second, Ok(false));
     assert_eq!(
@@ -355,6 +364,7 @@ fn without_tags_target_groups_are_deleted_by_exact_name() {
     });
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+
     assert_eq!(delete(&cloud, &web).map(|(found, _)| found), Ok(false));
     assert_eq!(wire.all("DeleteTargetGroup", "TargetGroupArn"), ["arn:own"]);
 }
@@ -381,6 +391,7 @@ fn a_target_group_used_by_another_service_is_kept() {
         ..Left::default()
     };
     store::save(&store, &cloud.key(&format!("left/{NAME}")), &left, LEFT);
+
     assert_eq!(
         delete(&cloud, &service(&[])).map(|(found, _)| found),
         Ok(false)

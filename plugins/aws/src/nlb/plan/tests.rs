@@ -131,10 +131,12 @@ fn a_new_load_balancer_gets_group_then_listener_and_targets() {
         attributes: settled().attributes,
         ..Observed::default()
     };
+
     assert_eq!(
         plan(&web(), &observed, &members(&["i-1"])),
         [Step::CreateGroup(front(80, "TCP").group)]
     );
+
     observed.groups = vec![group(80, "TCP")];
     assert_eq!(
         plan(&web(), &observed, &members(&["i-1"])),
@@ -168,6 +170,7 @@ fn a_port_that_changes_its_protocol_keeps_its_listener() {
         &settled(),
         &members(&["i-1"]),
     );
+
     assert_eq!(
         steps,
         [Step::ModifyListener(
@@ -176,6 +179,7 @@ fn a_port_that_changes_its_protocol_keeps_its_listener() {
             "tg80".into()
         )]
     );
+
     // UDP needs another target group. The old one is deleted when no listener uses it.
     let udp = wish(vec![front(80, "UDP")]);
     let mut observed = settled();
@@ -183,15 +187,18 @@ fn a_port_that_changes_its_protocol_keeps_its_listener() {
         plan(&udp, &observed, &members(&["i-1"])),
         [Step::CreateGroup(front(80, "UDP").group)]
     );
+
     observed.groups.push(TargetGroup {
         target_group_arn: "new".into(),
         ..group(80, "UDP")
     });
+
     assert_eq!(
         plan(&udp, &observed, &members(&["i-1"])),
         [Step::Register("new".into(), vec![target("i-1", 80)])],
         "targets come first"
     );
+
     observed
         .targets
         .insert("new".into(), BTreeSet::from([target("i-1", 80)]));
@@ -203,6 +210,7 @@ fn a_port_that_changes_its_protocol_keeps_its_listener() {
             "new".into()
         )]
     );
+
     observed.listeners = vec![listener(80, "UDP", "new")];
     assert_eq!(
         plan(&udp, &observed, &members(&["i-1"])),
@@ -233,15 +241,20 @@ fn a_listener_moves_only_to_a_group_with_targets() {
             .iter()
             .any(|step| matches!(step, Step::ModifyListener(..)))
     };
+
     assert!(moves(&observed, &[]), "there are no nodes");
+
     observed.rejected = rejected(&["i-1", "i-2"]);
     assert!(!moves(&observed, &["i-1", "i-2"]), "all are rejected");
+
     observed.rejected = rejected(&["i-1"]);
     assert!(!moves(&observed, &["i-1", "i-2"]), "i-2 is not registered");
+
     observed
         .targets
         .insert("new".into(), BTreeSet::from([target("i-2", 80)]));
     assert!(moves(&observed, &["i-1", "i-2"]));
+
     observed.holds = true;
     assert!(!moves(&observed, &["i-1", "i-2"]));
 }
@@ -259,11 +272,14 @@ fn a_listener_moves_only_to_a_group_with_its_attributes() {
     observed
         .targets
         .insert(arn.clone(), [target("i-1", 81)].into());
+
     assert_eq!(plan(&wish, &observed, &members(&["i-1"])), [set]);
+
     observed
         .group_attributes
         .insert(arn.clone(), wish.group_attributes.clone());
     let steps = plan(&wish, &observed, &members(&["i-1"]));
+
     assert!(
         matches!(&steps[..], [Step::ModifyListener(_, _, group)] if *group == arn),
         "{steps:?}"
@@ -323,6 +339,7 @@ fn changed_health_checks_modify_or_recreate_the_group() {
         change(&mut front.group.health);
         plan(&wish(vec![front]), &settled(), &members(&["i-1"]))
     };
+
     for change in [
         (|health| health.port = "32000".into()) as fn(&mut Health),
         |health| health.healthy = 2,
@@ -358,6 +375,7 @@ fn a_changed_certificate_or_policy_is_set() {
         };
         plan(&wish(vec![front]), &observed, &members(&["i-1"])).len()
     };
+
     assert_eq!(
         tls("arn:cert", None),
         0,
@@ -377,6 +395,7 @@ fn externally_changed_tags_and_attributes_are_restored() {
         .as_mut()
         .unwrap()
         .insert("tg80".into(), Tags::new());
+
     assert_eq!(
         plan(&web(), &observed, &members(&["i-1"])),
         [
@@ -384,10 +403,12 @@ fn externally_changed_tags_and_attributes_are_restored() {
             Step::AddTags(vec!["tg80".into()], web().tags),
         ]
     );
+
     observed = Observed {
         tags: None,
         ..settled()
     };
+
     assert_eq!(
         plan(&web(), &observed, &members(&["i-1"])),
         [],
@@ -431,6 +452,7 @@ fn security_groups_are_set_only_if_the_nlb_has_some() {
             .into();
         plan(&wish, &observed, &members(&["i-1"]))
     };
+
     assert_eq!(with(&[]), []);
     assert_eq!(with(&["sg-1", "sg-2"]), []);
     assert_eq!(
@@ -514,6 +536,7 @@ fn the_group_of_another_port_is_not_taken_for_that_of_a_port() {
     ];
     observed.listeners = vec![listener(81, "TCP", "new")];
     let steps = plan(&web(), &observed, &members(&["i-1"]));
+
     assert_eq!(steps.len(), 2, "{steps:?}");
     assert!(
         matches!(&steps[0], Step::CreateListener(_, group) if group == "tg80"),

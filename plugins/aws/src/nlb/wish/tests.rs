@@ -79,6 +79,7 @@ fn a_certificate_enables_tls_on_the_named_ports() {
     ];
     let tls = |pairs: &[(&str, &str)]| fronts(&annotated(service(&ports), pairs));
     let (plain_web, udp) = ("80 TCP -> 30080 TCP", "1 UDP -> 30001 UDP");
+
     assert_eq!(
         tls(&[("ssl-cert", "arn:x")]),
         ["443 TLS -> 30443 TCP", "80 TLS -> 30080 TCP", udp],
@@ -111,6 +112,7 @@ fn annotations_set_attributes_that_default_to_off() {
             .join(" ")
     };
     let off = "access_logs.s3.enabled=false load_balancing.cross_zone.enabled=false";
+
     assert_eq!(attributes(&[]), off);
     assert_eq!(
         attributes(&[("access-log-s3-bucket-name", "b")]),
@@ -189,6 +191,7 @@ fn security_groups_are_managed_only_if_configured() {
     let security = |service: &Service, config: &Config| {
         Wish::of(service, &cluster(), config).unwrap().security
     };
+
     assert_eq!(security(&plain, &config("")), Security::Left);
     assert_eq!(
         security(&given, &config("")),
@@ -214,6 +217,7 @@ fn tags_name_the_service_and_the_cluster() {
         .iter()
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
+
     assert_eq!(
         shown,
         [
@@ -294,6 +298,7 @@ fn ip_families_select_the_address_type() {
             "0.0.0.0/0",
         ),
     ];
+
     for (families, policy, annotation, stack, front, ranges) in cases {
         let pairs: Vec<(&str, &str)> = annotation
             .map(|value| ("ip-address-type", value))
