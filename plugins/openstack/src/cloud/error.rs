@@ -49,6 +49,7 @@ fn refusal(what: &str, answer: &Response) -> CloudError {
             .iter()
             .any(|word| body.contains(word) || text.contains(word))
     };
+
     match answer.status {
         // Octavia: the load balancer is being changed.
         409 if says(&["immutable"]) => CloudError::in_progress(IMMUTABLE, text),
