@@ -28,6 +28,7 @@ pub(super) fn doubt(cloud: &Cloud<'_>, error: CloudError) -> CloudError {
     let Some(path) = missing(said) else {
         return error;
     };
+
     match cloud.get::<Value>(
         Kind::Network,
         &path,

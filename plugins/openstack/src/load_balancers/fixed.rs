@@ -24,16 +24,19 @@ pub(super) fn differences(
         // A subnet of the other family is replaced.
         is_set(key) || (is_set(annotation::CLASS) && want.family != Some(IpFamily::Ipv6))
     };
+
     let at_port = !want.vip.port_id.is_empty();
     let is_address = |one: &str, other: &str| {
         one.parse::<IpAddr>()
             .is_ok_and(|ip| other.parse() == Ok(ip))
     };
     let is_same = |one: &str, other: &str| one == other || is_address(one, other);
+
     let family = want.family.map_or("", version).to_owned();
     let has_family = floating::family(balancer).map(|family| version(family).to_owned());
     // Without an address, it is not known yet.
     let family = has_family.as_ref().map_or_else(String::new, |_| family);
+
     let found: Vec<String> = [
         (
             annotation::FLAVOR_ID,
@@ -91,9 +94,11 @@ pub(super) fn differences(
         )
     })
     .collect();
+
     if found.is_empty() {
         return String::new();
     }
+
     format!(
         "Settings apply only to new load balancers: {}. Delete and recreate the Service to apply them",
         found.join("; ")

@@ -118,6 +118,7 @@ pub fn with_cluster(name: &str, old: &str, new: &str) -> String {
     let Some((before, after)) = name.split_once(SERVICE_PREFIX) else {
         return name.to_owned();
     };
+
     match after
         .strip_prefix(old)
         .filter(|rest| rest.starts_with('_') && rest.matches('_').count() <= 2)
