@@ -233,6 +233,7 @@ impl Host for Inside {
         } else {
             Severity::Normal
         };
+
         // A lost event is not a reason to fail.
         _ = events::on_service(service, severity, event.reason, &event.message);
     }

@@ -108,16 +108,20 @@ impl Request {
         if added.is_empty() {
             return self;
         }
+
+        // A fragment comes after the query.
         let fragment = self
             .url
             .find('#')
             .map(|at| self.url.split_off(at))
             .unwrap_or_default();
+
         match self.url.split_once('?') {
             None => self.url.push('?'),
             Some((_, query)) if query.is_empty() || query.ends_with('&') => {}
             Some(_) => self.url.push('&'),
         }
+
         self.url = self.url + &added + &fragment;
         self
     }
@@ -180,6 +184,7 @@ impl Request {
             self.headers
                 .push(("content-type".to_owned(), content_type.to_owned()));
         }
+
         self.body = body;
         self
     }
@@ -189,6 +194,7 @@ impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
         let url = self.url.split(['?', '#']).next().unwrap_or_default();
+
         f.debug_struct("Request")
             .field("method", &self.method)
             .field("url", &url)

@@ -58,12 +58,14 @@ impl Response {
         if self.body.is_empty() {
             return Some(" (the body is empty)".to_owned());
         }
+
         let encoding = self
             .header("content-encoding")
             .filter(|encoding| !encoding.eq_ignore_ascii_case("identity"));
         let kind = self
             .header("content-type")
             .filter(|kind| !kind.to_ascii_lowercase().contains("json"));
+
         let (name, value) = encoding
             .map(|it| ("Content-Encoding", it))
             .or(kind.map(|it| ("Content-Type", it)))?;
@@ -124,11 +126,14 @@ impl Response {
         {
             let _ = write!(message, ": {sentence}");
         }
+
+        // A cloud that states a delay asks for fewer requests, whatever its status.
         if self.status >= 400
             && let Some(after) = self.retry_after()
         {
             return CloudError::throttled(after, message);
         }
+
         match self.status {
             304 => CloudError::internal(
                 message + ": not modified, but the SDK keeps no earlier answers",
