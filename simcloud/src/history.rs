@@ -48,6 +48,8 @@ impl<T> History<T> {
             states.push((now, None));
             self.count -= 1;
         }
+
+        // Deleted objects stay as long as a lag can show them.
         self.records.retain(|_, states| {
             forget(states, now);
             !matches!(states.as_slice(), [(at, None)] if at + KEPT <= now)
@@ -89,6 +91,8 @@ fn state<T>(states: &[(Millis, Option<T>)], at: Millis) -> Option<&T> {
 /// Removes states that no lag can show.
 fn forget<T>(states: &mut Vec<(Millis, Option<T>)>, now: Millis) {
     let oldest = now.saturating_sub(KEPT);
+
+    // The state at that time can still be shown.
     let current = states
         .iter()
         .rposition(|(at, _)| *at <= oldest)
