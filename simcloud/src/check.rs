@@ -107,6 +107,7 @@ mod tests {
             one("", "").is_err() && one("a=b", "").is_err() && one(&"k".repeat(64), "").is_err()
         );
         assert!(one("a", &"v".repeat(256)).is_err() && one("a", "\n").is_err());
+
         let many = |count: usize| {
             labels(
                 &(0..count)

@@ -106,10 +106,12 @@ mod tests {
             ))
             .unwrap();
         failures.add(failure(r#"{"operation": "*.list"}"#)).unwrap();
+
         assert_eq!(
             failures.take(list).map(|failure| failure.status),
             Some(None)
         );
+
         let hits: Vec<_> = (0..4).map(|_| failures.take(create).is_some()).collect();
         assert_eq!(
             (hits, failures.take(list)),

@@ -126,6 +126,7 @@ mod tests {
         for (at, expected) in table {
             assert_eq!(all(at), expected, "{at}");
         }
+
         assert_eq!(
             (history.get(29, b), history.get(30, b), history.len()),
             (Some(&"b"), None, 1)
@@ -144,8 +145,10 @@ mod tests {
             history.records.values().all(|states| states.len() <= 8),
             "{history:?}"
         );
+
         history.delete(1_000_000, b);
         assert_eq!(history.get(1_000_000 - 1, b), Some(&0));
+
         let c = history.create(1_060_000, 0);
         history.delete(1_060_000, c);
         assert_eq!(history.records.keys().collect::<Vec<_>>(), [&a, &c]);

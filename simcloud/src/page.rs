@@ -141,6 +141,7 @@ mod tests {
     fn pages_are_complete_while_the_list_changes() {
         let (first, next) = page("limit=2", &[1, 2, 3, 4]).unwrap();
         assert_eq!(first, [1, 2]);
+
         // What the token points to is gone, and there is something at the end.
         let (second, next) = page(
             &format!("limit=2&page_token={}", next.unwrap()),
@@ -148,6 +149,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(second, [3, 4]);
+
         let (third, next) =
             page(&format!("limit=2&page_token={}", next.unwrap()), &[3, 5]).unwrap();
         assert_eq!((third, next), (vec![5], None));
@@ -159,6 +161,7 @@ mod tests {
     fn a_token_is_bound_to_list_and_filters() {
         let token = page("limit=1&name=a", &[1, 2]).unwrap().1.unwrap();
         assert!(page(&format!("limit=9&name=a&page_token={token}"), &[]).is_ok());
+
         for query in [
             format!("page_token={token}"),
             format!("name=b&page_token={token}"),
@@ -166,6 +169,7 @@ mod tests {
             assert!(page(&query, &[]).is_err(), "{query}");
         }
         assert!(Wanted::parse("others", &format!("name=a&page_token={token}")).is_err());
+
         for query in [
             "page_token=",
             "page_token=x",

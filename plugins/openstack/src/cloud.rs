@@ -407,12 +407,14 @@ mod tests {
             script.cloud().url(Kind::LoadBalancer, "/x"),
             Ok("http://load-balancer/v2.0/x".to_owned())
         );
+
         script.on("GET http://k/", 500, Value::Null);
         assert_eq!(
             script.cloud().url(Kind::Compute, "/x"),
             Ok("http://compute/v2.1/x".to_owned())
         );
         assert_eq!(script.cloud().has(Kind::KeyManager), Ok(false));
+
         let missing = script.cloud().url(Kind::KeyManager, "").unwrap_err();
         let said = "the catalog of Keystone has no public endpoint of service `key-manager` in region `one`";
         assert_eq!(missing, CloudError::unavailable(said));
@@ -428,7 +430,9 @@ mod tests {
             json!({"catalog": [endpoint("network")]}),
         );
         let off = script.cloud().url(Kind::LoadBalancer, "");
+
         assert!(matches!(off, Err(CloudError::Unavailable(_))), "{off:?}");
+
         script.on(
             "GET http://k/v3/auth/catalog",
             200,

@@ -260,8 +260,10 @@ mod tests {
         configure("").unwrap();
         assert_eq!(OpenStack::info().unused, ["routes"]);
         assert_eq!(OpenStack::info().wanted_hosts, ["https://keystone:443"]);
+
         configure("[LoadBalancer]\nenabled=false\n[Route]\nrouter-id=r").unwrap();
         assert_eq!(OpenStack::info().unused, ["load-balancers"]);
+
         let refused = configure("[LoadBalancer]\nenable=false").unwrap_err();
         let said = "cloud.conf:4: unknown setting `enable` in section `LoadBalancer`; did you mean `enabled`?";
         assert_eq!(refused, CloudError::invalid(said));

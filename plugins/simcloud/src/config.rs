@@ -66,6 +66,7 @@ mod tests {
                 .url,
             "http://c:80"
         );
+
         for text in [
             "",
             r#"{"url": "http://c:80"}"#,

@@ -73,6 +73,7 @@ mod tests {
         ] {
             assert_eq!(cloud.answers(10, target), expected, "{target}");
         }
+
         assert!(cloud.answers(9, "srv-2"));
     }
 }

@@ -172,6 +172,7 @@ mod tests {
             assert!(matches!(error, CloudError::Denied(_)), "{body} {error:?}");
         }
         let unknown = octavia("Provider 'ovn' was not found.");
+
         assert!(matches!(refused(501, &unknown), CloudError::Denied(_)));
     }
 

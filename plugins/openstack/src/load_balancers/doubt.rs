@@ -90,6 +90,7 @@ mod tests {
         );
         let doubted = doubt(&script.cloud(), CloudError::denied(SAID));
         assert!(matches!(doubted, CloudError::InProgress(_)), "{doubted:?}");
+
         script.on(
             "GET http://network/v2.0/subnets/31f56a2c-c1fc",
             404,

@@ -215,8 +215,10 @@ mod tests {
         assert_eq!(said(annotation::FLAVOR_ID, &small, true), "");
         assert_eq!(said("x", &big, true), "", "a default of cloud.conf");
         assert_eq!(said(annotation::FLAVOR_ID, &big, false), "", "of the owner");
+
         let same = vip(|vip| vip.address = "2001:db8:0::5".into());
         assert_eq!(said("x", &same, true), "");
+
         // The port decides about the subnet.
         let at_port = vip(|vip| (vip.port_id, vip.subnet_id) = ("p".into(), "t".into()));
         assert_eq!(said(annotation::SUBNET_ID, &at_port, true), "");

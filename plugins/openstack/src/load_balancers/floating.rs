@@ -896,6 +896,7 @@ mod tests {
             decide(&want(true, false), &owner(true), Some(&other), false),
             Decision::Detach(&other)
         );
+
         let kept = floating(&names::kept_floating_ip(&ours.description));
         assert_eq!(
             decide(&want(true, false), &owner(true), Some(&kept), false),
@@ -915,6 +916,7 @@ mod tests {
             decide(&want(false, false), &shared, None, false),
             Decision::Exposes
         );
+
         // Somebody detached it, so the others are not internal.
         assert_eq!(
             decide(&want(false, false), &shared, None, true),
@@ -934,6 +936,7 @@ mod tests {
             decide(&want(true, false), &shared, Some(&ours), false),
             Decision::OfOthers
         );
+
         // Another Service cannot use a load balancer without a floating IP, so it does not affect
         // the owner.
         assert_eq!(

@@ -476,6 +476,7 @@ mod tests {
             port_range_max: Some(30080),
         };
         assert!(wanted.is(&rule));
+
         let mut others = vec![rule.clone(); 5];
         others[0].direction = "egress".to_owned();
         others[1].protocol = Some("udp".to_owned());

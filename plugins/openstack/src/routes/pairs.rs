@@ -266,6 +266,7 @@ mod tests {
         };
         let other = json!({"ip_address": "192.0.2.1", "mac_address": "fa:16:3e:00:00:01"});
         assert_eq!(changed(&port, &["10.244.0.0/24"], true), None);
+
         let more = changed(&port, &["10.244.0.0/24", "2001:db8::/64"], true).unwrap();
         assert_eq!(
             more,

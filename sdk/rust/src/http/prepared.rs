@@ -197,11 +197,13 @@ mod tests {
             )))
         };
         assert_eq!(path(PATH), None);
+
         let shown = format!(
             "GET https://c/{}: the limit of 8192 bytes of path and query is exceeded",
             "p".repeat(90)
         );
         assert_eq!(path(PATH + 1), Some(shown));
+
         let host =
             |length: usize| refusal(Request::get(format!("https://{}/", "c".repeat(length))));
         assert_eq!(host(AUTHORITY), None);
@@ -209,6 +211,7 @@ mod tests {
             host(AUTHORITY + 1)
                 .is_some_and(|message| message.contains("limit of 512 bytes of host"))
         );
+
         let header = |length: usize| {
             let rest = "x".repeat(length - HEADER * 2 - 2);
             refusal(Request::get("https://c/").header("a", "").header("b", rest))
@@ -241,8 +244,10 @@ mod tests {
             header("", "x"),
             "GET https://c/p: the header `` is not a valid header name"
         );
+
         let split = "GET https://c/p: the header `a` has a control character in its value";
         assert_eq!(header("a", "x\r\nb: secret"), split);
+
         let long = refusal(Request::get(format!(
             "https://c/\n{}",
             "p".repeat(10 << 20)
@@ -252,12 +257,14 @@ mod tests {
             long,
             format!("GET: the URL has a character that must be percent-encoded: {url}")
         );
+
         let name = "é".repeat(1 << 20);
         let told = format!(
             "GET https://c/p: the header `{}…` is not a valid header name",
             "é".repeat(SHOWN)
         );
         assert_eq!(header(&name, "x"), told);
+
         let url = refusal(Request::get("https://user:secret@c/"));
         assert!(!url.contains("secret"), "{url}");
     }

@@ -232,6 +232,7 @@ mod tests {
             [("content-type".into(), "application/json".into())]
         );
         assert_eq!(types(json(patch.clone())), patch.headers);
+
         let form =
             Request::post("https://c/").form([("Action", "Describe Things"), ("Filter.1", "a=b")]);
         assert_eq!(form.body, b"Action=Describe+Things&Filter.1=a%3Db");
@@ -242,6 +243,7 @@ mod tests {
                 "application/x-www-form-urlencoded".into()
             )]
         );
+
         let text = Request::post("https://c/").text("text/xml", "<a/>");
         assert_eq!(
             (text.body.as_slice(), types(text.clone())),

@@ -42,6 +42,7 @@ mod tests {
             Some(0),
             "it is over"
         );
+
         for value in ["", "soon", "-1", "1.5", "+1"] {
             assert_eq!(seconds(value, None), None, "{value}");
         }
