@@ -182,6 +182,7 @@ impl<'a> Cloud<'a> {
                 .query(query))
         };
 
+        // Only the first pages: the others need the marker of the page before.
         let first: Vec<Ask> = queries.iter().map(ask).collect::<Result<_>>()?;
         let mut lists = Vec::new();
         for (answer, query) in send_all(first).into_iter().zip(queries) {
@@ -335,6 +336,7 @@ pub(crate) fn page<T: DeserializeOwned>(
         .map(Value::take)
         .ok_or_else(|| malformed("it is missing in the answer"))?;
 
+    // The marker is the ID of the last item. The link only shows that there are more.
     let last = items
         .as_array()
         .and_then(|items| items.last()?.get("id")?.as_str())

@@ -132,6 +132,7 @@ fn tell_once(cloud: &Cloud<'_>, service: &Service, reason: &'static str, message
     let told = cloud.host.kept(&key);
     if message.is_empty() {
         if told.is_some() {
+            // If the same reason applies again later, it is published again.
             cloud.host.forget(&key);
         }
         return;

@@ -204,6 +204,7 @@ fn each<T>(
         Err(CloudError::Invalid(_) | CloudError::NotFound(_) | CloudError::Denied(_))
             if good.len() > 1 =>
         {
+            // One route that Neutron rejects makes it reject all of them.
             let one = |route: &ExtraRoute| {
                 act(std::slice::from_ref(route)).and_then(|answers| answers.into_iter().collect())
             };

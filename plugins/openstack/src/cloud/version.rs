@@ -72,6 +72,7 @@ fn parse(id: &str) -> Option<(u32, u32)> {
         .unwrap_or((id, "0"));
 
     Some((
+        // Without a minor version, the prefix is still there.
         major.trim_start_matches('v').parse().ok()?,
         minor.parse().ok()?,
     ))

@@ -162,6 +162,7 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
             let Some(key) = key else { return Ok(()) };
             (CLASS.to_vec(), class_setting(class, key, &value))
         }
+        // A header alone sets nothing.
         ("global" | "networking" | "route" | "loadbalancer" | "metadata", None) => return Ok(()),
         ("global", Some(key)) => ([GLOBAL, FOR_THE_HOST].concat(), global(config, key, &value)),
         ("networking", Some(key)) => (

@@ -69,6 +69,7 @@ pub fn addresses(
             {
                 list.add_ip(AddressKind::InternalIp, &address.addr);
             } else {
+                // The address was added as internal above, with its port.
                 list.remove(&address.addr);
             }
         }

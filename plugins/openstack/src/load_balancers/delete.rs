@@ -168,6 +168,8 @@ pub(super) fn previous(
         // back.
         let is_shared =
             load_balancer.id != id && !names::is_of(&load_balancer.name, &want.name, service);
+
+        // One that accepts no change is left when the Service is deleted.
         let changes = !matches!(load_balancer.phase(), Phase::Going | Phase::Failed);
         if !is_shared || !changes || !floating::serves(cloud, service, &load_balancer)? {
             continue;

@@ -84,6 +84,7 @@ pub fn ensure(
             ));
         }
         Phase::Failed => return Err(failed(cloud, service, &want, &load_balancer, &ownership)?),
+        // The next change is awaited with short delays again.
         Phase::Active => waited(cloud, &id),
     }
 

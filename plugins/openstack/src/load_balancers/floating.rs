@@ -172,6 +172,8 @@ pub(super) fn serves(
 ) -> Result<bool> {
     let told = addresses(service);
     let is = |address: &str| told.contains(&address);
+
+    // Only a floating IP needs a request.
     if told.is_empty() || balancer.vip_address.as_deref().is_some_and(is) {
         return Ok(!told.is_empty());
     }
@@ -471,6 +473,7 @@ fn make(
 
     let port = balancer.vip_port_id.clone().unwrap_or_default();
     if !address.is_empty() {
+        // An address that does not exist yet is requested below.
         if let Some(floating) = with_address(cloud, address)? {
             if !is_free(&floating) {
                 return Err(CloudError::unavailable(format!(

@@ -488,6 +488,7 @@ fn change_members(
         return serially(want, port, &path, have, &wanted);
     }
 
+    // Octavia's order has no meaning.
     let mut told: Vec<MemberWant> = have.iter().map(told).collect();
     told.sort();
     if told == wanted {
@@ -504,6 +505,7 @@ fn change_members(
         };
         let mut body = body::member_fields(member, subnet);
         if member.monitor_port.is_none() && is_there(member) {
+            // Null removes a port that is not wanted.
             body.insert("monitor_port".to_owned(), Value::Null);
         }
         Value::Object(body)

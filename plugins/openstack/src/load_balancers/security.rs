@@ -103,6 +103,7 @@ fn rules(want: &Want, service: &Service, cidr: &str, ovn: bool) -> Vec<RuleWant>
     let mut rules: Vec<RuleWant> = want
         .ports
         .iter()
+        // The others have no members.
         .filter(|port| port.node_port > 0)
         .flat_map(of_port)
         .collect();

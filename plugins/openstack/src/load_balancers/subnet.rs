@@ -172,6 +172,7 @@ fn set_member_subnet(
 /// Returns the nodes, each with its address in the subnet of the members, or in the network of the
 /// load balancer if Octavia chooses the subnet.
 fn near(cloud: &Cloud<'_>, want: &Want, targets: &[Target]) -> Result<Vec<Backend>> {
+    // Subnets are read only if they decide which address is used.
     let is_clear = !is_ambiguous(targets, want.family) && !want.is_member_subnet_set;
     let subnets = if is_clear {
         Vec::new()

@@ -225,6 +225,7 @@ pub(super) fn interfaces(cloud: &Cloud<'_>) -> Result<Vec<(String, String)>> {
         .flat_map(|port| {
             let mut fixed = port.fixed_ips;
             if fixed.is_empty() {
+                // A port without an address still shows its network.
                 fixed.push(FixedIp::default());
             }
             let network = port.network_id;
