@@ -188,7 +188,7 @@ fn setting(cursor: &mut Cursor<'_>) -> Result<Statement, String> {
         return Err("expected `key = value` or `[Section]`".to_owned());
     }
 
-    // Like in git, a key without `=` means true.
+    // Like in git, a key may have no value, which means true for a boolean.
     if cursor.at_end() {
         return Ok(Statement::Setting(key, None));
     }
