@@ -77,6 +77,7 @@ impl Reply {
     ) -> Result<Self> {
         let reply = Self::json(status, value)?;
         let etag = tag(&reply.body);
+
         if if_none_match.is_some_and(|tags| matches(tags, &etag)) {
             return Ok(Self {
                 status: 304,
@@ -85,6 +86,7 @@ impl Reply {
                 body: String::new(),
             });
         }
+
         Ok(Self {
             etag: Some(etag),
             ..reply

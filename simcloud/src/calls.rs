@@ -30,7 +30,6 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Adds a call.
     pub(crate) fn add(
         &mut self,
         operation: Option<String>,
@@ -42,11 +41,13 @@ impl Calls {
         if self.calls.len() >= KEPT {
             self.calls.pop_front();
         }
+
         let [method, path, query] = [method, path, query].map(|text| {
             text.get(..text.floor_char_boundary(TEXT))
                 .unwrap_or_default()
                 .to_owned()
         });
+
         self.calls.push_back(Call {
             seq: self.last,
             operation,

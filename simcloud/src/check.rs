@@ -23,11 +23,11 @@ pub(crate) fn name(name: &str, most: usize) -> Result<()> {
     Ok(())
 }
 
-/// Checks labels.
 pub(crate) fn labels(labels: &Labels) -> Result<()> {
     if labels.len() > LABELS {
         return Err(Error::field("labels", format!("at most {LABELS} labels")));
     }
+
     for (key, value) in labels {
         let is_key = (1..=63).contains(&key.len())
             && key
@@ -39,6 +39,7 @@ pub(crate) fn labels(labels: &Labels) -> Result<()> {
                 "a key has 1 to 63 visible ASCII characters without `=`",
             ));
         }
+
         if value.len() > 255 || value.chars().any(char::is_control) {
             return Err(Error::field(
                 format!("labels.{key}"),
@@ -72,6 +73,7 @@ pub(crate) fn list<T: Ord>(field: &str, list: &[T], least: usize, most: usize) -
             format!("expected {least} to {most} elements"),
         ));
     }
+
     let mut seen = BTreeSet::new();
     match list.iter().position(|element| !seen.insert(element)) {
         Some(index) => Err(Error::field(
@@ -105,6 +107,7 @@ mod tests {
             one("", "").is_err() && one("a=b", "").is_err() && one(&"k".repeat(64), "").is_err()
         );
         assert!(one("a", &"v".repeat(256)).is_err() && one("a", "\n").is_err());
+
         let many = |count: usize| {
             labels(
                 &(0..count)

@@ -9,7 +9,6 @@ pub(crate) type Result<T> = std::result::Result<T, Error>;
 /// An error: a status, and a body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Error {
-    /// Status code.
     #[serde(skip)]
     pub(crate) status: u16,
     /// Header `Retry-After`, in seconds.

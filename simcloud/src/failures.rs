@@ -40,7 +40,6 @@ fn once() -> u32 {
 pub(crate) struct Failures(Vec<Failure>);
 
 impl Failures {
-    /// Adds a failure.
     pub(crate) fn add(&mut self, failure: Failure) -> Result<()> {
         if !Operation::is_pattern(&failure.operation) {
             return Err(Error::field(
@@ -48,6 +47,7 @@ impl Failures {
                 "expected KIND.ACTION, for example routes.create, routes.*, *.*",
             ));
         }
+
         if failure
             .status
             .is_some_and(|status| !(400..=599).contains(&status))
@@ -57,12 +57,14 @@ impl Failures {
                 "expected 400 to 599, or null to cut the connection",
             ));
         }
+
         if failure.count == 0 {
             return Err(Error::field("count", "expected 1 or more"));
         }
         if self.0.len() >= MOST {
             return Err(Error::quota(MOST, "failures"));
         }
+
         self.0.push(failure);
         Ok(())
     }
@@ -73,6 +75,7 @@ impl Failures {
             .0
             .iter_mut()
             .filter(|failure| operation.matches(&failure.operation));
+
         let hit = matching.find_map(|failure| {
             let passes = failure.skip > 0;
             failure.skip = failure.skip.saturating_sub(1);
@@ -103,10 +106,12 @@ mod tests {
             ))
             .unwrap();
         failures.add(failure(r#"{"operation": "*.list"}"#)).unwrap();
+
         assert_eq!(
             failures.take(list).map(|failure| failure.status),
             Some(None)
         );
+
         let hits: Vec<_> = (0..4).map(|_| failures.take(create).is_some()).collect();
         assert_eq!(
             (hits, failures.take(list)),

@@ -48,6 +48,8 @@ impl<T> History<T> {
             states.push((now, None));
             self.count -= 1;
         }
+
+        // Deleted objects stay as long as a lag can show them.
         self.records.retain(|_, states| {
             forget(states, now);
             !matches!(states.as_slice(), [(at, None)] if at + KEPT <= now)
@@ -89,6 +91,8 @@ fn state<T>(states: &[(Millis, Option<T>)], at: Millis) -> Option<&T> {
 /// Removes states that no lag can show.
 fn forget<T>(states: &mut Vec<(Millis, Option<T>)>, now: Millis) {
     let oldest = now.saturating_sub(KEPT);
+
+    // The state at that time can still be shown.
     let current = states
         .iter()
         .rposition(|(at, _)| *at <= oldest)
@@ -122,6 +126,7 @@ mod tests {
         for (at, expected) in table {
             assert_eq!(all(at), expected, "{at}");
         }
+
         assert_eq!(
             (history.get(29, b), history.get(30, b), history.len()),
             (Some(&"b"), None, 1)
@@ -140,8 +145,10 @@ mod tests {
             history.records.values().all(|states| states.len() <= 8),
             "{history:?}"
         );
+
         history.delete(1_000_000, b);
         assert_eq!(history.get(1_000_000 - 1, b), Some(&0));
+
         let c = history.create(1_060_000, 0);
         history.delete(1_060_000, c);
         assert_eq!(history.records.keys().collect::<Vec<_>>(), [&a, &c]);

@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::history::Millis;
 use crate::{parse, servers};
 
-/// Maximum number of load balancers.
 pub(crate) const MOST: usize = 1_000;
 
 /// Transport protocol of a listener.
@@ -92,7 +91,6 @@ pub(crate) enum Health {
     Unhealthy,
 }
 
-/// Status of a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
@@ -101,7 +99,6 @@ pub(crate) enum Status {
     Error,
 }
 
-/// A load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoadBalancer {
     pub(crate) spec: New,
@@ -135,12 +132,14 @@ impl New {
     pub(crate) fn check(&self) -> Result<()> {
         check::name(&self.name, 128)?;
         check::list("ip_families", &self.ip_families, 1, 2)?;
+
         let ports: Vec<_> = self
             .listeners
             .iter()
             .map(|listener| (listener.protocol, listener.port))
             .collect();
         check::list("listeners", &ports, 1, 50)?;
+
         check::list("targets", &self.targets, 0, 1000)?;
         let wrong = |target: &String| {
             target.parse::<IpAddr>().is_err() && servers::number(target).is_none()
@@ -151,6 +150,7 @@ impl New {
                 "expected the ID of a server, or an IP address",
             ));
         }
+
         check::list("allowed_cidrs", &self.allowed_cidrs, 0, 100)?;
         for (index, cidr) in self.allowed_cidrs.iter().enumerate() {
             check::cidr(&format!("allowed_cidrs[{index}]"), cidr)?;
@@ -160,12 +160,10 @@ impl New {
 }
 
 impl LoadBalancer {
-    /// Returns the name.
     pub(crate) fn name(&self) -> &str {
         &self.spec.name
     }
 
-    /// Returns the labels.
     pub(crate) fn labels(&self) -> &Labels {
         &self.spec.labels
     }

@@ -67,12 +67,14 @@ fn start(args: Args) -> Result<Simcloud> {
     };
     (options.name_prefix, options.zones, options.region) =
         (args.name_prefix, args.zones, args.region);
+
     if let Some(path) = args.token_file {
         let token =
             fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         token.trim().clone_into(&mut options.token);
         ensure!(!options.token.is_empty(), "{} is empty", path.display());
     }
+
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     options.settings = Settings {
         latency_ms: millis(args.latency),
@@ -83,6 +85,7 @@ fn start(args: Args) -> Result<Simcloud> {
             burst: args.burst.unwrap_or(per_second),
         }),
     };
+
     Simcloud::start(options).with_context(|| format!("cannot listen on {}", args.listen))
 }
 

@@ -46,12 +46,14 @@ impl Wanted {
     pub(crate) fn parse(list: &'static str, query: &str) -> Result<Self> {
         let names = ["limit", "page_token", "name", "label"];
         let [limit, token, name, label] = parse::query(query, names)?;
+
         let bound = (
             list,
             [name.as_deref(), label.as_deref()]
                 .map(Option::unwrap_or_default)
                 .join("\n"),
         );
+
         let limit = limit.map_or(Ok(DEFAULT), |text| {
             let number = text
                 .parse()
@@ -60,6 +62,7 @@ impl Wanted {
             number
                 .ok_or_else(|| Error::field("limit", format!("expected a number from 1 to {MOST}")))
         })?;
+
         let after = token.map_or(Ok(0), |token| {
             let wrong = || {
                 Error::field(
@@ -69,12 +72,14 @@ impl Wanted {
             };
             after(&token, &bound).ok_or_else(wrong)
         })?;
+
         let pair = |label: String| {
             let (key, value) = label
                 .split_once('=')
                 .ok_or_else(|| Error::field("label", "expected KEY=VALUE"))?;
             Ok((key.to_owned(), value.to_owned()))
         };
+
         Ok(Self {
             limit,
             after,
@@ -96,11 +101,14 @@ impl Wanted {
     /// Cuts a page out of a list, which is in order of the numbers.
     pub(crate) fn page<T>(&self, list: impl Iterator<Item = (u64, T)>) -> Page<(u64, T)> {
         let mut rest = list.skip_while(|(number, _)| *number <= self.after);
-        let (mut items, mut last) = (Vec::new(), self.after);
+
+        let mut items = Vec::new();
+        let mut last = self.after;
         for (number, item) in rest.by_ref().take(self.limit) {
             items.push((number, item));
             last = number;
         }
+
         Page {
             items,
             next: rest.next().map(|_| token(last, &self.bound)),
@@ -133,6 +141,7 @@ mod tests {
     fn pages_are_complete_while_the_list_changes() {
         let (first, next) = page("limit=2", &[1, 2, 3, 4]).unwrap();
         assert_eq!(first, [1, 2]);
+
         // What the token points to is gone, and there is something at the end.
         let (second, next) = page(
             &format!("limit=2&page_token={}", next.unwrap()),
@@ -140,6 +149,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(second, [3, 4]);
+
         let (third, next) =
             page(&format!("limit=2&page_token={}", next.unwrap()), &[3, 5]).unwrap();
         assert_eq!((third, next), (vec![5], None));
@@ -151,6 +161,7 @@ mod tests {
     fn a_token_is_bound_to_list_and_filters() {
         let token = page("limit=1&name=a", &[1, 2]).unwrap().1.unwrap();
         assert!(page(&format!("limit=9&name=a&page_token={token}"), &[]).is_ok());
+
         for query in [
             format!("page_token={token}"),
             format!("name=b&page_token={token}"),
@@ -158,6 +169,7 @@ mod tests {
             assert!(page(&query, &[]).is_err(), "{query}");
         }
         assert!(Wanted::parse("others", &format!("name=a&page_token={token}")).is_err());
+
         for query in [
             "page_token=",
             "page_token=x",

@@ -20,14 +20,19 @@ pub(crate) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     if body.len() > BODY {
         return Err(Error::too_large(BODY));
     }
+
     let value: Value = serde_json::from_slice(body)
         .map_err(|error| Error::invalid(None, format!("the body is not valid JSON: {error}")))?;
+
+    // serde would read an array as an object.
     if !value.is_object() {
         return Err(Error::invalid(None, "the body is not a JSON object"));
     }
+
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         Error::invalid(
+            // `.` is the whole body.
             Some(path.as_str()).filter(|path| *path != "."),
             error.inner().to_string(),
         )
@@ -50,9 +55,11 @@ pub(crate) fn query<const N: usize>(query: &str, names: [&str; N]) -> Result<[Op
             .iter()
             .zip(&mut values)
             .find(|(known, _)| **known == name);
+
         let Some((_, place)) = known else {
             return Err(Error::field(name, "unknown parameter"));
         };
+
         if place.replace(value.into_owned()).is_some() {
             return Err(Error::field(name, "this parameter is there twice"));
         }

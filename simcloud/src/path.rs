@@ -79,9 +79,11 @@ impl Operation {
         let rest = path
             .strip_prefix("/v1/")
             .ok_or_else(|| Error::no_such_path(path))?;
+
         let (name, id) = rest
             .split_once('/')
             .map_or((rest, None), |(name, id)| (name, Some(id)));
+
         let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
         let kind = kind
             .filter(|kind| {
@@ -90,6 +92,7 @@ impl Operation {
                 })
             })
             .ok_or_else(|| Error::no_such_path(path))?;
+
         let action = match (method, id.is_some()) {
             ("GET", false) => Some(Action::List),
             ("POST", false) => Some(Action::Create),
@@ -99,6 +102,7 @@ impl Operation {
             _ => None,
         };
         let action = action.filter(|action| kind.actions().contains(action));
+
         Ok(Self {
             kind,
             action: action.ok_or_else(|| Error::method_not_allowed(method, path))?,

@@ -26,19 +26,21 @@ pub(crate) struct Used {
 impl Used {
     /// Takes a request. If it exceeds the limit, returns the seconds to wait, at least 1.
     pub(crate) fn take(&mut self, now: Millis, limit: RateLimit) -> Option<u64> {
-        let (rate, burst) = (
-            u64::from(limit.per_second.get()),
-            u64::from(limit.burst.get()) * 1000,
-        );
+        let rate = u64::from(limit.per_second.get());
+        let burst = u64::from(limit.burst.get()) * 1000;
+
         let gone = now.saturating_sub(self.at).saturating_mul(rate);
         *self = Self {
+            // The limit may have been lowered since the last request.
             level: self.level.saturating_sub(gone).min(burst),
             at: now,
         };
+
         if self.level + 1000 <= burst {
             self.level += 1000;
             return None;
         }
+
         Some((self.level + 1000 - burst).div_ceil(rate * 1000).max(1))
     }
 }

@@ -47,17 +47,23 @@ impl Simcloud {
     /// If it cannot listen.
     pub fn start(options: Options) -> io::Result<Self> {
         let listener = TcpListener::bind(options.listen)?;
+
+        // Tokio requires it.
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+
         let shared = Arc::new(Shared {
             cloud: Mutex::new(Cloud::new(&options)),
             started: Instant::now(),
         });
+
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+
         let (stop, stopped) = oneshot::channel();
         let served = Arc::clone(&shared);
+
         let serve = move || {
             runtime.block_on(async {
                 tokio::select! {
@@ -67,9 +73,11 @@ impl Simcloud {
                 }
             });
         };
+
         let thread = thread::Builder::new()
             .name("simcloud".to_owned())
             .spawn(serve)?;
+
         Ok(Self {
             address,
             token: options.token,
@@ -98,6 +106,7 @@ impl Simcloud {
         let (path, query) = path_and_query
             .split_once('?')
             .unwrap_or((path_and_query, ""));
+
         let request = Request {
             method: method.to_owned(),
             path: path.to_owned(),
@@ -110,6 +119,7 @@ impl Simcloud {
             },
             ..Request::default()
         };
+
         match self.shared.handle(&request).answer {
             Answer::Reply(reply) => (
                 reply.status,
@@ -144,6 +154,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
         return;
     };
+
     let free = Arc::new(Semaphore::new(CONNECTIONS));
     // The semaphore is never closed.
     while let Ok(permit) = Arc::clone(&free).acquire_owned().await {
@@ -152,6 +163,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
+
         let shared = Arc::clone(&shared);
         let service = service_fn(move |request| answer(request, Arc::clone(&shared)));
         // An error is a client that is gone, or a connection that is to be cut.
@@ -173,11 +185,13 @@ async fn answer(
     // A value that is not text matches nothing; without a value, there would be no condition.
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let header = |name: HeaderName| head.headers.get(name).map(text);
+
     let body = match Limited::new(body, BODY).collect().await {
         Ok(body) => body.to_bytes().to_vec(),
         // Too large, as the cloud will find, or the client is gone.
         Err(_) => vec![0; BODY + 1],
     };
+
     let outcome = shared.handle(&Request {
         method: head.method.as_str().to_owned(),
         path: head.uri.path().to_owned(),
@@ -187,6 +201,7 @@ async fn answer(
         if_none_match: header(header::IF_NONE_MATCH),
         body,
     });
+
     tokio::time::sleep(outcome.after).await;
     match outcome.answer {
         Answer::Reply(reply) => response(reply).map_err(io::Error::other),
@@ -199,11 +214,14 @@ fn response(reply: Reply) -> Result<hyper::Response<Full<Bytes>>, hyper::http::E
     if !reply.body.is_empty() {
         response = response.header(header::CONTENT_TYPE, "application/json");
     }
+
     if let Some(etag) = reply.etag {
         response = response.header(header::ETAG, etag);
     }
+
     if let Some(seconds) = reply.retry_after {
         response = response.header(header::RETRY_AFTER, seconds);
     }
+
     response.body(Full::new(reply.body.into()))
 }

@@ -11,7 +11,6 @@ use crate::parse;
 /// Maximum number of servers.
 pub(crate) const MOST: usize = 10_000;
 
-/// State of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
@@ -35,7 +34,6 @@ pub(crate) struct Address {
     pub(crate) address: IpAddr,
 }
 
-/// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) name: String,
@@ -75,10 +73,13 @@ impl Server {
     /// Creates the server that a cloud has as its `number`th.
     pub(crate) fn numbered(number: u64, options: &Options) -> Self {
         let [.., high, low] = number.to_be_bytes();
+
+        // At least 1, because there may be no zones.
         let zones = u64::try_from(options.zones.len())
             .unwrap_or(u64::MAX)
             .max(1);
         let zone = usize::try_from(number.wrapping_sub(1) % zones).unwrap_or_default();
+
         Self {
             name: format!("{}{number}", options.name_prefix),
             state: State::Running,
@@ -117,26 +118,31 @@ impl Server {
             check::name(&name, 253)?;
             self.name = name;
         }
+
         if let Some(kind) = change.r#type {
             check::name(&kind, 63).map_err(|_| {
                 Error::field("type", "a type has 1 to 63 letters, digits, `.`, `_`, `-`")
             })?;
             self.r#type = kind;
         }
+
         if let Some(zone) = change.zone {
             if !options.zones.contains(&zone) {
                 return Err(Error::field("zone", format!("no zone {zone}")));
             }
             self.zone = zone;
         }
+
         if let Some(addresses) = change.addresses {
             check::list("addresses", &addresses, 0, 16)?;
             self.addresses = addresses;
         }
+
         if let Some(labels) = change.labels {
             check::labels(&labels)?;
             self.labels = labels;
         }
+
         self.state = change.state.unwrap_or(self.state);
         Ok(self)
     }

@@ -39,11 +39,13 @@ impl Settings {
             lb_delay_ms: change.lb_delay_ms.unwrap_or(self.lb_delay_ms),
             rate_limit: change.rate_limit.unwrap_or(self.rate_limit),
         };
+
         let times = [
             ("latency_ms", changed.latency_ms),
             ("lag_ms", changed.lag_ms),
             ("lb_delay_ms", changed.lb_delay_ms),
         ];
+
         match times.iter().find(|(_, time)| *time > KEPT) {
             Some((name, _)) => Err(Error::field(name, format!("at most {KEPT}"))),
             None => Ok(changed),

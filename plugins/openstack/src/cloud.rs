@@ -85,6 +85,7 @@ impl<'a> Cloud<'a> {
                 kind.service_type()
             ))
         };
+
         self.endpoints()?
             .get(&kind)
             .map(|base| format!("{base}{path}"))
@@ -120,12 +121,14 @@ impl<'a> Cloud<'a> {
     ) -> Result<Ask> {
         let request =
             Request::new(method, self.url(kind, path)?).timeout(self.config.request_timeout);
+
         let request = match kind {
             // This microversion includes the name of the flavor, which remains even if the flavor
             // is deleted.
             Kind::Compute => request.header("OpenStack-API-Version", "compute 2.47"),
             Kind::Network | Kind::LoadBalancer | Kind::KeyManager => request,
         };
+
         Ok(Ask {
             request: request.header("Accept", "application/json"),
             what: what.into(),
@@ -171,12 +174,15 @@ impl<'a> Cloud<'a> {
             .unwrap_or_default()
             .replace('-', "_");
         let collection = collection.as_str();
+
         let what = format!("cannot list {collection}");
         let ask = |query: &Query<'_>| {
             Ok(self
                 .ask(Method::Get, kind, path, what.as_str())?
                 .query(query))
         };
+
+        // Only the first pages: the others need the marker of the page before.
         let first: Vec<Ask> = queries.iter().map(ask).collect::<Result<_>>()?;
         let mut lists = Vec::new();
         for (answer, query) in send_all(first).into_iter().zip(queries) {
@@ -190,6 +196,8 @@ impl<'a> Cloud<'a> {
                 let (more, after) = page(&answer, collection)?;
                 items.extend(more);
                 pages += 1;
+
+                // A marker that repeats itself shows an endless list before the limit does.
                 if after
                     .as_ref()
                     .is_some_and(|after| pages >= PAGES || *after == marker)
@@ -198,10 +206,13 @@ impl<'a> Cloud<'a> {
                         "{what}: the list does not end after page {pages}"
                     )));
                 }
+
                 next = after;
             }
+
             lists.push(items);
         }
+
         Ok(lists)
     }
 }
@@ -265,6 +276,7 @@ pub fn send_all_for(asks: Vec<Ask>, fault: &str) -> Vec<Result<Option<Response>>
     let (requests, whats): (Vec<_>, Vec<_>) =
         asks.into_iter().map(|ask| (ask.request, ask.what)).unzip();
     let answers = http::send_all(requests, AT_ONCE);
+
     answers
         .into_iter()
         .zip(whats)
@@ -277,6 +289,7 @@ fn found(answer: Result<Response>, what: &str, fault: &str) -> Result<Option<Res
         Ok(answer) if [404, 410].contains(&answer.status) => answer,
         other => return explain(what, other).map(Some),
     };
+
     match missing.json::<Value>() {
         Ok(body) if body.get(fault).is_some() => Ok(None),
         _ => Err(CloudError::unavailable(format!(
@@ -291,6 +304,7 @@ pub fn send_all(asks: Vec<Ask>) -> Vec<Result<Response>> {
     let (requests, whats): (Vec<_>, Vec<_>) =
         asks.into_iter().map(|ask| (ask.request, ask.what)).unzip();
     let answers = http::send_all(requests, AT_ONCE);
+
     answers
         .into_iter()
         .zip(whats)
@@ -316,14 +330,18 @@ pub(crate) fn page<T: DeserializeOwned>(
     let malformed = |reason: &str| {
         CloudError::internal(format!("cannot read the list of {collection}: {reason}"))
     };
+
     let items = body
         .get_mut(collection)
         .map(Value::take)
         .ok_or_else(|| malformed("it is missing in the answer"))?;
+
+    // The marker is the ID of the last item. The link only shows that there are more.
     let last = items
         .as_array()
         .and_then(|items| items.last()?.get("id")?.as_str())
         .map(str::to_owned);
+
     let links = body
         .get(format!("{collection}_links"))
         .and_then(Value::as_array);
@@ -391,12 +409,14 @@ mod tests {
             script.cloud().url(Kind::LoadBalancer, "/x"),
             Ok("http://load-balancer/v2.0/x".to_owned())
         );
+
         script.on("GET http://k/", 500, Value::Null);
         assert_eq!(
             script.cloud().url(Kind::Compute, "/x"),
             Ok("http://compute/v2.1/x".to_owned())
         );
         assert_eq!(script.cloud().has(Kind::KeyManager), Ok(false));
+
         let missing = script.cloud().url(Kind::KeyManager, "").unwrap_err();
         let said = "the catalog of Keystone has no public endpoint of service `key-manager` in region `one`";
         assert_eq!(missing, CloudError::unavailable(said));
@@ -412,7 +432,9 @@ mod tests {
             json!({"catalog": [endpoint("network")]}),
         );
         let off = script.cloud().url(Kind::LoadBalancer, "");
+
         assert!(matches!(off, Err(CloudError::Unavailable(_))), "{off:?}");
+
         script.on(
             "GET http://k/v3/auth/catalog",
             200,

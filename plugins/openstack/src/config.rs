@@ -204,22 +204,30 @@ impl Config {
     pub fn parse(text: &str, options: &[(String, String)]) -> Result<Self, Problems> {
         let (entries, mut problems) = ini::read(text);
         let mut config = Self::default();
+
         for entry in &entries {
             problems.extend(sections::apply(&mut config, entry).err());
         }
+
         for (key, value) in options {
             problems.extend(sections::option(&mut config, key, value).err());
         }
+
+        // Whether `auth-url` is missing cannot be told if its line was rejected.
         let is_about_url = |problem: &Problem| problem.reason.starts_with("`auth-url`");
         if !problems.iter().any(is_about_url) {
             problems.extend(config.lacks());
         }
+
+        // These read the complete configuration: a default can contradict a setting.
         problems.extend(sections::monitor(&config, &entries));
         problems.extend(sections::defaults(&config, &entries));
         problems.extend(sections::method(&mut config, &entries));
+
         problems.sort_by_key(|problem| problem.line);
         // An unknown section is reported by its header and by each of its settings.
         problems.dedup_by(|next, problem| next.reason == problem.reason);
+
         if problems.is_empty() {
             Ok(config)
         } else {
@@ -235,14 +243,17 @@ impl Config {
                 reason: reason.to_owned(),
             })
         };
+
         if self.global.auth_url.is_empty() {
             return problem(
                 "`auth-url` is missing in section `Global`: set it to the URL of Keystone",
             );
         }
+
         if self.regional_ids && self.global.region.is_empty() {
             return problem("option `regional-provider-ids` needs `region` in section `Global`");
         }
+
         None
     }
 }

@@ -73,10 +73,12 @@ pub fn describe(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Instance
         .iter()
         .filter_map(|found| found.as_ref().ok()?.server())
         .collect();
+
     let ids: Vec<&str> = servers.iter().map(|server| server.id.as_str()).collect();
     let ports = ports_of(cloud, &ids)?;
     let subports = subports(cloud, &ports)?;
     let flavors = flavors(cloud, &servers)?;
+
     let describe = |(found, node): (Result<Found>, &Node)| {
         let found = found?;
         let server = found.server().ok_or_else(|| unknown(node))?;
@@ -96,11 +98,13 @@ fn instance(
         .iter()
         .filter(|port| port.device_id == server.id)
         .collect();
+
     let addresses = addresses(server, &own, subports, &cloud.config.networking);
     if addresses.is_empty() {
         let message = format!("server `{}` has no address yet", server.name);
         return Err(CloudError::in_progress(NO_ADDRESS_YET, message));
     }
+
     Ok(Instance {
         provider_id: Some(provider_id::of(cloud.config, &server.id)),
         instance_type: instance_type(server, flavors),
@@ -125,9 +129,11 @@ fn instance_type(server: &Server, flavors: &[Flavor]) -> Option<String> {
     if name.is_empty() {
         return None;
     }
+
     if label::is_value(name) {
         return Some(name.clone());
     }
+
     let flavor = flavors.iter().find(|flavor| flavor.name == *name);
     flavor
         .map(|flavor| flavor.id.clone())
@@ -169,19 +175,24 @@ fn subports(cloud: &Cloud<'_>, ports: &[Port]) -> Result<BTreeMap<String, Subpor
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
+
     let ports: Vec<Port> = cloud
         .lists(Kind::Network, "/ports", &filters("id", &ids))?
         .into_iter()
         .flatten()
         .collect();
+
     let mut networks: Vec<&str> = ports.iter().map(|port| port.network_id.as_str()).collect();
     networks.sort_unstable();
     networks.dedup();
+
+    // Nova lists addresses by the name of the network, so that of subports is needed, too.
     let networks: Vec<Network> = cloud
         .lists(Kind::Network, "/networks", &filters("id", &networks))?
         .into_iter()
         .flatten()
         .collect();
+
     let name = |id: &str| {
         Some(
             networks
@@ -191,6 +202,7 @@ fn subports(cloud: &Cloud<'_>, ports: &[Port]) -> Result<BTreeMap<String, Subpor
                 .clone(),
         )
     };
+
     Ok(ports
         .into_iter()
         .filter_map(|port| {

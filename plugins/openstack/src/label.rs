@@ -18,6 +18,8 @@ pub fn is_value(text: &str) -> bool {
 /// zones, or `None` if nothing remains.
 #[must_use]
 pub fn sanitized(text: &str) -> Option<String> {
+    // A NUL stands for a run of invalid characters, so that a dash of the name does not merge with
+    // it.
     let mut value = String::new();
     for c in text.chars() {
         if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') {
@@ -26,12 +28,14 @@ pub fn sanitized(text: &str) -> Option<String> {
             value.push('\u{0}');
         }
     }
+
     let value = value.replace('\u{0}', "-");
     let value: String = value
         .trim_matches(['-', '_', '.'])
         .chars()
         .take(MOST)
         .collect();
+
     // Upstream keeps these characters at the end of a shortened value, which the API server
     // rejects.
     let value = value.trim_end_matches(['-', '_', '.']);

@@ -87,11 +87,13 @@ fn tell_no_members(
     } else {
         String::new()
     };
+
     let message = if why.is_empty() {
         why
     } else {
         format!("The load balancer has no members: {why}")
     };
+
     tell_once(cloud, service, NO_MEMBERS, &message);
 }
 
@@ -126,13 +128,16 @@ const TOLD: Duration = Duration::from_secs(24 * 3600);
 /// that the reason does not apply any more.
 fn tell_once(cloud: &Cloud<'_>, service: &Service, reason: &'static str, message: &str) {
     let key = format!("told {reason} {}", service.uid);
+
     let told = cloud.host.kept(&key);
     if message.is_empty() {
         if told.is_some() {
+            // If the same reason applies again later, it is published again.
             cloud.host.forget(&key);
         }
         return;
     }
+
     let mut hasher = DefaultHasher::new();
     message.hash(&mut hasher);
     let digest = hasher.finish().to_be_bytes();
@@ -157,6 +162,7 @@ fn note(cloud: &Cloud<'_>, service: &Service, id: &str) {
     cloud
         .host
         .annotate(service, annotation::LOAD_BALANCER_ID, Some(id));
+
     if !is_noted(service) {
         cloud
             .host

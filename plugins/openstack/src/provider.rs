@@ -65,17 +65,21 @@ impl Plugin for OpenStack {
                 "the OpenStack provider needs a cloud.conf: set --cloud-config=FILE",
             )
         })?;
+
         let path = settings
             .cloud_config_path
             .as_deref()
             .unwrap_or("cloud.conf");
         let config = Config::parse(&text, &settings.options)
             .map_err(|problems| CloudError::invalid(problems.in_file(path)))?;
+
+        // Skydock checks its CIDRs itself.
         let cidrs = settings
             .cluster_cidrs
             .iter()
             .filter_map(|cidr| cidr.parse().ok())
             .collect();
+
         STATE.set(State {
             config,
             cluster: settings.cluster_name,
@@ -91,9 +95,11 @@ impl Plugin for OpenStack {
         if config.is_some_and(|config| !config.load_balancer.enabled) {
             unused.push("load-balancers".to_owned());
         }
+
         if config.is_some_and(|config| config.router_id.is_empty()) {
             unused.push("routes".to_owned());
         }
+
         PluginInfo {
             name: "openstack".into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -113,8 +119,10 @@ impl Plugin for OpenStack {
 /// Returns scheme, host and port of a URL. Only Keystone knows the endpoints of other services.
 fn origin(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
+
     let authority = rest.split('/').next().unwrap_or_default();
     let port = if scheme == "http" { 80 } else { 443 };
+
     if authority
         .rsplit(':')
         .next()
@@ -225,6 +233,7 @@ impl Host for Inside {
         } else {
             Severity::Normal
         };
+
         // A lost event is not a reason to fail.
         _ = events::on_service(service, severity, event.reason, &event.message);
     }
@@ -247,11 +256,14 @@ mod tests {
                 ..Settings::default()
             })
         };
+
         configure("").unwrap();
         assert_eq!(OpenStack::info().unused, ["routes"]);
         assert_eq!(OpenStack::info().wanted_hosts, ["https://keystone:443"]);
+
         configure("[LoadBalancer]\nenabled=false\n[Route]\nrouter-id=r").unwrap();
         assert_eq!(OpenStack::info().unused, ["load-balancers"]);
+
         let refused = configure("[LoadBalancer]\nenable=false").unwrap_err();
         let said = "cloud.conf:4: unknown setting `enable` in section `LoadBalancer`; did you mean `enabled`?";
         assert_eq!(refused, CloudError::invalid(said));

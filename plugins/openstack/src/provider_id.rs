@@ -20,6 +20,8 @@ pub fn read<'a>(config: &Config, provider_id: &'a str) -> Machine<'a> {
     let parts = provider_id
         .strip_prefix(SCHEME)
         .and_then(|rest| rest.split_once('/'));
+
+    // Each region has its own cloud controller manager.
     match parts {
         Some((region, id))
             if !id.is_empty()

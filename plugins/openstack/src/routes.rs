@@ -55,6 +55,7 @@ fn told(route: &ExtraRoute) -> Route {
         kind: AddressKind::InternalIp,
         address: route.nexthop.clone(),
     };
+
     Route {
         name: format!("{} via {}", route.destination, route.nexthop),
         target_node: None,
@@ -85,6 +86,7 @@ fn hops(route: &NewRoute, net: IpNet) -> impl Iterator<Item = (&str, IpAddr)> {
         .target_addresses
         .iter()
         .filter(|address| address.kind == AddressKind::InternalIp);
+
     internal
         .filter_map(|address| Some((address.address.as_str(), address.address.parse().ok()?)))
         .filter(move |(_, ip): &(&str, IpAddr)| ip.is_ipv6() == is_v6)
@@ -96,16 +98,19 @@ fn nexthop(route: &NewRoute, nets: &[IpNet]) -> Result<ExtraRoute> {
     let net: IpNet = route.destination_cidr.parse().map_err(|_| {
         CloudError::invalid(format!("`{}` is not a valid CIDR", route.destination_cidr))
     })?;
+
     let is_near = |(_, ip): &(&str, IpAddr)| nets.iter().any(|net| net.contains(ip));
     let hop = hops(route, net)
         .find(is_near)
         .or_else(|| hops(route, net).next());
+
     let (address, _) = hop.ok_or_else(|| {
         CloudError::not_found(format!(
             "node {} has no internal address of the family of {net}",
             route.target_node
         ))
     })?;
+
     Ok(ExtraRoute {
         destination: route.destination_cidr.clone(),
         nexthop: address.to_owned(),
@@ -119,9 +124,11 @@ fn reached(cloud: &Cloud<'_>, routes: &[NewRoute]) -> Result<Vec<IpNet>> {
         let net = route.destination_cidr.parse();
         net.is_ok_and(|net| hops(route, net).count() > 1)
     };
+
     if !routes.iter().any(is_ambiguous) {
         return Ok(Vec::new());
     }
+
     let interfaces = pairs::interfaces(cloud)?;
     let query: Vec<(&str, &str)> = interfaces
         .iter()
@@ -131,10 +138,12 @@ fn reached(cloud: &Cloud<'_>, routes: &[NewRoute]) -> Result<Vec<IpNet>> {
     if query.is_empty() {
         return Ok(Vec::new());
     }
+
     let subnets: Vec<Subnet> = cloud.list(Kind::Network, "/subnets", query)?;
     let found = subnets
         .iter()
         .filter(|subnet| interfaces.iter().any(|(_, id)| *id == subnet.id));
+
     Ok(found
         .filter_map(|subnet| subnet.cidr.parse().ok())
         .collect())
@@ -189,11 +198,13 @@ fn each<T>(
         .iter()
         .filter_map(|route| route.as_ref().ok().cloned())
         .collect();
+
     let answers = match act(&good) {
         Ok(answers) => answers,
         Err(CloudError::Invalid(_) | CloudError::NotFound(_) | CloudError::Denied(_))
             if good.len() > 1 =>
         {
+            // One route that Neutron rejects makes it reject all of them.
             let one = |route: &ExtraRoute| {
                 act(std::slice::from_ref(route)).and_then(|answers| answers.into_iter().collect())
             };
@@ -201,8 +212,10 @@ fn each<T>(
         }
         Err(error) => vec![Err(error); good.len()],
     };
+
     let mut answers = answers.into_iter();
     let lost = || Err(CloudError::internal("no answer for a route"));
+
     read.into_iter()
         .map(|route| route.and_then(|_| answers.next().unwrap_or_else(lost)))
         .collect()
@@ -232,12 +245,14 @@ fn change(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<()> {
     if routes.is_empty() {
         return Ok(());
     }
+
     let [atomic, plain] = cloud.extensions(["extraroute-atomic", "extraroute"])?;
     let what = if add {
         "cannot add routes to the router"
     } else {
         "cannot remove routes from the router"
     };
+
     if atomic {
         let action = if add {
             "/add_extraroutes"
@@ -250,11 +265,13 @@ fn change(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<()> {
             .send()
             .map(|_| ());
     }
+
     if !plain {
         return Err(CloudError::denied(
             "Neutron does not support extra routes: the extension `extraroute` is missing",
         ));
     }
+
     // The complete list is replaced. If another client changes it in the meantime, Neutron rejects
     // the request, and the retry starts with the current list.
     let router = router(cloud)?;
@@ -262,6 +279,7 @@ fn change(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<()> {
     if changed == router.routes {
         return Ok(());
     }
+
     let ask = cloud.ask(Method::Put, Kind::Network, &path(cloud, "")?, what)?;
     let ask = ask
         .if_revision(router.revision_number)
@@ -282,6 +300,7 @@ fn changed(there: &[ExtraRoute], routes: &[ExtraRoute], add: bool) -> Vec<ExtraR
     } else {
         changed.retain(|route| !routes.contains(route));
     }
+
     changed
 }
 

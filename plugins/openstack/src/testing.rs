@@ -142,11 +142,10 @@ impl Script {
         ]));
         let asked = Arc::new(Mutex::new(Vec::new()));
         let bodies = Arc::new(Mutex::new(Vec::new()));
-        let (script, account, sent) = (
-            Arc::clone(&answers),
-            Arc::clone(&asked),
-            Arc::clone(&bodies),
-        );
+        let script = Arc::clone(&answers);
+        let account = Arc::clone(&asked);
+        let sent = Arc::clone(&bodies);
+
         let interception = http::native::intercept(move |request| {
             let line = format!("{} {} ", request.method, request.url);
             let script = script.lock().unwrap();

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 /// Our pairs on an object.
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// A page of a list.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Page<T> {
     pub(crate) items: Vec<T>,
@@ -21,7 +20,6 @@ pub(crate) struct Problem {
     pub(crate) id: Option<String>,
 }
 
-/// A server.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Server {
     pub(crate) id: String,
@@ -57,7 +55,6 @@ pub(crate) enum Reach {
     External,
 }
 
-/// A load balancer.
 #[derive(Debug, Deserialize)]
 pub(crate) struct LoadBalancer {
     pub(crate) id: String,
@@ -79,7 +76,6 @@ pub(crate) struct LoadBalancerSpec {
     pub(crate) labels: Labels,
 }
 
-/// Status of a load balancer.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
@@ -96,7 +92,6 @@ pub(crate) struct Listener {
     pub(crate) target_port: u16,
 }
 
-/// A route.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Route {
     pub(crate) id: String,

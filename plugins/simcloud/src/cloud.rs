@@ -78,8 +78,11 @@ pub(crate) fn send_all(requests: Vec<Result<Request>>) -> Vec<Result<Response>> 
         .iter()
         .filter_map(|request| request.as_ref().ok().cloned())
         .collect();
+
+    // Only the good requests have answers, in the same order.
     let mut answers = http::send_all(good, AT_ONCE).into_iter();
     let lost = || Err(CloudError::internal("a request has no answer"));
+
     requests
         .into_iter()
         .map(|request| request.and_then(|_| answers.next().unwrap_or_else(lost)))
@@ -103,7 +106,6 @@ pub(crate) fn deleted(response: Response) -> Result<()> {
     }
 }
 
-/// Returns the provider ID of a server.
 pub(crate) fn provider_id(zone: &str, id: &str) -> String {
     format!("{SCHEME}/{zone}/{id}")
 }

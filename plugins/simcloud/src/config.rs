@@ -19,14 +19,18 @@ impl Config {
             .cloud_config_path
             .as_deref()
             .unwrap_or("the cloud configuration");
+
         let text = settings.cloud_config.as_deref().unwrap_or_default();
         let invalid = |what: String| CloudError::invalid(format!("{path}: {what}"));
+
         let config: Self =
             serde_json::from_str(text).map_err(|error| invalid(error.to_string()))?;
+
         let authority = config
             .url
             .strip_prefix("http://")
             .or_else(|| config.url.strip_prefix("https://"));
+
         let is_host = |host: &str| !host.is_empty() && !host.contains(['/', '?', '#', '@']);
         let parts = authority.and_then(|it| it.rsplit_once(':'));
         if !parts.is_some_and(|(host, port)| is_host(host) && port.parse::<u16>().is_ok()) {
@@ -35,9 +39,11 @@ impl Config {
                     .into(),
             ));
         }
+
         if config.region.is_empty() {
             return Err(invalid("`region` is empty".into()));
         }
+
         Ok(config)
     }
 }
@@ -60,6 +66,7 @@ mod tests {
                 .url,
             "http://c:80"
         );
+
         for text in [
             "",
             r#"{"url": "http://c:80"}"#,

@@ -27,6 +27,7 @@ pub(crate) fn check(config: &Config, nodes: &[Node]) -> Vec<Result<Presence>> {
         // Its server may have another name.
         None => Err(no_server(node)),
     };
+
     nodes
         .iter()
         .zip(find(config, nodes))
@@ -45,8 +46,10 @@ pub(crate) fn describe(config: &Config, nodes: &[Node]) -> Vec<Result<Instance>>
                 server.id
             )));
         }
+
         Ok(instance(server))
     };
+
     nodes
         .iter()
         .zip(find(config, nodes))
@@ -65,8 +68,11 @@ fn find(config: &Config, nodes: &[Node]) -> Vec<Result<Option<Server>>> {
         }
     };
     let answers = send_all(nodes.iter().map(request).collect());
+
     let read = |(node, answer): (&Node, Result<Response>)| {
         let answer = answer?;
+
+        // Only the answer to a request by ID can say that a server is gone.
         if has_id(node) {
             return if problem(&answer, 404, "not_found").is_some() {
                 Ok(None)
@@ -74,6 +80,7 @@ fn find(config: &Config, nodes: &[Node]) -> Vec<Result<Option<Server>>> {
                 answer.success()?.json().map(Some)
             };
         }
+
         let mut servers = answer.success()?.json::<Page<Server>>()?.items;
         match servers.len() {
             0 | 1 => Ok(servers.pop()),
@@ -83,6 +90,7 @@ fn find(config: &Config, nodes: &[Node]) -> Vec<Result<Option<Server>>> {
             ))),
         }
     };
+
     nodes.iter().zip(answers).map(read).collect()
 }
 
@@ -99,6 +107,7 @@ fn instance(server: Server) -> Instance {
         kind: AddressKind::Hostname,
         address: server.name,
     };
+
     let addresses = server.addresses.iter().map(|address| NodeAddress {
         kind: match address.kind {
             Reach::Internal => AddressKind::InternalIp,
@@ -106,6 +115,7 @@ fn instance(server: Server) -> Instance {
         },
         address: address.address.to_string(),
     });
+
     Instance {
         provider_id: Some(provider_id(&server.zone, &server.id)),
         instance_type: Some(server.r#type),

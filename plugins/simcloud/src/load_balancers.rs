@@ -31,6 +31,7 @@ pub(crate) fn ensure(
     targets: &[Target],
 ) -> Result<LoadBalancerStatus> {
     let wanted = wanted(cloud, service, targets)?;
+
     let current = match find(cloud, service)? {
         // If another host creates it at the same time, this is a conflict, and the retry finds it.
         None => ask(Request::post(cloud.config.list(KIND)).json(&wanted)?)?,
@@ -42,12 +43,14 @@ pub(crate) fn ensure(
             )));
         }
     };
+
     settled(&current)?;
     if current.spec.ip_families != wanted.ip_families {
         let message =
             "the IP families of a load balancer cannot be changed: create the Service again";
         return Err(CloudError::invalid(message));
     }
+
     Ok(status(&update(cloud, current, changes(&wanted))?))
 }
 
@@ -76,6 +79,7 @@ fn name(service: &Service) -> String {
 
 fn find(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancer>> {
     let page: Page<LoadBalancer> = ask(cloud.config.named(KIND, &name(service)))?;
+    // Names are unique.
     Ok(page.items.into_iter().next())
 }
 
@@ -90,6 +94,7 @@ fn wanted(cloud: &Cloud<'_>, service: &Service, targets: &[Target]) -> Result<Lo
             "the address {address} cannot be requested: remove loadBalancerIP"
         )));
     }
+
     let listener = |port: &skydock_sdk::types::ServicePort| {
         let protocol = match port.transport {
             Transport::Tcp => "tcp",
@@ -101,6 +106,8 @@ fn wanted(cloud: &Cloud<'_>, service: &Service, targets: &[Target]) -> Result<Lo
                 )));
             }
         };
+
+        // The targets are servers, on which only a node port leads to Pods.
         if port.node_port == 0 {
             let message = format!(
                 "port {} has no node port: set allocateLoadBalancerNodePorts",
@@ -108,18 +115,22 @@ fn wanted(cloud: &Cloud<'_>, service: &Service, targets: &[Target]) -> Result<Lo
             );
             return Err(CloudError::invalid(message));
         }
+
         Ok(Listener {
             protocol: protocol.to_owned(),
             port: port.port,
             target_port: port.node_port,
         })
     };
+
     let family = |family: &IpFamily| match family {
         IpFamily::Ipv4 => "ipv4".to_owned(),
         IpFamily::Ipv6 => "ipv6".to_owned(),
     };
+
     let local = service.external_traffic_policy == TrafficPolicy::Local
         && service.health_check_node_port != 0;
+
     Ok(LoadBalancerSpec {
         name: name(service),
         ip_families: service.ip_families.iter().map(family).collect(),
@@ -193,6 +204,7 @@ fn status(current: &LoadBalancer) -> LoadBalancerStatus {
         ip: Some(ip.to_string()),
         ..Ingress::default()
     };
+
     LoadBalancerStatus {
         ingress: current.addresses.iter().map(ingress).collect(),
     }

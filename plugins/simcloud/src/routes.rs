@@ -25,6 +25,7 @@ pub(crate) fn list(cloud: &Cloud<'_>, nodes: &[Node], page: Option<&str>) -> Res
     let request = Request::get(cloud.config.list(KIND))
         .query([("label", cloud.owned().as_str()), ("limit", "100")]);
     let page: Page<api::Route> = ask(request.query(page.map(|token| ("page_token", token))))?;
+
     let route = |route: api::Route| Route {
         name: route.id,
         target_node: target(&route.spec, nodes),
@@ -33,6 +34,7 @@ pub(crate) fn list(cloud: &Cloud<'_>, nodes: &[Node], page: Option<&str>) -> Res
         destination_cidr: route.spec.cidr,
         blackhole: route.blackhole,
     };
+
     Ok(RoutePage {
         routes: page.items.into_iter().map(route).collect(),
         next: page.next,
@@ -49,12 +51,13 @@ fn target(route: &RouteSpec, nodes: &[Node]) -> Option<String> {
     nodes.iter().find(is_target).map(|node| node.name.clone())
 }
 
-/// Creates routes.
 pub(crate) fn create(cloud: &Cloud<'_>, routes: &[NewRoute]) -> Vec<Result<()>> {
     let wanted: Vec<Result<RouteSpec>> = routes.iter().map(|route| wanted(cloud, route)).collect();
+
     let request = |spec: &Result<RouteSpec>| {
         Request::post(cloud.config.list(KIND)).json(spec.as_ref().map_err(Clone::clone)?)
     };
+
     let answers = send_all(wanted.iter().map(request).collect());
     wanted
         .into_iter()
@@ -63,7 +66,6 @@ pub(crate) fn create(cloud: &Cloud<'_>, routes: &[NewRoute]) -> Vec<Result<()>> 
         .collect()
 }
 
-/// Deletes routes.
 pub(crate) fn delete(cloud: &Cloud<'_>, routes: &[Route]) -> Vec<Result<()>> {
     let request = |route: &Route| Ok(Request::delete(cloud.config.object(KIND, &route.name)?));
     send_all(routes.iter().map(request).collect())
@@ -83,13 +85,16 @@ fn wanted(cloud: &Cloud<'_>, route: &NewRoute) -> Result<RouteSpec> {
             format!("the node {node} has no provider ID yet"),
         )
     })?;
+
     let target = server_id(id)
         .ok_or_else(|| CloudError::invalid(format!("{id} is not a valid provider ID")))?;
+
     let family = if route.destination_cidr.contains(':') {
         "ipv6"
     } else {
         "ipv4"
     };
+
     Ok(RouteSpec {
         name: format!("k8s-{}-{family}", route.name_hint),
         cidr: route.destination_cidr.clone(),
@@ -104,6 +109,7 @@ fn created(cloud: &Cloud<'_>, spec: &RouteSpec, answer: Response) -> Result<()> 
     let Some(id) = problem(&answer, 409, "exists").and_then(|problem| problem.id) else {
         return answer.success().map(|_| ());
     };
+
     let existing: api::Route = ask(Request::get(cloud.config.object(KIND, &id)?))?;
     if existing.spec == *spec {
         Ok(())

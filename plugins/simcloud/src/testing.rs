@@ -27,6 +27,7 @@ impl World {
             ..Options::default()
         })
         .unwrap();
+
         let header = (
             "authorization".to_owned(),
             format!("Bearer {}", sim.token()),
@@ -35,6 +36,7 @@ impl World {
             request.headers.push(header.clone());
             None
         });
+
         Self {
             config: Config {
                 url: sim.url(),
@@ -84,6 +86,7 @@ impl World {
     pub(crate) fn calls(&self) -> Vec<String> {
         let log = self.hook("GET", "/_sim/calls", &Value::Null);
         self.hook("DELETE", "/_sim/calls", &Value::Null);
+
         let calls = log["calls"].as_array().unwrap();
         calls
             .iter()
@@ -124,6 +127,7 @@ pub(crate) fn service() -> Service {
         target_port: port.to_string(),
         node_port: 30000 + port,
     };
+
     Service {
         namespace: "shop".into(),
         name: "web".into(),

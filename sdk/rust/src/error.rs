@@ -79,6 +79,7 @@ impl CloudError {
     #[must_use]
     pub fn about(mut self, what: impl Display) -> Self {
         let text = format!("{what}: {}", self.message());
+
         match &mut self {
             Self::NotFound(message)
             | Self::Conflict(message)
@@ -90,6 +91,7 @@ impl CloudError {
             | Self::InProgress(Retry { message, .. }) => *message = text,
             Self::ImplementedElsewhere => {}
         }
+
         self
     }
 }

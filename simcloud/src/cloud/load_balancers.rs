@@ -24,6 +24,7 @@ impl Cloud {
             };
             it.health.get(target).copied().unwrap_or(default)
         };
+
         View {
             id: load_balancers::id(number),
             name: &it.spec.name,
@@ -48,14 +49,12 @@ impl Cloud {
         }
     }
 
-    /// Returns the load balancer with this ID.
     pub(crate) fn load_balancer(&self, now: Millis, id: &str) -> Result<(u64, &LoadBalancer)> {
         let found = parse::number("lb-", id)
             .and_then(|number| Some((number, self.load_balancers.get(now, number)?)));
         found.ok_or_else(|| Error::not_found("load balancer", id))
     }
 
-    /// Creates a load balancer.
     pub(crate) fn create_load_balancer(&mut self, now: Millis, spec: New) -> Result<u64> {
         spec.check()?;
         if let Some((number, _)) = self
@@ -69,17 +68,22 @@ impl Cloud {
                 &spec.name,
             ));
         }
+
         if self.load_balancers.len() >= MOST {
             return Err(Error::quota(MOST, "load balancers"));
         }
+
         let taken: BTreeSet<u16> = self
             .load_balancers
             .all(now)
             .map(|(_, other)| other.slot)
             .collect();
+
+        // There are more slots than load balancers.
         let slot = (1..=u16::MAX)
             .find(|slot| !taken.contains(slot))
             .unwrap_or_default();
+
         let ready = now + self.settings.lb_delay_ms;
         let created = LoadBalancer {
             spec,
@@ -91,19 +95,21 @@ impl Cloud {
         Ok(self.load_balancers.create(now, created))
     }
 
-    /// Changes a load balancer.
     pub(crate) fn change_load_balancer(
         &mut self,
         now: Millis,
         number: u64,
         change: Change,
     ) -> Result<()> {
+        // The caller has found it.
         let Some(current) = self.load_balancers.get(now, number) else {
             return Ok(());
         };
+
         if current.status(now) == Status::Pending {
             return Err(Error::pending(&load_balancers::id(number)));
         }
+
         let mut it = current.clone();
         let spec = &mut it.spec;
         spec.listeners = change
@@ -119,6 +125,7 @@ impl Cloud {
         spec.labels = change
             .labels
             .unwrap_or_else(|| std::mem::take(&mut spec.labels));
+
         spec.check()?;
         it.health.retain(|target, _| spec.targets.contains(target));
         self.load_balancers.change(now, number, it);
@@ -129,6 +136,7 @@ impl Cloud {
     pub(crate) fn hook_load_balancer(&mut self, now: Millis, id: &str, hook: Hook) -> Result<u64> {
         let (number, current) = self.load_balancer(now, id)?;
         let mut it = current.clone();
+
         if let Some(target) = hook
             .health
             .keys()
@@ -136,6 +144,7 @@ impl Cloud {
         {
             return Err(Error::field("health", format!("no target {target}")));
         }
+
         it.health.extend(hook.health);
         it.broken |= hook.status.is_some();
         self.load_balancers.change(now, number, it);

@@ -27,9 +27,12 @@ impl Cloud {
     ) -> Result<Reply> {
         let Operation { kind, action } = operation;
         let id = request.path.rsplit('/').next().unwrap_or_default();
+
+        // Only lists have parameters.
         if action != Action::List {
             parse::query(&request.query, [])?;
         }
+
         match action {
             Action::List => self.list(now, kind, request),
             Action::Get => self.show(now, kind, id, 200, request.if_none_match.as_deref()),
@@ -50,6 +53,7 @@ impl Cloud {
 
     fn list(&self, now: Millis, kind: Kind, request: &Request) -> Result<Reply> {
         let wanted = Wanted::parse(kind.name(), &request.query)?;
+
         // A name is a key: only a scan may be answered by a replica that lags behind.
         let at = if wanted.name.is_some() {
             now
@@ -57,6 +61,7 @@ impl Cloud {
             now.saturating_sub(self.settings.lag_ms)
         };
         let tag = request.if_none_match.as_deref();
+
         match kind {
             Kind::Servers => {
                 let all = self

@@ -10,6 +10,7 @@ impl Cloud {
     pub(crate) fn route_view<'a>(&self, at: Millis, number: u64, route: &'a Route) -> View<'a> {
         let there = servers::number(&route.target)
             .is_some_and(|number| self.servers.get(at, number).is_some());
+
         View {
             id: routes::id(number),
             name: &route.name,
@@ -20,24 +21,24 @@ impl Cloud {
         }
     }
 
-    /// Returns the route with this ID.
     pub(crate) fn route(&self, now: Millis, id: &str) -> Result<(u64, &Route)> {
         let found = parse::number("rt-", id)
             .and_then(|number| Some((number, self.routes.get(now, number)?)));
         found.ok_or_else(|| Error::not_found("route", id))
     }
 
-    /// Creates a route.
     pub(crate) fn create_route(&mut self, now: Millis, route: Route) -> Result<u64> {
         check::name(&route.name, 128)?;
         check::cidr("cidr", &route.cidr)?;
         check::labels(&route.labels)?;
+
         if self.server(now, &route.target).is_err() {
             return Err(Error::field(
                 "target",
                 format!("no server {}", route.target),
             ));
         }
+
         if let Some((number, _)) = self
             .routes
             .all(now)
@@ -45,9 +46,11 @@ impl Cloud {
         {
             return Err(Error::exists("route", routes::id(number), &route.name));
         }
+
         if self.routes.len() >= MOST {
             return Err(Error::quota(MOST, "routes"));
         }
+
         Ok(self.routes.create(now, route))
     }
 }

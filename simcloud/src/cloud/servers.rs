@@ -7,26 +7,25 @@ use crate::history::Millis;
 use crate::servers::{Change, MOST, Server, State, number};
 
 impl Cloud {
-    /// Returns the server with this ID.
     pub(crate) fn server(&self, now: Millis, id: &str) -> Result<(u64, &Server)> {
         let found = number(id).and_then(|number| Some((number, self.servers.get(now, number)?)));
         found.ok_or_else(|| Error::not_found("server", id))
     }
 
-    /// Creates a server.
     pub(crate) fn create_server(&mut self, now: Millis, change: Change) -> Result<u64> {
         if change.name.is_none() {
             return Err(Error::field("name", "missing field `name`"));
         }
+
         if self.servers.len() >= MOST {
             return Err(Error::quota(MOST, "servers"));
         }
+
         let server =
             Server::numbered(self.servers.next(), &self.options).changed(change, &self.options)?;
         Ok(self.servers.create(now, server))
     }
 
-    /// Changes a server.
     pub(crate) fn change_server(&mut self, now: Millis, id: &str, change: Change) -> Result<u64> {
         let (number, server) = self.server(now, id)?;
         let server = server.clone().changed(change, &self.options)?;
@@ -74,6 +73,7 @@ mod tests {
         ] {
             assert_eq!(cloud.answers(10, target), expected, "{target}");
         }
+
         assert!(cloud.answers(9, "srv-2"));
     }
 }

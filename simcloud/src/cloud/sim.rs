@@ -35,13 +35,13 @@ struct Advance {
 
 /// Performs a request under `/_sim`.
 pub(super) fn perform(cloud: &mut Cloud, now: Millis, request: &Request) -> Result<Reply> {
-    let (path, method, body) = (
-        request.path.as_str(),
-        request.method.as_str(),
-        request.body.as_slice(),
-    );
+    let path = request.path.as_str();
+    let method = request.method.as_str();
+    let body = request.body.as_slice();
+
     let [after] = parse::query(&request.query, ["after"])?;
     let segments: Vec<&str> = path.split('/').skip(2).collect();
+
     match (method, segments.as_slice()) {
         ("POST", ["servers"]) => {
             let number = cloud.create_server(now, parse::body(body)?)?;

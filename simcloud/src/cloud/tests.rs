@@ -69,9 +69,11 @@ fn a_load_balancer_is_pending_then_active() {
         (status, &created["status"], &created["addresses"]),
         (201, &json!("pending"), &json!([]))
     );
+
     world.now = 1999;
     let (status, error) = world.ask("PATCH", "/v1/load-balancers/lb-1", &json!({"targets": []}));
     assert_eq!((status, &error["code"]), (409, &json!("pending")));
+
     world.now = 2000;
     let active = world.get("/v1/load-balancers/lb-1");
     assert_eq!(
@@ -103,6 +105,7 @@ fn a_pending_load_balancer_can_be_deleted() {
             .0,
         404
     );
+
     let again = world.ask("POST", "/v1/load-balancers", &balancer("web"));
     assert_eq!((again.0, &again.1["id"]), (201, &json!("lb-2")));
 }
@@ -117,11 +120,13 @@ fn an_address_is_used_once_at_a_time() {
         [create(&mut world, "a"), create(&mut world, "b")],
         ["198.19.0.1", "198.19.0.2"]
     );
+
     world.ask("DELETE", "/v1/load-balancers/lb-1", &Value::Null);
     assert_eq!(
         [create(&mut world, "c"), create(&mut world, "d")],
         ["198.19.0.1", "198.19.0.3"]
     );
+
     let both = json!({"name": "e", "ip_families": ["ipv6", "ipv4"], "listeners": balancer("e")["listeners"]});
     let addresses = world.ask("POST", "/v1/load-balancers", &both).1["addresses"].clone();
     assert_eq!(addresses, json!(["2001:db8:ffff::4", "198.19.0.4"]));
@@ -142,20 +147,25 @@ fn health_follows_servers_unless_a_test_sets_it() {
         let health = world.get(path)["health"].clone();
         ["srv-1", "srv-2", "10.0.0.2", "192.0.2.1"].map(|target| health[target] == "healthy")
     };
+
     assert_eq!(
         health(&mut world, ("GET", "/_sim/state", Value::Null)),
         [true, true, true, false]
     );
+
     let stop = ("PATCH", "/_sim/servers/srv-2", json!({"state": "stopped"}));
     assert_eq!(health(&mut world, stop), [true, false, false, false]);
+
     let set = (
         "PATCH",
         "/_sim/load-balancers/lb-1",
         json!({"health": {"srv-1": "unhealthy", "srv-2": "healthy"}}),
     );
     assert_eq!(health(&mut world, set), [false, true, false, false]);
+
     let delete = ("DELETE", "/_sim/servers/srv-2", Value::Null);
     assert_eq!(health(&mut world, delete), [false, true, false, false]);
+
     let (status, error) = world.ask(
         "PATCH",
         "/_sim/load-balancers/lb-1",
@@ -228,6 +238,7 @@ fn a_change_leaves_other_fields_alone() {
             "{change}"
         );
     }
+
     assert_eq!(
         world
             .ask("PATCH", path, &json!({"health_check_port": null}))
@@ -296,6 +307,7 @@ fn invalid_input_names_its_field() {
             "{body} {error}"
         );
     }
+
     let (status, error) = world.ask("PATCH", "/_sim/settings", &json!({"lag_ms": 60_001}));
     assert_eq!((status, &error["field"]), (400, &json!("lag_ms")));
     assert_eq!(
@@ -315,11 +327,13 @@ fn names_of_routes_are_unique_and_targets_may_vanish() {
         world.ask("POST", "/v1/routes", &route).1["blackhole"],
         false
     );
+
     let (status, error) = world.ask("POST", "/v1/routes", &route);
     assert_eq!(
         (status, &error["code"], &error["id"]),
         (409, &json!("exists"), &json!("rt-1"))
     );
+
     world.ask("DELETE", "/_sim/servers/srv-1", &Value::Null);
     assert_eq!(world.get("/v1/routes")["items"][0]["blackhole"], true);
     assert_eq!(world.ask("DELETE", "/v1/routes/rt-1", &Value::Null).0, 204);
@@ -330,6 +344,7 @@ fn quotas_are_an_error_of_their_own() {
     let mut world = World::new(10_000);
     let (status, error) = world.ask("POST", "/_sim/servers", &json!({"name": "n"}));
     assert_eq!((status, &error["code"]), (403, &json!("quota")));
+
     for number in 0..1000 {
         assert_eq!(
             world
@@ -417,6 +432,7 @@ fn a_reset_restores_the_start() {
     world.ask("POST", "/_sim/servers", &json!({"name": "n"}));
     world.ask("PATCH", "/_sim/settings", &json!({"lag_ms": 5}));
     world.ask("POST", "/_sim/failures", &json!({"operation": "*.*"}));
+
     assert_eq!(world.ask("POST", "/_sim/reset", &Value::Null).0, 204);
     assert_eq!(world.get("/_sim/state"), before);
     assert_eq!(

@@ -61,6 +61,7 @@ impl Kind {
                 rest.starts_with(|c: char| c.is_ascii_digit()) && rest.len() < 6
             })
         };
+
         match self {
             // Nova's URL can contain the project after the version.
             Self::Compute if url.rsplit('/').take(2).any(is_version) => url.to_owned(),
@@ -108,6 +109,7 @@ fn choose(services: &[Service], global: &Global) -> BTreeMap<Kind, String> {
                 || endpoint.region.as_deref() == region
                 || endpoint.region_id.as_deref() == region)
     };
+
     let endpoint = |kind: Kind| {
         let mut endpoints = services
             .iter()
@@ -132,12 +134,16 @@ impl Cloud<'_> {
                 .map(|(kind, url)| (kind, url.to_owned()))
                 .collect());
         }
+
         let request = Request::get(format!("{}/auth/catalog", global.auth_url))
             .header("Accept", "application/json")
             .timeout(self.config.request_timeout);
         let answer: Answer =
             explain("cannot read the catalog of Keystone", http::send(request))?.json()?;
+
         let endpoints = choose(&answer.catalog, global);
+
+        // One line for each service, empty if it is missing.
         let urls: Vec<_> = Kind::ALL
             .iter()
             .map(|kind| endpoints.get(kind).map_or("", String::as_str))

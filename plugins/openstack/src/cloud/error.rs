@@ -49,6 +49,7 @@ fn refusal(what: &str, answer: &Response) -> CloudError {
             .iter()
             .any(|word| body.contains(word) || text.contains(word))
     };
+
     match answer.status {
         // Octavia: the load balancer is being changed.
         409 if says(&["immutable"]) => CloudError::in_progress(IMMUTABLE, text),
@@ -171,6 +172,7 @@ mod tests {
             assert!(matches!(error, CloudError::Denied(_)), "{body} {error:?}");
         }
         let unknown = octavia("Provider 'ovn' was not found.");
+
         assert!(matches!(refused(501, &unknown), CloudError::Denied(_)));
     }
 

@@ -30,6 +30,7 @@ impl Features {
     pub fn of(version: (u32, u32), provider: &str) -> Self {
         let since = |minor: u32| version >= (2, minor);
         let full = provider != "ovn";
+
         Self {
             tags: since(5),
             timeouts: full && since(1),
@@ -69,7 +70,9 @@ fn parse(id: &str) -> Option<(u32, u32)> {
         .unwrap_or(id)
         .split_once('.')
         .unwrap_or((id, "0"));
+
     Some((
+        // Without a minor version, the prefix is still there.
         major.trim_start_matches('v').parse().ok()?,
         minor.parse().ok()?,
     ))
@@ -83,15 +86,19 @@ impl Cloud<'_> {
     /// and removes timeouts and tags.
     pub fn features(&self) -> Result<Features> {
         let provider = &self.config.load_balancer.lb_provider;
+
+        // The list of versions is at the root, above the version of the base URL.
         let base = self.url(Kind::LoadBalancer, "")?;
         let root = base
             .rsplit_once('/')
             .map_or(base.as_str(), |(root, _)| root);
         let key = format!("octavia {root}");
+
         let kept = self
             .host
             .kept(&key)
             .and_then(|kept| parse(&String::from_utf8(kept).ok()?));
+
         let version = if let Some(version) = kept {
             version
         } else {
@@ -100,12 +107,14 @@ impl Cloud<'_> {
                 .ask(Method::Get, Kind::LoadBalancer, "/", what)?
                 .at(format!("{root}/"));
             let answer: Versions = ask.send()?.json()?;
+
             let version = answer
                 .versions
                 .iter()
                 .filter_map(|version| parse(&version.id))
                 .max()
                 .unwrap_or_default();
+
             self.host.keep(
                 &key,
                 format!("v{}.{}", version.0, version.1).as_bytes(),
@@ -113,6 +122,7 @@ impl Cloud<'_> {
             );
             version
         };
+
         Ok(Features::of(version, provider))
     }
 
@@ -122,10 +132,12 @@ impl Cloud<'_> {
     /// Fails if the request fails.
     pub fn extensions<const N: usize>(&self, aliases: [&str; N]) -> Result<[bool; N]> {
         let key = format!("extensions {}", self.url(Kind::Network, "")?);
+
         let kept = self
             .host
             .kept(&key)
             .and_then(|kept| String::from_utf8(kept).ok());
+
         let there = if let Some(kept) = kept {
             kept
         } else {
@@ -134,15 +146,18 @@ impl Cloud<'_> {
                 "/extensions",
                 "cannot list the extensions of Neutron",
             )?;
+
             let there = answer
                 .extensions
                 .into_iter()
                 .map(|extension| extension.alias)
                 .collect::<Vec<_>>()
                 .join("\n");
+
             self.host.keep(&key, there.as_bytes(), BELIEVED);
             there
         };
+
         Ok(aliases.map(|alias| there.split('\n').any(|name| name == alias)))
     }
 }

@@ -21,25 +21,31 @@ pub(super) fn number(value: &str) -> Result<u64, String> {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => value.parse(),
     };
+
     number.map_err(|_| "expected a number".to_owned())
 }
 
 /// Parses a duration in the format of Go's `time.ParseDuration`, for example `1m30s`.
 pub(super) fn duration(value: &str) -> Result<Duration, String> {
     let wrong = || "expected a duration, for example `5s` or `1m30s`".to_owned();
+
     if value == "0" {
         return Ok(Duration::ZERO);
     }
-    let (mut rest, mut seconds) = (value, 0.0);
+
+    let mut rest = value;
+    let mut seconds = 0.0;
     while !rest.is_empty() {
         let digits = rest
             .find(|c: char| !c.is_ascii_digit() && c != '.')
             .ok_or_else(wrong)?;
+
         let (amount, tail) = rest.split_at(digits);
         let units = tail
             .find(|c: char| c.is_ascii_digit() || c == '.')
             .unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(units);
+
         let scale = match unit {
             "ns" => 1e-9,
             "us" | "µs" | "μs" => 1e-6,
@@ -49,9 +55,11 @@ pub(super) fn duration(value: &str) -> Result<Duration, String> {
             "h" => 3600.0,
             _ => return Err(wrong()),
         };
+
         seconds += amount.parse::<f64>().map_err(|_| wrong())? * scale;
         rest = tail;
     }
+
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|_| !value.is_empty())

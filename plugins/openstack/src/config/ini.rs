@@ -32,8 +32,12 @@ pub(crate) fn read(text: &str) -> (Vec<Entry>, Vec<Problem>) {
             .peekable(),
         line: 1,
     };
-    let (mut entries, mut problems) = (Vec::new(), Vec::new());
-    let (mut section, mut subsection) = (String::new(), String::new());
+
+    let mut entries = Vec::new();
+    let mut problems = Vec::new();
+    let mut section = String::new();
+    let mut subsection = String::new();
+
     while cursor.peek().is_some() {
         let line = cursor.line;
         match statement(&mut cursor) {
@@ -63,8 +67,11 @@ pub(crate) fn read(text: &str) -> (Vec<Entry>, Vec<Problem>) {
             }),
             Err(reason) => problems.push(Problem { line, reason }),
         }
+
+        // After a problem, reading continues with the next line, to report all problems at once.
         cursor.skip_line();
     }
+
     (entries, problems)
 }
 
@@ -124,12 +131,14 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Option<Statement>, String> {
     if cursor.at_end() {
         return Ok(None);
     }
+
     let statement = if cursor.peek() == Some('[') {
         cursor.next();
         header(cursor)?
     } else {
         setting(cursor)?
     };
+
     if cursor.at_end() {
         Ok(Some(statement))
     } else {
@@ -141,6 +150,7 @@ fn header(cursor: &mut Cursor<'_>) -> Result<Statement, String> {
     cursor.skip_blanks();
     let name = cursor.word();
     cursor.skip_blanks();
+
     let mut subsection = String::new();
     if cursor.peek() == Some('"') {
         cursor.next();
@@ -163,9 +173,11 @@ fn header(cursor: &mut Cursor<'_>) -> Result<Statement, String> {
         cursor.next();
         cursor.skip_blanks();
     }
+
     if name.is_empty() || cursor.peek() != Some(']') {
         return Err("expected a section: `[Name]` or `[Name \"subsection\"]`".to_owned());
     }
+
     cursor.next();
     Ok(Statement::Header(name, subsection))
 }
@@ -175,12 +187,16 @@ fn setting(cursor: &mut Cursor<'_>) -> Result<Statement, String> {
     if key.is_empty() {
         return Err("expected `key = value` or `[Section]`".to_owned());
     }
+
+    // Like in git, a key may have no value, which means true for a boolean.
     if cursor.at_end() {
         return Ok(Statement::Setting(key, None));
     }
+
     if cursor.next() != Some('=') {
         return Err(format!("expected `=` after `{key}`"));
     }
+
     cursor.skip_blanks();
     value(cursor)
         .map(|value| Statement::Setting(key.clone(), Some(value)))
@@ -188,7 +204,10 @@ fn setting(cursor: &mut Cursor<'_>) -> Result<Statement, String> {
 }
 
 fn value(cursor: &mut Cursor<'_>) -> Result<String, String> {
-    let (mut value, mut kept, mut quoted) = (String::new(), 0, false);
+    let mut value = String::new();
+    let mut kept = 0;
+    let mut quoted = false;
+
     loop {
         match cursor.peek() {
             None | Some('\n') if quoted => return Err("a closing `\"` is missing".to_owned()),
@@ -203,6 +222,7 @@ fn value(cursor: &mut Cursor<'_>) -> Result<String, String> {
                 if cursor.peek() == Some('\r') {
                     cursor.next();
                 }
+
                 match (cursor.peek(), quoted) {
                     (Some(escaped @ ('"' | '\\')), true) | (Some(escaped @ '"'), false) => {
                         value.push(escaped);
@@ -229,8 +249,11 @@ fn value(cursor: &mut Cursor<'_>) -> Result<String, String> {
                 }
             }
         }
+
         cursor.next();
     }
+
+    // Whitespace at the end of a value counts only in quotes.
     value.truncate(kept);
     Ok(value)
 }

@@ -28,6 +28,7 @@ impl Problems {
             } else {
                 String::new()
             };
+
             let problem = format!("{path}:{place} {reason}");
             if index == 0 {
                 text = problem;
@@ -37,6 +38,7 @@ impl Problems {
                 return format!("{text}; and {} more", self.0.len() - index);
             }
         }
+
         text
     }
 }
@@ -55,6 +57,8 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
+
+    // The Wagner-Fischer algorithm, with only one row of the matrix.
     for (index, letter) in one.chars().enumerate() {
         let mut next = vec![index + 1];
         for (above, pair) in other.iter().zip(row.windows(2)) {
@@ -69,6 +73,7 @@ fn distance(one: &str, other: &str) -> usize {
         }
         row = next;
     }
+
     row.last().copied().unwrap_or_default()
 }
 

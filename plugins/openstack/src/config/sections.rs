@@ -134,6 +134,7 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
         line: entry.line,
         reason,
     };
+
     let section = entry.section.to_ascii_lowercase();
     if section == "loadbalancerclass" {
         if entry.subsection.is_empty() {
@@ -147,10 +148,12 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
             entry.section
         )));
     }
+
     let key = entry.key.as_deref().map(str::to_ascii_lowercase);
     let value = Value {
         written: entry.value.as_deref(),
     };
+
     let (known, taken) = match (section.as_str(), key.as_deref()) {
         // Settings for other programs that read the same file.
         ("blockstorage" | "keymanager", _) => return Ok(()),
@@ -159,6 +162,7 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
             let Some(key) = key else { return Ok(()) };
             (CLASS.to_vec(), class_setting(class, key, &value))
         }
+        // A header alone sets nothing.
         ("global" | "networking" | "route" | "loadbalancer" | "metadata", None) => return Ok(()),
         ("global", Some(key)) => ([GLOBAL, FOR_THE_HOST].concat(), global(config, key, &value)),
         ("networking", Some(key)) => (
@@ -179,6 +183,7 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
             return Err(at(format!("unknown section `{}`{near}", entry.section)));
         }
     };
+
     let key = entry.key.as_deref().unwrap_or_default();
     match taken {
         Ok(true) => Ok(()),
@@ -200,9 +205,13 @@ pub(super) fn monitor(config: &Config, entries: &[Entry]) -> Vec<Problem> {
     if !lb.create_monitor {
         return Vec::new();
     }
+
     let retries = 1..=10;
-    let (delay, timeout) = ("monitor-delay", "monitor-timeout");
-    let (up, down) = ("monitor-max-retries", "monitor-max-retries-down");
+    let delay = "monitor-delay";
+    let timeout = "monitor-timeout";
+    let up = "monitor-max-retries";
+    let down = "monitor-max-retries-down";
+
     let checks = [
         (
             lb.monitor_timeout > lb.monitor_delay,
@@ -220,6 +229,7 @@ pub(super) fn monitor(config: &Config, entries: &[Entry]) -> Vec<Problem> {
             "`monitor-max-retries-down`: expected a number from 1 to 10",
         ),
     ];
+
     let wrong = checks.into_iter().filter(|(is_wrong, ..)| *is_wrong);
     wrong
         .map(|(_, keys, reason)| Problem {
@@ -242,13 +252,15 @@ fn last<'a>(entries: &'a [Entry], keys: &[&str]) -> Option<&'a Entry> {
 /// Returns why every Service would be rejected, or have a status that the API server rejects.
 pub(super) fn defaults(config: &Config, entries: &[Entry]) -> Vec<Problem> {
     let lb = &config.load_balancer;
-    let (tls, suffix) = ("default-tls-container-ref", "ingress-hostname-suffix");
+    let tls = "default-tls-container-ref";
+    let suffix = "ingress-hostname-suffix";
     let is_in_barbican = lb.tls_container_ref.is_empty()
         || lb
             .tls_container_ref
             .rsplit('/')
             .nth(1)
             .is_some_and(|kind| matches!(kind, "containers" | "secrets"));
+
     let checks = [
         (
             lb.barbican && !is_in_barbican,
@@ -261,6 +273,7 @@ pub(super) fn defaults(config: &Config, entries: &[Entry]) -> Vec<Problem> {
             "`enable-ingress-hostname` needs a domain",
         ),
     ];
+
     let wrong = checks.into_iter().filter(|(is_wrong, ..)| *is_wrong);
     wrong
         .map(|(_, key, reason)| Problem {
@@ -277,7 +290,10 @@ pub(super) fn method(config: &mut Config, entries: &[Entry]) -> Option<Problem> 
     if lb.lb_provider != "ovn" {
         return None;
     }
+
     let set = last(entries, &["lb-method"]);
+
+    // An empty value means the default, like in upstream.
     match set.filter(|entry| {
         entry
             .value
@@ -295,6 +311,7 @@ pub(super) fn method(config: &mut Config, entries: &[Entry]) -> Option<Problem> 
         }
         Some(_) => {}
     }
+
     None
 }
 
@@ -360,6 +377,7 @@ impl Value<'_> {
 
 fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
     let global = &mut config.global;
+
     match key {
         "auth-url" => {
             let url = value.text()?;
@@ -384,6 +402,8 @@ fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
                 }
             };
         }
+
+        // `false` is what this plugin does anyway, so files that spell it out remain valid.
         "tls-insecure" if value.boolean()? => {
             return Err(
                 "certificates are always verified: set the cloud's CA in `tls` of the egress rule"
@@ -399,6 +419,7 @@ fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
         "tls-insecure" | "use-clouds" => {}
         _ => return Ok(FOR_THE_HOST.contains(&key)),
     }
+
     Ok(true)
 }
 
@@ -437,6 +458,7 @@ fn networking(networking: &mut Networking, key: &str, value: &Value<'_>) -> Take
         }
         _ => return Ok(false),
     }
+
     Ok(true)
 }
 
@@ -464,6 +486,7 @@ fn metadata(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
             let known = |place: &str| matches!(place.trim(), "configDrive" | "metadataService");
             // Without a value, it is the default.
             let wrong = text.split(',').count() > 2 || !text.split(',').all(known);
+
             if !text.is_empty() && wrong {
                 return Err(
                     "expected one or both of `configDrive` and `metadataService`".to_owned(),
@@ -480,6 +503,7 @@ fn metadata(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
         }
         _ => return Ok(false),
     }
+
     Ok(true)
 }
 
@@ -488,6 +512,7 @@ fn class_setting(class: &mut Class, key: &str, value: &Value<'_>) -> Taken {
         // A pattern that is not valid fits no name, whatever the name is.
         SubnetSpec::of("", &value.text()?, "").fits("")?;
     }
+
     let field = match key {
         "floating-network-id" => &mut class.floating_network_id,
         "floating-subnet-id" => &mut class.floating_subnet_id,
@@ -547,5 +572,6 @@ fn load_balancer(lb: &mut LoadBalancer, key: &str, value: &Value<'_>) -> Taken {
         "provider-requires-serial-api-calls" => lb.serial_api_calls = value.boolean()?,
         _ => return class_setting(&mut lb.class, key, value),
     }
+
     Ok(true)
 }

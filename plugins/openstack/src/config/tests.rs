@@ -62,6 +62,7 @@ fn the_official_example_is_parsed_completely() {
     let config = parse(EXAMPLE).unwrap();
     assert_eq!(config.global.auth_url, "https://someurl/v3");
     assert_eq!(config.global.region, "RegionOne");
+
     let lb = &config.load_balancer;
     assert_eq!(
         (lb.create_monitor, lb.monitor_delay, lb.monitor_timeout),
@@ -306,6 +307,7 @@ fn regional_provider_ids_are_a_plugin_option() {
         )
         .is_err()
     );
+
     let said = Config::parse(text, &options("regional-provider-id", "true"))
         .unwrap_err()
         .in_file("f");

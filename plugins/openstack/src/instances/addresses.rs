@@ -37,6 +37,7 @@ pub fn addresses(
         addresses: Vec::new(),
         no_ipv6: networking.ipv6_support_disabled,
     };
+
     for fixed in ports
         .iter()
         .filter(|port| port.status == "ACTIVE")
@@ -44,6 +45,7 @@ pub fn addresses(
     {
         list.add_ip(AddressKind::InternalIp, &fixed.ip_address);
     }
+
     list.add_ip(AddressKind::ExternalIp, &server.access_ipv4);
     list.add_ip(AddressKind::ExternalIp, &server.access_ipv6);
     if let Some(name) = server
@@ -53,11 +55,13 @@ pub fn addresses(
     {
         list.add(AddressKind::Hostname, name);
     }
+
     for (network, addresses) in by_network(server, ports, subports) {
         for address in addresses {
             if address.kind == "floating" {
                 list.add_ip(AddressKind::ExternalIp, &address.addr);
             } else if networking.public_networks.contains(&network) {
+                // The address was added as internal above, with its port.
                 list.remove(&address.addr);
                 list.add_ip(AddressKind::ExternalIp, &address.addr);
             } else if networking.internal_networks.is_empty()
@@ -65,10 +69,12 @@ pub fn addresses(
             {
                 list.add_ip(AddressKind::InternalIp, &address.addr);
             } else {
+                // The address was added as internal above, with its port.
                 list.remove(&address.addr);
             }
         }
     }
+
     sort(&mut list.addresses, &networking.address_sort_order);
     list.addresses
 }
@@ -84,16 +90,19 @@ fn by_network(
         .iter()
         .filter_map(|port| port.trunk_details.as_ref())
         .flat_map(|trunk| &trunk.sub_ports);
+
     for subport in ids.filter_map(|port| subports.get(&port.port_id)) {
         let fixed = |addr: &String| ServerAddress {
             addr: addr.clone(),
             kind: "fixed".to_owned(),
         };
+
         networks
             .entry(subport.network.clone())
             .or_default()
             .extend(subport.addresses.iter().map(fixed));
     }
+
     networks
 }
 
@@ -108,6 +117,7 @@ impl List {
             kind,
             address: address.to_owned(),
         };
+
         if !self.addresses.contains(&new) {
             self.addresses.push(new);
         }
@@ -135,8 +145,10 @@ fn sort(addresses: &mut [NodeAddress], order: &[IpNet]) {
         ip.and_then(|ip| order.iter().position(|net| net.contains(&ip)))
             .unwrap_or(order.len())
     };
+
     addresses.sort_by(|left, right| {
-        let (here, there) = (rank(left), rank(right));
+        let here = rank(left);
+        let there = rank(right);
         here.cmp(&there).then_with(|| {
             if here == order.len() {
                 Ordering::Equal

@@ -65,14 +65,18 @@ pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found
                 .map(|id| provider_id::read(cloud.config, id))
         })
         .collect();
+
     let ids: Vec<&str> = wanted
         .iter()
         .filter_map(|machine| id(machine.as_ref()))
         .collect();
+
+    // Many nodes with IDs are searched by name, too: one pattern finds most of them at once.
     let known = wanted.iter().zip(nodes);
     let names = known
         .filter(|(machine, _)| machine.is_none() || ids.len() > FEW)
         .map(|(_, node)| node.name.as_str());
+
     let mut servers = by_name(cloud, &names.collect::<Vec<_>>())?;
     let missing = |servers: &BTreeMap<String, Server>| {
         ids.iter()
@@ -80,10 +84,13 @@ pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found
             .filter(|id| !servers.contains_key(*id))
             .collect::<Vec<_>>()
     };
+
     if missing(&servers).len() > MANY {
         let all: Vec<Server> = cloud.list(Kind::Compute, "/servers/detail", vec![PAGE])?;
         servers.extend(all.into_iter().map(|server| (server.id.clone(), server)));
     }
+
+    // Lists can omit servers, so each one that is still missing is requested by ID.
     let each = by_id(cloud, &missing(&servers))?;
     let answer = |(machine, node): (Option<Machine<'_>>, &Node)| match machine {
         Some(Machine::NotOurs) => Err(CloudError::ImplementedElsewhere),
@@ -96,6 +103,7 @@ pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found
         },
         None => named(&servers, &node.name),
     };
+
     Ok(wanted.into_iter().zip(nodes).map(answer).collect())
 }
 
@@ -112,6 +120,7 @@ fn named(servers: &BTreeMap<String, Server>, name: &str) -> Result<Found> {
     let mut found = servers
         .values()
         .filter(|server| server.name.eq_ignore_ascii_case(name));
+
     match (found.next(), found.next()) {
         (None, _) => Ok(Found::Unknown),
         (Some(server), None) => Ok(Found::Server(Box::new(server.clone()))),
@@ -128,6 +137,7 @@ fn by_name(cloud: &Cloud<'_>, names: &[&str]) -> Result<BTreeMap<String, Server>
         .iter()
         .map(|pattern| vec![("name", pattern.as_str()), PAGE])
         .collect();
+
     let found: Vec<Vec<Server>> = cloud.lists(Kind::Compute, "/servers/detail", &queries)?;
     Ok(found
         .into_iter()
@@ -141,6 +151,7 @@ fn by_name(cloud: &Cloud<'_>, names: &[&str]) -> Result<BTreeMap<String, Server>
 /// are used instead, one for each position that all names have, for example `^node-[01][0-9]`.
 fn patterns(names: &[&str]) -> Vec<String> {
     let escaped = |name: &str| name.replace('.', r"\.");
+
     if names.len() <= FEW {
         return names
             .iter()
@@ -152,12 +163,14 @@ fn patterns(names: &[&str]) -> Vec<String> {
         .map(|name| name.len())
         .min()
         .unwrap_or_default();
+
     let mut pattern = "^".to_owned();
     for place in 0..places.min(PLACES) {
         let letters: BTreeSet<char> = names
             .iter()
             .filter_map(|name| name.chars().nth(place))
             .collect();
+
         // A dash at the beginning of a set is literal, and it sorts before all other characters of
         // names.
         let set: String = letters.iter().collect();
@@ -166,6 +179,7 @@ fn patterns(names: &[&str]) -> Vec<String> {
             _ => pattern.push_str(&format!("[{set}]")),
         }
     }
+
     vec![pattern]
 }
 
@@ -180,11 +194,13 @@ fn by_id(cloud: &Cloud<'_>, ids: &[&str]) -> Result<BTreeMap<String, Result<Foun
             format!("cannot read server `{id}`"),
         )
     };
+
     let asks = ids.iter().map(ask).collect::<Result<_>>()?;
     let found = |answer: Result<Option<http::Response>>| match answer? {
         Some(answer) => Ok(Found::Server(Box::new(answer.json::<Answer>()?.server))),
         None => Ok(Found::Gone),
     };
+
     Ok(ids
         .iter()
         .map(|id| (*id).to_owned())

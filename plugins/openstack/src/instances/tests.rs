@@ -90,6 +90,7 @@ fn addresses_are_in_the_same_order_as_upstream() {
         public_networks: vec!["public".to_owned()],
         ..Networking::default()
     };
+
     assert_eq!(
         told(&server, &ports.each_ref(), &networking),
         [
@@ -172,6 +173,7 @@ fn trunk_subport_addresses_are_included() {
         addresses: BTreeMap::new(),
         ..server()
     };
+
     assert_eq!(
         told_with(&server, &[&trunk], &subports, &Networking::default()),
         ["in 10.0.0.32", "in 10.7.0.9"]
@@ -224,6 +226,7 @@ fn only_shutoff_is_stopped_and_only_404_is_absent() {
         }))
     };
     assert_eq!(presence(&node, &status("SHUTOFF")), Ok(Presence::Stopped));
+
     for running in [
         "ACTIVE",
         "ERROR",

@@ -194,12 +194,14 @@ pub(crate) fn problems(service: &Service) -> Option<String> {
         .filter(|(key, _)| OWN.iter().any(|own| key.starts_with(own)))
         .filter_map(|(key, value)| problem(key, value))
         .collect();
+
     found.sort();
     let more = found.len().saturating_sub(LISTED);
     found.truncate(LISTED);
     if more > 0 {
         found.push(format!("and {more} more"));
     }
+
     (!found.is_empty()).then(|| format!("Annotations are ignored: {}", found.join("; ")))
 }
 
@@ -210,12 +212,14 @@ fn problem(key: &str, value: &str) -> Option<String> {
             .unwrap_or_default();
         return Some(format!("{key} is unknown{near}"));
     };
+
     let expected = match kind {
         Kind::Boolean if parse_flag(value).is_none() => "expected `true` or `false`",
         Kind::Number if value.trim().parse::<i64>().is_err() => "expected a number",
         Kind::Proxy if parse_proxy(value).is_none() => "expected `true`, `false`, `v1` or `v2`",
         Kind::Text | Kind::Boolean | Kind::Number | Kind::Proxy => return None,
     };
+
     // This one is an error instead.
     (!value.is_empty() && key != INTERNAL).then(|| unreadable(key, value, expected))
 }

@@ -23,9 +23,11 @@ pub(super) fn load_balancer(want: &Want, backends: &[Backend]) -> Value {
     put(&mut body, "provider", &want.provider);
     put(&mut body, "flavor_id", &want.flavor_id);
     put(&mut body, "availability_zone", &want.availability_zone);
+
     if want.features.tags {
         body.insert("tags".to_owned(), json!([want.name]));
     }
+
     if want.vip.port_id.is_empty() {
         put(&mut body, "vip_subnet_id", &want.vip.subnet_id);
         put(&mut body, "vip_network_id", &want.vip.network_id);
@@ -33,6 +35,7 @@ pub(super) fn load_balancer(want: &Want, backends: &[Backend]) -> Value {
         put(&mut body, "vip_port_id", &want.vip.port_id);
     }
     put(&mut body, "vip_address", &want.vip.address);
+
     if !want.serial {
         let full = |port: &PortWant| {
             let mut listener = listener_fields(want, port);
@@ -75,21 +78,25 @@ fn listener_fields(want: &Want, port: &PortWant) -> Map<String, Value> {
         "connection_limit".to_owned(),
         json!(want.listener.connection_limit),
     );
+
     if want.features.tags {
         body.insert("tags".to_owned(), json!([want.name]));
     }
+
     if let Some([client_data, member_connect, member_data, tcp_inspect]) = want.listener.timeouts {
         body.insert("timeout_client_data".to_owned(), json!(client_data));
         body.insert("timeout_member_connect".to_owned(), json!(member_connect));
         body.insert("timeout_member_data".to_owned(), json!(member_data));
         body.insert("timeout_tcp_inspect".to_owned(), json!(tcp_inspect));
     }
+
     if port.forwards(want) {
         body.insert(
             "insert_headers".to_owned(),
             json!({"X-Forwarded-For": "true"}),
         );
     }
+
     put(&mut body, "default_tls_container_ref", port.tls(want));
     if let Some(cidrs) = &want.listener.allowed_cidrs {
         body.insert("allowed_cidrs".to_owned(), json!(cidrs));
@@ -136,6 +143,7 @@ fn pool_fields(want: &Want, port: &PortWant) -> Map<String, Value> {
     );
     put(&mut body, "protocol", port.pool_protocol);
     put(&mut body, "lb_algorithm", &want.lb_method);
+
     if want.affinity {
         body.insert(
             "session_persistence".to_owned(),

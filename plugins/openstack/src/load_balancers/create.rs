@@ -55,10 +55,12 @@ pub(super) fn create(
     if is_unanswered(cloud, &want.name) {
         return Err(CloudError::unavailable(unconfirmed(&want.name)));
     }
+
     begin(cloud);
     let mut want = want.clone();
     let backends = &subnet::of_new(cloud, service, &mut want, targets)?;
     tell_no_members(cloud, service, &want, targets, backends);
+
     let body = body::load_balancer(&want, backends);
     let what = format!("cannot create load balancer {}", want.name);
     let ask = cloud
@@ -69,25 +71,32 @@ pub(super) fn create(
             what,
         )?
         .json(&body)?;
+
+    // Stored before the request, because this call may end without an answer.
     let unanswered = unanswered_key(&want.name);
     cloud.host.keep(&unanswered, &[1], UNANSWERED);
     let answer = ask.send();
+
+    // All other errors show that Octavia does not create it.
     if !matches!(
         answer,
         Err(CloudError::Unavailable(_) | CloudError::Internal(_))
     ) {
         cloud.host.forget(&unanswered);
     }
+
     let id = answer
         .map_err(|error| doubt(cloud, error))?
         .json::<Answer>()?
         .loadbalancer
         .id;
+
     note(cloud, service, &id);
     // A Service that had a load balancer may still have its security group.
     if !served(service) {
         security::none_yet(cloud, service);
     }
+
     // With serial API calls, the parts do not exist yet, so the stored digest must not match any
     // request.
     let made = if want.serial {
@@ -95,6 +104,7 @@ pub(super) fn create(
     } else {
         digest(&want, backends)
     };
+
     cloud.host.keep(&made_key(&id), &made, MADE);
     Ok(being_made(cloud, &id))
 }
@@ -164,11 +174,13 @@ pub(super) fn number(who: &str, want: &Want, backends: &[Backend]) -> u64 {
         serial: false,
         ..want.clone()
     };
+
     let mut body = body::load_balancer(&want, backends);
     let parts = body
         .get_mut("loadbalancer")
         .and_then(|body| body.get_mut("listeners"))
         .map(Value::take);
+
     let mut hasher = DefaultHasher::new();
     (who, parts.unwrap_or_default().to_string()).hash(&mut hasher);
     hasher.finish()
@@ -181,28 +193,32 @@ pub(super) fn check_tls(cloud: &Cloud<'_>, want: &Want) -> Result<()> {
     if reference.is_empty() || !cloud.config.load_balancer.barbican {
         return Ok(());
     }
+
     let key = format!("tls {reference}");
     if cloud.host.kept(&key).is_some() {
         return Ok(());
     }
+
     let invalid =
         |reason: &str| CloudError::invalid(format!("{}: {reason}", annotation::TLS_CONTAINER_REF));
+
     let mut parts = reference.rsplit('/');
-    let (id, kind) = (
-        parts.next().unwrap_or_default(),
-        parts.next().unwrap_or_default(),
-    );
+    let id = parts.next().unwrap_or_default();
+    let kind = parts.next().unwrap_or_default();
+
     if !matches!(kind, "containers" | "secrets") {
         return Err(invalid(
             "expected the URL of a container or secret of Barbican: https://HOST/v1/containers/ID",
         ));
     }
+
     if !cloud.has(Kind::KeyManager)? {
         return Err(CloudError::denied(format!(
             "{}: the cloud has no key manager: set `container-store=external` if the container is external",
             annotation::TLS_CONTAINER_REF
         )));
     }
+
     let path = format!("/{kind}/{}", http::segment(id)?);
     cloud
         .ask(

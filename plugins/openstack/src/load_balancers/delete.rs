@@ -66,14 +66,19 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
         features: cloud.features()?,
         ..Want::default()
     };
+
     let keep = annotation::keeps_floating_ip(service);
+
+    // A Service that changes its type is not deleted, but leaves no load balancer behind either.
     let deleting = Service {
         deleting: true,
         ..service.clone()
     };
+
     let found = find(cloud, &want.id, &want.name, &deleting)?;
     let id = found.as_ref().map(|found| found.load_balancer.id.clone());
     let by_name = found.as_ref().is_none_or(|found| found.by_name);
+
     let mut is_used = false;
     if let Some(found) = found {
         if proof::is_foreign(cloud, service, &want, &found, None)? {
@@ -83,6 +88,7 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
             take_off(cloud, service, &want, found, keep, true)?;
         }
     }
+
     for other in others(cloud, service, &want, id.as_deref(), by_name)? {
         match proof::leads_here(cloud, service, &want, &other)? {
             Leads::Here => take_off(cloud, service, &want, other, keep, true)?,
@@ -90,6 +96,7 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
             Leads::Elsewhere => tell_left(cloud, service, &other),
         }
     }
+
     if !is_used {
         remains(cloud, service, &want, keep)
     } else {
@@ -124,6 +131,7 @@ fn others(
             by_name: true,
         }));
     }
+
     if want.features.tags {
         let shared = tagged(cloud, &want.name)?
             .into_iter()
@@ -133,6 +141,7 @@ fn others(
             load_balancer,
         }));
     }
+
     others.retain(|other| id != Some(other.load_balancer.id.as_str()));
     Ok(others)
 }
@@ -153,15 +162,19 @@ pub(super) fn previous(
     if !want.features.tags || !floating::was_elsewhere(service, address) {
         return Ok(());
     }
+
     for load_balancer in tagged(cloud, &want.name)? {
         // The one that was created for this Service is deleted with it, so that the user can switch
         // back.
         let is_shared =
             load_balancer.id != id && !names::is_of(&load_balancer.name, &want.name, service);
+
+        // One that accepts no change is left when the Service is deleted.
         let changes = !matches!(load_balancer.phase(), Phase::Going | Phase::Failed);
         if !is_shared || !changes || !floating::serves(cloud, service, &load_balancer)? {
             continue;
         }
+
         let previous = load_balancer.id.clone();
         match take_off(
             cloud,
@@ -197,6 +210,7 @@ fn take_off(
 ) -> Result<()> {
     let balancer = found.load_balancer;
     let ownership = whose(cloud, &balancer, want, service, found.by_name)?;
+
     match balancer.phase() {
         Phase::Going => return Err(being_deleted(cloud, &balancer.id)),
         Phase::Pending => {
@@ -208,10 +222,12 @@ fn take_off(
         }
         Phase::Failed | Phase::Active => {}
     }
+
     let fate = fate(&balancer, &ownership);
     let needed =
         fate == Fate::Goes && (!is_proven || serves_others(cloud, &balancer, want, &ownership)?);
     let stays = needed || fate == Fate::Stays;
+
     if stays && balancer.phase() == Phase::Failed {
         return Err(CloudError::unavailable(format!(
             "load balancer {0} is in ERROR, so listeners of this Service cannot be deleted: try `openstack loadbalancer \
@@ -219,8 +235,10 @@ fn take_off(
             balancer.id
         )));
     }
+
     match fate {
         Fate::Goes if !stays => {
+            // First, because it is found by the port of the load balancer.
             floating::release(cloud, &balancer, keep)?;
             delete(cloud, service, want, balancer, &ownership)
         }
@@ -231,6 +249,7 @@ fn take_off(
             }
             let id = balancer.id.clone();
             let tree = read(cloud, balancer, want, &ownership, Depth::Listeners)?;
+
             todo::begin(
                 cloud,
                 service,
@@ -240,6 +259,7 @@ fn take_off(
                 None,
             )?
             .complete()?;
+
             let why = if needed && is_proven {
                 "has listeners that do not belong to this Service"
             } else if needed {
@@ -249,6 +269,7 @@ fn take_off(
             } else {
                 return Ok(());
             };
+
             let event = Event {
                 warning: needed,
                 reason: LEFT,
@@ -274,6 +295,7 @@ fn serves_others(
     }
     let query = vec![("loadbalancer_id", balancer.id.as_str())];
     let listeners: Vec<Listener> = cloud.list(Kind::LoadBalancer, "/lbaas/listeners", query)?;
+
     let is_own = |tag: &String| ownership.is_own_tag(tag, want, cloud.cluster);
     let is_others = |listener: &Listener| {
         let of_service = listener
@@ -301,6 +323,7 @@ pub(super) fn rivals(
     if kept.name != want.name || served(service) {
         return Ok(());
     }
+
     for rival in called(cloud, &want.name)?
         .into_iter()
         .filter(|rival| rival.id != kept.id)
@@ -313,6 +336,7 @@ pub(super) fn rivals(
         if proof::is_foreign(cloud, service, want, &found, None)? {
             continue;
         }
+
         let rival = found.load_balancer;
         match rival.phase() {
             Phase::Going => {}
@@ -330,6 +354,7 @@ pub(super) fn rivals(
             }
         }
     }
+
     Ok(())
 }
 
@@ -346,10 +371,12 @@ fn remains(cloud: &Cloud<'_>, service: &Service, want: &Want, keep: bool) -> Res
             create::unconfirmed(&want.name),
         ));
     }
+
     if !keep {
         floating::sweep(cloud, service)?;
     }
     security::remove(cloud, service)?;
+
     if is_noted(service) || !want.id.is_empty() {
         forget(cloud, service);
     }
@@ -364,10 +391,12 @@ fn delete(
     ownership: &Ownership,
 ) -> Result<()> {
     let id = balancer.id.clone();
+
     // Individual parts of a load balancer in ERROR cannot be deleted.
     let cascade = cloud.config.load_balancer.cascade_delete || balancer.phase() == Phase::Failed;
     if !cascade {
         let tree = read(cloud, balancer, want, ownership, Depth::Listeners)?;
+
         // All listeners are deleted regardless of their tags, because the load balancer cannot be
         // deleted without them.
         let mut steps: Vec<Step> = tree
@@ -375,10 +404,12 @@ fn delete(
             .iter()
             .flat_map(|listener| remove(&tree, listener))
             .collect();
+
         let unused = tree.pools.iter().filter(|pool| pool.listeners.is_empty());
         steps.extend(unused.map(|pool| Step::delete("pool", &pool.id)));
         todo::begin(cloud, service, &id, 0, &steps, None)?.complete()?;
     }
+
     let query = if cascade { "?cascade=true" } else { "" };
     let step = Step {
         method: Method::Delete,
@@ -396,6 +427,8 @@ fn delete(
 fn leave(want: &Want, tree: &Tree, ownership: &Ownership, cluster: &str) -> Vec<Step> {
     let is_own = |tag: &String| ownership.is_own_tag(tag, want, cluster);
     let mut tree = tree.clone();
+
+    // `plan_removal` does not know the previous name of the cluster.
     for listener in tree
         .listeners
         .iter_mut()
@@ -403,6 +436,7 @@ fn leave(want: &Want, tree: &Tree, ownership: &Ownership, cluster: &str) -> Vec<
     {
         listener.tags.push(want.name.clone());
     }
+
     let mut steps = plan_removal(want, &tree, ownership);
     let balancer = &tree.load_balancer;
     if ownership.attached {
@@ -419,6 +453,7 @@ fn leave(want: &Want, tree: &Tree, ownership: &Ownership, cluster: &str) -> Vec<
             follows: false,
         });
     }
+
     steps
 }
 

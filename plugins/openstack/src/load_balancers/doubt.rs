@@ -28,6 +28,7 @@ pub(super) fn doubt(cloud: &Cloud<'_>, error: CloudError) -> CloudError {
     let Some(path) = missing(said) else {
         return error;
     };
+
     match cloud.get::<Value>(
         Kind::Network,
         &path,
@@ -89,6 +90,7 @@ mod tests {
         );
         let doubted = doubt(&script.cloud(), CloudError::denied(SAID));
         assert!(matches!(doubted, CloudError::InProgress(_)), "{doubted:?}");
+
         script.on(
             "GET http://network/v2.0/subnets/31f56a2c-c1fc",
             404,

@@ -22,7 +22,6 @@ use crate::{
 /// A load balancer, and how it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The load balancer.
     pub(super) load_balancer: LoadBalancer,
     /// True if it was found by its name, not by an annotation.
     pub(super) by_name: bool,
@@ -52,10 +51,12 @@ pub(super) fn find(
             by_name(cloud, name, service)
         };
     }
+
     let found = by_name(cloud, name, service)?;
     if found.is_some() || !(served(service) || service.deleting) {
         return Ok(found);
     }
+
     // Names used before Kubernetes 1.14, which only load balancers of old Services can have.
     match by_name(cloud, &names::legacy(service), service)? {
         Some(found) => Ok(Some(found)),
@@ -73,8 +74,10 @@ fn by_address(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option
             Some(port) => ("vip_port_id", port),
             None => ("vip_address", address),
         };
+
         let found: Vec<LoadBalancer> =
             cloud.list(Kind::LoadBalancer, "/lbaas/loadbalancers", vec![query])?;
+
         let is_own = |balancer: &LoadBalancer| {
             let has = match port.as_deref() {
                 Some(port) => balancer.vip_port_id.as_deref() == Some(port),
@@ -87,6 +90,7 @@ fn by_address(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option
         let Some(load_balancer) = found.into_iter().find(is_own) else {
             continue;
         };
+
         let named = Want {
             name: load_balancer.name.clone(),
             ..Want::default()
@@ -95,10 +99,13 @@ fn by_address(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option
             load_balancer,
             by_name: false,
         };
+
+        // A floating IP leads to one port only, so its members need not be checked.
         if port.is_some() || leads_here(cloud, service, &named, &found)? == Leads::Here {
             return Ok(Some(found));
         }
     }
+
     Ok(None)
 }
 
@@ -119,10 +126,10 @@ pub(super) fn find_or_none(
             super::annotation::LOAD_BALANCER_ID
         )));
     }
+
     Ok(found)
 }
 
-/// Returns the load balancer with this ID.
 pub(super) fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<LoadBalancer>> {
     let path = format!("/lbaas/loadbalancers/{}", http::segment(id)?);
     let ask = cloud.ask(
@@ -131,6 +138,7 @@ pub(super) fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<LoadBalancer>>
         &path,
         format!("cannot read load balancer {id}"),
     )?;
+
     match ask.send_for("faultstring")? {
         Some(answer) => Ok(Some(answer.json::<Answer>()?.loadbalancer)),
         None => Ok(None),
@@ -149,6 +157,7 @@ fn by_name(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option<Fo
         .filter(|balancer| balancer.provisioning_status != "DELETED");
     let (going, mut staying): (Vec<_>, Vec<_>) =
         found.partition(|balancer| balancer.phase() == Phase::Going);
+
     if staying.len() > 1 && served(service) && !service.deleting {
         return Err(CloudError::denied(format!(
             "there are {} load balancers with the name {name}: delete all but one, or select one with annotation {}",
@@ -156,6 +165,8 @@ fn by_name(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option<Fo
             super::annotation::LOAD_BALANCER_ID
         )));
     }
+
+    // By ID, so that all clients choose the same one.
     staying.sort_by(|one, other| one.id.cmp(&other.id));
     let found = staying
         .into_iter()
@@ -187,6 +198,7 @@ pub(super) fn tagged(cloud: &Cloud<'_>, tag: &str) -> Result<Vec<LoadBalancer>> 
         "/lbaas/loadbalancers",
         vec![("tags", tag)],
     )?;
+
     found.retain(|balancer| {
         balancer.provisioning_status != "DELETED" && balancer.tags.iter().any(|other| other == tag)
     });

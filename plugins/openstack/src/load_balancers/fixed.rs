@@ -24,16 +24,19 @@ pub(super) fn differences(
         // A subnet of the other family is replaced.
         is_set(key) || (is_set(annotation::CLASS) && want.family != Some(IpFamily::Ipv6))
     };
+
     let at_port = !want.vip.port_id.is_empty();
     let is_address = |one: &str, other: &str| {
         one.parse::<IpAddr>()
             .is_ok_and(|ip| other.parse() == Ok(ip))
     };
     let is_same = |one: &str, other: &str| one == other || is_address(one, other);
+
     let family = want.family.map_or("", version).to_owned();
     let has_family = floating::family(balancer).map(|family| version(family).to_owned());
     // Without an address, it is not known yet.
     let family = has_family.as_ref().map_or_else(String::new, |_| family);
+
     let found: Vec<String> = [
         (
             annotation::FLAVOR_ID,
@@ -91,9 +94,11 @@ pub(super) fn differences(
         )
     })
     .collect();
+
     if found.is_empty() {
         return String::new();
     }
+
     format!(
         "Settings apply only to new load balancers: {}. Delete and recreate the Service to apply them",
         found.join("; ")
@@ -210,8 +215,10 @@ mod tests {
         assert_eq!(said(annotation::FLAVOR_ID, &small, true), "");
         assert_eq!(said("x", &big, true), "", "a default of cloud.conf");
         assert_eq!(said(annotation::FLAVOR_ID, &big, false), "", "of the owner");
+
         let same = vip(|vip| vip.address = "2001:db8:0::5".into());
         assert_eq!(said("x", &same, true), "");
+
         // The port decides about the subnet.
         let at_port = vip(|vip| (vip.port_id, vip.subnet_id) = ("p".into(), "t".into()));
         assert_eq!(said(annotation::SUBNET_ID, &at_port, true), "");

@@ -103,9 +103,11 @@ pub(super) fn may_share(cloud: &Cloud<'_>, want: &Want, balancer: &LoadBalancer)
             balancer.id
         )));
     }
+
     if is_v6 {
         return Ok(());
     }
+
     match (want.internal, attached(cloud, balancer)?) {
         (true, Some(_)) => Err(of_others(balancer)),
         (false, None) => Err(owners_only(balancer)),
@@ -146,13 +148,16 @@ pub(super) fn attached(
     else {
         return Ok(None);
     };
+
     // Neutron has no floating IPs for IPv6.
     if is_v6(load_balancer) {
         return Ok(None);
     }
+
     let mut found: Vec<FloatingIp> =
         cloud.list(Kind::Network, "/floatingips", vec![("port_id", port)])?;
     found.retain(|floating| floating.port_id.as_deref() == Some(port));
+
     // A port can have several addresses, with a floating IP each.
     Ok(found
         .into_iter()
@@ -167,6 +172,8 @@ pub(super) fn serves(
 ) -> Result<bool> {
     let told = addresses(service);
     let is = |address: &str| told.contains(&address);
+
+    // Only a floating IP needs a request.
     if told.is_empty() || balancer.vip_address.as_deref().is_some_and(is) {
         return Ok(!told.is_empty());
     }
@@ -186,6 +193,8 @@ pub(super) fn addresses(service: &Service) -> Vec<&str> {
         .iter()
         .filter_map(|ingress| ingress.ip.as_deref())
         .collect();
+
+    // The status has only a host name.
     if told.is_empty() && !ingress.is_empty() {
         told.push(annotation::text(
             service,
@@ -193,6 +202,7 @@ pub(super) fn addresses(service: &Service) -> Vec<&str> {
             "",
         ));
     }
+
     told.retain(|address| !address.is_empty());
     told
 }
@@ -221,6 +231,7 @@ pub(super) fn ensure(
 ) -> Result<String> {
     let vip = balancer.vip_address.clone().unwrap_or_default();
     if is_v6(balancer) {
+        // Only until the Service has an address, so that the event is not repeated.
         if !want.internal && service.status.ingress.is_empty() {
             let message =
                 format!("IPv6 has no floating IPs: using the load balancer's address {vip}");
@@ -231,10 +242,12 @@ pub(super) fn ensure(
         }
         return Ok(vip);
     }
+
     let attached = attached(cloud, balancer)?;
     let had_one = was_elsewhere(service, &vip);
     let decision = decide(want, ownership, attached.as_ref(), had_one);
     let is_settled = matches!(decision, Decision::Keep(_) | Decision::Make);
+
     let address = match decision {
         Decision::Vip => Ok(vip),
         Decision::Keep(floating) => {
@@ -260,6 +273,7 @@ pub(super) fn ensure(
         ))),
         Decision::Make => Ok(make(cloud, service, want, balancer)?.unwrap_or(vip)),
     }?;
+
     // If the replacement of a floating IP was interrupted, the previous one is still there.
     let is_requested = !want.floating.keep && want.floating.address == address;
     if is_settled && is_requested && was_elsewhere(service, &address) {
@@ -294,21 +308,26 @@ fn elsewhere(
             .chain([&annotation::CLASS])
             .any(|key| !annotation::text(service, key, "").is_empty())
     };
+
     let FloatingIp {
         floating_ip_address: address,
         floating_network_id: network,
         ..
     } = floating;
     let wanted = &want.floating;
+
+    // The address decides, whatever its network is.
     if !wanted.address.is_empty() {
         return Ok(String::new());
     }
+
     if selects(&[annotation::FLOATING_NETWORK_ID]) && !floating.is_in(&wanted.network_id) {
         return Ok(format!(
             "floating-network-id is {}, but floating IP {address} is in network {network}: delete it to get one in the other network",
             wanted.network_id
         ));
     }
+
     let keys = [
         annotation::FLOATING_SUBNET_ID,
         annotation::FLOATING_SUBNET,
@@ -317,6 +336,7 @@ fn elsewhere(
     if !selects(&keys) || !wanted.subnet.is_set() {
         return Ok(String::new());
     }
+
     let key = format!("{address} in {:?}", wanted.subnet);
     let is_there = if let Some(kept) = cloud.host.kept(&key) {
         kept == [1]
@@ -327,15 +347,19 @@ fn elsewhere(
             let known = subnet::known(cloud, &wanted.subnet.id)?;
             known.into_iter().collect()
         };
+
         let ip: Option<IpAddr> = address.parse().ok();
         let holds = |subnet: &Subnet| {
             let net: Option<IpNet> = subnet.cidr.parse().ok();
             net.zip(ip).is_none_or(|(net, ip)| net.contains(&ip))
         };
+
+        // Neutron may not show a subnet that exists.
         let is_there = subnets.is_empty() || subnets.iter().any(holds);
         cloud.host.keep(&key, &[u8::from(is_there)], BELIEVED);
         is_there
     };
+
     if is_there {
         return Ok(String::new());
     }
@@ -351,6 +375,7 @@ fn matching(cloud: &Cloud<'_>, spec: &SubnetSpec, network: &str) -> Result<Vec<S
     query.extend(tags.as_ref().map(|(name, tags)| (*name, tags.as_str())));
     let subnets: Vec<Subnet> = cloud.list(Kind::Network, "/subnets", query)?;
     let mut matching = Vec::new();
+
     for subnet in subnets {
         if subnet.ip_version != 6 && spec.fits(&subnet.name).map_err(CloudError::invalid)? {
             matching.push(subnet);
@@ -374,19 +399,23 @@ fn replace(
         Some(floating) if !is_free(floating) => "the requested one is in use",
         Some(_) => "",
     };
+
     let message = if why.is_empty() {
         String::new()
     } else {
         not_used(want, current, why)
     };
     tell_once(cloud, service, ADDRESS_IGNORED, &message);
+
     let Some(requested) = requested.filter(is_free) else {
         return Ok(current.floating_ip_address.clone());
     };
+
     // A port can have only one.
     let deletes = is_ours(current) && !want.floating.keep;
     let mark = if deletes { Map::new() } else { kept(current) };
     detach(cloud, current, mark)?;
+
     let port = balancer.vip_port_id.clone().unwrap_or_default();
     let address = match attach(cloud, service, &requested, &port) {
         Ok(address) => address,
@@ -401,6 +430,7 @@ fn replace(
             return update(cloud, &back, &change, what).and(Err(error));
         }
     };
+
     if deletes {
         remove(cloud, current)?;
     }
@@ -440,8 +470,10 @@ fn make(
         address,
         ..
     } = &want.floating;
+
     let port = balancer.vip_port_id.clone().unwrap_or_default();
     if !address.is_empty() {
+        // An address that does not exist yet is requested below.
         if let Some(floating) = with_address(cloud, address)? {
             if !is_free(&floating) {
                 return Err(CloudError::unavailable(format!(
@@ -462,6 +494,7 @@ fn make(
         let change = change.into_iter().filter(|_| is_marked).collect();
         return attach_with(cloud, floating, &port, change).map(Some);
     }
+
     let networks = match network_of(cloud, &subnet.id)? {
         Some(network) if network_id.is_empty() || *network_id == network => vec![network],
         Some(_) => {
@@ -473,6 +506,7 @@ fn make(
         None if network_id.is_empty() => external_networks(cloud, service)?,
         None => vec![network_id.clone()],
     };
+
     if networks.is_empty() {
         let message = format!(
             "No floating network is configured, so the load balancer of {}/{} is internal",
@@ -484,6 +518,7 @@ fn make(
         );
         return Ok(None);
     }
+
     let mut unreachable = None;
     for network in &networks {
         match create_in(cloud, service, want, network, &port) {
@@ -500,6 +535,8 @@ fn make(
             }
         }
     }
+
+    // The cached network cannot be reached, so the next call searches all of them.
     if network_id.is_empty() {
         cloud.host.forget(&external_key(cloud)?);
     }
@@ -517,14 +554,17 @@ fn create_in(
     let Floating {
         subnet, address, ..
     } = &want.floating;
+
     let mut body = json!({
         "floating_network_id": network,
         "port_id": port,
         "description": names::floating_ip(cloud.cluster, service),
     });
+
     if address.is_empty() && subnet.is_pattern() {
         return in_one_of(cloud, want, network, &body);
     }
+
     let mut set = |key: &str, value: &str| {
         if let Some(body) = body.as_object_mut().filter(|_| !value.is_empty()) {
             body.insert(key.to_owned(), json!(value));
@@ -574,11 +614,13 @@ fn in_one_of(cloud: &Cloud<'_>, want: &Want, network: &str, body: &Value) -> Res
     let mut last = CloudError::not_found(format!(
         "no subnet of network {network} matches the floating IP subnet of the Service or the configuration"
     ));
+
     for subnet in matching(cloud, &want.floating.subnet, network)? {
         let mut body = body.clone();
         if let Some(body) = body.as_object_mut() {
             body.insert("subnet_id".to_owned(), json!(subnet.id));
         }
+
         match create(cloud, &body) {
             Ok(address) => return Ok(address),
             Err(error) => last = error,
@@ -603,6 +645,7 @@ fn network_of(cloud: &Cloud<'_>, subnet: &str) -> Result<Option<String>> {
     if subnet.is_empty() {
         return Ok(None);
     }
+
     let what = "cannot read the floating IP's subnet";
     let path = format!("/subnets/{}", skydock_sdk::http::segment(subnet)?);
     let answer: SubnetAnswer = cloud.get(Kind::Network, &path, what)?;
@@ -623,11 +666,13 @@ fn external_networks(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<String>
     if let Some(kept) = kept.and_then(|kept| String::from_utf8(kept).ok()) {
         return Ok(vec![kept]);
     }
+
     let networks: Vec<Network> = cloud.list(
         Kind::Network,
         "/networks",
         vec![("router:external", "true")],
     )?;
+
     let ids: Vec<(&str, &str)> = networks
         .iter()
         .map(|network| ("network_id", network.id.as_str()))
@@ -637,6 +682,7 @@ fn external_networks(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<String>
     } else {
         cloud.list(Kind::Network, "/subnets", ids)?
     };
+
     let fits = |network: &&Network| {
         let version = |id: &String| {
             subnets
@@ -650,11 +696,13 @@ fn external_networks(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<String>
                 .iter()
                 .any(|id| version(id).is_none_or(|version| version == 4))
     };
+
     let found: Vec<String> = networks
         .iter()
         .filter(fits)
         .map(|network| network.id.clone())
         .collect();
+
     if found.is_empty() {
         let message = format!(
             "No external network for a floating IP: set `floating-network-id` or annotation {}",
@@ -851,6 +899,7 @@ mod tests {
             decide(&want(true, false), &owner(true), Some(&other), false),
             Decision::Detach(&other)
         );
+
         let kept = floating(&names::kept_floating_ip(&ours.description));
         assert_eq!(
             decide(&want(true, false), &owner(true), Some(&kept), false),
@@ -870,6 +919,7 @@ mod tests {
             decide(&want(false, false), &shared, None, false),
             Decision::Exposes
         );
+
         // Somebody detached it, so the others are not internal.
         assert_eq!(
             decide(&want(false, false), &shared, None, true),
@@ -889,6 +939,7 @@ mod tests {
             decide(&want(true, false), &shared, Some(&ours), false),
             Decision::OfOthers
         );
+
         // Another Service cannot use a load balancer without a floating IP, so it does not affect
         // the owner.
         assert_eq!(

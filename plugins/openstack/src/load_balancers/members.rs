@@ -45,6 +45,7 @@ pub fn selected(nodes: Vec<Node>, selector: &[(String, String)]) -> Vec<Target> 
                 .is_some_and(|label| value.is_empty() || label == value)
         })
     };
+
     nodes
         .into_iter()
         .filter(fits)
@@ -67,6 +68,7 @@ pub fn backends(targets: &[Target], family: Option<IpFamily>, nets: &[IpNet]) ->
             provider_id: target.provider_id.clone().unwrap_or_default(),
         })
     };
+
     targets.iter().filter_map(backend).collect()
 }
 
@@ -103,6 +105,7 @@ fn candidates(
             .is_none_or(|family| ip.is_ipv6() == (family == IpFamily::Ipv6))
             .then_some(ip)
     };
+
     [AddressKind::InternalIp, AddressKind::ExternalIp]
         .into_iter()
         .flat_map(|kind| addresses.iter().filter(move |address| address.kind == kind))
@@ -115,14 +118,17 @@ pub fn members(port: &PortWant, backends: &[Backend]) -> Vec<MemberWant> {
     if port.node_port == 0 {
         return Vec::new();
     }
+
     let member = |backend: &Backend| MemberWant {
         name: backend.name.clone(),
         address: backend.address.clone(),
         port: port.node_port,
         monitor_port: port.monitor_port,
     };
+
     let mut members: Vec<MemberWant> = backends.iter().map(member).collect();
     members.sort();
+
     // Octavia accepts each address only once.
     let mut seen = BTreeSet::new();
     members.retain(|member| seen.insert(member.address.clone()));

@@ -118,6 +118,7 @@ pub fn with_cluster(name: &str, old: &str, new: &str) -> String {
     let Some((before, after)) = name.split_once(SERVICE_PREFIX) else {
         return name.to_owned();
     };
+
     match after
         .strip_prefix(old)
         .filter(|rest| rest.starts_with('_') && rest.matches('_').count() <= 2)
@@ -149,6 +150,7 @@ mod tests {
             "kube_service_kubernetes_shop_web"
         );
         assert_eq!(legacy(&service), "a0b9b2d4c123456789abcdef01234567");
+
         let is_own = |name: &str| is_of(name, &load_balancer("kubernetes", &service), &service);
         assert!(is_own("kube_service_kubernetes_shop_web"));
         assert!(is_own("a0b9b2d4c123456789abcdef01234567"));
@@ -206,8 +208,10 @@ mod tests {
         assert_eq!(cluster_of("kube_service__shop_web", &service), None);
         assert_eq!(cluster_of("kube_service_c_shop_other", &service), None);
         assert_eq!(cluster_of("mine", &service), None);
+
         let renamed = with_cluster("pool_0_kube_service_old_shop_web", "old", "new");
         assert_eq!(renamed, "pool_0_kube_service_new_shop_web");
+
         for other in [
             "kube_service_older_shop_web",
             "kube_service_old_eu_shop_web",

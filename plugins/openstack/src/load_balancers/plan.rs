@@ -29,6 +29,7 @@ pub fn plan(
     let (tree, mut steps) = renamed(tree, ownership, cluster);
     let tree = &tree;
     steps.extend(tag(want, tree));
+
     let mut kept: Vec<&str> = Vec::new();
     let mut ports: Vec<&PortWant> = Vec::new();
     let mut taken = None;
@@ -45,12 +46,16 @@ pub fn plan(
             }
             None => ports.push(port),
         }
+
+        // Octavia cannot change the protocol of a listener, so one with another protocol is
+        // replaced.
         kept.extend(
             listener
                 .filter(|listener| listener.protocol == port.listener_protocol)
                 .map(|listener| listener.id.as_str()),
         );
     }
+
     // First, so that their ports are free.
     for listener in tree
         .listeners
@@ -61,6 +66,7 @@ pub fn plan(
             steps.extend(remove(tree, listener));
         }
     }
+
     for port in ports {
         match tree
             .listener(port)
@@ -79,6 +85,7 @@ pub fn plan(
                     body,
                     what,
                 ));
+
                 let pool = body::pool(want, port, MADE);
                 steps.extend(
                     make_pool(want, port, tree, pool, backends)
@@ -88,6 +95,7 @@ pub fn plan(
             }
         }
     }
+
     (steps, taken)
 }
 
@@ -103,6 +111,7 @@ pub fn plan_members(
 ) -> (Vec<Step>, Option<String>) {
     // Members do not wait until everything is renamed.
     let (tree, _) = renamed(tree, ownership, cluster);
+
     let mut steps = Vec::new();
     let mut missing = (!want.ports.is_empty()).then(|| {
         format!(
@@ -110,6 +119,7 @@ pub fn plan_members(
             tree.load_balancer.id
         )
     });
+
     for port in &want.ports {
         let Some(listener) = tree
             .listener(port)
@@ -117,11 +127,13 @@ pub fn plan_members(
         else {
             continue;
         };
+
         missing = None;
         if let Some(pool) = tree.pool(&listener.id) {
             steps.extend(change_members(want, port, &tree, pool, backends));
         }
     }
+
     (steps, missing)
 }
 
@@ -142,6 +154,7 @@ fn tag(want: &Want, tree: &Tree) -> Option<Step> {
     if !want.features.tags || balancer.tags.contains(&want.name) {
         return None;
     }
+
     let tags: Vec<&String> = balancer.tags.iter().chain([&want.name]).collect();
     Some(Step::update(
         "loadbalancer",
@@ -177,6 +190,7 @@ fn renamed(tree: &Tree, ownership: &Ownership, cluster: &str) -> (Tree, Vec<Step
 /// tree accordingly.
 fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
     let mut steps = Vec::new();
+
     let mut change = |kind: &str, id: &str, name: &mut String, tags: Option<&mut Vec<String>>| {
         let mut changed = Map::new();
         let named = names::with_cluster(name, old, new);
@@ -184,6 +198,7 @@ fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
             changed.insert("name".to_owned(), json!(named));
             *name = named;
         }
+
         if let Some(tags) = tags {
             let tagged: Vec<String> = tags
                 .iter()
@@ -194,10 +209,12 @@ fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
                 *tags = tagged;
             }
         }
+
         if !changed.is_empty() {
             steps.push(Step::update(kind, id, changed));
         }
     };
+
     for monitor in tree.monitors.values_mut() {
         change("healthmonitor", &monitor.id, &mut monitor.name, None);
     }
@@ -212,6 +229,7 @@ fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
             Some(&mut listener.tags),
         );
     }
+
     let balancer = &mut tree.load_balancer;
     // Last, because renaming continues as long as the load balancer has the old name.
     change(
@@ -233,15 +251,19 @@ fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
 fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<Step> {
     let mut changed = Map::new();
     let mut set = |key: &str, value: Value| _ = changed.insert(key.to_owned(), value);
+
     if want.features.tags && !listener.tags.contains(&want.name) {
         set(
             "tags",
             json!(listener.tags.iter().chain([&want.name]).collect::<Vec<_>>()),
         );
     }
+
     if listener.connection_limit.unwrap_or(-1) != want.listener.connection_limit {
         set("connection_limit", json!(want.listener.connection_limit));
     }
+
+    // Other headers are not changed.
     let mut headers = listener.insert_headers.clone().unwrap_or_default();
     let forwards = headers
         .get("X-Forwarded-For")
@@ -254,6 +276,7 @@ fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<
         }
         set("insert_headers", json!(headers));
     }
+
     if listener
         .default_tls_container_ref
         .as_deref()
@@ -262,6 +285,7 @@ fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<
     {
         set("default_tls_container_ref", json!(port.tls(want)));
     }
+
     if let Some([client_data, member_connect, member_data, tcp_inspect]) = want.listener.timeouts {
         for (key, is, wanted) in [
             (
@@ -290,6 +314,7 @@ fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<
             }
         }
     }
+
     if let Some(cidrs) = &want.listener.allowed_cidrs {
         let sorted = |cidrs: &[String]| {
             let mut cidrs = cidrs.to_vec();
@@ -301,6 +326,7 @@ fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<
             set("allowed_cidrs", json!(cidrs));
         }
     }
+
     (!changed.is_empty()).then(|| Step::update("listener", &listener.id, changed))
 }
 
@@ -319,6 +345,7 @@ fn make_pool(
         body,
         what,
     )];
+
     let pool = made();
     let parts = change_members(want, port, tree, &pool, backends)
         .into_iter()
@@ -348,6 +375,7 @@ fn replace_pool(
     let body = body::pool_of(want, port, &tree.load_balancer.id);
     let mut unprobed = port.clone();
     unprobed.monitor = None;
+
     // Pools of replacements that were interrupted or rejected.
     let name = names::part("pool", port.index, &want.name);
     let unused = tree
@@ -356,9 +384,11 @@ fn replace_pool(
         .filter(|pool| pool.listeners.is_empty() && pool.name == name);
     let mut steps: Vec<Step> = unused.map(|pool| Step::delete("pool", &pool.id)).collect();
     steps.extend(make_pool(want, &unprobed, tree, body, backends));
+
     let switch = fields([("default_pool_id", json!(MADE))]);
     steps.push(Step::update("listener", &listener.id, switch).after());
     steps.push(Step::delete("pool", &pool.id).after());
+
     steps.extend(
         change_monitor(want, port, &made(), None)
             .into_iter()
@@ -393,10 +423,12 @@ fn change_pool(
         let body = body::pool(want, port, &listener.id);
         return make_pool(want, port, tree, body, backends);
     };
+
     let have = tree.members.get(&pool.id).map_or(&[][..], Vec::as_slice);
     if pool.protocol != port.pool_protocol || is_elsewhere(want, have, &members(port, backends)) {
         return replace_pool(want, port, tree, listener, pool, backends);
     }
+
     let mut steps = Vec::new();
     if pool.lb_algorithm != want.lb_method {
         let step = Step::update(
@@ -410,6 +442,7 @@ fn change_pool(
             ..step
         });
     }
+
     let by_source = pool
         .session_persistence
         .as_ref()
@@ -426,6 +459,7 @@ fn change_pool(
             fields([("session_persistence", persistence)]),
         ));
     }
+
     steps.extend(change_members(want, port, tree, pool, backends));
     let monitor = pool
         .healthmonitor_id
@@ -448,15 +482,19 @@ fn change_members(
         .get(&pool.id)
         .map(Vec::as_slice)
         .unwrap_or_default();
+
     let path = format!("/lbaas/pools/{}/members", pool.id);
     if want.serial {
         return serially(want, port, &path, have, &wanted);
     }
+
+    // Octavia's order has no meaning.
     let mut told: Vec<MemberWant> = have.iter().map(told).collect();
     told.sort();
     if told == wanted {
         return Vec::new();
     }
+
     let is_there = |member: &MemberWant| have.iter().any(|other| is_same(other, member));
     let body = |member: &MemberWant| {
         // The subnet of an existing member is immutable and is not needed.
@@ -467,10 +505,12 @@ fn change_members(
         };
         let mut body = body::member_fields(member, subnet);
         if member.monitor_port.is_none() && is_there(member) {
+            // Null removes a port that is not wanted.
             body.insert("monitor_port".to_owned(), Value::Null);
         }
         Value::Object(body)
     };
+
     let bodies: Vec<Value> = wanted.iter().map(body).collect();
     let what = format!("cannot set the members for port {}", port.port);
     vec![Step::new(
@@ -501,6 +541,7 @@ fn serially(
         optional: None,
         follows: false,
     });
+
     let new = wanted.iter().filter_map(|member| {
         let fields = |subnet: &str| json!({"member": body::member_fields(member, subnet)});
         match have.iter().find(|other| is_same(other, member)) {
@@ -551,6 +592,7 @@ fn change_monitor(
         let body = body::monitor(want, port, wanted, &pool.id);
         Step::new(Method::Post, "/lbaas/healthmonitors".to_owned(), body, what)
     };
+
     match (&port.monitor, monitor, &pool.healthmonitor_id) {
         // The monitor was deleted after the pool was read. The next plan handles it.
         (Some(_), None, Some(_)) | (None, _, None) => Vec::new(),
@@ -568,9 +610,11 @@ fn change_monitor(
                 && monitor.max_retries_down == wanted.max_retries_down;
             let path_is_ours =
                 wanted.kind != "HTTP" || monitor.url_path.as_deref() == Some("/healthz");
+
             if same && path_is_ours {
                 return Vec::new();
             }
+
             let mut changed = body::monitor_settings(want, port, wanted);
             if !path_is_ours {
                 changed.insert("url_path".to_owned(), json!("/healthz"));

@@ -62,10 +62,12 @@ pub(super) fn is_foreign(
     {
         return Ok(false);
     }
+
     let members = members(cloud, service, want, found, lent)?;
     if matches!(members, Members::Here | Members::Mixed) {
         cloud.host.keep(&key, &[1], PROVEN);
     }
+
     Ok(members == Members::Elsewhere)
 }
 
@@ -91,6 +93,7 @@ fn is_known(
     if create::was_made(cloud, &balancer.id) {
         return Ok(true);
     }
+
     let has_status = !service.status.ingress.is_empty();
     if want.id == balancer.id {
         let noted = service
@@ -111,6 +114,7 @@ fn is_known(
             return Ok(true);
         }
     }
+
     // Without an ID, the load balancer has always been found by its name.
     Ok(has_status && (want.id.is_empty() || floating::serves(cloud, service, balancer)?))
 }
@@ -138,11 +142,13 @@ pub(super) fn leads_here(
     if cloud.host.kept(&key).is_some() {
         return Ok(Leads::Here);
     }
+
     let leads = match members(cloud, service, want, found, None)? {
         Members::Here => Leads::Here,
         Members::None if !found.by_name => Leads::Perhaps,
         Members::None | Members::Mixed | Members::Elsewhere => Leads::Elsewhere,
     };
+
     if leads == Leads::Here {
         cloud.host.keep(&key, &[1], PROVEN);
     }
@@ -161,13 +167,16 @@ fn members(
         owner: found.by_name || names::is_of(&found.load_balancer.name, &want.name, service),
         ..Ownership::default()
     };
+
     let balancer = found.load_balancer.clone();
     let tree = read(cloud, balancer, want, &ownership, Depth::Members)?;
+
     let Some(nodes) = cloud.host.nodes() else {
         return Err(CloudError::unavailable(
             "the nodes of the cluster are not known yet",
         ));
     };
+
     let lent = lent.map(Nodes::targets).unwrap_or_default();
     let known: Vec<(Option<&str>, &NodeAddress)> = nodes
         .iter()
@@ -178,10 +187,12 @@ fn members(
         )
         .flat_map(|(id, addresses)| addresses.iter().map(move |address| (id, address)))
         .collect();
+
     let members: Vec<&Member> = tree.members.values().flatten().collect();
     let mut here = members.clone();
     here.retain(|member| known.iter().any(|(_, address)| is_at(address, member)));
     remove_strangers(cloud, service, &known, &mut here)?;
+
     Ok(match (here.len(), members.len()) {
         (_, 0) => Members::None,
         (0, _) => Members::Elsewhere,
@@ -210,10 +221,12 @@ fn remove_strangers(
         [annotation::SUBNET_ID, annotation::MEMBER_SUBNET_ID]
             .map(|key| annotation::text(service, key, "")),
     );
+
     let is_elsewhere = |member: &Member, own: &[&str]| {
         let subnet = member.subnet_id.as_deref().unwrap_or_default();
         !subnet.is_empty() && !own.contains(&subnet)
     };
+
     let unclear = members.iter().filter(|member| is_elsewhere(member, &own));
     let mut servers: Vec<&str> = unclear
         .flat_map(|member| known.iter().filter(|(_, address)| is_at(address, member)))
@@ -224,6 +237,7 @@ fn remove_strangers(
         .collect();
     servers.sort_unstable();
     servers.dedup();
+
     let ports = ports_of(cloud, &servers)?;
     own.extend(
         ports

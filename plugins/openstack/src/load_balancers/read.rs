@@ -40,6 +40,7 @@ pub(super) fn read(
     let query = || vec![("loadbalancer_id", load_balancer.id.as_str())];
     let listeners = cloud.list(Kind::LoadBalancer, "/lbaas/listeners", query())?;
     let pools: Vec<Pool> = cloud.list(Kind::LoadBalancer, "/lbaas/pools", query())?;
+
     let mut tree = Tree {
         load_balancer,
         listeners,
@@ -49,16 +50,19 @@ pub(super) fn read(
     if depth == Depth::Listeners {
         return Ok(tree);
     }
+
     // If the cluster was renamed, its listeners still have the old tag.
     let is_own = |tree: &Tree, listener: &&crate::octavia::Listener| {
         tree.is_own(listener, want, ownership) || ownership.renamed_from.is_some()
     };
+
     let own: Vec<&Pool> = tree
         .listeners
         .iter()
         .filter(|listener| is_own(&tree, listener))
         .filter_map(|listener| tree.pool(&listener.id))
         .collect();
+
     let mut asks = Vec::new();
     for pool in &own {
         let path = format!("/lbaas/pools/{}/members", pool.id);
@@ -69,6 +73,7 @@ pub(super) fn read(
             "cannot list members",
         )?);
     }
+
     let monitors = own
         .iter()
         .filter_map(|pool| pool.healthmonitor_id.as_ref())
@@ -82,6 +87,8 @@ pub(super) fn read(
             "cannot read a health monitor",
         )?);
     }
+
+    // Members come first in the answers, in the order of the pools.
     let ids: Vec<String> = own.iter().map(|pool| pool.id.clone()).collect();
     let mut answers = send_all(asks).into_iter();
     for (id, answer) in ids.into_iter().zip(answers.by_ref()) {
@@ -95,15 +102,18 @@ pub(super) fn read(
         }
         tree.members.insert(id, members);
     }
+
     for answer in answers {
         match answer {
             Ok(answer) => {
                 let monitor = answer.json::<MonitorAnswer>()?.healthmonitor;
                 tree.monitors.insert(monitor.id.clone(), monitor);
             }
+            // It was deleted after its pool was read.
             Err(CloudError::NotFound(_)) => {}
             Err(error) => return Err(error),
         }
     }
+
     Ok(tree)
 }

@@ -83,28 +83,35 @@ fn rules(want: &Want, service: &Service, cidr: &str, ovn: bool) -> Vec<RuleWant>
         prefix: prefix.to_owned(),
         port,
     };
+
     let own = [cidr.to_owned()];
     let prefixes: &[String] = if ovn {
         &want.listener.source_ranges
     } else {
         &own
     };
+
     let of_port = |port: &PortWant| {
-        let (transport, node_port) = (port.transport, port.node_port);
+        let transport = port.transport;
+        let node_port = port.node_port;
         prefixes
             .iter()
             .map(move |prefix| rule(transport, prefix, node_port))
             .collect::<Vec<_>>()
     };
+
     let mut rules: Vec<RuleWant> = want
         .ports
         .iter()
+        // The others have no members.
         .filter(|port| port.node_port > 0)
         .flat_map(of_port)
         .collect();
+
     if service.health_check_node_port > 0 {
         rules.push(rule("tcp", cidr, service.health_check_node_port));
     }
+
     rules.sort();
     rules.dedup();
     rules
@@ -148,28 +155,35 @@ fn apply(
     backends: &[Backend],
     closes: bool,
 ) -> Result<()> {
+    // From here on, the Service may have a group.
     cloud.host.forget(&none_key(service));
+
     let subnet = if want.member_subnet.is_empty() {
         balancer.vip_subnet_id.clone().unwrap_or_default()
     } else {
         want.member_subnet.clone()
     };
+
     let cidr = subnet::known(cloud, &subnet)?
         .ok_or_else(|| {
             CloudError::not_found(format!("cannot read subnet {subnet} of the members"))
         })?
         .cidr;
+
     let mut found = find(cloud, service)?.into_iter();
     let group = match found.next() {
         Some(group) => group,
         None => make(cloud, service)?,
     };
+
     let is_ovn = cloud.config.load_balancer.lb_provider == "ovn";
     let wanted = rules(want, service, &cidr, is_ovn);
     let ruled = set_rules(cloud, &group, &wanted, closes);
+
     // If a rule is rejected, the others are also for the ports of new nodes.
     set_ports(cloud, &group.id, backends, &subnet, closes).and(ruled)?;
     if closes {
+        // Duplicates of creation requests without an answer. The ports have the first group.
         found.try_for_each(|other| delete(cloud, &other))?;
     }
     Ok(())
@@ -193,6 +207,7 @@ fn find(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<SecurityGroup>> {
         "/security-groups",
         vec![("name", name.as_str())],
     )?;
+
     found.retain(|group| group.name == name);
     found.sort_by(|one, other| one.id.cmp(&other.id));
     Ok(found)
@@ -203,6 +218,7 @@ fn make(cloud: &Cloud<'_>, service: &Service) -> Result<SecurityGroup> {
         "name": names::security_group(service),
         "description": names::security_group_description(cloud.cluster, service),
     }});
+
     let what = "cannot create the security group of the Service";
     let answer: Answer = cloud
         .ask(Method::Post, Kind::Network, "/security-groups", what)?
@@ -223,12 +239,14 @@ fn set_rules(
         .filter(|wanted| !group.rules.iter().any(|rule| wanted.is(rule)))
         .map(|wanted| wanted.body(&group.id))
         .collect();
+
     if !missing.is_empty() {
         let what = "cannot create the rules of the Service's security group";
         let ask = cloud.ask(Method::Post, Kind::Network, "/security-group-rules", what)?;
         ask.json(&json!({"security_group_rules": missing}))?
             .send()?;
     }
+
     let stale = group
         .rules
         .iter()
@@ -242,6 +260,7 @@ fn set_rules(
             what,
         )
     };
+
     all_gone(stale.map(delete).collect::<Result<_>>()?)
 }
 
@@ -273,14 +292,17 @@ fn set_ports(
         Machine::Server(id) => Some((id.to_owned(), backend.address.clone())),
         Machine::NotOurs => None,
     };
+
     let servers: Vec<(String, String)> = backends.iter().filter_map(server).collect();
     let ids: Vec<&str> = servers.iter().map(|(id, _)| id.as_str()).collect();
     let ports = ports_of(cloud, &ids)?;
+
     let having = if closes {
         ports_with(cloud, group)?
     } else {
         Vec::new()
     };
+
     let is_member = |port: &Port| {
         servers.iter().any(|(id, address)| {
             port.device_id == *id && port.is_at(address) && {
@@ -290,11 +312,13 @@ fn set_ports(
             }
         })
     };
+
     let lacks = |port: &&Port| {
         port.port_security_enabled
             && is_member(port)
             && !port.security_groups.iter().any(|other| other == group)
     };
+
     let added = ports
         .iter()
         .filter(lacks)
@@ -358,6 +382,7 @@ fn delete(cloud: &Cloud<'_>, group: &SecurityGroup) -> Result<()> {
             .map(|port| set_groups(cloud, port, &group.id, false))
             .collect::<Result<_>>()?,
     )?;
+
     // Earlier versions of upstream added a tag to the ports.
     let tagged = having.iter().filter(|port| port.tags.contains(&group.id));
     let untag = |port: &Port| {
@@ -370,6 +395,7 @@ fn delete(cloud: &Cloud<'_>, group: &SecurityGroup) -> Result<()> {
         )
     };
     all_gone(tagged.map(untag).collect::<Result<_>>()?)?;
+
     let what = "cannot delete the security group of the Service";
     let ask = cloud.ask(
         Method::Delete,
@@ -451,6 +477,7 @@ mod tests {
             port_range_max: Some(30080),
         };
         assert!(wanted.is(&rule));
+
         let mut others = vec![rule.clone(); 5];
         others[0].direction = "egress".to_owned();
         others[1].protocol = Some("udp".to_owned());

@@ -20,6 +20,7 @@ pub(super) fn of(
         hostname: Some(hostname),
         ..Ingress::default()
     };
+
     let hostname = annotation::text(service, annotation::HOSTNAME, "");
     let lb = &config.load_balancer;
     let ingress = if !hostname.is_empty() {
@@ -40,6 +41,7 @@ pub(super) fn of(
             ..Ingress::default()
         }
     };
+
     LoadBalancerStatus {
         ingress: vec![ingress],
     }
@@ -55,11 +57,13 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
     let Some(found) = find(cloud, id, &name, service)? else {
         return remains(cloud, service);
     };
+
     if service.deleting {
         // All that matters is that it exists: its floating IP would need a request for each deleted
         // Service.
         return Ok(Some(LoadBalancerStatus::default()));
     }
+
     let named = Want {
         name,
         id: id.to_owned(),
@@ -68,13 +72,16 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
     if proof::is_foreign(cloud, service, &named, &found, None)? {
         return remains(cloud, service);
     }
+
     let vip = found.load_balancer.vip_address.clone().unwrap_or_default();
     let floating = floating::attached(cloud, &found.load_balancer)?
         .map(|floating| floating.floating_ip_address);
     let address = floating.unwrap_or(vip);
+
     if address.is_empty() {
         return Ok(Some(LoadBalancerStatus::default()));
     }
+
     Ok(Some(of(
         cloud.config,
         service,

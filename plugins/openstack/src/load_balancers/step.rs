@@ -94,6 +94,7 @@ impl Step {
         if self.path.contains(MADE) {
             self.path = self.path.replace(MADE, made?);
         }
+
         let things = self
             .body
             .as_mut()
@@ -107,6 +108,7 @@ impl Step {
                 }
             }
         }
+
         Some(self)
     }
 
@@ -127,6 +129,7 @@ impl Step {
         } else {
             ask
         };
+
         match ask.send() {
             Ok(answer) => Ok(made(&answer)),
             Err(CloudError::NotFound(_)) if self.method == Method::Delete => Ok(None),

@@ -56,6 +56,7 @@ pub(super) fn of_new(
     } else if want.vip.port_id.is_empty() {
         set_vip(cloud, service, want, targets)?;
     }
+
     let is_own =
         |subnet: &str| annotation::text(service, annotation::MEMBER_SUBNET_ID, "") == subnet;
     if let Some(wrong) = set_member_subnet(cloud, want, &want.vip.subnet_id.clone(), targets)?
@@ -63,6 +64,7 @@ pub(super) fn of_new(
     {
         return Err(of_other_family(annotation::MEMBER_SUBNET_ID, &wrong));
     }
+
     near(cloud, want, targets)
 }
 
@@ -84,6 +86,7 @@ pub(super) fn of_members(
     } else {
         set_member_subnet(cloud, want, &of_balancer, targets)?;
     }
+
     near(cloud, want, targets)
 }
 
@@ -98,6 +101,7 @@ fn set_vip(
     let Some(family) = want.family else {
         return Ok(());
     };
+
     let configured = want.vip.subnet_id.as_str();
     let network = if configured.is_empty() {
         if family == IpFamily::Ipv4 || !want.vip.address.is_empty() {
@@ -110,10 +114,12 @@ fn set_vip(
             _ => return Ok(()),
         }
     };
+
     if !configured.is_empty() && annotation::text(service, annotation::SUBNET_ID, "") == configured
     {
         return Err(of_other_family(annotation::SUBNET_ID, configured));
     }
+
     let subnet = of_family(in_network(cloud, &network)?, family, targets);
     want.vip.subnet_id = subnet.map(|subnet| subnet.id).ok_or_else(|| {
         let version = version(family);
@@ -127,11 +133,13 @@ fn set_vip(
 /// Returns a subnet of this family, preferably one in which nodes have addresses.
 fn of_family(mut subnets: Vec<Subnet>, family: IpFamily, targets: &[Target]) -> Option<Subnet> {
     subnets.retain(|subnet| has(subnet, family));
+
     let addresses: Vec<IpAddr> = targets
         .iter()
         .flat_map(|target| &target.addresses)
         .filter_map(|address| address.address.parse().ok())
         .collect();
+
     let is_far = |subnet: &Subnet| {
         let net: Option<IpNet> = subnet.cidr.parse().ok();
         !net.is_some_and(|net| addresses.iter().any(|ip| net.contains(ip)))
@@ -150,10 +158,12 @@ fn set_member_subnet(
     let Some(family) = want.family.filter(|_| !want.member_subnet.is_empty()) else {
         return Ok(None);
     };
+
     let Some(subnet) = known(cloud, &want.member_subnet)?.filter(|subnet| !has(subnet, family))
     else {
         return Ok(None);
     };
+
     let other = of_family(in_network(cloud, &subnet.network_id)?, family, targets)
         .map_or_else(|| of_balancer.to_owned(), |subnet| subnet.id);
     Ok(Some(std::mem::replace(&mut want.member_subnet, other)))
@@ -162,6 +172,7 @@ fn set_member_subnet(
 /// Returns the nodes, each with its address in the subnet of the members, or in the network of the
 /// load balancer if Octavia chooses the subnet.
 fn near(cloud: &Cloud<'_>, want: &Want, targets: &[Target]) -> Result<Vec<Backend>> {
+    // Subnets are read only if they decide which address is used.
     let is_clear = !is_ambiguous(targets, want.family) && !want.is_member_subnet_set;
     let subnets = if is_clear {
         Vec::new()
@@ -172,14 +183,17 @@ fn near(cloud: &Cloud<'_>, want: &Want, targets: &[Target]) -> Result<Vec<Backen
     } else {
         Vec::new()
     };
+
     let nets: Vec<IpNet> = subnets
         .iter()
         .filter_map(|subnet| subnet.cidr.parse().ok())
         .collect();
+
     let mut backends = backends(targets, want.family, &nets);
     if want.is_member_subnet_set && !nets.is_empty() {
         use_ports(cloud, &want.member_subnet, &nets, &mut backends)?;
     }
+
     Ok(backends)
 }
 
@@ -195,6 +209,7 @@ fn use_ports(
         let ip = backend.address.parse();
         ip.is_ok_and(|ip: IpAddr| !nets.iter().any(|net| net.contains(&ip)))
     };
+
     let key = |server: &str| format!("address of {server} in {subnet}");
     let mut unknown = Vec::new();
     for backend in backends.iter_mut().filter(is_outside) {
@@ -207,6 +222,7 @@ fn use_ports(
             _ => unknown.push((server, backend)),
         }
     }
+
     let servers: Vec<&str> = unknown.iter().map(|(server, _)| server.as_str()).collect();
     let ports = ports_of(cloud, &servers)?;
     for (server, backend) in &mut unknown {
@@ -221,6 +237,7 @@ fn use_ports(
             address.clone_into(&mut backend.address);
         }
     }
+
     Ok(())
 }
 
@@ -248,7 +265,6 @@ pub(super) fn known(cloud: &Cloud<'_>, id: &str) -> Result<Option<Subnet>> {
     cached(cloud, &format!("subnet {id}"), read)
 }
 
-/// Returns the subnets of a network.
 fn in_network(cloud: &Cloud<'_>, network: &str) -> Result<Vec<Subnet>> {
     let read = || {
         let found: Vec<Value> =
@@ -267,9 +283,11 @@ fn cached<T: DeserializeOwned>(
     if let Some(kept) = kept.and_then(|kept| serde_json::from_slice(&kept).ok()) {
         return Ok(Some(kept));
     }
+
     let Some(value) = read()? else {
         return Ok(None);
     };
+
     cloud.host.keep(key, value.to_string().as_bytes(), BELIEVED);
     serde_json::from_value(value)
         .map(Some)
@@ -297,6 +315,7 @@ fn of_nodes(cloud: &Cloud<'_>, backends: &[Backend]) -> Result<Option<String>> {
     let Some((backend, server)) = tried.first() else {
         return Ok(None);
     };
+
     let key = format!("subnet of {server} {}", backend.address);
     if let Some(kept) = cloud
         .host
@@ -305,6 +324,7 @@ fn of_nodes(cloud: &Cloud<'_>, backends: &[Backend]) -> Result<Option<String>> {
     {
         return Ok(Some(kept));
     }
+
     let ids: Vec<&str> = tried.iter().map(|(_, server)| *server).collect();
     let ports = ports_of(cloud, &ids)?;
     let subnet = tried.iter().find_map(|(backend, server)| {
@@ -315,9 +335,11 @@ fn of_nodes(cloud: &Cloud<'_>, backends: &[Backend]) -> Result<Option<String>> {
             .find(|fixed| is_same(&fixed.ip_address, &backend.address))
             .map(|fixed| fixed.subnet_id.clone())
     });
+
     if let Some(subnet) = &subnet {
         cloud.host.keep(&key, subnet.as_bytes(), BELIEVED);
     }
+
     Ok(subnet)
 }
 
@@ -330,6 +352,7 @@ fn unknown(cloud: &Cloud<'_>, backends: &[Backend]) -> CloudError {
              `LoadBalancer`, or wait for a node",
         );
     };
+
     CloudError::not_found(format!(
         "no port of node {name} has the address {address}, whose subnet the load balancer would use: set `subnet-id` in section \
          `LoadBalancer`"

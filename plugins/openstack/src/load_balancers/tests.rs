@@ -86,6 +86,7 @@ fn an_unreadable_internal_annotation_creates_nothing() {
         "{answer:?}"
     );
     assert_eq!(script.asked(), [""; 0]);
+
     named(&script, &[balancer("PENDING_UPDATE")]);
     assert!(is_in_progress(&update_nodes(
         &script.cloud(),
@@ -107,8 +108,10 @@ fn ignored_annotations_are_reported_once() {
     };
     let wrong = with(service(true), annotation::CONNECTION_LIMIT, "7k");
     let said = "Annotations are ignored: loadbalancer.openstack.org/connection-limit: expected a number, not `7k`";
+
     assert_eq!(told(&wrong), [said]);
     assert_eq!(told(&wrong), [""; 0]);
+
     let worse = with(wrong.clone(), annotation::TIMEOUT_CLIENT_DATA, "1m");
     assert_eq!(told(&worse).len(), 1);
     assert_eq!(told(&service(true)), [""; 0]);
@@ -155,10 +158,12 @@ fn a_pending_load_balancer_is_polled_with_growing_pauses() {
         }
         assert_eq!(script.asked().len(), 1);
     }
+
     assert_eq!(
         (pauses.len(), pauses[0], pauses[3], pauses[11]),
         (12, 1000, 2000, 8000)
     );
+
     named(&script, &[balancer("PENDING_DELETE")]);
     assert!(is_in_progress(&ensure(
         &script.cloud(),
@@ -192,6 +197,7 @@ fn a_creation_of_the_process_before_can_be_late() {
         Ok(()),
         "it had an address, so it is known"
     );
+
     script.host.forget("starting");
     assert_eq!(ensure_deleted(&script.cloud(), &unserved), Ok(()));
 }
@@ -233,6 +239,7 @@ fn a_failed_load_balancer_is_recreated_unless_it_served() {
         script.host.annotations.borrow()[annotation::LOAD_BALANCER_ID],
         None
     );
+
     let refused = ensure(&script.cloud(), &service(true), &NoNodes).unwrap_err();
     assert!(
         matches!(&refused, CloudError::Unavailable(text) if text.contains("failover lb")),
@@ -256,10 +263,12 @@ fn a_missing_id_fails_only_a_service_without_an_address() {
         json!({"loadbalancer": balancer("PENDING_CREATE")}),
     );
     let new = with(service(false), annotation::LOAD_BALANCER_ID, "old");
+
     assert!(matches!(
         ensure(&script.cloud(), &new, &NoNodes),
         Err(CloudError::NotFound(_))
     ));
+
     let served = with(service(true), annotation::LOAD_BALANCER_ID, "old");
     assert!(is_in_progress(&ensure(&script.cloud(), &served, &NoNodes)));
     assert!(script.asked().last().unwrap().starts_with("POST "));
@@ -281,6 +290,7 @@ fn a_missing_id_stored_by_the_plugin_is_ignored() {
         &service(false),
         &NoNodes
     )));
+
     let noted = script
         .host
         .annotations
@@ -351,6 +361,7 @@ fn a_duplicate_is_deleted_unless_both_may_serve() {
         script.host.annotations.borrow()[annotation::LOAD_BALANCER_ID].as_deref(),
         Some("la")
     );
+
     let asked = script.asked();
     assert_eq!(
         asked.last().unwrap(),
@@ -423,6 +434,7 @@ fn a_plan_is_executed_without_rereading_the_state() {
             break;
         }
     }
+
     assert_eq!(
         changes,
         ["DELETE", "DELETE", "PUT"]
@@ -514,6 +526,7 @@ fn an_immutable_load_balancer_discards_the_plan() {
         &service(true),
         &NoNodes
     )));
+
     assert!(script.host.kept("todo lb").is_none());
 }
 
@@ -539,11 +552,13 @@ fn a_leftover_floating_ip_is_found_and_deleted() {
         json!({"floatingips": [address]}),
     );
     script.on("DELETE http://network/v2.0/floatingips/f", 204, Value::Null);
+
     assert_eq!(
         get(&script.cloud(), &service(true)),
         Ok(Some(LoadBalancerStatus::default()))
     );
     assert_eq!(get(&script.cloud(), &service(false)), Ok(None));
+
     script.asked();
     assert_eq!(ensure_deleted(&script.cloud(), &service(true)), Ok(()));
     assert!(
@@ -551,6 +566,7 @@ fn a_leftover_floating_ip_is_found_and_deleted() {
             .asked()
             .contains(&"DELETE http://network/v2.0/floatingips/f".to_owned())
     );
+
     let kept = with(service(true), annotation::KEEP_FLOATING_IP, "true");
     assert_eq!(get(&script.cloud(), &kept), Ok(None));
     assert_eq!(ensure_deleted(&script.cloud(), &kept), Ok(()));
@@ -676,7 +692,9 @@ fn the_previous_load_balancer_is_deleted_only_if_it_is_ours() {
         200,
         json!({"members": [member("10.0.0.1")]}),
     );
+
     assert!(is_in_progress(&ensure_deleted(&script.cloud(), &moved)));
+
     let asked = script.asked();
     assert!(
         asked
@@ -750,6 +768,7 @@ fn a_shared_load_balancer_is_not_renamed() {
         line.contains("/listeners/l1") || line.contains("PUT http://load-balancer/v2.0/lbaas/loadb")
     };
     let asked = script.asked();
+
     assert!(!asked.iter().any(of_theirs), "{asked:?}");
 }
 
@@ -760,8 +779,10 @@ fn a_service_shares_the_load_balancer_of_another_cluster() {
     let moving = with(service(true), annotation::LOAD_BALANCER_ID, "lb");
     of_another_cluster(&script, &["kube_service_other_shop_web"], "203.0.113.99");
     assert!(is_in_progress(&ensure(&script.cloud(), &moving, &NoNodes)));
+
     let tags = json!({"loadbalancer": {"tags": ["kube_service_other_shop_web", NAME]}});
     assert_eq!(script.sent("PUT "), [tags]);
+
     // A load balancer with the Service's address always belonged to this Service.
     let script = Script::new("");
     of_another_cluster(&script, &["kube_service_other_shop_web"], "203.0.113.7");
@@ -796,10 +817,12 @@ fn waits_for_a_port_used_by_another_service() {
         assert!(is_in_progress(&ensure(&script.cloud(), &wanting, &NoNodes)));
     }
     let taken = ensure(&script.cloud(), &wanting, &NoNodes);
+
     assert!(
         matches!(&taken, Err(CloudError::Unavailable(text)) if text.contains("is used by listener l1")),
         "{taken:?}"
     );
+
     of_another_cluster(
         &script,
         &["kube_service_a_b_c", "kube_service_a_b_d"],
@@ -887,13 +910,16 @@ fn members_use_the_subnet_of_the_nodes() {
         200,
         json!({"security_groups": [group]}),
     );
+
     assert!(is_in_progress(&update_nodes(
         &script.cloud(),
         &service(true),
         &OneNode
     )));
+
     let members = script.sent(&format!("PUT {lbaas}/pools/p/members"));
     assert_eq!(members[0]["members"][0]["subnet_id"], json!("n"));
+
     // The security group allows this subnet and is kept on the node.
     script.asked();
     assert_eq!(
@@ -905,6 +931,7 @@ fn members_use_the_subnet_of_the_nodes() {
         json!("10.7.0.0/24")
     );
     assert!(script.asked().iter().all(|line| !line.starts_with("PUT ")));
+
     // A new load balancer with a port that the user has set.
     let new = Script::new("");
     named(&new, &[]);
@@ -920,6 +947,7 @@ fn members_use_the_subnet_of_the_nodes() {
     );
     let at_port = with(service(false), annotation::PORT_ID, "dmz");
     assert!(is_in_progress(&ensure(&new.cloud(), &at_port, &OneNode)));
+
     let made = &new.sent("POST ")[0]["loadbalancer"];
     assert_eq!(
         (&made["vip_port_id"], &made["vip_subnet_id"]),
@@ -962,7 +990,9 @@ fn without_cascade_all_parts_are_deleted_one_by_one() {
             .into_iter()
             .find(|line| line.starts_with("DELETE "))
     };
+
     assert_eq!(deleted(), Some(format!("DELETE {lbaas}/listeners/l")));
+
     named(&script, &[balancer("ERROR")]);
     assert_eq!(
         deleted(),
@@ -1025,7 +1055,9 @@ fn a_creation_without_an_answer_delays_the_deletion() {
         json!({"floatingips": [], "security_groups": []}),
     );
     script.on(&format!("POST {BALANCERS}"), 504, Value::Null);
+
     assert!(ensure(&script.cloud(), &service(false), &NoNodes).is_err());
+
     let first = ensure_deleted(&script.cloud(), &service(false));
     assert!(is_in_progress(&first), "{first:?}");
 }
@@ -1051,6 +1083,7 @@ fn a_kept_floating_ip_is_marked_before_the_deletion() {
     script.on("PUT http://network/v2.0/floatingips/f", 503, Value::Null);
     script.on(&format!("DELETE {BALANCERS}/lb"), 204, Value::Null);
     let keeping = with(service(true), annotation::KEEP_FLOATING_IP, "true");
+
     assert!(matches!(
         ensure_deleted(&script.cloud(), &keeping),
         Err(CloudError::Unavailable(_))
@@ -1061,17 +1094,20 @@ fn a_kept_floating_ip_is_marked_before_the_deletion() {
             .iter()
             .all(|line| !line.starts_with("DELETE "))
     );
+
     script.on(
         "PUT http://network/v2.0/floatingips/f",
         200,
         json!({"floatingip": floating}),
     );
     assert!(is_in_progress(&ensure_deleted(&script.cloud(), &keeping)));
+
     let kept = format!("Kept: {description}");
     assert_eq!(
         script.sent("PUT ").last(),
         Some(&json!({"floatingip": {"description": kept}}))
     );
+
     // And when the Service comes to be internal, with the same request that takes it off.
     let internal = with(keeping, annotation::INTERNAL, "true");
     let cloud = script.cloud();
@@ -1081,6 +1117,7 @@ fn a_kept_floating_ip_is_marked_before_the_deletion() {
     };
     let want = wanted(&cloud, &internal).unwrap();
     assert!(floating::ensure(&cloud, &internal, &want, &of_service, &Ownership::default()).is_ok());
+
     let kept = format!("Kept: Service u: {description}");
     let detached = json!({"floatingip": {"description": kept, "port_id": null}});
     assert_eq!(script.sent("PUT ").last(), Some(&detached));
@@ -1103,6 +1140,7 @@ fn a_floating_ip_of_an_earlier_service_is_not_deleted() {
         200,
         json!({"floatingips": [kept], "security_groups": []}),
     );
+
     assert_eq!(ensure_deleted(&script.cloud(), &service(true)), Ok(()));
     assert!(script.asked().iter().all(|line| line.starts_with("GET ")));
 }
@@ -1124,6 +1162,7 @@ fn a_404_from_a_proxy_is_not_a_missing_load_balancer() {
         json!({"message": "no route"}),
     );
     let sharing = with(service(true), annotation::LOAD_BALANCER_ID, "shared");
+
     assert!(matches!(
         ensure_deleted(&script.cloud(), &sharing),
         Err(CloudError::Unavailable(_))

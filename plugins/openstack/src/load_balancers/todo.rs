@@ -95,6 +95,7 @@ impl Kept {
             .into_iter()
             .find(|method| method.to_string() == self.method)?;
         let optional = self.optional.then_some(OPTIONAL);
+
         Some(Step {
             method,
             path: self.path,
@@ -152,6 +153,7 @@ pub(super) fn begin(
     let later = steps.iter().skip(1).position(is_shared);
     let later = later.map(|place| place + 1);
     let whole = later.is_none();
+
     let steps = steps
         .iter()
         .take(later.unwrap_or(steps.len()))
@@ -185,6 +187,7 @@ pub(super) fn resume(cloud: &Cloud<'_>, service: &Service, id: &str, digest: u64
         .host
         .kept(&key(id))
         .and_then(|kept| serde_json::from_slice::<Todo>(&kept).ok());
+
     match kept.filter(|todo| todo.digest == digest) {
         Some(todo) => advance(cloud, service, id, todo),
         None => Ok(Left::Unknown),
@@ -199,7 +202,10 @@ fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result
         made,
         mut rejected,
     } = todo;
+
+    // It is stored again only after a step. A plan that fails is outdated.
     cloud.host.forget(&key(id));
+
     let mut steps = steps.into_iter();
     let mut was_rejected = false;
     while let Some(step) = steps.next().and_then(Kept::step) {
@@ -207,9 +213,11 @@ fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result
             continue;
         }
         was_rejected = false;
+
         let Some(step) = step.of_made(made.as_deref()) else {
             return Ok(Left::Unknown);
         };
+
         match (step.take(cloud), step.optional) {
             (Err(error @ (CloudError::Invalid(_) | CloudError::Denied(_))), Some(reason)) => {
                 cloud
@@ -240,6 +248,7 @@ fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result
             }
         }
     }
+
     Ok(match rejected {
         Some(rejected) => Left::Rejected(rejected.error()),
         None if whole => Left::Nothing,

@@ -58,6 +58,7 @@ impl Ownership {
         let old = old_name(load_balancer, &want.name, service, cluster).filter(|_| serves);
         let name = &load_balancer.name;
         let is_renamed = old.is_some() && names::cluster_of(name, service).is_some();
+
         let ownership = Self {
             owner: found_by_name || names::is_of(name, &want.name, service) || is_renamed,
             attached: false,
@@ -68,6 +69,8 @@ impl Ownership {
                 .count(),
             renamed_from: old.map(str::to_owned),
         };
+
+        // `is_own_tag` needs the previous name of the cluster.
         let attached = load_balancer
             .tags
             .iter()

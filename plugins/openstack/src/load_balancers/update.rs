@@ -26,9 +26,11 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
     let mut want = wanted(cloud, service)?;
     let none = || CloudError::not_found(format!("load balancer {} does not exist", want.name));
     let found = find(cloud, &want.id, &want.name, service)?.ok_or_else(none)?;
+
     if proof::is_foreign(cloud, service, &want, &found, Some(nodes))? {
         return Err(proof::rejection(cloud, &found.load_balancer));
     }
+
     let Found {
         load_balancer,
         by_name,
@@ -44,12 +46,16 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
             )));
         }
     }
+
     let ownership = whose(cloud, &load_balancer, &want, service, by_name)?;
     let targets = targets(nodes, &want);
     let backends = subnet::of_members(cloud, &mut want, &targets, &load_balancer)?;
     tell_no_members(cloud, service, &want, &targets, &backends);
+
+    // Its members are not those that it was created with.
     create::forget_made(cloud, &id);
     let digest = create::number("update", &want, &backends);
+
     let mut left = todo::resume(cloud, service, &id, digest)?;
     if left == Left::Unknown {
         let tree = read(
@@ -66,6 +72,7 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
         }
         left = todo::begin(cloud, service, &id, digest, &steps, missing)?;
     }
+
     let secured = if !cloud.config.load_balancer.manage_security_groups {
         Ok(())
     } else if want.rejected.is_some() {
@@ -74,5 +81,6 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
     } else {
         security::ensure(cloud, service, &want, &load_balancer, &backends)
     };
+
     left.complete().and(secured)
 }

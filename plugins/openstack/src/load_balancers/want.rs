@@ -174,9 +174,11 @@ impl Want {
         service: &Service,
     ) -> Result<Self, String> {
         let lb = &config.load_balancer;
+
         if service.ports.is_empty() {
             return Err("the Service has no ports".to_owned());
         }
+
         let class_name = annotation::text(service, annotation::CLASS, "");
         let class = match class_name {
             "" => None,
@@ -187,6 +189,7 @@ impl Want {
                 )
             })?),
         };
+
         let (internal, rejected) = internal(config, service);
         let family = service.ip_families.first().copied();
         let (vip, member_subnet, is_member_subnet_set) = places(
@@ -197,6 +200,7 @@ impl Want {
             internal,
             family,
         );
+
         let mut want = Self {
             name: names::load_balancer(cluster, service),
             description: names::description(cluster, service),
@@ -224,9 +228,11 @@ impl Want {
             rejected,
             ..Self::default()
         };
+
         let problems = annotation::problems(service);
         want.ignored
             .extend(problems.map(|problems| (ANNOTATIONS_IGNORED, problems)));
+
         if lb.internal_lb
             && annotation::flag(service, annotation::INTERNAL).is_some_and(|it| it != Ok(true))
         {
@@ -236,9 +242,11 @@ impl Want {
             );
             want.ignored.push((ANNOTATIONS_IGNORED, message));
         }
+
         want.place_in_octavia(config, service);
         want.listener = want.listener_want(config, service);
         want.ports = want.port_wants(config, service);
+
         let is_dual = service.ip_family_policy == IpFamilyPolicy::RequireDualStack;
         if let (true, [first, second, ..]) = (is_dual, service.ip_families.as_slice()) {
             let message = format!(
@@ -248,6 +256,7 @@ impl Want {
             );
             want.ignored.push((FAMILY_IGNORED, message));
         }
+
         let is_unprobed = |port: &PortWant| port.node_port > 0 && port.monitor.is_none();
         if health_port(service).is_some() && want.ports.iter().any(is_unprobed) {
             let message = format!(
@@ -257,6 +266,7 @@ impl Want {
             );
             want.ignored.push((LOCAL_WITHOUT_MONITOR, message));
         }
+
         Ok(want)
     }
 
@@ -267,6 +277,7 @@ impl Want {
             self.flavor_id =
                 annotation::text(service, annotation::FLAVOR_ID, &lb.flavor_id).to_owned();
         }
+
         let zone = annotation::text(
             service,
             annotation::AVAILABILITY_ZONE,
@@ -287,15 +298,18 @@ impl Want {
             self.rejected.get_or_insert(reason);
             Vec::new()
         });
+
         let by_group = !self.features.allowed_cidrs
             && config.load_balancer.lb_provider == "ovn"
             && config.load_balancer.manage_security_groups;
+
         // Upstream warns about every Service. If all clients are allowed, nothing is ignored.
         if !self.features.allowed_cidrs && !by_group && !service.source_ranges.is_empty() {
             let message = "Octavia or its provider does not support allowed CIDRs: loadBalancerSourceRanges is ignored"
                 .to_owned();
             self.ignored.push((SOURCE_RANGES_IGNORED, message));
         }
+
         let timeout = |key: &str, unset: i64| annotation::number(service, key, unset);
         ListenerWant {
             connection_limit: annotation::number(service, annotation::CONNECTION_LIMIT, -1),
@@ -322,28 +336,34 @@ impl Want {
     fn port_wants(&mut self, config: &Config, service: &Service) -> Vec<PortWant> {
         let lb = &config.load_balancer;
         let proxy = annotation::proxy(service);
-        let (http, tls) = (
-            self.listener.x_forwarded_for,
-            !self.listener.tls_container_ref.is_empty(),
-        );
+        let http = self.listener.x_forwarded_for;
+        let tls = !self.listener.tls_container_ref.is_empty();
+
         if proxy.is_some() && http {
-            let (one, other) = (annotation::PROXY_PROTOCOL, annotation::X_FORWARDED_FOR);
+            let one = annotation::PROXY_PROTOCOL;
+            let other = annotation::X_FORWARDED_FOR;
             self.rejected.get_or_insert_with(|| {
                 format!("annotations {one} and {other} are mutually exclusive")
             });
         }
+
         let chosen =
             annotation::flag(service, annotation::ENABLE_HEALTH_MONITOR).and_then(Result::ok);
         let monitored = chosen.unwrap_or(lb.create_monitor);
+
+        // Only an explicit `false` disables the monitor for `externalTrafficPolicy: Local`.
         let health_port = health_port(service).filter(|_| chosen != Some(false));
+
         let number = |key: &str, unset: u64| {
             annotation::number(service, key, i64::try_from(unset).unwrap_or(i64::MAX))
         };
+
         let port = |(index, port): (usize, &ServicePort)| {
             let transport = transport(port.transport);
             // TCP settings of the Service are not used for its other ports, because Octavia would
             // reject them.
             let is_tcp = transport == "TCP";
+
             let listener_protocol = if is_tcp && tls {
                 "TERMINATED_HTTPS"
             } else if is_tcp && http {
@@ -351,15 +371,18 @@ impl Want {
             } else {
                 transport
             };
+
             let pool_protocol = match proxy {
                 Some(proxy) if is_tcp => proxy,
                 _ if is_tcp && (http || tls) => "HTTP",
                 _ => transport,
             };
+
             let http_probe = match transport {
                 "UDP" => self.features.http_monitors_on_udp,
                 _ => self.features.http_monitors,
             };
+
             let monitor_port = health_port.filter(|_| http_probe);
             let kind = if monitor_port.is_some() {
                 "HTTP"
@@ -368,6 +391,7 @@ impl Want {
             } else {
                 transport
             };
+
             let monitor = MonitorWant {
                 kind,
                 delay: number(annotation::HEALTH_MONITOR_DELAY, lb.monitor_delay),
@@ -381,11 +405,13 @@ impl Want {
                     lb.monitor_max_retries_down,
                 ),
             };
+
             let monitor = if monitored {
                 Some(monitor)
             } else {
                 monitor_port.map(|_| monitor.accepted())
             };
+
             PortWant {
                 index,
                 transport,
@@ -434,6 +460,7 @@ impl Floating {
                 ..Self::default()
             };
         }
+
         let defaults = &config.load_balancer.class;
         let of_class = class.map_or("", |class| class.floating_network_id.as_str());
         let of_service = annotation::text(
@@ -441,13 +468,16 @@ impl Floating {
             annotation::FLOATING_NETWORK_ID,
             &defaults.floating_network_id,
         );
+
         let annotated = SubnetSpec::of(
             annotation::text(service, annotation::FLOATING_SUBNET_ID, ""),
             annotation::text(service, annotation::FLOATING_SUBNET, ""),
             annotation::text(service, annotation::FLOATING_SUBNET_TAGS, ""),
         );
+
         let subnet = class.map(SubnetSpec::of_class).filter(SubnetSpec::is_set);
         let subnet = subnet.or(Some(annotated).filter(SubnetSpec::is_set));
+
         Self {
             network_id: not_empty(of_class, of_service),
             subnet: subnet.unwrap_or_else(|| SubnetSpec::of_class(defaults)),
@@ -470,6 +500,7 @@ fn internal(config: &Config, service: &Service) -> (bool, Option<String>) {
     if config.load_balancer.internal_lb {
         return (true, None);
     }
+
     match annotation::flag(service, annotation::INTERNAL) {
         None => (false, None),
         Some(Ok(internal)) => (internal, None),
@@ -502,6 +533,7 @@ fn places(
             ),
         )
     };
+
     let network = of(annotation::NETWORK_ID, |class| &class.network_id);
     let subnet = of(annotation::SUBNET_ID, |class| &class.subnet_id);
     let member_subnet = of(annotation::MEMBER_SUBNET_ID, |class| {
@@ -509,6 +541,8 @@ fn places(
     });
     let is_member_subnet_set = !member_subnet.is_empty();
     let member_subnet = not_empty(&member_subnet, &subnet);
+
+    // Otherwise, the requested address is that of the floating IP.
     let wants_address = internal || family == Some(IpFamily::Ipv6);
     let vip = Vip {
         port_id: annotation::text(service, annotation::PORT_ID, "").to_owned(),
@@ -569,6 +603,7 @@ fn source_ranges(service: &Service, family: Option<IpFamily>) -> Result<Vec<Stri
     if service.source_ranges.is_empty() {
         return Ok(vec![if is_v6 { "::/0" } else { "0.0.0.0/0" }.to_owned()]);
     }
+
     let parse = |range: &String| {
         let net: IpNet = range
             .trim()
@@ -576,6 +611,7 @@ fn source_ranges(service: &Service, family: Option<IpFamily>) -> Result<Vec<Stri
             .map_err(|_| format!("loadBalancerSourceRanges: `{range}` is not a valid CIDR"))?;
         Ok(net.trunc())
     };
+
     let mut ranges: Vec<IpNet> = service
         .source_ranges
         .iter()
@@ -583,18 +619,21 @@ fn source_ranges(service: &Service, family: Option<IpFamily>) -> Result<Vec<Stri
         .collect::<Result<_, String>>()?;
     ranges.sort();
     ranges.dedup();
+
     let of_family = |net: &&IpNet| family.is_none() || matches!(net.addr(), IpAddr::V6(_)) == is_v6;
     let fitting: Vec<String> = ranges
         .iter()
         .filter(of_family)
         .map(ToString::to_string)
         .collect();
+
     if fitting.is_empty() {
         return Err(
             "loadBalancerSourceRanges: no range has the IP family of the Service's address"
                 .to_owned(),
         );
     }
+
     Ok(fitting)
 }
 

@@ -13,16 +13,20 @@ pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result
     if !has_pairs || routes.is_empty() {
         return Ok(vec![Ok(()); routes.len()]);
     }
+
     let ports = ports_at(cloud, routes)?;
     let of_route: Vec<Option<&Port>> = routes
         .iter()
         .map(|route| at(&ports, &route.nexthop))
         .collect();
+
     let staying = if add {
         Vec::new()
     } else {
         staying(cloud, routes)?
     };
+
+    // A port with several routes is changed once: afterwards, its revision is outdated.
     let mut wanted: BTreeMap<&str, (&Port, Vec<&str>)> = BTreeMap::new();
     for (route, port) in routes.iter().zip(&of_route) {
         if let Some(port) =
@@ -35,6 +39,7 @@ pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result
                 .push(&route.destination);
         }
     }
+
     let mut asks: Vec<Ask> = Vec::new();
     let mut asked: Vec<&str> = Vec::new();
     for (port, destinations) in wanted.values() {
@@ -53,10 +58,12 @@ pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result
             asked.push(&port.id);
         }
     }
+
     let answers: BTreeMap<&str, Result<()>> = asked
         .into_iter()
         .zip(send_all(asks).into_iter().map(|answer| answer.map(|_| ())))
         .collect();
+
     let answer = |(route, port): (&ExtraRoute, &Option<&Port>)| match port {
         Some(port) => match answers.get(port.id.as_str()) {
             // The port was deleted with its server.
@@ -73,6 +80,7 @@ pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result
             )))
         }
     };
+
     Ok(routes.iter().zip(&of_route).map(answer).collect())
 }
 
@@ -104,11 +112,13 @@ fn changed(port: &Port, destinations: &[&str], add: bool) -> Option<Vec<Value>> 
         Some(mac) => json!({"ip_address": pair.ip_address, "mac_address": mac}),
         None => json!({"ip_address": pair.ip_address}),
     };
+
     let is_there = |destination: &str| {
         port.allowed_address_pairs
             .iter()
             .any(|pair| pair.ip_address == destination)
     };
+
     if add {
         let new: Vec<&str> = destinations
             .iter()
@@ -118,6 +128,7 @@ fn changed(port: &Port, destinations: &[&str], add: bool) -> Option<Vec<Value>> 
         if new.is_empty() {
             return None;
         }
+
         let new = new
             .iter()
             .map(|destination| json!({"ip_address": destination}));
@@ -129,9 +140,11 @@ fn changed(port: &Port, destinations: &[&str], add: bool) -> Option<Vec<Value>> 
                 .collect(),
         );
     }
+
     if !destinations.iter().any(|destination| is_there(destination)) {
         return None;
     }
+
     let stays =
         |pair: &&crate::network::AddressPair| !destinations.contains(&pair.ip_address.as_str());
     Some(
@@ -151,10 +164,12 @@ fn ports_at(cloud: &Cloud<'_>, routes: &[ExtraRoute]) -> Result<Vec<Port>> {
     if networks.is_empty() {
         return Ok(Vec::new());
     }
+
     let hops: Vec<String> = routes
         .iter()
         .map(|route| format!("ip_address={}", route.nexthop))
         .collect();
+
     let query = |hops: &[String]| {
         let hops = hops.iter().map(|hop| ("fixed_ips", hop.clone()));
         hops.chain(
@@ -164,6 +179,7 @@ fn ports_at(cloud: &Cloud<'_>, routes: &[ExtraRoute]) -> Result<Vec<Port>> {
         )
         .collect::<Vec<_>>()
     };
+
     // An address and a network together are about as long as two IDs.
     let queries: Vec<Vec<(&str, String)>> = hops.chunks(IDS / 2).map(query).collect();
     let queries = queries.iter().map(|query| {
@@ -172,10 +188,12 @@ fn ports_at(cloud: &Cloud<'_>, routes: &[ExtraRoute]) -> Result<Vec<Port>> {
             .map(|(name, value)| (*name, value.as_str()))
             .collect()
     });
+
     let found = cloud
         .lists::<Port>(Kind::Network, "/ports", &queries.collect::<Vec<_>>())?
         .into_iter()
         .flatten();
+
     Ok(found
         .filter(|port| networks.contains(&port.network_id))
         .collect())
@@ -194,10 +212,12 @@ fn networks(cloud: &Cloud<'_>) -> Result<Vec<String>> {
 pub(super) fn interfaces(cloud: &Cloud<'_>) -> Result<Vec<(String, String)>> {
     let router = cloud.config.router_id.as_str();
     let key = format!("interfaces of router {router}");
+
     let kept = cloud.host.kept(&key);
     if let Some(kept) = kept.and_then(|kept| serde_json::from_slice(&kept).ok()) {
         return Ok(kept);
     }
+
     let ports = ports_of(cloud, &[router])?;
     let mut interfaces: Vec<(String, String)> = ports
         .into_iter()
@@ -205,6 +225,7 @@ pub(super) fn interfaces(cloud: &Cloud<'_>) -> Result<Vec<(String, String)>> {
         .flat_map(|port| {
             let mut fixed = port.fixed_ips;
             if fixed.is_empty() {
+                // A port without an address still shows its network.
                 fixed.push(FixedIp::default());
             }
             let network = port.network_id;
@@ -213,12 +234,16 @@ pub(super) fn interfaces(cloud: &Cloud<'_>) -> Result<Vec<(String, String)>> {
                 .map(move |fixed| (network.clone(), fixed.subnet_id))
         })
         .collect();
+
     interfaces.sort();
     interfaces.dedup();
+
+    // A router without interfaces is not cached: its first one may be added at any time.
     if !interfaces.is_empty() {
         let kept = json!(interfaces).to_string();
         cloud.host.keep(&key, kept.as_bytes(), super::BELIEVED);
     }
+
     Ok(interfaces)
 }
 
@@ -242,6 +267,7 @@ mod tests {
         };
         let other = json!({"ip_address": "192.0.2.1", "mac_address": "fa:16:3e:00:00:01"});
         assert_eq!(changed(&port, &["10.244.0.0/24"], true), None);
+
         let more = changed(&port, &["10.244.0.0/24", "2001:db8::/64"], true).unwrap();
         assert_eq!(
             more,

@@ -100,6 +100,7 @@ fn address_pairs_are_changed_before_the_route() {
     let script = neutron(&["net"], "net", &[]);
     assert_eq!(create(&script.cloud(), &[new_route()]), [Ok(())]);
     assert_eq!(changes(&script), ["/ports/p", "/routers/r/add_extraroutes"]);
+
     let script = neutron(&["net"], "net", &[CIDR]);
     let there = told(&route(CIDR, "10.0.0.5"));
     assert_eq!(
@@ -110,6 +111,7 @@ fn address_pairs_are_changed_before_the_route() {
         changes(&script),
         ["/ports/p", "/routers/r/remove_extraroutes"]
     );
+
     // A failed removal is retried as long as the route exists.
     script.on("PUT http://network/v2.0/ports/p", 503, json!({}));
     assert!(matches!(
@@ -133,7 +135,9 @@ fn the_next_hop_is_in_a_network_of_the_router() {
         target_addresses: vec![internal("172.20.0.5"), internal("10.0.0.5")],
         ..new_route()
     };
+
     assert_eq!(create(&script.cloud(), &[two]), [Ok(())]);
+
     let added = script.sent("PUT http://network/v2.0/routers/r/add_extraroutes");
     assert_eq!(
         added[0]["router"]["routes"],
@@ -164,11 +168,13 @@ fn an_address_pair_of_another_route_is_kept() {
         200,
         port(&["10.0.0.5", "10.0.0.6"]),
     );
+
     assert_eq!(
         delete(&script.cloud(), std::slice::from_ref(&old)),
         [Ok(())]
     );
     assert_eq!(changes(&script), ["/routers/r/remove_extraroutes"]);
+
     // The other route leads to another port.
     script.on(
         "GET http://network/v2.0/ports?fixed_ips",
@@ -244,6 +250,7 @@ fn the_next_hop_is_an_internal_address_of_the_family() {
         nexthop(&new("2001:db8:1::/64"), &[]).unwrap().nexthop,
         "2001:db8::1"
     );
+
     let none = NewRoute {
         target_addresses: addresses[..1].to_vec(),
         ..new("10.244.0.0/24")
@@ -290,6 +297,7 @@ fn one_bad_route_does_not_affect_the_others() {
             Ok(())
         ]
     );
+
     let down = each(&[1, 3], read, |_| Err(CloudError::unavailable("down")));
     assert_eq!(down, vec![Err(CloudError::unavailable("down")); 2]);
 }

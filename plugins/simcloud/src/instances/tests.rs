@@ -15,7 +15,9 @@ fn a_node_is_described_by_name_then_by_provider_id() {
     ];
     let [by_name, by_id, stranger] = describe(&world.config, &nodes).try_into().unwrap();
     let instance = by_name.unwrap();
+
     assert_eq!(instance.provider_id.as_deref(), FIRST);
+
     let labels = [&instance.instance_type, &instance.zone, &instance.region]
         .map(|label| label.as_deref().unwrap());
     assert_eq!(labels, ["small", "zone-a", "sim"]);
@@ -53,6 +55,7 @@ fn only_a_deleted_server_is_absent() {
     world.hook("PATCH", "/_sim/servers/srv-2", &json!({"state": "stopped"}));
     world.hook("DELETE", "/_sim/servers/srv-3", &Value::Null);
     let nodes = ids.map(|id| node("n", Some(id)));
+
     assert_eq!(
         check(&world.config, &nodes),
         [
@@ -65,6 +68,7 @@ fn only_a_deleted_server_is_absent() {
         check(&world.config, &[node("stranger", None)])[0],
         Err(CloudError::NotFound(_))
     ));
+
     // A 404 of something else than the cloud.
     world.hook(
         "POST",
@@ -88,6 +92,7 @@ fn a_failure_concerns_one_node() {
         ],
     );
     let throttled = |answer: &&Result<Presence>| matches!(answer, Err(CloudError::Throttled(retry)) if retry.after_ms == 7000);
+
     assert_eq!(answers.iter().filter(throttled).count(), 1, "{answers:?}");
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
     assert!(matches!(answers[2], Err(CloudError::Invalid(_))));

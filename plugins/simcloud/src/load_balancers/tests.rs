@@ -20,6 +20,7 @@ fn a_load_balancer_is_created_changed_and_deleted() {
         addresses(&ensure(&cloud, &service, &targets(&[1, 2])).unwrap()),
         ["198.19.0.1"]
     );
+
     let created = world.all("load_balancers").remove(0);
     assert_eq!(created["targets"], json!(["srv-1", "srv-2"]));
     assert_eq!(
@@ -83,6 +84,7 @@ fn a_change_of_nodes_leaves_the_rest_to_ensure() {
         update_nodes(&cloud, &service, &[]),
         Err(CloudError::NotFound(_))
     ));
+
     ensure(&cloud, &service, &targets(&[1])).unwrap();
     service.source_ranges = vec!["203.0.113.0/24".into()];
     update_nodes(&cloud, &service, &targets(&[1, 3])).unwrap();
@@ -102,11 +104,13 @@ fn a_pending_load_balancer_is_in_progress() {
     for _ in 0..2 {
         assert!(ensure(&cloud, &service, &targets(&[1])).is_err_and(|error| creating(&error)));
     }
+
     assert!(update_nodes(&cloud, &service, &[]).is_err_and(|error| creating(&error)));
     assert_eq!(
         get(&cloud, &service),
         Ok(Some(LoadBalancerStatus { ingress: vec![] }))
     );
+
     world.hook("POST", "/_sim/advance", &json!({"ms": 5000}));
     assert_eq!(
         addresses(&ensure(&cloud, &service, &targets(&[1])).unwrap()),
@@ -195,10 +199,12 @@ fn a_race_between_hosts_is_a_conflict() {
             None
         }
     });
+
     assert!(matches!(
         ensure(&cloud, &service, &[]),
         Err(CloudError::Conflict(_))
     ));
+
     drop(guard);
     ensure(&cloud, &service, &[]).unwrap();
     assert_eq!(world.all("load_balancers").len(), 1);
@@ -210,6 +216,7 @@ fn another_cluster_is_left_alone() {
     let (one, other, service) = (world.cluster("c1"), world.cluster("c2"), service());
     ensure(&one, &service, &targets(&[1])).unwrap();
     let before = world.all("load_balancers");
+
     assert_eq!(get(&other, &service), Ok(None));
     assert!(matches!(
         ensure(&other, &service, &[]),
@@ -242,6 +249,7 @@ fn what_the_cloud_cannot_do_is_invalid() {
         assert!(matches!(with(change), Err(CloudError::Invalid(_))));
     }
     ensure(&cloud, &service(), &[]).unwrap();
+
     assert!(matches!(
         with(|service| service.ip_families.push(IpFamily::Ipv6)),
         Err(CloudError::Invalid(_))

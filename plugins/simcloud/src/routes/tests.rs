@@ -38,6 +38,7 @@ fn routes_are_created_listed_and_deleted() {
         create(&cloud, &[new(1), ipv6, new(2)]),
         [Ok(()), Ok(()), Ok(())]
     );
+
     world.hook("DELETE", "/_sim/servers/srv-2", &Value::Null);
     let page = list(&cloud, None).unwrap();
     let mut shown: Vec<_> = page
@@ -59,6 +60,7 @@ fn routes_are_created_listed_and_deleted() {
         ("2001:db8:0:1::/64", first, false),
     ];
     assert_eq!((shown, page.next), (expected.to_vec(), None));
+
     for _ in 0..2 {
         assert_eq!(delete(&cloud, &page.routes), [Ok(()), Ok(()), Ok(())]);
     }
@@ -78,6 +80,7 @@ fn a_list_has_all_pages() {
     assert!(create(&cloud, &many).iter().all(Result::is_ok));
     let first = list(&cloud, None).unwrap();
     let second = list(&cloud, first.next.as_deref()).unwrap();
+
     assert_eq!(
         (first.routes.len(), second.routes.len(), second.next),
         (100, 20, None)
@@ -131,6 +134,7 @@ fn a_route_that_fails_does_not_affect_others() {
         ..new(1)
     };
     let answers = create(&cloud, &[uninitialized, new(2), foreign, new(9)]);
+
     assert!(matches!(answers[0], Err(CloudError::InProgress(_))));
     assert_eq!(answers[1], Ok(()));
     assert!(
@@ -152,6 +156,7 @@ fn a_route_belongs_to_the_node_of_its_server() {
     let world = World::start();
     let cloud = world.cluster("c1");
     assert_eq!(create(&cloud, &[new(1)]), [Ok(())]);
+
     let node_of = |nodes: &[Node]| {
         super::list(&cloud, nodes, None)
             .unwrap()

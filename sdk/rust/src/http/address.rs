@@ -23,22 +23,27 @@ impl<'a> Address<'a> {
         if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("has a character that must be percent-encoded");
         }
+
         let (scheme, rest) = url
             .split_once("://")
             .ok_or("is not absolute, as in `https://cloud.example/path`")?;
+
         let secure = scheme.eq_ignore_ascii_case("https");
         if !secure && !scheme.eq_ignore_ascii_case("http") {
             return Err("uses neither https nor http");
         }
+
         let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
         let (authority, path_and_query) =
             rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+
         if authority.is_empty() || authority.starts_with(':') {
             return Err("has no host");
         }
         if authority.contains('@') {
             return Err("contains a user; Skydock adds credentials");
         }
+
         Ok(Self {
             secure,
             authority,

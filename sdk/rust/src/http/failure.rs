@@ -58,14 +58,17 @@ mod tests {
             matches!(&refused, CloudError::Denied(text) if text.contains("(HTTP-request-denied)")),
             "{refused:?}"
         );
+
         let late = CloudError::unavailable("GET https://c/: no answer within 1.5s");
         assert_eq!(told(Failure::Late(Duration::from_millis(1500))), late);
+
         let broken = CloudError::unavailable("GET https://c/: connection refused");
         assert_eq!(
             told(Failure::Unreachable("connection refused".into())),
             broken
         );
         assert!(matches!(told(Failure::NotSent), CloudError::Unavailable(_)));
+
         let large = CloudError::internal(
             "GET https://c/: the body of the answer exceeds the limit of 9 bytes",
         );

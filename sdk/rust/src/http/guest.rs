@@ -19,7 +19,7 @@ mod upload;
 
 /// A request in flight.
 struct Flight {
-    /// Index of the request.
+    /// The place of the request among the arguments of [`send_all`], and of its answer.
     index: usize,
     /// The request's method and URL for messages.
     name: String,
@@ -32,13 +32,16 @@ struct Flight {
 /// Sends all requests, at most `at_once` concurrently.
 pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<Response>> {
     let mut answers: Vec<Option<Answered<Response>>> = requests.iter().map(|_| None).collect();
+
     let mut answer = |index: usize, answer| {
         if let Some(place) = answers.get_mut(index) {
             *place = Some(answer);
         }
     };
+
     let mut waiting: VecDeque<_> = requests.into_iter().enumerate().collect();
     let mut flights: Vec<Flight> = Vec::new();
+
     loop {
         while flights.len() < at_once
             && let Some((index, request)) = waiting.pop_front()
@@ -48,9 +51,11 @@ pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<R
                 Err(error) => answer(index, Err(error)),
             }
         }
+
         if flights.is_empty() {
             break;
         }
+
         let now = monotonic_clock::now();
         flights = flights
             .into_iter()
@@ -62,12 +67,15 @@ pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<R
                 }
             })
             .collect();
+
         // A request that has ended makes room for the next one, which is started before waiting.
         if flights.len() < at_once && !waiting.is_empty() {
             continue;
         }
+
         wait(&flights);
     }
+
     let lost = || Err(Failure::NotSent.told("a request"));
     answers
         .into_iter()
@@ -80,6 +88,7 @@ fn wait(flights: &[Flight]) {
     let Some(deadline) = flights.iter().map(|flight| flight.deadline).min() else {
         return;
     };
+
     let timer = monotonic_clock::subscribe_instant(deadline);
     let mut all: Vec<&Pollable> = vec![&timer];
     for flight in flights {
@@ -92,17 +101,22 @@ impl Flight {
     fn begin(index: usize, request: Request) -> Answered<Self> {
         let prepared = Prepared::new(&request)?;
         let name = format!("{} {}", request.method, prepared.address.shown());
+
         let limit = time::limit(request.limit, Some(calls::remaining()));
         if limit.is_zero() {
             return Err(Failure::NotSent.told(&name));
         }
+
         let head =
             head::request(request.method, &prepared).map_err(|failure| failure.told(&name))?;
-        let (body, at_most) = (request.body, request.at_most);
+        let body = request.body;
+        let at_most = request.at_most;
         let exchange =
             Exchange::begin(head, body, at_most).map_err(|failure| failure.told(&name))?;
+
         let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         let deadline = monotonic_clock::now().saturating_add(nanos);
+
         Ok(Self {
             index,
             name,

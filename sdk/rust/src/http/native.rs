@@ -23,11 +23,14 @@ pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<R
     let threads = at_once.min(requests.len());
     let interceptors = intercept::here();
     let next = AtomicUsize::new(0);
+
+    // A thread takes the request that it sends.
     let requests: Vec<_> = requests
         .into_iter()
         .map(|request| Mutex::new(Some(request)))
         .collect();
     let answers: Vec<_> = requests.iter().map(|_| Mutex::new(None)).collect();
+
     let work = || {
         while let Some((request, answer)) = {
             let index = next.fetch_add(1, Ordering::Relaxed);
@@ -41,12 +44,14 @@ pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<R
             *answer.lock().unwrap_or_else(PoisonError::into_inner) = sent;
         }
     };
+
     std::thread::scope(|scope| {
         // The caller's thread sends requests too, so that a panic in its interceptor is a panic of
         // the caller.
         (1..threads).for_each(|_| drop(scope.spawn(work)));
         work();
     });
+
     let not_sent = || Err(Failure::NotSent.told("a request"));
     let answers = answers
         .into_iter()
@@ -61,6 +66,7 @@ fn send(mut request: Request, interceptors: &intercept::Interceptors) -> Answere
         // A unit test cannot send what a plugin could not send.
         return Prepared::new(&request).map(|_| answer);
     }
+
     let prepared = Prepared::new(&request)?;
     let limit = time::limit(request.limit, None);
     exchange(&request, &prepared, limit).map_err(|failure| {
@@ -76,14 +82,17 @@ fn exchange(
     if limit.is_zero() {
         return Err(Failure::NotSent);
     }
+
     if prepared.address.secure {
         let why = "native tests have no TLS: answer the request in the test (`http::native::intercept`), or use http://";
         return Err(Failure::Unreachable(why.to_owned()));
     }
+
     let failed = |error| failure(error, limit, request.at_most);
     let (parts, mut body) = call(request, prepared, limit).map_err(failed)?.into_parts();
     let text =
         |value: &ureq::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+
     Ok(Response {
         status: parts.status.as_u16(),
         headers: parts
@@ -118,6 +127,7 @@ fn call(
         .timeout_global(Some(limit))
         .build()
         .into();
+
     let url = prepared.address.url();
     match request.method {
         Method::Post => with_body(agent.post(url), request, prepared),
@@ -146,9 +156,11 @@ fn without_body(
     request: &Request,
     prepared: &Prepared<'_>,
 ) -> Result<Answer<Body>, ureq::Error> {
+    // For these methods, ureq has to be told to send a body.
     if !request.body.is_empty() {
         return with_body(builder.force_send_body(), request, prepared);
     }
+
     for (name, value) in &prepared.headers {
         builder = builder.header(*name, value.as_bytes());
     }

@@ -46,11 +46,14 @@ pub fn pages<T>(
     mut next: impl FnMut(&Response) -> Result<(Vec<T>, Option<Request>)>,
 ) -> Result<Vec<T>> {
     let mut all = Vec::new();
-    let (mut request, mut read) = (first, Vec::new());
+    let mut request = first;
+    let mut read = Vec::new();
+
     loop {
         let (items, following) = next(&send(request.clone())?.success()?)?;
         all.extend(items);
         read.push(request);
+
         match following {
             None => return Ok(all),
             Some(following) if read.contains(&following) => {

@@ -53,6 +53,7 @@ impl<'a> Prepared<'a> {
     /// of the object would fix it.
     pub(super) fn new(request: &'a Request) -> Result<Self> {
         let address = Address::parse(&request.url).map_err(|what| {
+            // A user in a URL is often followed by a password.
             let url = request
                 .url
                 .split(['?', '#'])
@@ -65,6 +66,7 @@ impl<'a> Prepared<'a> {
                 shown(url)
             ))
         })?;
+
         let too_long = |part: &str, most: usize| {
             let shown = address.shown();
             let shown = shown
@@ -75,12 +77,14 @@ impl<'a> Prepared<'a> {
                 request.method
             ))
         };
+
         if address.authority.len() > AUTHORITY {
             return Err(too_long("host", AUTHORITY));
         }
         if address.path_and_query().len() > PATH {
             return Err(too_long("path and query", PATH));
         }
+
         let refused = |name: &str, what: &str| {
             let name = shown(name);
             CloudError::internal(format!(
@@ -89,25 +93,30 @@ impl<'a> Prepared<'a> {
                 address.shown()
             ))
         };
+
         let mut headers: Vec<(&str, Cow<'_, str>)> = Vec::with_capacity(request.headers.len() + 1);
         for (name, value) in &request.headers {
             if !is_name(name) {
                 return Err(refused(name, "is not a valid header name"));
             }
+
             if OF_THE_HOST
                 .iter()
                 .any(|other| name.eq_ignore_ascii_case(other))
             {
                 return Err(refused(name, "is set by Skydock"));
             }
+
             if value
                 .chars()
                 .any(|letter| letter.is_control() && letter != '\t')
             {
                 return Err(refused(name, "has a control character in its value"));
             }
+
             headers.push((name.as_str(), value.into()));
         }
+
         // Some servers, clouds among them, require a length for methods that usually have a body
         // (status 411).
         if !request.body.is_empty()
@@ -115,6 +124,7 @@ impl<'a> Prepared<'a> {
         {
             headers.push(("content-length", request.body.len().to_string().into()));
         }
+
         if headers
             .iter()
             .map(|(name, value)| name.len() + value.len() + HEADER)
@@ -123,6 +133,7 @@ impl<'a> Prepared<'a> {
         {
             return Err(too_long("headers", HEADERS));
         }
+
         Ok(Self { address, headers })
     }
 }
@@ -136,6 +147,7 @@ fn shown(text: &str) -> String {
         .take(SHOWN)
         .flat_map(char::escape_debug)
         .collect();
+
     if rest.next().is_some() {
         shown.push('…');
     }
@@ -185,11 +197,13 @@ mod tests {
             )))
         };
         assert_eq!(path(PATH), None);
+
         let shown = format!(
             "GET https://c/{}: the limit of 8192 bytes of path and query is exceeded",
             "p".repeat(90)
         );
         assert_eq!(path(PATH + 1), Some(shown));
+
         let host =
             |length: usize| refusal(Request::get(format!("https://{}/", "c".repeat(length))));
         assert_eq!(host(AUTHORITY), None);
@@ -197,6 +211,7 @@ mod tests {
             host(AUTHORITY + 1)
                 .is_some_and(|message| message.contains("limit of 512 bytes of host"))
         );
+
         let header = |length: usize| {
             let rest = "x".repeat(length - HEADER * 2 - 2);
             refusal(Request::get("https://c/").header("a", "").header("b", rest))
@@ -229,8 +244,10 @@ mod tests {
             header("", "x"),
             "GET https://c/p: the header `` is not a valid header name"
         );
+
         let split = "GET https://c/p: the header `a` has a control character in its value";
         assert_eq!(header("a", "x\r\nb: secret"), split);
+
         let long = refusal(Request::get(format!(
             "https://c/\n{}",
             "p".repeat(10 << 20)
@@ -240,12 +257,14 @@ mod tests {
             long,
             format!("GET: the URL has a character that must be percent-encoded: {url}")
         );
+
         let name = "é".repeat(1 << 20);
         let told = format!(
             "GET https://c/p: the header `{}…` is not a valid header name",
             "é".repeat(SHOWN)
         );
         assert_eq!(header(&name, "x"), told);
+
         let url = refusal(Request::get("https://user:secret@c/"));
         assert!(!url.contains("secret"), "{url}");
     }

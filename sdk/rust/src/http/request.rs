@@ -108,16 +108,20 @@ impl Request {
         if added.is_empty() {
             return self;
         }
+
+        // A fragment comes after the query.
         let fragment = self
             .url
             .find('#')
             .map(|at| self.url.split_off(at))
             .unwrap_or_default();
+
         match self.url.split_once('?') {
             None => self.url.push('?'),
             Some((_, query)) if query.is_empty() || query.ends_with('&') => {}
             Some(_) => self.url.push('&'),
         }
+
         self.url = self.url + &added + &fragment;
         self
     }
@@ -180,6 +184,7 @@ impl Request {
             self.headers
                 .push(("content-type".to_owned(), content_type.to_owned()));
         }
+
         self.body = body;
         self
     }
@@ -189,6 +194,7 @@ impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
         let url = self.url.split(['?', '#']).next().unwrap_or_default();
+
         f.debug_struct("Request")
             .field("method", &self.method)
             .field("url", &url)
@@ -226,6 +232,7 @@ mod tests {
             [("content-type".into(), "application/json".into())]
         );
         assert_eq!(types(json(patch.clone())), patch.headers);
+
         let form =
             Request::post("https://c/").form([("Action", "Describe Things"), ("Filter.1", "a=b")]);
         assert_eq!(form.body, b"Action=Describe+Things&Filter.1=a%3Db");
@@ -236,6 +243,7 @@ mod tests {
                 "application/x-www-form-urlencoded".into()
             )]
         );
+
         let text = Request::post("https://c/").text("text/xml", "<a/>");
         assert_eq!(
             (text.body.as_slice(), types(text.clone())),

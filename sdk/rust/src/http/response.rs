@@ -58,12 +58,14 @@ impl Response {
         if self.body.is_empty() {
             return Some(" (the body is empty)".to_owned());
         }
+
         let encoding = self
             .header("content-encoding")
             .filter(|encoding| !encoding.eq_ignore_ascii_case("identity"));
         let kind = self
             .header("content-type")
             .filter(|kind| !kind.to_ascii_lowercase().contains("json"));
+
         let (name, value) = encoding
             .map(|it| ("Content-Encoding", it))
             .or(kind.map(|it| ("Content-Type", it)))?;
@@ -124,11 +126,14 @@ impl Response {
         {
             let _ = write!(message, ": {sentence}");
         }
+
+        // A cloud that states a delay asks for fewer requests, whatever its status.
         if self.status >= 400
             && let Some(after) = self.retry_after()
         {
             return CloudError::throttled(after, message);
         }
+
         match self.status {
             304 => CloudError::internal(
                 message + ": not modified, but the SDK keeps no earlier answers",
@@ -211,6 +216,7 @@ mod tests {
             response(503, &[("Retry-After", "7")], "").error(),
             throttled(7)
         );
+
         let dates = [
             ("date", "Sun, 06 Nov 1994 08:49:30 GMT"),
             ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"),
@@ -224,6 +230,7 @@ mod tests {
             response(429, &[], "").error(),
             CloudError::throttled(THROTTLED, "HTTP 429")
         );
+
         let accepted = response(202, &[("retry-after", "7")], "");
         assert!(matches!(accepted.error(), CloudError::Internal(_)));
         assert_eq!(accepted.clone().success(), Ok(accepted));
@@ -284,21 +291,25 @@ mod tests {
         };
         let json = ("content-type", "application/problem+JSON");
         let quoted = r#""a\n\u202e\u001b[31mb""#;
+
         assert_eq!(
             told(&[json], quoted),
             "unknown variant `a [31mb`, expected `on` at line 1 column 22"
         );
+
         let long = told(&[json], &format!("\"{}\"", "ü\\n".repeat(1 << 20)));
         assert!(
             long.len() < 500 && long.ends_with("… at line 1 column 4194306"),
             "{} {long:.900}",
             long.len()
         );
+
         let login = told(&[("Content-Type", "text/html; charset=utf-8")], "<html>");
         assert_eq!(
             login,
             "expected value at line 1 column 1 (Content-Type: text/html; charset=utf-8)"
         );
+
         let packed = told(&[json, ("Content-Encoding", "gzip")], "\u{1f}");
         assert_eq!(
             packed,
@@ -321,6 +332,7 @@ mod tests {
         assert!(
             matches!(good.json::<String>(), Err(CloudError::Internal(message)) if message.contains("line 1"))
         );
+
         let bytes = Response {
             status: 200,
             body: vec![0xff],

@@ -6,8 +6,10 @@ use std::time::{Duration, SystemTime};
 pub(super) fn delay(value: &str, date: Option<&str>, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        // Digits that are too many for a number still mean a long delay.
         return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
+
     let until = httpdate::parse_http_date(value).ok()?;
     let from = date
         .and_then(|date| httpdate::parse_http_date(date.trim()).ok())
@@ -40,6 +42,7 @@ mod tests {
             Some(0),
             "it is over"
         );
+
         for value in ["", "soon", "-1", "1.5", "+1"] {
             assert_eq!(seconds(value, None), None, "{value}");
         }

@@ -14,6 +14,7 @@ pub(super) fn sentence(content_type: &str, body: &[u8]) -> Option<String> {
         .ok()
         .filter(|_| body.len() <= BODY)?
         .trim_start();
+
     let found = match text.chars().next()? {
         '{' | '[' => in_json(&serde_json::from_str(text).ok()?)?.to_owned(),
         '<' => in_xml(text)?,
@@ -67,17 +68,21 @@ fn element(body: &str, name: &str) -> Option<String> {
     loop {
         let (_, tag) = rest.split_once('<')?;
         rest = tag;
+
         // Searched only up to the next tag: a body of many `<` would otherwise take quadratic time.
         let (head, after) = tag.split_at(tag.find(['<', '>'])?);
         let Some(after) = after.strip_prefix('>') else {
             continue;
         };
+
         let local = head.split_ascii_whitespace().next().unwrap_or_default();
         if local.rsplit(':').next() == Some(name) && !local.starts_with('/') {
             let (text, _) = after.split_once("</")?;
             let text = text
                 .strip_prefix("<![CDATA[")
                 .map_or(text, |text| text.trim_end_matches("]]>"));
+
+            // `&amp;` is last, so that `&amp;lt;` becomes `&lt;`.
             let named = [
                 ("&lt;", "<"),
                 ("&gt;", ">"),
@@ -85,6 +90,7 @@ fn element(body: &str, name: &str) -> Option<String> {
                 ("&apos;", "'"),
                 ("&amp;", "&"),
             ];
+
             return Some(
                 named
                     .iter()
@@ -106,6 +112,7 @@ pub(super) fn printable(text: &str) -> String {
         if !line.is_empty() {
             line.push(' ');
         }
+
         line.extend(word.chars().filter(|letter| !is_invisible(*letter)));
         if line.len() > MOST {
             let end = line.floor_char_boundary(MOST - '…'.len_utf8());
@@ -114,6 +121,7 @@ pub(super) fn printable(text: &str) -> String {
             break;
         }
     }
+
     line
 }
 

@@ -209,6 +209,7 @@ fn a_listener_is_updated_to_match_the_service() {
         ..service(&[], &[80])
     };
     let expected = r#"PUT /lbaas/listeners/l0 {"listener":{"allowed_cidrs":["10.0.0.0/8"]}}"#;
+
     assert_eq!(steps(&want_with("", &ranges), &tree), [expected]);
 }
 
@@ -263,6 +264,7 @@ fn steps_use_the_id_of_the_part_created_before() {
         steps.iter().map(Step::has_parts).collect::<Vec<_>>(),
         [true, true, false]
     );
+
     let lines = |made| {
         steps
             .iter()
@@ -270,6 +272,7 @@ fn steps_use_the_id_of_the_part_created_before() {
             .collect::<Vec<_>>()
     };
     assert_eq!(lines(None)[1..], [None, None]);
+
     let [listener, pool, members] = lines(Some("ab-1")).try_into().unwrap();
     assert_eq!(listener, Some(line(&steps[0])));
     assert!(pool.unwrap().contains(r#""listener_id":"ab-1""#));
@@ -287,10 +290,13 @@ fn incomplete_parts_are_completed_in_order() {
     tree.pools[0].healthmonitor_id = None;
     tree.monitors.clear();
     let monitor = r#"POST /lbaas/healthmonitors {"healthmonitor":{"delay":5,"max_retries":1,"max_retries_down":3,"name":"monitor_0_kube_service_c_shop_web","pool_id":"p0","timeout":3,"type":"TCP"}}"#;
+
     assert_eq!(steps(&want, &tree), [monitor]);
+
     tree.members.clear();
     let members = r#"PUT /lbaas/pools/p0/members {"members":[{"address":"10.0.0.1","name":"n1","protocol_port":30080},{"address":"10.0.0.2","name":"n2","protocol_port":30080}]}"#;
     assert_eq!(steps(&want, &tree), [members, monitor]);
+
     tree.pools.clear();
     let pool = r#"POST /lbaas/pools {"pool":{"lb_algorithm":"ROUND_ROBIN","listener_id":"l0","name":"pool_0_kube_service_c_shop_web","protocol":"TCP"}}"#;
     let of_new = [members, monitor].map(|step| step.replace("p0", "{made}"));
@@ -363,6 +369,7 @@ fn serial_providers_change_members_one_by_one() {
     // The name that upstream uses.
     pool[1].name = "member_n2_10.0.0.2_30080".to_owned();
     pool[1].monitor_port = Some(31000);
+
     assert_eq!(
         steps(&want, &tree),
         lines([
@@ -399,6 +406,7 @@ fn pools_follow_method_affinity_and_protocol() {
         r#"PUT /lbaas/pools/p0 {"pool":{"lb_algorithm":"SOURCE_IP"}}"#
     );
     assert_eq!(plan[0].optional, Some("LoadBalancerLbMethodUnknown"));
+
     let sticky = want_with(
         "",
         &Service {
@@ -408,6 +416,7 @@ fn pools_follow_method_affinity_and_protocol() {
     );
     let expected = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":{"type":"SOURCE_IP"}}}"#;
     assert_eq!(steps(&sticky, &tree), [expected]);
+
     let expected = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":null}}"#;
     assert_eq!(steps(&want(&[], &[80]), &made(&sticky)), [expected]);
 }
@@ -424,6 +433,7 @@ fn a_pool_is_used_until_another_one_has_its_members() {
     let proxy = want(&[(annotation::PROXY_PROTOCOL, "v2"), monitored], &[80]);
     let replaced = steps(&proxy, &made(&want(&[monitored], &[80])));
     assert_eq!(replaced[2..4], SWITCH);
+
     for (step, beginning) in replaced.iter().zip([
         r#"POST /lbaas/pools {"pool":{"lb_algorithm":"ROUND_ROBIN","loadbalancer_id":"lb","#,
         r#"PUT /lbaas/pools/{made}/members {"members":[{"address":"10.0.0.1","#,
@@ -443,6 +453,7 @@ fn a_pool_is_used_until_another_one_has_its_members() {
     );
     let follows: Vec<bool> = plan.iter().map(|step| step.follows).collect();
     assert_eq!(follows, [false, true, true, true, true]);
+
     let step = plan[2].clone().of_made(Some("new")).unwrap();
     assert!(line(&step).contains(r#""default_pool_id":"new""#));
 }
@@ -511,7 +522,9 @@ fn a_pool_is_replaced_only_once() {
         pool("p8", "pool_0_kube_service_c_shop_other"),
         pool("p9", "pool_of_layer_7"),
     ]);
+
     assert_eq!(steps(&tcp, &tree), [""; 0]);
+
     let proxy = want(&[(annotation::PROXY_PROTOCOL, "true")], &[80]);
     let replaced = steps(&proxy, &tree);
     assert_eq!(replaced[0], "DELETE /lbaas/pools/p7");
@@ -551,11 +564,13 @@ fn health_monitors_follow_the_service() {
         steps(&want(&[], &[80]), &tree),
         ["DELETE /lbaas/healthmonitors/m0"]
     );
+
     let changed = steps(&monitored("9"), &tree);
     assert!(
         changed[0].starts_with(r#"PUT /lbaas/healthmonitors/m0 {"healthmonitor":{"delay":9,"#),
         "{changed:#?}"
     );
+
     let mut other = tree.clone();
     other.monitors.get_mut("m0").unwrap().kind = "HTTP".to_owned();
     let again = steps(&monitored("5"), &other);
@@ -563,6 +578,7 @@ fn health_monitors_follow_the_service() {
         (again.len(), again[0].as_str()),
         (2, "DELETE /lbaas/healthmonitors/m0")
     );
+
     // With local traffic, the check uses HTTP and kube-proxy's path.
     let local = Service {
         external_traffic_policy: TrafficPolicy::Local,
@@ -575,12 +591,14 @@ fn health_monitors_follow_the_service() {
         (tree.monitors["m0"].kind.as_str(), steps(&local, &tree)),
         ("HTTP", vec![])
     );
+
     tree.monitors.get_mut("m0").unwrap().url_path = Some("/".to_owned());
     let elsewhere = steps(&local, &tree);
     assert!(
         elsewhere.len() == 1 && elsewhere[0].contains(r#""url_path":"/healthz""#),
         "{elsewhere:?}"
     );
+
     tree.monitors.get_mut("m0").unwrap().url_path = Some("/healthz".to_owned());
     tree.monitors.get_mut("m0").unwrap().delay = 77;
     let slower = steps(&local, &tree);
@@ -608,6 +626,7 @@ fn session_persistence_is_source_ip_or_none() {
         },
     );
     assert_eq!(steps(&sticky, &made(&sticky)), [""; 0]);
+
     let by = |kind: &str, want: &Want| {
         let mut tree = made(want);
         tree.pools[0].session_persistence = Some(Persistence {
@@ -618,6 +637,7 @@ fn session_persistence_is_source_ip_or_none() {
     let source = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":{"type":"SOURCE_IP"}}}"#;
     let none = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":null}}"#;
     assert_eq!(by("HTTP_COOKIE", &sticky), [source]);
+
     let free = want(&[], &[80]);
     assert_eq!(
         (by("HTTP_COOKIE", &free), by("SOURCE_IP", &free)),
@@ -671,6 +691,7 @@ fn a_sharing_service_is_tagged_first() {
     let tags = format!(
         r#"PUT /lbaas/loadbalancers/lb {{"loadbalancer":{{"tags":["{other}","{NAME}"]}}}}"#
     );
+
     assert_eq!((steps.len(), steps[0].as_str()), (4, tags.as_str()));
     assert!(steps[1].starts_with("POST /lbaas/listeners"));
 }
@@ -706,7 +727,9 @@ fn a_renamed_cluster_renames_its_resources() {
     let of = |tree: &Tree, serves| {
         Ownership::of(&tree.load_balancer, &want, &service, "c", false, serves)
     };
+
     assert_eq!(of(&tree, false).renamed_from, None);
+
     let mut shared = tree.clone();
     shared.load_balancer.tags.push(NAME.to_owned());
     assert_eq!(
@@ -718,9 +741,11 @@ fn a_renamed_cluster_renames_its_resources() {
             renamed_from: None
         }
     );
+
     let mut of_another = tree.clone();
     of_another.load_balancer.tags = vec!["kube_service_old_shop_other".to_owned()];
     assert_eq!(of(&of_another, true).renamed_from, None);
+
     let ownership = of(&tree, true);
     assert_eq!(
         (ownership.owner, ownership.attached, ownership.is_shared()),
@@ -757,7 +782,9 @@ fn a_sharing_service_leaves_the_renaming_to_the_owner() {
     });
     let service = service(&[], &[80]);
     let of = |serves| Ownership::of(&tree.load_balancer, &want, &service, "c", false, serves);
+
     assert!(!of(false).attached, "a copied manifest");
+
     let ownership = of(true);
     assert_eq!(
         ownership,
@@ -769,6 +796,7 @@ fn a_sharing_service_leaves_the_renaming_to_the_owner() {
         }
     );
     assert_eq!(steps_of(&want, &tree, &ownership), [""; 0]);
+
     tree.listeners[0].connection_limit = Some(7);
     let (steps, taken) = plan(&want, &backends(), &tree, &ownership, "c");
     let expected = r#"PUT /lbaas/listeners/l0 {"listener":{"connection_limit":-1}}"#;
@@ -835,12 +863,15 @@ fn flavor_zone_and_tls_container_are_sent_to_octavia() {
     );
     let body = body::load_balancer(&want, &backends());
     let made = &body["loadbalancer"];
+
     assert_eq!(
         (&made["flavor_id"], &made["availability_zone"]),
         (&json!("f"), &json!("z"))
     );
+
     let listener = &made["listeners"][0];
     assert_eq!(listener["default_tls_container_ref"], json!(tls));
+
     // It is changed with the Service.
     let mut tree = self::made(&want);
     tree.listeners[0].default_tls_container_ref = Some("https://k/v1/containers/old".to_owned());

@@ -128,6 +128,7 @@ fn a_replaced_floating_ip_that_was_left_is_deleted() {
             json!({"floatingips": [floating("f", "203.0.113.7", &own, None)]}),
         );
     let (address, changes) = answered(&script, &[]);
+
     assert_eq!(address, Ok("203.0.113.200".to_owned()));
     assert_eq!(changes, [format!("DELETE {FLOATING}/f")]);
 }
@@ -202,12 +203,15 @@ fn the_external_network_is_the_one_that_the_router_reaches() {
         )
         .on(&format!("POST {FLOATING}"), 404, unreachable);
     let (address, changes) = answered(&script, &[]);
+
     assert!(
         matches!(address, Err(CloudError::NotFound(_))),
         "{address:?}"
     );
+
     let create = format!("POST {FLOATING}");
     assert_eq!(changes, [create.clone(), create.clone()]);
+
     script.on(
         &format!("POST {FLOATING}"),
         201,
@@ -219,6 +223,7 @@ fn the_external_network_is_the_one_that_the_router_reaches() {
             .collect::<Vec<_>>()
     };
     assert_eq!(networks(&script), ["far", "near"]);
+
     let (address, _) = answered(&script, &[]);
     assert_eq!(address, Ok("203.0.113.200".to_owned()));
 }
@@ -339,6 +344,7 @@ fn a_selector_without_nodes_is_reported() {
         tell_no_members(&cloud, &selecting, &want, &targets, &backends);
         assert_eq!(script.host.events.borrow().len(), events);
     }
+
     assert!(
         script.host.events.borrow()[0]
             .message

@@ -183,7 +183,9 @@ fn a_duplicate_of_another_cluster_is_kept() {
         .on(&format!("POST {LBAAS}"), 201, json!({}));
     let mut noted = copied("");
     noted.annotations[0].1 = "own".to_owned();
+
     assert!(is_in_progress(&ensure(&script.cloud(), &noted, &NoNodes)));
+
     let changes = changes(&script);
     assert!(
         changes.iter().all(|line| line.starts_with("POST ")),

@@ -189,6 +189,7 @@ fn a_detached_floating_ip_is_attached_again() {
         attached_to(&script, &service(false)),
         Ok("203.0.113.8".to_owned())
     );
+
     let elsewhere = with(service(true), annotation::FLOATING_NETWORK_ID, "other");
     assert_eq!(
         attached_to(&script, &elsewhere),
@@ -327,6 +328,7 @@ fn a_404_from_a_proxy_is_not_a_deleted_floating_ip() {
         ensure_deleted(&script.cloud(), &service(true)),
         Err(CloudError::Unavailable(_))
     ));
+
     script.on(
         &format!("DELETE {FLOATING}/f"),
         404,

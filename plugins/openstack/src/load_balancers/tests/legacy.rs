@@ -129,12 +129,14 @@ fn an_old_load_balancer_is_kept_until_the_service_is_deleted() {
     let moved = with(service(true), annotation::LOAD_BALANCER_ID, "other");
     let cloud = script.cloud();
     let want = wanted(&cloud, &moved).unwrap();
+
     assert_eq!(
         delete::previous(&cloud, &moved, &want, "other", "10.0.0.6"),
         Ok(())
     );
     assert!(script.asked().iter().all(|line| line.starts_with("GET ")));
     assert!(is_in_progress(&ensure_deleted(&cloud, &moved)));
+
     let deleted = format!("DELETE {BALANCERS}/lb?cascade=true");
     assert!(script.asked().contains(&deleted));
 }

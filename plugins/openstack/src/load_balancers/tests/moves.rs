@@ -79,11 +79,13 @@ fn a_shared_load_balancer_of_before_is_left() {
         json!({"loadbalancers": []}),
     );
     shared(&script, "ACTIVE", "10.0.0.6");
+
     assert!(is_in_progress(&ensure_deleted(
         &script.cloud(),
         &service(true)
     )));
     assert_eq!(deleted(&script), ["/pools/p2"]);
+
     script.on(&format!("GET {LBAAS}/pools?"), 200, json!({"pools": []}));
     // The host was restarted in the meantime.
     script.host.forget("leads here shared");
@@ -92,6 +94,7 @@ fn a_shared_load_balancer_of_before_is_left() {
         &service(true)
     )));
     assert_eq!(deleted(&script), ["/listeners/l2"]);
+
     script.on(
         &format!("GET {LBAAS}/listeners?"),
         200,
@@ -118,6 +121,7 @@ fn a_shared_load_balancer_of_another_cluster_is_not_left() {
     );
     shared(&script, "ACTIVE", "10.0.0.6");
     script.host.nodes.borrow_mut().clear();
+
     assert_eq!(ensure_deleted(&script.cloud(), &service(true)), Ok(()));
     assert_eq!(deleted(&script), [""; 0]);
     assert_eq!(
@@ -164,8 +168,10 @@ fn a_previous_load_balancer_is_deleted_to_the_end() {
             json!({"pools": [pool]}),
         );
     let moved = with(service(true), annotation::LOAD_BALANCER_ID, "shared");
+
     assert!(is_in_progress(&ensure_deleted(&script.cloud(), &moved)));
     assert_eq!(deleted(&script), ["/pools/p2"]);
+
     script.on(
         &format!("GET {LBAAS}/pools?loadbalancer_id=lb"),
         200,
@@ -281,6 +287,7 @@ fn unknown_nodes_prove_nothing_about_a_load_balancer() {
     );
     shared(&script, "ACTIVE", "10.0.0.6");
     script.host.unsynced.set(true);
+
     assert!(matches!(
         ensure_deleted(&script.cloud(), &service(true)),
         Err(CloudError::Unavailable(_))
@@ -312,8 +319,10 @@ fn a_renamed_cluster_leaves_a_shared_load_balancer() {
             listeners(&[listener("l1", other), listener("l2", old)]),
         );
     let noted = with(service(true), annotation::LOAD_BALANCER_ID, "lb");
+
     assert!(is_in_progress(&ensure_deleted(&script.cloud(), &noted)));
     assert_eq!(deleted(&script), ["/listeners/l2"]);
+
     script.on(&of_balancer, 200, listeners(&[listener("l1", other)]));
     assert!(is_in_progress(&ensure_deleted(&script.cloud(), &noted)));
     assert_eq!(

@@ -80,10 +80,12 @@ fn a_rejected_listener_does_not_stop_the_others() {
     script.on(&format!("PUT {LBAAS}/listeners/l1"), 400, rejection);
     let service = two_ports(&[(annotation::CONNECTION_LIMIT, "7")]);
     let (answer, changes) = settled(&script, || ensure(&script.cloud(), &service, &OneNode));
+
     assert!(
         matches!(&answer, Err(CloudError::Denied(text)) if text.contains("update listener l1")),
         "{answer:?}"
     );
+
     let expected = [
         "PUT /listeners/l1",
         "PUT /pools/p1/members",
@@ -143,6 +145,7 @@ fn a_used_port_does_not_stop_the_floating_ip() {
         );
     let service = two_ports(&[]);
     let (answer, changes) = settled(&script, || ensure(&script.cloud(), &service, &NoNodes));
+
     assert!(
         matches!(&answer, Err(CloudError::Unavailable(text)) if text.starts_with("port 443")),
         "{answer:?}"
@@ -195,8 +198,10 @@ fn members_follow_although_the_service_is_rejected() {
     ]);
     service.source_ranges = vec!["everybody".to_owned()];
     let (answer, changes) = settled(&script, || ensure(&script.cloud(), &service, &OneNode));
+
     assert!(matches!(answer, Err(CloudError::Invalid(_))), "{answer:?}");
     assert_eq!(changes, [""; 0]);
+
     let (answer, changes) = settled(&script, || {
         update_nodes(&script.cloud(), &service, &OneNode)
     });
@@ -263,6 +268,7 @@ fn security_groups_are_opened_first_and_closed_last() {
         changes.extend(asked.filter(|line| !line.starts_with("GET ")));
     }
     let at = |part: &str| changes.iter().position(|line| line.contains(part));
+
     assert!(at("POST http://network").is_some());
     assert!(
         at("POST http://network") < at("/pools/p1/members"),

@@ -241,6 +241,7 @@ fn members_are_updated_to_the_addresses_in_their_subnet() {
         &Interfaces
     )));
     let sent = script.sent(&format!("PUT {lbaas}/pools/p/members"));
+
     assert_eq!(
         sent[0]["members"],
         json!([{"name": "n", "address": "172.20.0.21", "protocol_port": 30080, "subnet_id": "s4b"}])
@@ -269,11 +270,13 @@ fn of_several_subnets_the_one_of_the_nodes_is_chosen() {
             json!({"loadbalancer": balancer("PENDING_CREATE")}),
         );
     let service = of_family(IpFamily::Ipv6, &[]);
+
     assert!(is_in_progress(&ensure(
         &script.cloud(),
         &service,
         &Interfaces
     )));
+
     let body = script.sent("POST ").remove(0)["loadbalancer"].clone();
     assert_eq!(body["vip_subnet_id"], json!("s2"));
 }
@@ -320,5 +323,6 @@ fn the_next_node_shows_the_subnet_if_the_first_does_not() {
         &Two
     )));
     let body = script.sent("POST ").remove(0)["loadbalancer"].clone();
+
     assert_eq!(body["vip_subnet_id"], json!("s"));
 }

@@ -27,6 +27,7 @@ impl SubnetSpec {
                 String::new()
             }
         };
+
         Self {
             id: id.to_owned(),
             pattern: unless(pattern),
@@ -62,6 +63,7 @@ impl SubnetSpec {
         if self.tags.is_empty() {
             return None;
         }
+
         let (negated, tags) = strip(&self.tags, '!');
         let (all, tags) = strip(tags, '&');
         let name = match (all, negated) {
@@ -81,13 +83,16 @@ impl SubnetSpec {
         if self.pattern.is_empty() {
             return Ok(true);
         }
+
         let (negated, pattern) = strip(&self.pattern, '!');
         let expression = pattern
             .strip_prefix('~')
             .map_or_else(|| glob(pattern), str::to_owned);
+
         let regex = Regex::new(&expression).map_err(|error| {
             format!("the pattern for the floating IP's subnet is not valid: {error}")
         })?;
+
         // As in upstream, the first match must be the complete name.
         let whole = regex.find(name).map_or("", |found| found.as_str()) == name;
         Ok(whole != negated)
@@ -103,6 +108,7 @@ fn strip(text: &str, sign: char) -> (bool, &str) {
 fn glob(pattern: &str) -> String {
     let mut expression = "^".to_owned();
     let mut in_group = false;
+
     for letter in pattern.chars() {
         match letter {
             '*' => expression.push_str("[^/]*"),
@@ -124,6 +130,7 @@ fn glob(pattern: &str) -> String {
             other => expression.push(other),
         }
     }
+
     expression.push('$');
     expression
 }

@@ -67,6 +67,7 @@ fn load_balancer_defaults_match_upstream() {
         want.listener.allowed_cidrs,
         Some(vec!["0.0.0.0/0".to_owned()])
     );
+
     let port = &want.ports[0];
     assert_eq!(
         (port.listener_protocol, port.pool_protocol, &port.monitor),
@@ -109,7 +110,9 @@ fn proxy_protocol_applies_only_to_tcp_pools() {
         .map(|port| (port.listener_protocol, port.pool_protocol))
         .collect();
     assert_eq!(protocols, [("TCP", "PROXYV2"), ("UDP", "UDP")]);
+
     assert!(want.speaks_proxy());
+
     for (value, protocol) in [
         ("true", "PROXY"),
         ("v1", "PROXY"),
@@ -132,6 +135,7 @@ fn x_forwarded_for_and_tls_set_the_listener_protocol() {
         (http.ports[0].listener_protocol, http.ports[0].pool_protocol),
         ("HTTP", "HTTP")
     );
+
     let tls = annotated(&[
         (annotation::TLS_CONTAINER_REF, "http://b/v1/containers/1"),
         (annotation::X_FORWARDED_FOR, "true"),
@@ -140,6 +144,7 @@ fn x_forwarded_for_and_tls_set_the_listener_protocol() {
         (tls.ports[0].listener_protocol, tls.ports[0].pool_protocol),
         ("TERMINATED_HTTPS", "HTTP")
     );
+
     let by_config = want(
         &config("[LoadBalancer]\ndefault-tls-container-ref=http://b/v1/containers/1"),
         &service(&[]),
@@ -165,6 +170,7 @@ fn rejects_invalid_services() {
         })
         .contains("no ports")
     );
+
     let ranges = Service {
         source_ranges: vec!["10.0.0.0".to_owned()],
         ..service(&[])
@@ -233,6 +239,7 @@ fn config_and_annotations_configure_monitors() {
         max_retries_down: 3,
     };
     assert_eq!(by_config.ports[0].monitor, Some(monitor));
+
     let annotated = annotated(&[
         (annotation::ENABLE_HEALTH_MONITOR, "true"),
         (annotation::HEALTH_MONITOR_DELAY, "11"),
@@ -248,6 +255,7 @@ fn config_and_annotations_configure_monitors() {
         max_retries_down: 5,
     };
     assert_eq!(annotated.ports[0].monitor, Some(monitor));
+
     let off = service(&[(annotation::ENABLE_HEALTH_MONITOR, "false")]);
     assert_eq!(
         want(&config("[LoadBalancer]\ncreate-monitor=true"), &off).ports[0].monitor,
@@ -286,6 +294,7 @@ fn local_traffic_is_probed_at_the_health_check_port() {
         kinds(Features::of((2, 27), "ovn"), &local),
         [("TCP", None), ("UDP-CONNECT", None)]
     );
+
     let cluster = Service {
         external_traffic_policy: TrafficPolicy::Cluster,
         ..local.clone()
@@ -338,6 +347,7 @@ fn local_traffic_is_probed_unless_the_service_disables_it() {
     // Files in use have this, which Octavia rejects.
     let longer = config("[LoadBalancer]\nmonitor-timeout=30s\nmonitor-max-retries=20");
     let monitor = want(&longer, &local(&[])).ports.remove(0).monitor.unwrap();
+
     assert_eq!(
         (monitor.delay, monitor.timeout, monitor.max_retries),
         (5, 5, 10)
@@ -359,6 +369,7 @@ fn classes_annotations_and_defaults_have_upstream_precedence() {
         ),
         ("fn", "fs")
     );
+
     let class = want(
         &config,
         &service(&[(annotation::CLASS, "dmz"), (annotation::SUBNET_ID, "a")]),
@@ -375,6 +386,7 @@ fn classes_annotations_and_defaults_have_upstream_precedence() {
         ("cfn", "cp*")
     );
     assert_eq!(class.member_subnet, "cm");
+
     let annotated = want(
         &config,
         &service(&[
@@ -422,6 +434,7 @@ fn an_internal_service_has_a_vip_but_no_floating_ip() {
     let internal = want(&config(CLASSES), &service);
     assert!(internal.internal && internal.floating == Floating::default());
     assert_eq!(internal.vip.address, "10.0.0.9");
+
     let external = Service {
         annotations: Vec::new(),
         ..service.clone()
@@ -434,6 +447,7 @@ fn an_internal_service_has_a_vip_but_no_floating_ip() {
         ),
         ("", "10.0.0.9")
     );
+
     let forced = want(
         &config("[LoadBalancer]\ninternal-lb=true"),
         &Service {
@@ -493,6 +507,7 @@ fn node_selectors_may_be_pairs_or_keys() {
         annotated(&[(annotation::NODE_SELECTOR, "env, a=b=c")]).node_selector,
         [pair("env", ""), pair("a", "b=c")]
     );
+
     let none = service(&[(annotation::NODE_SELECTOR, "")]);
     assert!(!want(&config("[LoadBalancer]\nnode-selector=a=b"), &none).selects());
 }

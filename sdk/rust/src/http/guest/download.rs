@@ -52,14 +52,17 @@ impl Download {
                 Err(failure) => return Some(Err(failure)),
             }
         }
+
         let State::Reading {
             stream, response, ..
         } = &mut self.state
         else {
             return None;
         };
+
         loop {
             match stream.read(CHUNK) {
+                // Nothing has arrived yet. The end of the body is `Closed`.
                 Ok(chunk) if chunk.is_empty() => return None,
                 Ok(chunk) if chunk.len() > self.at_most.saturating_sub(response.body.len()) => {
                     return Some(Err(Failure::TooLarge(self.at_most)));
@@ -93,6 +96,7 @@ fn opened(future: &FutureIncomingResponse) -> Option<Result<State, Failure>> {
         .get()?
         .map_err(wrong)
         .and_then(|answer| answer.map_err(|code| code::failure(&code)));
+
     Some(answer.and_then(|answer| {
         let body = answer.consume().map_err(wrong)?;
         let stream = body.stream().map_err(wrong)?;
@@ -107,10 +111,12 @@ fn opened(future: &FutureIncomingResponse) -> Option<Result<State, Failure>> {
 
 fn head(answer: &IncomingResponse) -> Response {
     let text = |value: Vec<u8>| String::from_utf8_lossy(&value).into_owned();
+
     let headers = answer.headers().entries().into_iter();
     let headers = headers
         .map(|(name, value)| (name.to_ascii_lowercase(), text(value)))
         .collect();
+
     Response {
         status: answer.status(),
         headers,

@@ -31,8 +31,10 @@ impl Exchange {
         } else {
             Some(Upload::new(&request, body)?)
         };
+
         let future =
             outgoing_handler::handle(request, None).map_err(|code| code::failure(&code))?;
+
         Ok(Self {
             upload,
             download: Download::new(future, at_most),
@@ -49,6 +51,7 @@ impl Exchange {
         {
             return Some(Err(failure));
         }
+
         self.download.step()
     }
 

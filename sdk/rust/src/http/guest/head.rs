@@ -13,13 +13,16 @@ pub(super) fn request(method: Method, prepared: &Prepared<'_>) -> Result<Outgoin
             Failure::Wrong(format!("Skydock rejected the header `{name}`: {error}"))
         })?;
     }
+
     let request = OutgoingRequest::new(fields);
     let wrong = |what: &'static str| {
         move |()| Failure::Wrong(format!("Skydock rejected the request: {what}"))
     };
+
     request
         .set_method(&wasi_method(method))
         .map_err(wrong("its method is not known"))?;
+
     let scheme = if prepared.address.secure {
         Scheme::Https
     } else {
@@ -28,9 +31,11 @@ pub(super) fn request(method: Method, prepared: &Prepared<'_>) -> Result<Outgoin
     request
         .set_scheme(Some(&scheme))
         .map_err(wrong("its scheme is not known"))?;
+
     request
         .set_authority(Some(prepared.address.authority))
         .map_err(wrong("the host in its URL is malformed"))?;
+
     let path = prepared.address.path_and_query();
     request
         .set_path_with_query(Some(&path))

@@ -25,6 +25,7 @@ impl Upload {
         };
         let body = request.body().map_err(wrong)?;
         let stream = body.write().map_err(wrong)?;
+
         Ok(Self {
             ready: stream.subscribe(),
             stream,
@@ -41,14 +42,18 @@ impl Upload {
             let room = match self.stream.check_write() {
                 Ok(0) => return false,
                 Ok(room) => usize::try_from(room).unwrap_or(usize::MAX),
+                // The download has the reason.
                 Err(_) => break,
             };
+
             let chunk = rest.get(..room.min(rest.len())).unwrap_or_default();
             if self.stream.write(chunk).is_err() {
                 break;
             }
+
             self.sent += chunk.len();
         }
+
         self.closed = self.sent < self.bytes.len();
         true
     }
@@ -63,13 +68,17 @@ impl Upload {
             closed,
             ..
         } = self;
+
+        // Children before their parent, as the host requires.
         drop(ready);
         drop(stream);
+
         if closed {
             // A body that is dropped without `finish` is incomplete to the host.
             drop(body);
             return Ok(());
         }
+
         OutgoingBody::finish(body, None).map_err(|code| code::failure(&code))
     }
 
