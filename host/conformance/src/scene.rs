@@ -61,6 +61,7 @@ pub(crate) fn no_way_out(
         metrics: EgressMetrics::register(registry),
         ..Surroundings::default()
     };
+
     let gateway = Gateway::new(plugin, &Settings::default(), surroundings);
     Ok(Arc::new(NoWayOut(Arc::new(
         gateway.map_err(|error| KitError::Gateway(error.to_string()))?,
@@ -95,6 +96,7 @@ impl Scene {
             metrics: meter.plugin.clone(),
             ..options
         })?;
+
         Ok(Self::open(
             &runtime,
             meter,
@@ -153,14 +155,20 @@ impl Scene {
         if self.late.load(Ordering::Relaxed) >= LATE {
             return Observation::uncalled(function, with, questions);
         }
-        let (before, started) = (self.meter.read(), Instant::now());
+
+        // The metrics are read before the clock starts and after it stops, as that takes time, too.
+        let before = self.meter.read();
+        let started = Instant::now();
         let answer = call.await.map(elements);
-        let (took, after) = (started.elapsed(), self.meter.read());
+        let took = started.elapsed();
+        let after = self.meter.read();
+
         let is_late = after
             .ended_since(&before)
             .iter()
             .any(|kind| judge::is_late(kind));
         self.late.fetch_add(usize::from(is_late), Ordering::Relaxed);
+
         Observation {
             function,
             with,
@@ -203,6 +211,7 @@ impl Scene {
             .describe(std::slice::from_ref(node))
             .await
             .ok()?;
+
         described.into_iter().next()?.ok()?.provider_id
     }
 
@@ -246,10 +255,12 @@ impl Scene {
             kept = Some(status);
             vec![Ok(value)]
         };
+
         let call = self.plugin.ensure_load_balancer(service, nodes);
         let seen = self
             .observe(("load-balancers.ensure", with), 1, call, elements)
             .await;
+
         (seen, kept)
     }
 
@@ -284,6 +295,7 @@ impl Scene {
                 ..Value::of(&routes)
             })]
         };
+
         let seen = self
             .observe(
                 ("routes.list-routes", with),
@@ -292,6 +304,7 @@ impl Scene {
                 elements,
             )
             .await;
+
         (seen, kept)
     }
 

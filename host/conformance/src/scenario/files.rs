@@ -20,15 +20,16 @@ impl Files {
             let to = dir.path().join(file.file_name().unwrap_or_default());
             fs::copy(file, &to).map(|_| to)
         };
-        let (component, cloud_config) = (
-            copied(&source.component)?,
-            source.cloud_config.as_ref().map(copied).transpose()?,
-        );
+
+        let component = copied(&source.component)?;
+        let cloud_config = source.cloud_config.as_ref().map(copied).transpose()?;
+
         let copies = PluginSource {
             component: component.clone(),
             cloud_config: cloud_config.clone(),
             ..source.clone()
         };
+
         Ok((
             Self {
                 _dir: dir,
@@ -47,6 +48,7 @@ impl Files {
             Some(file) => (file, vec![b'\n']),
             None => (&self.component, section(self.replaced)),
         };
+
         self.replaced = self.replaced.wrapping_add(1);
         let mut bytes = fs::read(file)?;
         bytes.extend(more);
