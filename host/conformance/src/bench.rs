@@ -69,6 +69,7 @@ pub async fn bench(options: BenchOptions) -> Result<Figures, BenchError> {
         .find(|(stage, _)| *stage == Stage::Compile)
         .map(|(_, took)| *took);
 
+    // This one finds the compiled code: its stages are those of a start.
     let second = Box::pin(bench.load()).await?;
     let generation = second.scene.plugin.generation();
 

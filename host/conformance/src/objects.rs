@@ -54,7 +54,7 @@ pub(crate) fn nodes(info: &ProviderInfo) -> Vec<Arc<Node>> {
 /// Returns nodes with everything that Kubernetes allows at most, and more text than any real node
 /// has.
 pub(crate) fn unusual_nodes(info: &ProviderInfo) -> Vec<Arc<Node>> {
-    // The longest name of a node has 253 characters, in labels of at most 63.
+    // 253 characters: the longest name that a node may have.
     let label = "a".repeat(63);
 
     let longest = [label.as_str(), &label, &label, "a".repeat(61).as_str()].join(".");

@@ -225,6 +225,7 @@ pub(super) async fn lookup(scene: &Scene, nodes: &[Arc<Node>]) -> Verdict {
         return judge::skipped("it does not export `instances`");
     }
 
+    // A node with a provider ID would be found by that, not by its name.
     let mut unset = nodes.iter().filter(|node| node.provider_id.is_none());
     let (Some(one), Some(other)) = (unset.next(), unset.next()) else {
         return judge::skipped("it takes one node at a time");

@@ -220,6 +220,7 @@ impl<'a> Run<'a> {
             return Ok(self.killed(function, step, kill).await);
         }
         if step.swap {
+            // Before the call, so that only the reload happens while it waits.
             self.files.change()?;
             return Ok(self.call_and_swap(function, step).await);
         }
@@ -264,6 +265,7 @@ impl<'a> Run<'a> {
         let mut failures = 0;
         loop {
             let before = self.meter.read();
+            // An answer that is lost is not written to the cluster.
             let made = call::make(
                 &*scene.plugin,
                 &self.world,
