@@ -78,12 +78,14 @@ impl Store {
                 },
             )
         };
+
         let mut shelves: BTreeMap<_, _> = Shelf::ALL.into_iter().map(empty).collect();
         for (shelf, object) in objects {
             if let Some(stack) = shelves.get_mut(&shelf) {
                 stack.objects.insert(key(&object.value), object);
             }
         }
+
         Self {
             revision,
             shelves,
@@ -122,6 +124,7 @@ impl Store {
         namespace: Option<&str>,
     ) -> impl Iterator<Item = &Arc<Object>> {
         let start = (namespace.unwrap_or_default().to_owned(), String::new());
+
         self.shelves
             .get(&shelf)
             .into_iter()
@@ -147,6 +150,7 @@ impl Store {
                 self.history_limit,
             );
         }
+
         object
     }
 
@@ -163,6 +167,7 @@ impl Store {
             .get_mut(&shelf)?
             .objects
             .remove(&(namespace.to_owned(), name.to_owned()))?;
+
         let object = self.stamped(previous.value.clone());
         let change = Change {
             object: Arc::clone(&object),
@@ -172,6 +177,7 @@ impl Store {
         self.shelves
             .get_mut(&shelf)?
             .record(change, self.history_limit);
+
         Some(object)
     }
 
@@ -195,7 +201,9 @@ impl Store {
             return Ok(Objects::new());
         };
         let start = stack.covered(revision)?;
+
         let mut objects = stack.objects.clone();
+        // Later changes are undone, the latest first.
         for change in stack.history.range(start..).rev() {
             let key = key(&change.object.value);
             match &change.previous {
@@ -203,6 +211,7 @@ impl Store {
                 None => objects.remove(&key),
             };
         }
+
         Ok(objects)
     }
 
