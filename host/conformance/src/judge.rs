@@ -356,6 +356,7 @@ mod tests {
                 ..seen(function, answer)
             };
             assert_eq!(fails(&refused_cloud(&[&it])), bad, "{it:?}");
+
             let unasked = Observation { denied: 0, ..it };
             assert!(matches!(
                 refused_cloud(&[&unasked]),
@@ -540,11 +541,13 @@ mod tests {
             text.ends_with("answered Absent without a request"),
             "{text}"
         );
+
         let not_found = || seen("instances.describe", Err(CloudError::NotFound("n1".into())));
         assert!(
             !fails(&refused_cloud(&[&asking, &not_found()])),
             "an inventory of its own"
         );
+
         let Verdict::Failed { seen: text, .. } = refused_cloud(&[&Observation {
             denied: 1,
             ..not_found()
@@ -552,6 +555,7 @@ mod tests {
             panic!("not found")
         };
         assert!(!text.contains("without a request"), "{text}");
+
         let Verdict::Failed { seen: text, .. } = refused_cloud(&[&Observation {
             denied: 1,
             ..denying
@@ -559,6 +563,7 @@ mod tests {
             panic!("not found")
         };
         assert!(text.ends_with("answered Absent"), "{text}");
+
         let other = seen("routes.create-routes", Ok(vec![value("()", false)]));
         assert!(
             !fails(&refused_cloud(&[&asking, &other])),

@@ -286,6 +286,7 @@ mod tests {
             table.starts_with("p 1, 0.5 MiB, compiled in 2.5 s, started in 3.21 ms\n"),
             "{table}"
         );
+
         let row = table
             .lines()
             .find(|line| line.contains("zones.locate"))
@@ -309,6 +310,7 @@ mod tests {
             ]
         );
         assert!(table.contains("zones.locate failed: denied: ") && !table.contains('\u{1b}'));
+
         let json: serde_json::Value = serde_json::from_str(&figures().json().unwrap()).unwrap();
         assert_eq!(json["functions"][0]["p99Milliseconds"], 99.0);
         assert_eq!(

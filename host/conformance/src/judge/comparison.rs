@@ -156,6 +156,7 @@ mod tests {
             difference(&of("a", "b"), &of("b", "a")).as_deref(),
             Some("element 0: a, and b")
         );
+
         let error = |text: &str| seen("instances.check", Err(CloudError::Unavailable(text.into())));
         assert!(difference(&error("a"), &error("b")).is_some());
         let denied = |it: Observation| Observation { denied: 1, ..it };
@@ -164,6 +165,7 @@ mod tests {
             difference(&denied(error("a")), &error("b")).is_none(),
             "one of them had a cloud that refused"
         );
+
         let hosts = Observation {
             ended: vec!["trap".into()],
             ..of("x", "y")
@@ -248,6 +250,7 @@ mod tests {
             };
             assert_eq!(word, expected);
         }
+
         let both = || seen(2, Ok(vec![value("a", false), value("b", false)]));
         let swapped = Observation {
             answer: Ok(vec![value("b", false), value("a", false)]),
@@ -257,6 +260,7 @@ mod tests {
             fails(&order(&[(both(), swapped)])),
             "it has answers, although requests were denied"
         );
+
         let alone = Observation {
             denied: 0,
             ..both()

@@ -308,6 +308,7 @@ mod tests {
             world.give(
                 &serde_saphyr::from_str("services: [{name: web, ports: [{port: 80}]}]").unwrap(),
             );
+
             let answered = make(
                 &Deleting(result.clone()),
                 &world,
@@ -317,6 +318,7 @@ mod tests {
             )
             .await
             .unwrap();
+
             assert_eq!(answered.error(), result.as_ref().err());
             assert_eq!(
                 world.stage.services().is_empty(),

@@ -78,12 +78,14 @@ mod tests {
             cloud_config: Some(conf.clone()),
             ..PluginSource::default()
         };
+
         let (mut files, copies) = Files::copy(&source).unwrap();
         files.change().unwrap();
         assert_eq!(
             fs::read_to_string(copies.cloud_config.unwrap()).unwrap(),
             "{}\n"
         );
+
         let (mut files, copies) = Files::copy(&PluginSource {
             cloud_config: None,
             ..source
@@ -94,6 +96,7 @@ mod tests {
         let changed = fs::read(copies.component).unwrap();
         assert_eq!(changed.len(), 4 + 2 * 16);
         assert!(changed.ends_with(b"\0\x0e\x0cskydock-test\x01"));
+
         assert_eq!(
             (
                 fs::read(wasm).unwrap().len(),

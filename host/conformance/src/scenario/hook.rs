@@ -244,6 +244,7 @@ mod tests {
             let argv: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
             run(&argv, &json!({"a": 1}), Path::new(""), &variables).await
         };
+
         let echoed = run(&["cat"])
             .await
             .unwrap_or_else(|error| panic!("{error}"));
@@ -256,6 +257,7 @@ mod tests {
             (expected.as_str(), seen.as_str()),
             ("{\"a\":2}", ".a is 1, not 2; {\"a\":1}")
         );
+
         let failed = run(&["sh", "-c", "echo ${WORD} >&2; exit 3"])
             .await
             .unwrap_or_else(|error| panic!("{error}"));
@@ -264,6 +266,7 @@ mod tests {
             judge_program(&failed, &expect("{}"), &variables).unwrap().1,
             "exit code 3: x"
         );
+
         assert!(
             run(&["/no/such/program"])
                 .await

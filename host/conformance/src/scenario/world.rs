@@ -241,18 +241,21 @@ mod tests {
             ..Instance::default()
         };
         world.described("n1", &instance);
+
         let names = ["n2".to_owned(), "n1".to_owned(), "n1".to_owned()];
         let routes = world.new_routes(Some(names.get(1..2).unwrap()));
         assert_eq!(
             routes.first().unwrap().target_provider_id.as_deref(),
             Some("x://1")
         );
+
         let order: Vec<_> = world
             .targets(Some(&names))
             .iter()
             .map(|node| node.name.clone())
             .collect();
         assert_eq!(order, ["n1", "n2"]);
+
         let node = world.stage.node("n1").unwrap();
         assert_eq!(
             node.labels
@@ -260,6 +263,7 @@ mod tests {
                 .map(String::as_str),
             Some("z")
         );
+
         world.give(&serde_saphyr::from_str("nodes: [{name: n1}]").unwrap());
         assert_eq!(
             world.stage.node("n1").unwrap().provider_id.as_deref(),

@@ -315,11 +315,13 @@ mod tests {
             let told = mistake(&format!("- name: a\n  steps:\n  - {step}\n")).unwrap_or_default();
             assert!(told.starts_with(expected), "{told}\n{expected}");
         }
+
         assert_eq!(mistake("- {name: a, steps: [{swap: true}]}\n"), None);
         assert_eq!(
             mistake("- {name: a, steps: [{call: instances.check, swap: true, times: 2}]}\n"),
             None
         );
+
         let twice = "- {name: a, steps: [{swap: true}]}\n- {name: a, steps: [{swap: true}]}\n";
         assert_eq!(
             mistake(twice).as_deref(),
@@ -422,6 +424,7 @@ mod tests {
                 "expect.maxRequests",
             ),
         ];
+
         for (step, field) in refused {
             let told = mistake(&format!("- name: a\n  steps:\n  - {step}\n")).unwrap_or_default();
             assert_eq!(
@@ -430,6 +433,7 @@ mod tests {
                 "{step}"
             );
         }
+
         for step in [
             format!(
                 "{{{check}, nodes: [node-1], times: 2, within: 2s, expect: {{error: denied}}}}"
