@@ -89,6 +89,7 @@ mod tests {
             let mut next = json!({"metadata": {"annotations": annotations}});
             note(&mut next, &object, manager);
             object = next;
+
             let noted: Map<_, _> = list(&object, "/metadata/managedFields")
                 .iter()
                 .map(|entry| {
@@ -97,6 +98,7 @@ mod tests {
                     (text(entry, "/manager").to_owned(), json!(keys))
                 })
                 .collect();
+
             assert_eq!(Value::from(noted), expected, "{manager}: {object}");
         }
     }

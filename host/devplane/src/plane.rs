@@ -45,11 +45,12 @@ impl Plane {
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
         let mut store = lock(&self.store);
         let result = change(&mut store, self.now());
-        // Told while the store is locked, so that watches never see an older revision after a newer
-        // one.
         let revision = store.revision();
+
+        // While the store is locked, so that watches never see an older revision after a newer one.
         self.revision
             .send_if_modified(|last| std::mem::replace(last, revision) != revision);
+
         result
     }
 

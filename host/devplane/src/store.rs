@@ -348,6 +348,7 @@ mod tests {
         ) {
             let mut store = store(30);
             let mut states = vec![Objects::new()];
+
             for (namespace, name, data) in steps {
                 let (namespace, name) = (namespace.to_string(), name.to_string());
                 if data % 3 == 0 {
@@ -359,9 +360,11 @@ mod tests {
                     states.push(store.shelves[&Shelf::ConfigMaps].objects.clone());
                 }
             }
+
             let values = |objects: &Objects| objects.values().map(|object| object.value.clone()).collect::<Vec<_>>();
             let from = from.min(store.revision());
             let oldest = store.shelves[&Shelf::ConfigMaps].compacted;
+
             match (store.objects_at(Shelf::ConfigMaps, from), store.changes_since(Shelf::ConfigMaps, from, usize::MAX)) {
                 (Ok(mut objects), Ok(changes)) => {
                     prop_assert_eq!(values(&objects), values(&states[usize::try_from(from).unwrap()]));

@@ -192,8 +192,8 @@ impl Watch {
                     .collect();
 
                 self.pending.extend(lines);
-                // Behind a full batch, there may be changes that the store's revision already
-                // counts.
+                // A full batch is not all: the cursor must not pass changes that are still to be
+                // read.
                 self.cursor = if whole {
                     revision
                 } else {
