@@ -80,7 +80,6 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
     let loader = Loader { options, cache };
 
     let mut report = Report::new(Subjects::Conformance);
-
     let limits = loader.options.limits.clone();
     // Used once, an instance has nothing left of an earlier call.
     let fresh = Limits {

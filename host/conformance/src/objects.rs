@@ -166,6 +166,5 @@ pub(crate) fn routes(nodes: &[Arc<Node>]) -> Vec<NewRoute> {
         target_addresses: node.addresses.clone(),
         destination_cidr: node.pod_cidrs.first().cloned().unwrap_or_default(),
     };
-
     nodes.iter().map(route).collect()
 }

@@ -61,7 +61,6 @@ pub(crate) fn no_way_out(
         metrics: EgressMetrics::register(registry),
         ..Surroundings::default()
     };
-
     let gateway = Gateway::new(plugin, &Settings::default(), surroundings);
     Ok(Arc::new(NoWayOut(Arc::new(
         gateway.map_err(|error| KitError::Gateway(error.to_string()))?,
@@ -211,7 +210,6 @@ impl Scene {
             .describe(std::slice::from_ref(node))
             .await
             .ok()?;
-
         described.into_iter().next()?.ok()?.provider_id
     }
 

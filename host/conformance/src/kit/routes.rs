@@ -51,7 +51,6 @@ pub(super) async fn run(scene: &Scene, nodes: &[Arc<Node>]) -> Routed {
                 .await,
         );
     }
-
     seen.extend(Observation::together(&again));
 
     let (listed, routes) = scene.list_routes("nothing").await;

@@ -352,7 +352,6 @@ impl<'a> Run<'a> {
         let called = async { (self.attempts(scene, function, step).await, Instant::now()) };
 
         let (replaced, (called, ended)) = join(replaced, called).await;
-
         match replaced {
             Err(problem) => self.verdict(Err(problem)),
             Ok(at) if called.is_ok() && at > ended => skipped(
@@ -395,7 +394,6 @@ fn exceeded(limits: &BTreeMap<String, u64>, sent: &BTreeMap<String, u64>) -> Opt
         "all" => sent.values().sum(),
         method => sent.get(method).copied().unwrap_or_default(),
     };
-
     let over = limits.iter().find(|(method, limit)| of(method) > **limit);
     over.map(|(method, limit)| format!("at most {limit} requests ({method}) a call"))
 }

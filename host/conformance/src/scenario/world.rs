@@ -208,7 +208,6 @@ impl World {
     fn show(&self, state: &State) {
         self.stage
             .set_nodes(state.nodes.values().cloned().map(Arc::new).collect());
-
         let services = state.services.values().filter(|served| served.exists);
         self.stage.set_services(
             services

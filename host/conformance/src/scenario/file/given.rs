@@ -138,7 +138,6 @@ fn uid(kind: u8, name: &str) -> String {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-
     format!(
         "5a1c0de5-0000-4000-8{kind:03x}-{:012x}",
         hash & 0xffff_ffff_ffff
