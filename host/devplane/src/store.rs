@@ -124,7 +124,6 @@ impl Store {
         namespace: Option<&str>,
     ) -> impl Iterator<Item = &Arc<Object>> {
         let start = (namespace.unwrap_or_default().to_owned(), String::new());
-
         self.shelves
             .get(&shelf)
             .into_iter()

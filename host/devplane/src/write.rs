@@ -279,7 +279,6 @@ fn replace(
     let old = &current.value;
 
     same_identity(&value, target, false)?;
-
     let version = text(&value, "/metadata/resourceVersion");
     if !version.is_empty() && version.parse::<u64>().is_err() {
         return Err(Refusal::new(

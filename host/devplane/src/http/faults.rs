@@ -41,7 +41,6 @@ pub(super) async fn inject(
             if call.verb == Verb::Watch && response.status() == StatusCode::OK {
                 return response.map(|body| Body::from_stream(events(body, faults, call)));
             }
-
             response
         }
         Some(Fault::Silence) => std::future::pending().await,

@@ -30,7 +30,6 @@ pub(super) async fn create(
         .map_err(|mismatch| {
             Refusal::bad_request(format!("cannot read the TokenRequest: {mismatch}"))
         })?;
-
     let account = plane.read(|store| write::current(store, target))?;
 
     let spec = child(&mut answer, "spec");

@@ -25,7 +25,6 @@ pub(super) async fn create(
 ) -> Result<Response, Refusal> {
     let rendering = rendering(&target, query, &request)?;
     let options = options(query, &request, "CreateOptions")?;
-
     let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::create(store, &target, body, &options, now))?;
     answer(rendering, &written)
@@ -39,7 +38,6 @@ pub(super) async fn update(
 ) -> Result<Response, Refusal> {
     let rendering = rendering(&target, query, &request)?;
     let options = options(query, &request, "UpdateOptions")?;
-
     let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::update(store, &target, body, &options, now))?;
     answer(rendering, &written)
