@@ -68,8 +68,13 @@ pub async fn bench(options: BenchOptions) -> Result<Figures, BenchError> {
         .iter()
         .find(|(stage, _)| *stage == Stage::Compile)
         .map(|(_, took)| *took);
+
+    // This one finds the compiled code: its stages are those of a start.
     let second = Box::pin(bench.load()).await?;
     let generation = second.scene.plugin.generation();
+
+    // Each function gets a plugin of its own: the peak of memory is that of the plugin's whole
+    // life.
     let mut functions = Vec::new();
     for &function in Function::ALL {
         let can = second.scene.info().can(function.parts().0);
@@ -77,7 +82,9 @@ pub async fn bench(options: BenchOptions) -> Result<Figures, BenchError> {
             functions.push(bench.measure(function, Box::pin(bench.load()).await?).await);
         }
     }
+
     second.clean_up(&options).await;
+
     Ok(Figures {
         plugin: generation.name.clone(),
         version: generation.version.clone(),
@@ -124,6 +131,7 @@ fn given(names: &[String]) -> Given {
     };
     let ports = json!([{"name": "http", "port": 80, "nodePort": 30080}, {"name": "https", "port": 443, "nodePort": 30443}]);
     let nodes: Value = names.iter().enumerate().map(node).collect();
+
     let services = json!([{"name": SERVICE, "ports": ports}]);
     serde_json::from_value(json!({"nodes": nodes, "services": services})).unwrap_or_default()
 }
@@ -138,6 +146,7 @@ impl Bench<'_> {
         let meter = Arc::new(meter);
         let scene = Box::pin(Scene::open(&runtime, Arc::clone(&meter), source)).await?;
         let world = World::default();
+
         world.give(&given(&self.options.nodes));
         scene.show(Arc::clone(&world.stage) as _);
         Ok(Loaded {
@@ -148,6 +157,8 @@ impl Bench<'_> {
     }
 
     async fn measure(&self, function: Function, loaded: Loaded) -> FunctionFigures {
+        // Deletions are measured when nothing is left: only the first of many calls could delete
+        // something.
         let prepared: &[Function] = match function {
             Function::Check | Function::ListRoutes | Function::Get if !self.options.writes => {
                 &[Function::Describe]
@@ -166,12 +177,17 @@ impl Bench<'_> {
             ],
             _ => &[Function::Describe],
         };
+
         for function in prepared {
             loaded.settle(*function, self.options.on_wait).await;
         }
+
         let step = step(function);
-        let (before, mut times, mut failed) = (loaded.meter.read(), Vec::new(), None);
+        let before = loaded.meter.read();
+        let mut times = Vec::new();
+        let mut failed = None;
         let mut failures = 0;
+
         for _ in 0..self.options.calls {
             let begun = Instant::now();
             let made = make(&*loaded.scene.plugin, &loaded.world, function, &step, true).await;
@@ -180,6 +196,7 @@ impl Bench<'_> {
             failures += usize::from(problem.is_some());
             failed = failed.or(problem);
         }
+
         let after = loaded.meter.read();
         FunctionFigures::of(
             function.to_string(),
@@ -204,7 +221,10 @@ impl Loaded {
         if !self.scene.info().can(function.parts().0) {
             return;
         }
-        let (begun, step, mut failures) = (Instant::now(), step(function), 0);
+        let begun = Instant::now();
+        let step = step(function);
+        let mut failures = 0;
+
         loop {
             let made = make(&*self.scene.plugin, &self.world, function, &step, true).await;
             let Ok(made) = made else { return };
@@ -212,10 +232,12 @@ impl Loaded {
             let Some(wait) = delay(error, failures) else {
                 return;
             };
+
             failures += 1;
             if !asks_a_cloud(&self.meter.read()) || begun.elapsed() + wait > PATIENCE {
                 return;
             }
+
             on_wait(&function.to_string(), error);
             tokio::time::sleep(wait).await;
         }
@@ -223,6 +245,7 @@ impl Loaded {
 
     async fn clean_up(&self, options: &BenchOptions) {
         if options.writes {
+            // `DeleteRoutes` deletes the routes of the last list.
             for function in [
                 Function::EnsureDeleted,
                 Function::ListRoutes,

@@ -51,6 +51,7 @@ fn first(
     if seen.is_empty() {
         return skipped("it exports no function to which this applies");
     }
+
     let found = seen
         .iter()
         .find_map(|it| problem(it).map(|problem| format!("{}: {problem}", it.call())));
@@ -67,6 +68,7 @@ fn first_denied(
 ) -> Verdict {
     let asked: Vec<_> = seen
         .iter()
+        // What Skydock has answered says nothing about the plugin's errors.
         .filter(|it| it.denied > 0 && !it.is_hosts())
         .copied()
         .collect();
@@ -86,6 +88,7 @@ pub(crate) fn answers(seen: &[&Observation]) -> Verdict {
             None => "an element of the answer is not valid".to_owned(),
         })
     };
+
     first(
         seen,
         problem,
@@ -118,6 +121,7 @@ pub(crate) fn deadlines(seen: &[&Observation]) -> Verdict {
         let late = it.ended.iter().find(|kind| is_late(kind));
         late.map(|kind| format!("exceeded its limit ({kind}) after {:?}", it.took))
     };
+
     first(
         seen,
         problem,
@@ -147,6 +151,7 @@ pub(crate) fn no_wait(seen: &[&Observation]) -> Verdict {
             .unwrap_or_default();
         (waited > WAITING).then(|| format!("waited for {waited:.1?}"))
     };
+
     first(
         &balancers,
         problem,
@@ -164,6 +169,7 @@ pub(crate) fn empty(seen: &[&Observation]) -> Verdict {
         Err(_) if it.denied > 0 => None,
         Err(error) => Some(error.to_string()),
     };
+
     first(
         seen,
         problem,
@@ -174,6 +180,7 @@ pub(crate) fn empty(seen: &[&Observation]) -> Verdict {
 
 pub(crate) fn unusual(seen: &[&Observation]) -> Verdict {
     let problem = |it: &Observation| {
+        // An error is a good answer, too, if the plugin itself returns it.
         (it.is_hosts() && !it.is_uncalled()).then(|| {
             format!(
                 "no valid answer: {}",
@@ -183,6 +190,7 @@ pub(crate) fn unusual(seen: &[&Observation]) -> Verdict {
             )
         })
     };
+
     first(
         seen,
         problem,
@@ -201,12 +209,14 @@ pub(crate) fn refused_cloud(seen: &[&Observation]) -> Verdict {
         "create-routes",
         "delete-routes",
     ];
+
     let interface = |it: &Observation| it.function.split_once('.').unwrap_or_default().0;
     let asking: Vec<_> = seen
         .iter()
         .filter(|it| it.denied > 0)
         .map(|it| interface(it))
         .collect();
+
     let problem = |it: &Observation| {
         let changes = it
             .function
@@ -217,6 +227,7 @@ pub(crate) fn refused_cloud(seen: &[&Observation]) -> Verdict {
         } else {
             ""
         };
+
         it.elements().iter().find_map(|element| match element {
             Ok(value) if value.denies => Some(format!("answered {}{without}", value.shown)),
             Ok(_) if changes => Some(format!("reported success{without}")),
@@ -226,6 +237,7 @@ pub(crate) fn refused_cloud(seen: &[&Observation]) -> Verdict {
             _ => None,
         })
     };
+
     let asked: Vec<_> = seen
         .iter()
         .filter(|it| asking.contains(&interface(it)) && !it.is_hosts())
@@ -234,6 +246,7 @@ pub(crate) fn refused_cloud(seen: &[&Observation]) -> Verdict {
     if asked.is_empty() {
         return skipped("it sent no request to a cloud");
     }
+
     first(
         &asked,
         problem,
@@ -260,6 +273,7 @@ pub(crate) fn error_case(seen: &[&Observation]) -> Verdict {
             .filter(|_| errors.iter().all(wrong))
             .map(|error| format!("answered {error}"))
     };
+
     first_denied(
         seen,
         problem,
@@ -281,10 +295,12 @@ pub(crate) fn error_text(seen: &[&Observation]) -> Verdict {
                 | CloudError::Internal(text) => text,
                 CloudError::Throttled(retry) | CloudError::InProgress(retry) => &retry.message,
             };
+
             let is_bad = text.trim().is_empty() || text.contains(['\n', '\r']);
             is_bad.then(|| format!("{} with the text {text:?}", error.kind()))
         })
     };
+
     first(
         seen,
         problem,
@@ -299,9 +315,11 @@ pub(crate) fn sequence(steps: &[&Observation]) -> Option<Verdict> {
     if steps.is_empty() {
         return Some(skipped("it does not export the interface"));
     }
+    // Without an answer of the cloud, no step can succeed.
     if steps.iter().any(|it| it.denied > 0) {
         return Some(skipped("its cloud is needed"));
     }
+
     let first = steps.first()?;
     let error = first.errors().into_iter().next()?;
     Some(skipped(format!("{} failed: {error}", first.call())))
@@ -338,6 +356,7 @@ mod tests {
                 ..seen(function, answer)
             };
             assert_eq!(fails(&refused_cloud(&[&it])), bad, "{it:?}");
+
             let unasked = Observation { denied: 0, ..it };
             assert!(matches!(
                 refused_cloud(&[&unasked]),
@@ -522,11 +541,13 @@ mod tests {
             text.ends_with("answered Absent without a request"),
             "{text}"
         );
+
         let not_found = || seen("instances.describe", Err(CloudError::NotFound("n1".into())));
         assert!(
             !fails(&refused_cloud(&[&asking, &not_found()])),
             "an inventory of its own"
         );
+
         let Verdict::Failed { seen: text, .. } = refused_cloud(&[&Observation {
             denied: 1,
             ..not_found()
@@ -534,6 +555,7 @@ mod tests {
             panic!("not found")
         };
         assert!(!text.contains("without a request"), "{text}");
+
         let Verdict::Failed { seen: text, .. } = refused_cloud(&[&Observation {
             denied: 1,
             ..denying
@@ -541,6 +563,7 @@ mod tests {
             panic!("not found")
         };
         assert!(text.ends_with("answered Absent"), "{text}");
+
         let other = seen("routes.create-routes", Ok(vec![value("()", false)]));
         assert!(
             !fails(&refused_cloud(&[&asking, &other])),

@@ -78,15 +78,20 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
         .clone()
         .unwrap_or_else(|| files.path().to_owned());
     let loader = Loader { options, cache };
+
     let mut report = Report::new(Subjects::Conformance);
     let limits = loader.options.limits.clone();
+    // Used once, an instance has nothing left of an earlier call.
     let fresh = Limits {
         uses: 1,
         ..limits.clone()
     };
+
     let first = loader.load(limits.clone()).await?;
     report.findings.extend(loading(&first));
+
     let Ok(scene) = first else {
+        // The report has a line for each check, also for those that were not made.
         let rest = Check::ALL
             .iter()
             .copied()
@@ -94,11 +99,14 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
         let rest: Vec<_> = rest
             .map(|check| Finding::new(check, skipped("it was not loaded")))
             .collect();
+
         report.findings.extend(rest);
         return Ok(report);
     };
+
     let second = loader.load(fresh).await?;
     let mut add = |check, verdict| report.findings.push(Finding::new(check, verdict));
+
     let second = match second {
         Ok(second) => second,
         Err(error) => {
@@ -114,25 +122,33 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
             return Ok(report);
         }
     };
-    let (one, other) = (scene.introduction(), second.introduction());
+
+    let one = scene.introduction();
+    let other = second.introduction();
     let hint = "derive `info` from the configuration only";
     let stable = if one == other {
         Verdict::Ok
     } else {
         failed(&one, other, hint)
     };
+
     add(Check::InfoStable, stable);
     garbage::run(&loader, &mut add).await?;
+
     let nodes = objects::nodes(&scene.info());
     let stage = Arc::new(stage::Stage::new(nodes.clone()));
     for scene in [&scene, &second] {
         scene.show(Arc::clone(&stage));
     }
+
     let called = calls::run(&scene, &second, &nodes).await;
     let balanced = balancers::run(&scene, &second, &nodes, &stage).await;
     let routed = routes::run(&scene, &nodes).await;
+
     let all = called.all().chain(balanced.all()).chain(routed.all());
+    // A call that was not made says nothing about the plugin.
     let all: Vec<_> = all.filter(|it| !it.is_uncalled()).collect();
+    // Unusual objects may well be `invalid`, and may take longer.
     let usual: Vec<_> = all
         .iter()
         .copied()
@@ -143,6 +159,7 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
         Check::NoEarlyRequest,
         quiet(&scene.reading(), &second.reading()),
     );
+
     add(Check::Answers, judge::answers(&all));
     add(Check::Order, called.order());
     add(Check::Lookup, calls::lookup(&scene, &nodes).await);
@@ -158,11 +175,14 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
     add(Check::Deadlines, judge::deadlines(&all));
     add(Check::NoWait, judge::no_wait(&usual));
     add(Check::NoTrap, judge::no_trap(&all));
+
+    // Without a limit of uses, all calls are made in one instance, in which a leak adds up.
     let many = Limits {
         uses: usize::MAX / 4,
         handles: HANDLES.min(limits.handles),
         ..limits
     };
+
     let flat = match loader.load(many).await? {
         Ok(scene) => {
             scene.show(stage);
@@ -174,6 +194,7 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
             "keep no state outside the instance",
         ),
     };
+
     add(Check::Flat, flat);
     add(Check::TwoInstances, called.two_instances());
     add(Check::EnsureAgain, balanced.ensure_again());
@@ -184,6 +205,7 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
         routed.again(scene.info().can(Capability::Routes)),
     );
     add(Check::NoMemory, called.no_memory(balanced.pairs()));
+
     Ok(report)
 }
 
@@ -198,6 +220,7 @@ fn loading<T>(loaded: &Result<T, LoadError>) -> Vec<Finding> {
         .as_ref()
         .err()
         .map(|error| (stages(error.stage), error));
+
     let mut findings = Vec::new();
     for check in [Check::Component, Check::Configure, Check::Info] {
         match &wrong {
@@ -213,6 +236,7 @@ fn loading<T>(loaded: &Result<T, LoadError>) -> Vec<Finding> {
             _ => findings.push(Finding::new(check, Verdict::Ok)),
         }
     }
+
     findings
 }
 

@@ -90,6 +90,7 @@ fn parse(text: &str) -> Reading {
             reason = "counters, bytes and times"
         )]
         let (value, micros) = (number as u64, (number * 1e6) as u64);
+
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
         let label = |name: &str| {
             let found = labels
@@ -97,6 +98,7 @@ fn parse(text: &str) -> Reading {
                 .and_then(|(_, rest)| rest.split_once('"'));
             found.map_or("unknown", |(value, _)| value).to_owned()
         };
+
         match name {
             "skydock_plugin_traps_total" => {
                 *reading.ended.entry(label("kind")).or_default() += value;
@@ -108,6 +110,7 @@ fn parse(text: &str) -> Reading {
             "skydock_egress_in_flight" => reading.in_flight += value,
             "skydock_plugin_guest_cpu_seconds_total" => reading.cpu += micros,
             "skydock_plugin_bad_answers_total" => reading.rejected += value,
+            // While the plugin is loaded, no call has been made that a denial could belong to.
             "skydock_egress_denials_total" if labels.contains("reason=\"loading\"") => {
                 reading.early += value;
             }
@@ -116,6 +119,7 @@ fn parse(text: &str) -> Reading {
             _ => {}
         }
     }
+
     reading
 }
 

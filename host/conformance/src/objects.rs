@@ -37,6 +37,7 @@ pub(crate) fn nodes(info: &ProviderInfo) -> Vec<Arc<Node>> {
     let mut nodes: Vec<_> = (1..=3)
         .map(|number| node(format!("conformance-{number}"), number))
         .collect();
+
     for (number, prefix) in (4..20).zip(&info.provider_id_prefixes) {
         let name = format!("conformance-{number}");
         let provider_id = Some(format!("{prefix}{name}"));
@@ -45,6 +46,7 @@ pub(crate) fn nodes(info: &ProviderInfo) -> Vec<Arc<Node>> {
             ..node(name, number)
         });
     }
+
     nodes.truncate(info.max_batch);
     nodes.into_iter().map(Arc::new).collect()
 }
@@ -52,17 +54,21 @@ pub(crate) fn nodes(info: &ProviderInfo) -> Vec<Arc<Node>> {
 /// Returns nodes with everything that Kubernetes allows at most, and more text than any real node
 /// has.
 pub(crate) fn unusual_nodes(info: &ProviderInfo) -> Vec<Arc<Node>> {
+    // 253 characters: the longest name that a node may have.
     let label = "a".repeat(63);
+
     let longest = [label.as_str(), &label, &label, "a".repeat(61).as_str()].join(".");
     let mut long = node(longest, 30);
     long.annotations.insert(
         "example.com/text".to_owned(),
         "Ünïcødé 日本語 🚢 \u{202e}\"'\\\n".repeat(2000),
     );
+
     let mut bare = Node {
         name: "conformance-31".to_owned(),
         ..Node::default()
     };
+
     let prefix = info
         .provider_id_prefixes
         .first()
@@ -70,6 +76,7 @@ pub(crate) fn unusual_nodes(info: &ProviderInfo) -> Vec<Arc<Node>> {
         .unwrap_or_default();
     bare.provider_id =
         Some(format!("{prefix}%00/../~#?//{}", "x".repeat(300))).filter(|_| !prefix.is_empty());
+
     let mut nodes = vec![Arc::new(long), Arc::new(bare)];
     nodes.truncate(info.max_batch);
     nodes

@@ -148,12 +148,15 @@ impl Report {
     /// Returns the last line, for example `conformance 0.1.0: 20 of 20 checks passed, 4 skipped`.
     #[must_use]
     pub fn badge(&self) -> String {
-        let ((name, counted), skipped) = (self.report.words(), self.skipped());
+        let (name, counted) = self.report.words();
+        let skipped = self.skipped();
+
         let more = if skipped > 0 {
             format!(", {skipped} skipped")
         } else {
             String::new()
         };
+
         let run = self.findings.len() - skipped;
         format!(
             "{name} {}: {} of {run} {counted} passed{more}",
@@ -175,7 +178,10 @@ impl Report {
     }
 
     fn json(&self) -> Json<'_> {
-        let (passed, failed, skipped) = (self.passed(), self.failed(), self.skipped());
+        let passed = self.passed();
+        let failed = self.failed();
+        let skipped = self.skipped();
+
         Json {
             summary: self.badge(),
             passed,
@@ -216,21 +222,25 @@ impl Report {
                 }
             };
         }
+
         text + &self.badge() + "\n"
     }
 
     fn junit(&self) -> String {
         let (name, _) = self.report.words();
+
         let counts = format!(
             "tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"0\"",
             self.findings.len(),
             self.failed(),
             self.skipped()
         );
+
         let mut text = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n<testsuite name=\"{name} {}\" {counts}>\n",
             self.contract
         );
+
         for finding in &self.findings {
             let (class, test) = finding.names(name);
             let head = format!(
@@ -238,6 +248,7 @@ impl Report {
                 printable(&class),
                 printable(&test)
             );
+
             let _ = match &finding.verdict {
                 Verdict::Ok => writeln!(text, "{head}/>"),
                 Verdict::Skipped { reason } => {
@@ -258,9 +269,11 @@ impl Report {
                         .as_ref()
                         .map(|at| format!("at: {at}\n"))
                         .unwrap_or_default();
+
                     let body = printable(&format!(
                         "{at}expected: {expected}\nseen: {seen}\nto do: {hint}"
                     ));
+
                     writeln!(
                         text,
                         "{head}><failure message=\"{message}\">{body}</failure></testcase>"
@@ -268,6 +281,7 @@ impl Report {
                 }
             };
         }
+
         text + "</testsuite>\n</testsuites>\n"
     }
 }

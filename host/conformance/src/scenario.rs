@@ -83,19 +83,23 @@ impl Subject {
         limits: Limits,
     ) -> Result<(Runtime, Meter, PluginSource), KitError> {
         let mut registry = Registry::default();
+
         let way_out = match &self.connect {
             Some(connect) => connect(&mut registry).map_err(KitError::Gateway)?,
             None => no_way_out(&self.source.name, &mut registry)?,
         };
+
         let meter = Meter::new(registry);
         let options = RuntimeOptions::new(self.compiler.clone());
         let cache_dir = Some(self.cache_dir.clone().unwrap_or_else(|| cache.to_owned()));
+
         let runtime = Runtime::new(RuntimeOptions {
             cache_dir,
             limits,
             metrics: meter.plugin.clone(),
             ..options
         })?;
+
         Ok((
             runtime,
             meter,
@@ -116,6 +120,7 @@ pub async fn run_scenarios(subject: Subject, file: ScenarioFile) -> Result<Repor
     let variables = Variables::new(file.variables.clone());
     let mut report = Report::new(Subjects::Scenarios);
     let mut is_loaded = true;
+
     for scenario in &file.scenarios.scenarios {
         let context = Context {
             file: &file,
@@ -132,6 +137,7 @@ pub async fn run_scenarios(subject: Subject, file: ScenarioFile) -> Result<Repor
                 .push(context.loaded(skipped("it was not loaded for an earlier scenario")));
         }
     }
+
     Ok(report)
 }
 
@@ -151,7 +157,9 @@ impl Context<'_> {
         cache: &std::path::Path,
         findings: &mut Vec<Finding>,
     ) -> Result<bool, KitError> {
-        let (file, scenario) = (&self.file.scenarios, self.scenario);
+        let file = &self.file.scenarios;
+        let scenario = self.scenario;
+
         // The future is large.
         let mut run = match Box::pin(Run::start(self, subject, cache)).await? {
             Ok(run) => run,
@@ -166,6 +174,9 @@ impl Context<'_> {
                 return Ok(false);
             }
         };
+
+        // Steps build on each other, so a scenario that needs more than the plugin has is skipped
+        // as a whole.
         let needs = |steps: &[Spanned<Step>]| -> BTreeSet<Capability> {
             steps
                 .iter()
@@ -179,9 +190,11 @@ impl Context<'_> {
                 .iter()
                 .zip(1..)
                 .map(|(step, number)| self.finding("", number, step, verdict.clone()));
+
             findings.extend(skips);
             return Ok(true);
         }
+
         let mut problem = None;
         for (part, steps, is_cleanup) in [
             ("before.", &file.before, false),
@@ -195,22 +208,26 @@ impl Context<'_> {
                     .value
                     .call
                     .is_some_and(|function| !run.can(function.parts().0));
+
                 let verdict = match &problem {
                     Some(earlier) if !is_cleanup => skipped(format!("{earlier} failed")),
                     _ if is_without => continue,
                     _ => run.perform(&step.value).await?,
                 };
+
                 let finding = self.finding(part, number, step, verdict);
                 let is_failure = matches!(finding.verdict, Verdict::Failed { .. });
                 if is_failure && problem.is_none() {
                     problem = Some(finding.check.clone());
                 }
+
                 // What is the same in each scenario is not repeated in the report if all is well.
                 if part.is_empty() || is_failure {
                     findings.push(finding);
                 }
             }
         }
+
         Ok(true)
     }
 

@@ -95,6 +95,7 @@ impl Scene {
             metrics: meter.plugin.clone(),
             ..options
         })?;
+
         Ok(Self::open(
             &runtime,
             meter,
@@ -153,14 +154,20 @@ impl Scene {
         if self.late.load(Ordering::Relaxed) >= LATE {
             return Observation::uncalled(function, with, questions);
         }
-        let (before, started) = (self.meter.read(), Instant::now());
+
+        // The metrics are read before the clock starts and after it stops, as that takes time, too.
+        let before = self.meter.read();
+        let started = Instant::now();
         let answer = call.await.map(elements);
-        let (took, after) = (started.elapsed(), self.meter.read());
+        let took = started.elapsed();
+        let after = self.meter.read();
+
         let is_late = after
             .ended_since(&before)
             .iter()
             .any(|kind| judge::is_late(kind));
         self.late.fetch_add(usize::from(is_late), Ordering::Relaxed);
+
         Observation {
             function,
             with,
@@ -246,10 +253,12 @@ impl Scene {
             kept = Some(status);
             vec![Ok(value)]
         };
+
         let call = self.plugin.ensure_load_balancer(service, nodes);
         let seen = self
             .observe(("load-balancers.ensure", with), 1, call, elements)
             .await;
+
         (seen, kept)
     }
 
@@ -284,6 +293,7 @@ impl Scene {
                 ..Value::of(&routes)
             })]
         };
+
         let seen = self
             .observe(
                 ("routes.list-routes", with),
@@ -292,6 +302,7 @@ impl Scene {
                 elements,
             )
             .await;
+
         (seen, kept)
     }
 

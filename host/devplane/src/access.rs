@@ -46,6 +46,7 @@ impl Credentials {
     /// Creates a token.
     pub(crate) fn new(authority: String) -> Self {
         Self {
+            // Two UUIDs have 244 random bits.
             token: format!(
                 "{}{}",
                 uuid::Uuid::new_v4().simple(),
@@ -79,6 +80,7 @@ pub(crate) fn kubeconfig(url: &str, credentials: Option<&Credentials>) -> String
         ),
         None => (String::new(), "{}".to_owned()),
     };
+
     format!(
         "apiVersion: v1\nkind: Config\nclusters:\n- name: devplane\n  cluster:\n    server: {url}{trust}\nusers:\n- name: devplane\n  \
          user: {user}\ncontexts:\n- name: devplane\n  context:\n    cluster: devplane\n    user: devplane\ncurrent-context: \

@@ -57,6 +57,7 @@ pub(crate) fn group_versions() -> Vec<(&'static str, &'static str)> {
         .iter()
         .map(|resource| (resource.group, resource.version))
         .collect();
+    // Resources of a group are next to each other in the list.
     all.dedup();
     all
 }
@@ -68,6 +69,7 @@ pub(crate) fn resources(group: &str, version: &str) -> Option<Value> {
     } else {
         format!("{group}/{version}")
     };
+
     let mut list = Vec::new();
     for resource in of_group(group, version) {
         list.push(json!({
@@ -80,6 +82,7 @@ pub(crate) fn resources(group: &str, version: &str) -> Option<Value> {
                 "name": format!("{}/{}", resource.plural, subresource.name()), "singularName": "", "kind": kind,
                 "namespaced": resource.namespaced, "verbs": verbs,
             });
+            // Without these, clients take group and version of the list.
             if group != resource.group
                 && let Some(fields) = entry.as_object_mut()
             {
@@ -89,6 +92,7 @@ pub(crate) fn resources(group: &str, version: &str) -> Option<Value> {
             list.push(entry);
         }
     }
+
     (!list.is_empty())
         .then(|| json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": list}))
 }
@@ -106,6 +110,7 @@ pub(crate) fn aggregated(core: bool) -> Value {
             })
         })
         .collect();
+
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
@@ -119,6 +124,7 @@ fn aggregated_resource(resource: &Resource) -> Value {
             json!({"subresource": subresource.name(), "responseKind": kind, "verbs": verbs})
         })
         .collect();
+
     json!({
         "resource": resource.plural, "singularResource": resource.singular, "scope": scope(resource.namespaced),
         "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},

@@ -33,6 +33,7 @@ pub(crate) fn to_storage(mut value: Value, resource: &Resource) -> Value {
 pub(crate) fn from_storage(mut value: Value, resource: &Resource) -> Value {
     if resource.shelf == Shelf::Events && !resource.group.is_empty() {
         rename(&mut value, NAMES);
+        // Unlike core/v1, this version omits these fields if they are empty.
         as_map(&mut value).retain(|name, value| !(name.starts_with("reporting") && value == ""));
         as_map(&mut value).insert("apiVersion".into(), resource.api_version().into());
     }

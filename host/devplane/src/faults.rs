@@ -252,9 +252,11 @@ impl FaultSwitch {
         else {
             return fate;
         };
+
         if !call.user_agent.starts_with(&faults.user_agent) {
             return fate;
         }
+
         for rule in faults.rules.iter_mut().filter(|rule| rule.fits(call)) {
             if !chance.random_bool(rule.chance) {
                 continue;
@@ -270,6 +272,7 @@ impl FaultSwitch {
                 }
             }
         }
+
         fate
     }
 

@@ -54,14 +54,17 @@ pub(crate) fn authenticated(router: Router, credentials: &Credentials) -> Router
 
 /// Allows requests with the token, and all requests for health and version.
 async fn known(State(expected): State<Arc<str>>, request: Request, next: Next) -> Response {
+    // An API server answers these without authentication, too (`system:public-info-viewer`).
     let open = ["/healthz", "/livez", "/readyz", "/version"].contains(&request.uri().path());
     let told = request
         .headers()
         .get(header::AUTHORIZATION)
         .map_or(&[][..], HeaderValue::as_bytes);
+
     if open || same(told, expected.as_bytes()) {
         return next.run(request).await;
     }
+
     Refusal::new(Reason::Unauthorized, "Unauthorized").into_response()
 }
 
@@ -91,6 +94,7 @@ pub(crate) fn router(plane: Arc<Plane>, faults: FaultSwitch) -> Router {
         )
         .fallback(handle)
         .with_state(plane);
+
     behind_faults(router, faults)
 }
 
@@ -111,6 +115,8 @@ async fn guard(request: Request, next: Next) -> Response {
 fn is_from_here(headers: &HeaderMap) -> bool {
     let header = |name| headers.get(name).map(HeaderValue::to_str);
     let host = header(header::HOST).is_some_and(|host| host.is_ok_and(is_local));
+
+    // API clients send no `Origin`; browsers send it for pages of other sites.
     let origin = header(header::ORIGIN).is_none_or(|origin| {
         origin.is_ok_and(|origin| {
             origin
@@ -118,6 +124,7 @@ fn is_from_here(headers: &HeaderMap) -> bool {
                 .is_some_and(|(_, host)| is_local(host))
         })
     });
+
     host && origin
 }
 
@@ -134,6 +141,7 @@ fn is_local(host: &str) -> bool {
             || name.parse().map(IpAddr::V4),
             |name| name.parse().map(IpAddr::V6),
         );
+
     name.eq_ignore_ascii_case("localhost") || literal.is_ok_and(|address| address.is_loopback())
 }
 
@@ -158,12 +166,14 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
         }
         return Ok(nothing_here());
     };
+
     let accept = header_text(&request, header::ACCEPT);
     let found = |value: Option<Value>| {
         value
             .map(|value| json(StatusCode::OK, &value))
             .ok_or_else(Refusal::no_such_path)
     };
+
     let api = match path {
         Place::Api(api) => api,
         place => {
@@ -181,15 +191,20 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
             };
         }
     };
+
+    // An API server does not know the paths of a group that it does not serve, and answers without
+    // a Status.
     if !api.group.is_empty()
         && !discovery::group_versions().contains(&(api.group.as_str(), api.version.as_str()))
     {
         return Ok(nothing_here());
     }
+
     let resource = crate::resource::find(&api.group, &api.version, &api.plural)
         .ok_or_else(Refusal::no_such_path)?;
     let (target, everywhere) = target(resource, api)?;
     let method = request.method().clone();
+
     if method != Method::GET && !resource.verbs().contains(&"create") {
         let message = format!(
             "{} can only be listed here: nothing runs them",
@@ -197,10 +212,12 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
         );
         return Err(Refusal::new(Reason::MethodNotAllowed, message));
     }
+
     let named = !target.name.is_empty();
     if everywhere && method != Method::GET {
         return Err(not_allowed(&method));
     }
+
     match (method, named, target.subresource) {
         // Also with `watch`: a single object is watched by its name in a field selector.
         (Method::GET, true, Some(Subresource::Status) | None) => {
@@ -241,10 +258,12 @@ fn target(resource: &'static Resource, api: ApiPath) -> Result<(Target, bool), R
             Some(*known.ok_or_else(Refusal::no_such_path)?)
         }
     };
+
     let everywhere = resource.namespaced && api.namespace.is_empty();
     if !resource.namespaced && !api.namespace.is_empty() || everywhere && !api.name.is_empty() {
         return Err(Refusal::no_such_path());
     }
+
     Ok((
         Target {
             resource,

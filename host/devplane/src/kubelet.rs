@@ -123,6 +123,8 @@ impl Kubelets {
         if known.contains_key(&spec.name) {
             return Err(KubeletError::Taken(spec.name));
         }
+
+        // The lock is held until the kubelet is known: of two registrations of a name, one fails.
         self.register_node(&spec)?;
         let heart = Some(self.beat(&spec.name));
         known.insert(spec.name.clone(), Kubelet { spec, heart });
@@ -139,9 +141,12 @@ impl Kubelets {
         let kubelet = known
             .get_mut(name)
             .ok_or_else(|| KubeletError::Unknown(name.to_owned()))?;
+
+        // Before the report, which a late heartbeat would overwrite.
         if let Some(heart) = kubelet.heart.take() {
             heart.cancel();
         }
+
         self.plane
             .write(|store, now| report(store, name, Health::Silent, now));
         Ok(())
@@ -157,6 +162,7 @@ impl Kubelets {
         let kubelet = known
             .get_mut(name)
             .ok_or_else(|| KubeletError::Unknown(name.to_owned()))?;
+
         if kubelet.heart.is_none() {
             self.register_node(&kubelet.spec)?;
             kubelet.heart = Some(self.beat(name));
@@ -173,9 +179,11 @@ impl Kubelets {
             .lock()
             .remove(name)
             .ok_or_else(|| KubeletError::Unknown(name.to_owned()))?;
+
         if let Some(heart) = kubelet.heart {
             heart.cancel();
         }
+
         self.plane.write(|store, now| {
             for target in [target(&NODES, name, None), target(&LEASES, name, None)] {
                 // They may have been deleted before.
@@ -204,7 +212,9 @@ impl Kubelets {
     }
 
     fn register_node(&self, spec: &NodeSpec) -> Result<(), KubeletError> {
-        let (name, body) = (spec.name.as_str(), shape::node(spec));
+        let name = spec.name.as_str();
+        let body = shape::node(spec);
+
         let result = self.plane.write(|store, now| {
             let mut body = body;
             child(&mut body, "status").insert(
@@ -222,9 +232,11 @@ impl Kubelets {
                 Err(refusal) if refusal.reason() != Reason::AlreadyExists => return Err(refusal),
                 _ => {}
             }
+
             report(store, name, Health::Ready, now);
             Ok(())
         });
+
         result.map_err(|refusal: Refusal| KubeletError::Refused {
             name: name.to_owned(),
             message: refusal.to_string(),
@@ -232,12 +244,11 @@ impl Kubelets {
     }
 
     fn beat(&self, name: &str) -> CancellationToken {
-        let (plane, name, heart) = (
-            Arc::clone(&self.plane),
-            name.to_owned(),
-            CancellationToken::new(),
-        );
+        let plane = Arc::clone(&self.plane);
+        let name = name.to_owned();
+        let heart = CancellationToken::new();
         let stopped = heart.clone();
+
         let beat = async move {
             let mut ticks = interval(HEARTBEAT);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -248,6 +259,7 @@ impl Kubelets {
                     () = stopped.cancelled() => return,
                     _ = ticks.tick() => {}
                 }
+
                 plane.write(|store, now| {
                     // The store is locked, so the kubelet cannot be stopped between this check and
                     // the write.
@@ -257,6 +269,7 @@ impl Kubelets {
                 });
             }
         };
+
         self.runtime.spawn(beat);
         heart
     }
@@ -285,22 +298,28 @@ fn try_report(
     let current = write::current(store, &node)?;
     let conditions = shape::conditions(&current.value, health, now);
     let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
+
     let status = target(&NODES, name, Some(Subresource::Status));
     let written = write::patch(store, &status, &patch, &Options::default())?;
+
+    // Taints are in the spec, which a write to the status does not change.
     let taints = shape::taints(&written.object.value, health, now);
     if taints.as_slice() != object::list(&written.object.value, "/spec/taints") {
         let patch = Patch::Merge(json!({"spec": {"taints": taints}}));
         write::patch(store, &node, &patch, &Options::default())?;
     }
+
     if health == Health::Ready {
         let uid = text(&current.value, "/metadata/uid").to_owned();
-        let (lease, body) = (target(&LEASES, name, None), shape::lease(name, &uid, now));
+        let lease = target(&LEASES, name, None);
+        let body = shape::lease(name, &uid, now);
         if write::current(store, &lease).is_ok() {
             write::patch(store, &lease, &Patch::Merge(body), &Options::default())?;
         } else {
             write::create(store, &lease, body, &Options::default(), now)?;
         }
     }
+
     Ok(())
 }
 

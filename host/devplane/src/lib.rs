@@ -164,9 +164,11 @@ impl DevPlane {
             access,
             controllers,
         } = options;
+
         if !listen.ip().is_loopback() {
             return Err(StartError::NotLoopback(listen));
         }
+
         let (state_file, store) = match state_file {
             Some(path) => {
                 let (file, store) = StateFile::open(&path)?;
@@ -179,17 +181,22 @@ impl DevPlane {
         } else {
             store.without_controllers()
         };
+
         let failed = |source| StartError::Listen {
             address: listen,
             source,
         };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+
         let plane = Arc::new(Plane::new(store));
+        // After the bind, because the `kubernetes` Service has the port.
         plane.bootstrap(access, address.port());
+
         let stop = CancellationToken::new();
         let faults = FaultSwitch::default();
         let router = http::router(Arc::clone(&plane), faults.clone());
+
         let (server, credentials) = match access {
             Access::Insecure => (serve(listener, http::guarded(router), &stop), None),
             Access::Secure => {
@@ -202,12 +209,14 @@ impl DevPlane {
                 )
             }
         };
+
         let keeper =
             state_file.map(|file| tokio::spawn(file.keep(Arc::clone(&plane), stop.clone())));
         tokio::spawn(
             stop.clone()
                 .run_until_cancelled_owned(sweep_events(Arc::clone(&plane))),
         );
+
         let kubelets = Kubelets::new(Arc::clone(&plane), Handle::current());
         Ok(Self {
             plane,
@@ -276,10 +285,13 @@ impl DevPlane {
     pub async fn shutdown(mut self) {
         self.kubelets.halt();
         self.stop.cancel();
+        // Watches would keep their connections open until the grace period is over.
         self.plane.end_watches();
+
         if timeout(GRACE, &mut self.server).await.is_err() {
             self.server.abort();
         }
+
         if let Some(keeper) = self.keeper.take()
             && let Err(error) = keeper.await
         {

@@ -18,13 +18,15 @@ pub(crate) fn note(value: &mut Value, old: &Value, manager: &str) {
             .cloned()
             .unwrap_or_default()
     };
-    let (before, now) = (annotations(old), annotations(value));
+    let before = annotations(old);
+    let now = annotations(value);
 
     let mut managers: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for entry in list(old, "/metadata/managedFields") {
         let fields = entry.pointer(ANNOTATIONS).and_then(Value::as_object);
         let keys = fields.into_iter().flat_map(Map::keys);
         let keys = keys.filter_map(|field| field.strip_prefix("f:"));
+        // A manager keeps the annotations that have not changed since it wrote them.
         let kept = keys.filter(|key| now.contains_key(*key) && before.get(*key) == now.get(*key));
         managers
             .entry(text(entry, "/manager").to_owned())
@@ -53,6 +55,7 @@ pub(crate) fn note(value: &mut Value, old: &Value, manager: &str) {
             })
         })
         .collect();
+
     let metadata = child(value, "metadata");
     if entries.is_empty() {
         metadata.remove("managedFields");
@@ -86,6 +89,7 @@ mod tests {
             let mut next = json!({"metadata": {"annotations": annotations}});
             note(&mut next, &object, manager);
             object = next;
+
             let noted: Map<_, _> = list(&object, "/metadata/managedFields")
                 .iter()
                 .map(|entry| {
@@ -94,6 +98,7 @@ mod tests {
                     (text(entry, "/manager").to_owned(), json!(keys))
                 })
                 .collect();
+
             assert_eq!(Value::from(noted), expected, "{manager}: {object}");
         }
     }

@@ -58,11 +58,13 @@ fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
     } else {
         ""
     };
+
     let root = format!(
         "{prefix}/{}{namespace}/{}",
         resource.api_version(),
         resource.plural
     );
+
     let query = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
     let write: Vec<_> = ["dryRun", "fieldManager", "fieldValidation"]
         .iter()
@@ -70,6 +72,7 @@ fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
         .collect();
     let reference = json!({"$ref": format!("#/components/schemas/{}", resource.schema.name)});
     let answer = json!({"200": {"description": "OK", "content": {"application/json": {"schema": reference}}}});
+
     let operation = |action: &str, parameters: &[Value], media: &[&str]| {
         let content: Map<_, _> = media
             .iter()
@@ -84,8 +87,10 @@ fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
         {
             fields.insert("requestBody".into(), json!({"content": content}));
         }
+
         operation
     };
+
     let has = |verb: &str| resource.verbs().contains(&verb);
     let selectors: Vec<_> = ["labelSelector", "fieldSelector"]
         .iter()
@@ -93,6 +98,7 @@ fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
         .collect();
     let mut all = json!({"get": operation("list", &selectors, &[])});
     let mut one = json!({"get": operation("get", &[], &[])});
+
     if let (true, Some(all), Some(one)) = (has("patch"), all.as_object_mut(), one.as_object_mut()) {
         all.insert(
             "post".into(),
@@ -113,6 +119,7 @@ fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
         ];
         one.insert("patch".into(), operation("patch", &write, &patches));
     }
+
     paths.insert(root.clone(), all);
     paths.insert(format!("{root}/{{name}}"), one);
 }
@@ -129,6 +136,7 @@ fn add_schema(
     if schemas.contains_key(object.name) {
         return;
     }
+
     // Placeholder, for types that refer to this one.
     schemas.insert(object.name, Value::Null);
     let properties: Map<_, _> = object
@@ -136,6 +144,7 @@ fn add_schema(
         .iter()
         .map(|(_, name, ty)| ((*name).to_owned(), property(*ty, schemas)))
         .collect();
+
     let mut schema = json!({"type": "object", "properties": properties});
     if let (Some(resource), Some(fields)) = (resource, schema.as_object_mut()) {
         fields.insert(
@@ -143,6 +152,7 @@ fn add_schema(
             json!([kind_of(resource)]),
         );
     }
+
     schemas.insert(object.name, schema);
 }
 

@@ -45,6 +45,7 @@ impl Patch {
                         format!("the JSON patch cannot be applied: {error}"),
                     )
                 };
+
                 if operations.len() > MAX_OPERATIONS {
                     let found = operations.len();
                     let message = format!(
@@ -52,7 +53,10 @@ impl Patch {
                     );
                     return Err(Refusal::new(Reason::RequestEntityTooLarge, message));
                 }
+
                 let mut copied = 0;
+                // One after the other, because the checks need the object as it is before each
+                // operation.
                 for operation in operations {
                     let mut operation: PatchOperation = serde_json::from_value(operation.clone())
                         .map_err(|error| failed(&error))?;
@@ -66,10 +70,12 @@ impl Patch {
                             .rsplit_once('/')
                             .map_or("", |(parent, _)| parent);
                         if value.pointer(parent).is_some_and(Value::is_object) {
-                            let (path, value) = (replace.path.clone(), replace.value.clone());
+                            let path = replace.path.clone();
+                            let value = replace.value.clone();
                             operation = PatchOperation::Add(AddOperation { path, value });
                         }
                     }
+
                     if let PatchOperation::Copy(copy) = &operation {
                         copied += value
                             .pointer(copy.from.as_str())
@@ -80,6 +86,7 @@ impl Patch {
                             )));
                         }
                     }
+
                     json_patch::patch(&mut value, &[operation]).map_err(|error| failed(&error))?;
                 }
             }

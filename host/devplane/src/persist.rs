@@ -111,23 +111,28 @@ impl StateFile {
                 source,
             }
         };
+
         std::fs::create_dir_all(folder_of(path)).map_err(failed("make the folder of"))?;
+        // The lock is on a file of its own, because each write replaces the state file.
         let lock = File::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(lock_of(path))
             .map_err(failed("lock"))?;
+
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(StateFileError::Locked(path.to_owned())),
             Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
         }
+
         let store = match std::fs::read(path) {
             Ok(content) => read(path, &content)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Store::new(0, []),
             Err(error) => return Err(failed("read")(error)),
         };
+
         Ok((
             Self {
                 path: path.to_owned(),
@@ -142,7 +147,10 @@ impl StateFile {
         let mut changes = plane.changes();
         let mut written = None;
         loop {
-            let (last, begin) = (stop.is_cancelled(), Instant::now());
+            // Asked before the write, so that the last write has everything until the stop.
+            let last = stop.is_cancelled();
+            let begin = Instant::now();
+
             let revision = plane.read(Store::revision);
             if written != Some(revision) {
                 match self.write(&plane).await {
@@ -152,9 +160,11 @@ impl StateFile {
                     }
                 }
             }
+
             if last {
                 return;
             }
+
             let pause = DEBOUNCE.max(begin.elapsed() * PAUSES);
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -176,6 +186,8 @@ impl StateFile {
                 .collect();
             (objects, store.revision())
         });
+
+        // Objects do not change, so the store need not be locked while they are written.
         let path = self.path.clone();
         let write = move || {
             let file = File1 {
@@ -192,9 +204,11 @@ impl StateFile {
             temporary.persist(&path)?;
             Ok(())
         };
+
         let result = tokio::task::spawn_blocking(write)
             .await
             .unwrap_or_else(|error| Err(io::Error::other(error)));
+
         let failed = |source| StateFileError::Io {
             action: "write",
             path: self.path.clone(),
@@ -211,15 +225,19 @@ fn read(path: &Path, content: &[u8]) -> Result<Store, StateFileError> {
             path: path(),
             source,
         })?;
+
     if file.format != FORMAT {
         return Err(StateFileError::Foreign {
             path: path(),
             what: format!("format {}", file.format),
         });
     }
+
     let mut objects = Vec::with_capacity(file.objects.len());
     for Entry { object } in file.objects {
-        let (version, kind) = (text(&object, "/apiVersion"), text(&object, "/kind"));
+        let version = text(&object, "/apiVersion");
+        let kind = text(&object, "/kind");
+
         let shelf = Shelf::ALL.into_iter().find(|shelf| {
             let storage = shelf.storage();
             storage.kind == kind && storage.api_version() == version
@@ -228,12 +246,14 @@ fn read(path: &Path, content: &[u8]) -> Result<Store, StateFileError> {
             path: path(),
             what: format!("kind {version} {kind}"),
         })?;
+
         let revision = text(&object, "/metadata/resourceVersion")
             .parse()
             .unwrap_or_default();
         let object = Object::new(object.into_owned(), revision);
         objects.push((shelf, Arc::new(object)));
     }
+
     let revision = file.revision.checked_add(SKIP);
     let revision = revision.ok_or_else(|| StateFileError::Foreign {
         path: path(),

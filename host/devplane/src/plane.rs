@@ -46,19 +46,20 @@ impl Plane {
         let mut store = lock(&self.store);
         let result = change(&mut store, self.now());
         let revision = store.revision();
+
+        // While the store is locked, so that watches never see an older revision after a newer one.
         self.revision
             .send_if_modified(|last| std::mem::replace(last, revision) != revision);
+
         result
     }
 
-    /// Returns the current time.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::now()
             .saturating_add(*lock(&self.ahead))
             .unwrap_or(Timestamp::MAX)
     }
 
-    /// Shifts the clock.
     pub(crate) fn shift_clock(&self, by: SignedDuration) {
         let mut ahead = lock(&self.ahead);
         *ahead = ahead.saturating_add(by);
@@ -101,6 +102,7 @@ impl Plane {
                 log_refusal("a system namespace", created.err());
             }
         }
+
         let target = Target {
             resource: &SERVICES,
             namespace: "default".to_owned(),
@@ -114,6 +116,7 @@ impl Plane {
                 "ports": [{"name": access.scheme(), "port": access.port(), "targetPort": port}],
             },
         });
+
         // The port and its name may be different after a restart, so an existing Service is
         // updated.
         let known = self.read(|store| {
@@ -121,6 +124,7 @@ impl Plane {
                 .get(Shelf::Services, "default", "kubernetes")
                 .is_some()
         });
+
         let result = self.write(|store, now| {
             if known {
                 write::update(store, &target, body, &options, now)
@@ -128,6 +132,7 @@ impl Plane {
                 write::create(store, &target, body, &options, now)
             }
         });
+
         log_refusal("the kubernetes service", result.err());
     }
 }

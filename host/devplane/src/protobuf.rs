@@ -27,8 +27,12 @@ pub(crate) fn decode(body: &[u8], schema: &Object) -> Result<Value, Malformed> {
     let envelope = body
         .strip_prefix(MAGIC)
         .ok_or(Malformed("it does not begin with k8s"))?;
-    let (mut api_version, mut kind, mut raw) = ("", "", [].as_slice());
+    let mut api_version = "";
+    let mut kind = "";
+    let mut raw = [].as_slice();
+
     for field in Fields(envelope) {
+        // The fields of `runtime.Unknown`: `typeMeta`, `raw`, `contentEncoding` and `contentType`.
         match field? {
             (1, Wire::Bytes(meta)) => {
                 for field in Fields(meta) {
@@ -49,6 +53,7 @@ pub(crate) fn decode(body: &[u8], schema: &Object) -> Result<Value, Malformed> {
             _ => {}
         }
     }
+
     let mut fields = message(raw, schema)?;
     for (name, value) in [("apiVersion", api_version), ("kind", kind)] {
         if !value.is_empty() {
@@ -62,10 +67,12 @@ fn message(bytes: &[u8], schema: &Object) -> Result<Map<String, Value>, Malforme
     let mut fields = Map::new();
     for field in Fields(bytes) {
         let (number, wire) = field?;
+
         // An unknown field comes from a newer client.
         let Some((_, name, ty)) = schema.fields.iter().find(|(known, ..)| *known == number) else {
             continue;
         };
+
         match *ty {
             Type::Map(item) => {
                 let (key, value) = entry(wire, *item)?;
@@ -95,7 +102,9 @@ fn push(fields: &mut Map<String, Value>, name: &str, value: Value) {
 
 /// Decodes one entry of a map: a message of key and value.
 fn entry(wire: Wire<'_>, item: Type) -> Result<(String, Value), Malformed> {
-    let (mut key, mut content) = ("", Wire::Bytes(&[]));
+    let mut key = "";
+    let mut content = Wire::Bytes(&[]);
+
     for field in Fields(wire.bytes()?) {
         match field? {
             (1, wire) => key = text(wire)?,
@@ -131,10 +140,12 @@ fn value(wire: Wire<'_>, ty: Type) -> Result<Value, Malformed> {
             if seconds.is_none() && nanos.is_none() {
                 return Ok(Value::Null);
             }
+
             let nanos = i32::try_from(nanos.map_or(Ok(0), Wire::number)?).ok();
             let seconds = seconds.map_or(Ok(0), Wire::number)?;
             let time = nanos.and_then(|nanos| Timestamp::new(seconds, nanos).ok());
             let time = time.ok_or(Malformed("a time is out of range"))?;
+
             if matches!(ty, Type::Time) {
                 object::time(time).into()
             } else {
@@ -205,6 +216,7 @@ impl<'a> Iterator for Fields<'a> {
             return None;
         }
         let field = self.field();
+        // Behind an invalid field, it is unknown where the next one begins.
         if field.is_err() {
             self.0 = &[];
         }
@@ -217,6 +229,7 @@ impl<'a> Fields<'a> {
         let key = self.varint()?;
         let number = u32::try_from(key >> 3).ok().filter(|number| *number > 0);
         let number = number.ok_or(Malformed("a field has no valid number"))?;
+
         let wire = match key & 7 {
             0 => Wire::Varint(self.varint()?),
             1 => self.take(8).map(|_| Wire::Fixed)?,
@@ -234,6 +247,7 @@ impl<'a> Fields<'a> {
         /// Each byte contains seven bits: ten bytes hold 64 bits.
         const LONGEST: usize = 10;
         let mut bits = 0;
+
         for index in 0..LONGEST {
             let (first, rest) = self.0.split_first().ok_or(BROKEN_OFF)?;
             self.0 = rest;

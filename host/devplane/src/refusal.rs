@@ -125,6 +125,7 @@ impl Cause {
             "Unsupported value: {value:?}: supported values: {}",
             supported.join(", ")
         );
+
         Self {
             reason: "FieldValueNotSupported",
             field: field.into(),
@@ -147,6 +148,7 @@ fn details(name: &str, group: &str, kind: &str, causes: &[Cause]) -> Value {
             causes.iter().map(Cause::json).collect(),
         );
     }
+
     details.into()
 }
 
@@ -274,16 +276,19 @@ impl Refusal {
             .iter()
             .map(|cause| format!("{}: {}", cause.field, cause.message))
             .collect();
+
         let lines = if let [line] = lines.as_slice() {
             line.clone()
         } else {
             format!("[{}]", lines.join(", "))
         };
+
         let qualified = if group.is_empty() {
             kind.to_owned()
         } else {
             format!("{kind}.{group}")
         };
+
         Self {
             reason: Reason::Invalid,
             message: format!("{qualified} {name:?} is invalid: {lines}"),
@@ -352,7 +357,6 @@ impl Refusal {
         self.reason
     }
 
-    /// Returns the `Status` object.
     pub(crate) fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status",
@@ -362,12 +366,14 @@ impl Refusal {
             "message": self.message,
             "code": self.reason.code(),
         });
+
         if self.reason != Reason::Unknown {
             as_map(&mut status).insert("reason".into(), format!("{:?}", self.reason).into());
         }
         if !self.details.is_null() {
             as_map(&mut status).insert("details".into(), self.details.clone());
         }
+
         status
     }
 }

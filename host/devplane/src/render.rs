@@ -88,8 +88,9 @@ impl Rendering {
         let (kind, version) = match self.form {
             Form::Table(Include::Odd) => return Err(odd_include()),
             Form::Table(include) => {
-                let (objects, version) =
-                    (objects.iter().map(AsRef::as_ref), meta.revision.to_string());
+                let objects = objects.iter().map(AsRef::as_ref);
+                let version = meta.revision.to_string();
+
                 return Ok(self
                     .table(objects, &version, meta, include)
                     .to_string()
@@ -106,14 +107,18 @@ impl Rendering {
                 self.resource.api_version(),
             ),
         };
+
         let head = format!(
             "{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{},\"items\":[",
             list_meta(&meta.revision.to_string(), meta)
         );
+
+        // An API server's list is nil in this form, which Go writes as null.
         if self.form == Form::MetadataList && objects.is_empty() {
             let head = head.strip_suffix('[').unwrap_or(&head);
             return Ok(format!("{head}null}}").into());
         }
+
         let mut body = BytesMut::from(head.as_bytes());
         for (index, object) in objects.iter().enumerate() {
             if index > 0 {
@@ -128,6 +133,7 @@ impl Rendering {
                 body.extend_from_slice(item.to_string().as_bytes());
             }
         }
+
         body.extend_from_slice(b"]}");
         Ok(body.freeze())
     }
@@ -150,6 +156,7 @@ impl Rendering {
                 json!({"k8s.io/initial-events-end": "true"}),
             );
         }
+
         let object = match self.form {
             Form::Whole => {
                 let mut object = strategy::empty(self.resource);
@@ -176,6 +183,7 @@ impl Rendering {
                 )
             }
         };
+
         line("BOOKMARK", object.to_string().as_bytes())
     }
 
@@ -212,6 +220,7 @@ impl Rendering {
         include: Include,
     ) -> Value {
         let now = Timestamp::now();
+
         let row = |object: &Object| {
             let cells = table::cells(self.resource.shelf, &object.value, now);
             let whole = || event::from_storage(object.value.clone(), self.resource);
@@ -221,6 +230,7 @@ impl Rendering {
                 Include::Object => json!({"cells": cells, "object": whole()}),
             }
         };
+
         json!({
             "kind": "Table", "apiVersion": META, "metadata": list_meta(version, meta),
             "columnDefinitions": table::columns(self.resource.shelf), "rows": objects.map(row).collect::<Vec<_>>(),
@@ -248,6 +258,7 @@ fn list_meta(version: &str, meta: &ListMeta) -> Value {
     } else {
         json!({"resourceVersion": version})
     };
+
     if !meta.next.is_empty()
         && let Some(fields) = value.as_object_mut()
     {
@@ -256,6 +267,7 @@ fn list_meta(version: &str, meta: &ListMeta) -> Value {
             fields.insert("remainingItemCount".into(), remaining.into());
         }
     }
+
     value
 }
 

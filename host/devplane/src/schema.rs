@@ -94,6 +94,7 @@ fn fields(
         Value::Object(map) => map,
         other => return Err(mismatch(path, "an object", &other)),
     };
+
     let mut kept = Map::with_capacity(map.len());
     for (name, value) in map {
         let path = if path.is_empty() {
@@ -101,13 +102,16 @@ fn fields(
         } else {
             format!("{path}.{name}")
         };
+
         let Some(ty) = object.field(&name) else {
             unknown.push(path);
             continue;
         };
+
         if value.is_null() {
             continue;
         }
+
         let value = typed(value, ty, &path, unknown)?;
         let empty = match ty {
             Type::Map(_) => value.as_object().is_some_and(Map::is_empty),
@@ -116,6 +120,7 @@ fn fields(
             }
             _ => false,
         };
+
         if !empty {
             kept.insert(name, value);
         }
@@ -125,6 +130,7 @@ fn fields(
 
 fn typed(value: Value, ty: Type, path: &str, unknown: &mut Vec<String>) -> Result<Value, Mismatch> {
     let time = |text: &str| text.parse::<Timestamp>().ok();
+
     let fits = match ty {
         Type::Any => return Ok(value),
         Type::Object(object) => return fields(value, object, path, unknown),
@@ -182,6 +188,7 @@ fn typed(value: Value, ty: Type, path: &str, unknown: &mut Vec<String>) -> Resul
             None => false,
         },
     };
+
     if fits {
         Ok(value)
     } else {
@@ -211,6 +218,7 @@ fn is_quantity(text: &str) -> bool {
     let end = unsigned
         .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
         .unwrap_or(unsigned.len());
+
     let (number, suffix) = unsigned.split_at(end);
     let suffixes = [
         "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
@@ -218,6 +226,7 @@ fn is_quantity(text: &str) -> bool {
     let exponent = suffix
         .strip_prefix(['e', 'E'])
         .is_some_and(|exponent| exponent.parse::<i32>().is_ok());
+
     number.parse::<f64>().is_ok() && (suffixes.contains(&suffix) || exponent)
 }
 
@@ -237,6 +246,8 @@ fn mismatch(path: &str, expected: &'static str, value: &Value) -> Mismatch {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     };
+
+    // For these, a string is of the right type, and only its content is wrong.
     let formatted = [Type::Bytes, Type::Time, Type::MicroTime]
         .iter()
         .any(|ty| ty.describe() == expected);
@@ -245,6 +256,7 @@ fn mismatch(path: &str, expected: &'static str, value: &Value) -> Mismatch {
     } else {
         found
     };
+
     Mismatch {
         path: if path.is_empty() {
             "body".to_owned()

@@ -77,6 +77,7 @@ impl Selector {
             value: name.to_owned(),
             equal: true,
         };
+
         if self.fields.is_empty() {
             self.fields.push(term);
             return true;
@@ -100,6 +101,7 @@ impl Requirement {
             .and_then(|labels| labels.get(&self.key))
             .and_then(Value::as_str);
         let number = || label.and_then(|label| label.parse::<i64>().ok());
+
         match &self.test {
             Test::Exists => label.is_some(),
             Test::Missing => label.is_none(),
@@ -119,16 +121,19 @@ impl FieldTerm {
     fn matches(&self, value: &Value) -> bool {
         let found = match value.pointer(&self.pointer) {
             Some(Value::String(text)) => text.clone(),
+            // A boolean that is missing is false in Go.
             Some(Value::Null) | None if self.pointer == "/spec/unschedulable" => "false".to_owned(),
             Some(Value::Null) | None => String::new(),
             Some(other) => other.to_string(),
         };
+
         // The source of an event is a component, in whichever field it was reported.
         let found = if found.is_empty() && self.pointer == "/source/component" {
             text(value, "/reportingComponent").to_owned()
         } else {
             found
         };
+
         (found == self.value) == self.equal
     }
 }
@@ -170,6 +175,7 @@ fn parse_requirement(term: &str) -> Result<Requirement, &'static str> {
                 "a label key must be a name with an optional DNS prefix, such as example.com/name",
             );
         }
+
         if let Test::In(values) | Test::NotIn(values) = &test
             && values
                 .iter()
@@ -177,12 +183,14 @@ fn parse_requirement(term: &str) -> Result<Requirement, &'static str> {
         {
             return Err("a label has no such value");
         }
+
         Ok(Requirement {
             key: key.to_owned(),
             test,
         })
     };
     let one = |value: &str| vec![value.trim().to_owned()];
+
     if let Some(key) = term.strip_prefix('!') {
         return make(key, Test::Missing);
     }
@@ -194,18 +202,22 @@ fn parse_requirement(term: &str) -> Result<Requirement, &'static str> {
             .split(',')
             .map(|value| value.trim().to_owned())
             .collect();
+
         return match head.split_whitespace().collect::<Vec<_>>().as_slice() {
             [key, "in"] => make(key, Test::In(values)),
             [key, "notin"] => make(key, Test::NotIn(values)),
             _ => Err("before a list of values there must be a key and in or notin"),
         };
     }
+
+    // Before `=`, which this contains, too.
     if let Some((key, value)) = term.split_once("!=") {
         return make(key, Test::NotIn(one(value)));
     }
     if let Some((key, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
         return make(key, Test::In(one(value)));
     }
+
     let number = |value: &str| {
         value
             .trim()
@@ -218,6 +230,7 @@ fn parse_requirement(term: &str) -> Result<Requirement, &'static str> {
     if let Some((key, value)) = term.split_once('<') {
         return make(key, Test::Less(number(value)?));
     }
+
     make(term, Test::Exists)
 }
 
@@ -237,6 +250,7 @@ fn parse_fields(
             } else {
                 return Err(SelectorError::Fields(selector.to_owned()));
             };
+
             let supported = supported_fields(resource);
             let pointer = supported
                 .iter()
@@ -251,6 +265,7 @@ fn parse_fields(
                     .collect::<Vec<_>>()
                     .join(", "),
             })?;
+
             Ok(FieldTerm {
                 pointer: pointer.to_owned(),
                 value: value.to_owned(),
@@ -264,6 +279,7 @@ fn parse_fields(
 fn supported_fields(resource: &Resource) -> Vec<(&'static str, &'static str)> {
     const NAME: (&str, &str) = ("metadata.name", "/metadata/name");
     const NAMESPACE: (&str, &str) = ("metadata.namespace", "/metadata/namespace");
+
     let rest: &[(&str, &str)] = match resource.shelf {
         Shelf::Nodes => &[("spec.unschedulable", "/spec/unschedulable")],
         Shelf::Namespaces => &[("status.phase", "/status/phase")],
@@ -314,6 +330,7 @@ fn supported_fields(resource: &Resource) -> Vec<(&'static str, &'static str)> {
         ],
         Shelf::Leases | Shelf::ConfigMaps | Shelf::ServiceAccounts => &[],
     };
+
     let namespace = resource.namespaced.then_some(NAMESPACE);
     [NAME]
         .into_iter()

@@ -78,12 +78,14 @@ impl Store {
                 },
             )
         };
+
         let mut shelves: BTreeMap<_, _> = Shelf::ALL.into_iter().map(empty).collect();
         for (shelf, object) in objects {
             if let Some(stack) = shelves.get_mut(&shelf) {
                 stack.objects.insert(key(&object.value), object);
             }
         }
+
         Self {
             revision,
             shelves,
@@ -147,6 +149,7 @@ impl Store {
                 self.history_limit,
             );
         }
+
         object
     }
 
@@ -163,6 +166,7 @@ impl Store {
             .get_mut(&shelf)?
             .objects
             .remove(&(namespace.to_owned(), name.to_owned()))?;
+
         let object = self.stamped(previous.value.clone());
         let change = Change {
             object: Arc::clone(&object),
@@ -172,6 +176,7 @@ impl Store {
         self.shelves
             .get_mut(&shelf)?
             .record(change, self.history_limit);
+
         Some(object)
     }
 
@@ -195,7 +200,9 @@ impl Store {
             return Ok(Objects::new());
         };
         let start = stack.covered(revision)?;
+
         let mut objects = stack.objects.clone();
+        // Later changes are undone, the latest first.
         for change in stack.history.range(start..).rev() {
             let key = key(&change.object.value);
             match &change.previous {
@@ -203,6 +210,7 @@ impl Store {
                 None => objects.remove(&key),
             };
         }
+
         Ok(objects)
     }
 
@@ -339,6 +347,7 @@ mod tests {
         ) {
             let mut store = store(30);
             let mut states = vec![Objects::new()];
+
             for (namespace, name, data) in steps {
                 let (namespace, name) = (namespace.to_string(), name.to_string());
                 if data % 3 == 0 {
@@ -350,9 +359,11 @@ mod tests {
                     states.push(store.shelves[&Shelf::ConfigMaps].objects.clone());
                 }
             }
+
             let values = |objects: &Objects| objects.values().map(|object| object.value.clone()).collect::<Vec<_>>();
             let from = from.min(store.revision());
             let oldest = store.shelves[&Shelf::ConfigMaps].compacted;
+
             match (store.objects_at(Shelf::ConfigMaps, from), store.changes_since(Shelf::ConfigMaps, from, usize::MAX)) {
                 (Ok(mut objects), Ok(changes)) => {
                     prop_assert_eq!(values(&objects), values(&states[usize::try_from(from).unwrap()]));

@@ -56,6 +56,7 @@ pub(crate) fn create(resource: &Resource, value: &mut Value) -> Vec<Cause> {
             {
                 finalizers.push(KUBERNETES_FINALIZER.into());
             }
+
             object::as_map(value).insert("status".into(), json!({"phase": "Active"}));
             label_namespace(value);
             Vec::new()
@@ -86,6 +87,7 @@ pub(crate) fn update(
         }
         Shelf::Namespaces => {
             copy_field(old, object::as_map(value), "status");
+            // The finalizers in the spec of a namespace change only through `finalize`.
             copy_field(old, object::as_map(value), "spec");
             label_namespace(value);
             Vec::new()
@@ -104,6 +106,7 @@ pub(crate) fn update(
 /// errors.
 pub(crate) fn update_status(resource: &Resource, value: &mut Value, old: &Value) -> Vec<Cause> {
     copy_field(old, object::as_map(value), "spec");
+
     match resource.shelf {
         Shelf::Services => service::update_status(value),
         Shelf::Nodes => {
@@ -123,11 +126,13 @@ pub(crate) fn empty(resource: &Resource) -> Value {
         Shelf::Leases => json!({"spec": {}}),
         _ => json!({}),
     };
+
     match resource.shelf {
         Shelf::Nodes => node::complete(&mut value),
         Shelf::Events => event::complete(&mut value),
         _ => {}
     }
+
     crate::event::from_storage(value, resource)
 }
 
@@ -147,12 +152,14 @@ fn lease(value: &mut Value) -> Vec<Cause> {
     let spec = child(value, "spec");
     spec.remove("strategy");
     spec.remove("preferredHolder");
+
     let number = |field| {
         value
             .pointer("/spec")
             .and_then(|spec| spec.get(field))
             .and_then(Value::as_i64)
     };
+
     let mut causes = Vec::new();
     if let Some(seconds) = number("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
         causes.push(Cause::invalid(
@@ -168,6 +175,7 @@ fn lease(value: &mut Value) -> Vec<Cause> {
             "must be greater than or equal to 0",
         ));
     }
+
     causes
 }
 

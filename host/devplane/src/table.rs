@@ -62,6 +62,7 @@ pub(crate) fn cells(shelf: Shelf, value: &Value, now: Timestamp) -> Vec<Value> {
             .and_then(Value::as_object)
             .map_or(0, serde_json::Map::len)
     };
+
     match shelf {
         Shelf::Nodes => node::cells(value, &created),
         Shelf::Services => service::cells(value, &created),

@@ -44,9 +44,11 @@ impl Certificate {
     /// because they end with the plane.
     pub(crate) fn create(address: IpAddr) -> Result<Self, TlsError> {
         let mut params = named("skydock-devplane-ca", Vec::new())?;
+        // It signs the certificate of a server, and no further authorities.
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+
         let hosts = HOSTS
             .into_iter()
             .map(str::to_owned)
@@ -56,14 +58,17 @@ impl Certificate {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
+
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &authority)?.der().clone();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(vec![certificate], key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
+
         Ok(Self {
             authority: authority.pem(),
             config: Arc::new(config),

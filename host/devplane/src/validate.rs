@@ -33,21 +33,26 @@ pub(crate) fn metadata(value: &Value, rule: NameRule) -> Vec<Cause> {
             causes.push(Cause::invalid(field, &value.into(), why));
         }
     };
+
     let name = object::name(value);
     check("metadata.name".into(), name, self::name(name, rule));
+
     for (key, value) in strings_of(value, "labels") {
         check("metadata.labels".into(), key, qualified_name(key));
         check("metadata.labels".into(), value, label_value(value));
     }
+
     let mut size = 0;
     for (key, value) in strings_of(value, "annotations") {
         size += key.len() + value.len();
+        // As upstream, the case of these keys does not matter.
         check(
             "metadata.annotations".into(),
             key,
             qualified_name(&key.to_lowercase()),
         );
     }
+
     for (index, finalizer) in strings(value, "/metadata/finalizers")
         .into_iter()
         .enumerate()
@@ -57,6 +62,7 @@ pub(crate) fn metadata(value: &Value, rule: NameRule) -> Vec<Cause> {
             finalizer,
             qualified_name(finalizer),
         );
+
         let standard = ["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer);
         let any = matches!(rule, NameRule::Lease | NameRule::PathSegment);
         let known = if any || standard || finalizer.contains('/') {
@@ -66,6 +72,7 @@ pub(crate) fn metadata(value: &Value, rule: NameRule) -> Vec<Cause> {
         };
         check(format!("metadata.finalizers[{index}]"), finalizer, known);
     }
+
     for owner in object::list(value, "/metadata/ownerReferences") {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &format!("/{field}")).is_empty() {
@@ -77,6 +84,7 @@ pub(crate) fn metadata(value: &Value, rule: NameRule) -> Vec<Cause> {
             }
         }
     }
+
     if size > ANNOTATIONS_LIMIT {
         let field = "metadata.annotations".to_owned();
         let message = format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes");
@@ -86,6 +94,7 @@ pub(crate) fn metadata(value: &Value, rule: NameRule) -> Vec<Cause> {
             message,
         });
     }
+
     causes
 }
 
@@ -149,9 +158,11 @@ pub(crate) fn qualified_name(name: &str) -> Result<(), &'static str> {
     let (prefix, name) = name
         .split_once('/')
         .map_or((None, name), |(prefix, name)| (Some(prefix), name));
+
     if prefix.is_some_and(|prefix| subdomain(prefix).is_err()) {
         return Err("the prefix part must be a lowercase RFC 1123 subdomain");
     }
+
     if name.is_empty() || name.len() > 63 || !alphanumeric_ends(name, is_name) {
         return Err(
             "the name part must consist of alphanumeric characters, '-', '_' or '.', must start and end with an \

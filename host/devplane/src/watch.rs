@@ -68,8 +68,10 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn start(plane: Arc<Plane>, request: WatchRequest) -> Self {
-        let (moved, cut) = (plane.changes(), plane.watch_token());
+        let moved = plane.changes();
+        let cut = plane.watch_token();
         let now = Instant::now();
+
         let mut watch = Self {
             cursor: 0,
             pending: VecDeque::new(),
@@ -82,6 +84,7 @@ impl Watch {
             request,
             plane,
         };
+
         match watch.request.start {
             Start::After(revision) => watch.cursor = revision,
             start => {
@@ -96,6 +99,7 @@ impl Watch {
                         store.revision(),
                     )
                 });
+
                 watch.cursor = revision;
                 let rendering = &watch.request.rendering;
                 for object in objects
@@ -109,6 +113,7 @@ impl Watch {
                 }
             }
         }
+
         watch
     }
 
@@ -119,6 +124,7 @@ impl Watch {
                 // An event is not a list: like an API server, end without a line.
                 return None;
             }
+
             if let Some(line) = self.pending.pop_front() {
                 let again = std::mem::replace(&mut self.told_columns, true);
                 let is_table = matches!(self.request.rendering.form, Form::Table(_));
@@ -128,13 +134,18 @@ impl Watch {
                     line
                 });
             }
+
+            // Lines that are pending, for example an error, are sent before the end.
             if self.ended || self.cut.is_cancelled() {
                 return None;
             }
+
+            // Marked before the read, so that a change in between wakes the watch again.
             self.moved.mark_unchanged();
             if self.read_on() {
                 continue;
             }
+
             let wake = self.end.min(self.next_bookmark);
             tokio::select! {
                 () = self.cut.cancelled() => return None,
@@ -163,6 +174,7 @@ impl Watch {
                 store.revision(),
             )
         });
+
         match changes {
             Err(Compacted { oldest }) => {
                 let refusal = Refusal::expired(self.cursor, oldest);
@@ -173,16 +185,21 @@ impl Watch {
             Ok(changes) => {
                 let whole = changes.len() < BATCH;
                 let last = changes.last().map(|change| change.object.revision);
+
                 let lines: Vec<_> = changes
                     .iter()
                     .filter_map(|change| self.line(change))
                     .collect();
+
                 self.pending.extend(lines);
+                // A full batch is not all: the cursor must not pass changes that are still to be
+                // read.
                 self.cursor = if whole {
                     revision
                 } else {
                     last.unwrap_or(revision)
                 };
+
                 last.is_some()
             }
         }
@@ -197,16 +214,19 @@ impl Watch {
             rendering,
             ..
         } = &self.request;
+
         let namespace = namespace.as_deref();
         let object = &change.object;
         if namespace.is_some_and(|namespace| crate::object::namespace(&object.value) != namespace) {
             return None;
         }
+
         let matched = change
             .previous
             .as_ref()
             .is_some_and(|previous| selector.matches(&previous.value));
         let matches = !change.deleted && selector.matches(&object.value);
+
         match (matched, matches) {
             (false, false) => None,
             (false, true) => Some(rendering.event("ADDED", object)),

@@ -71,7 +71,6 @@ pub(crate) struct Written {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Creates an object.
 pub(crate) fn create(
     store: &mut Store,
     target: &Target,
@@ -81,9 +80,11 @@ pub(crate) fn create(
 ) -> Result<Written, Refusal> {
     let (mut value, warnings) = decode(target.resource, body, options.validation, From::Body)?;
     let metadata = child(&mut value, "metadata");
+    // Only a deletion sets these.
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         metadata.remove(field);
     }
+
     create_decoded(store, target, value, warnings, options, now)
 }
 
@@ -97,11 +98,13 @@ fn create_decoded(
 ) -> Result<Written, Refusal> {
     let resource = target.resource;
     same_identity(&value, target, true)?;
+
     let wanted = if target.name.is_empty() {
         name(&value)
     } else {
         &target.name
     };
+
     let wanted = match (wanted, text(&value, "/metadata/generateName")) {
         ("", "") => {
             let cause = Cause::required("metadata.name", "name or generateName is required");
@@ -110,6 +113,7 @@ fn create_decoded(
         ("", prefix) => generate_name(prefix),
         (wanted, _) => wanted.to_owned(),
     };
+
     let metadata = child(&mut value, "metadata");
     for field in ["selfLink", "managedFields", "namespace"] {
         metadata.remove(field);
@@ -120,30 +124,38 @@ fn create_decoded(
     }
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
     metadata.insert("creationTimestamp".into(), object::time(now).into());
+
     open_namespace(store, target, &wanted)?;
     refuse_if_any(
         resource,
         &wanted,
         &strategy::begin_create(resource, &mut value, store),
     )?;
+
     let mut causes = validate::metadata(&value, strategy::name_rule(resource));
     causes.extend(strategy::create(resource, &mut value));
     refuse_if_any(resource, &wanted, &causes)?;
+
     let versioned = text(&value, "/metadata/resourceVersion")
         .parse()
         .is_ok_and(|version: u64| version > 0);
+    // A dry run ends before the storage, which checks this.
     if versioned && !options.dry_run {
         return Err(Refusal::new(
             Reason::Unknown,
             "resourceVersion should not be set on objects to be created",
         ));
     }
+
+    // As in an API server, an object that is not valid is rejected as such even if its name is
+    // taken.
     if store
         .get(resource.shelf, &target.namespace, &wanted)
         .is_some()
     {
         return Err(Refusal::already_exists(resource, &wanted));
     }
+
     managed::note(&mut value, &Value::Null, &options.manager);
     let object = keep(store, resource.shelf, value, options);
     Ok(Written {
@@ -164,8 +176,10 @@ pub(crate) fn update(
     let resource = target.resource;
     let (mut value, warnings) = decode(resource, body, options.validation, From::Body)?;
     same_identity(&value, target, false)?;
+
     let current = match current(store, target) {
         Err(_) if resource.create_on_update && target.subresource.is_none() => {
+            // A UID means an object that exists, and is not for one to be created.
             let uid = text(&value, "/metadata/uid");
             if !uid.is_empty() {
                 return Err(Refusal::precondition(
@@ -176,17 +190,17 @@ pub(crate) fn update(
                     "",
                 ));
             }
+
             child(&mut value, "metadata").remove("resourceVersion");
             return create_decoded(store, target, value, warnings, options, now);
         }
         found => found?,
     };
+
     // A complete object with another UID is meant for an earlier object with this name. In a patch,
     // the UID is a field like any other.
-    let (uid, found) = (
-        text(&value, "/metadata/uid"),
-        text(&current.value, "/metadata/uid"),
-    );
+    let uid = text(&value, "/metadata/uid");
+    let found = text(&current.value, "/metadata/uid");
     if !uid.is_empty() && uid != found {
         return Err(Refusal::precondition(
             resource,
@@ -196,6 +210,7 @@ pub(crate) fn update(
             found,
         ));
     }
+
     if text(&value, "/metadata/resourceVersion").is_empty() && !resource.unconditional_update {
         let cause = Cause::invalid(
             "metadata.resourceVersion",
@@ -204,6 +219,7 @@ pub(crate) fn update(
         );
         return Err(Refusal::invalid_resource(resource, &target.name, &[cause]));
     }
+
     let object = replace(store, target, &current, value, options)?;
     Ok(Written {
         object,
@@ -221,17 +237,21 @@ pub(crate) fn patch(
 ) -> Result<Written, Refusal> {
     let resource = target.resource;
     let current = current(store, target)?;
+
     let value = patch.apply(
         event::from_storage(current.value.clone(), resource),
         resource.schema,
     )?;
+
     let from = if matches!(patch, Patch::Strategic(_)) {
         From::StrategicPatch
     } else {
         From::Patch
     };
+
     let (value, warnings) = decode(resource, value, options.validation, from)?;
     let object = replace(store, target, &current, value, options)?;
+
     Ok(Written {
         object,
         created: false,
@@ -255,7 +275,9 @@ fn replace(
     mut value: Value,
     options: &Options,
 ) -> Result<Arc<Object>, Refusal> {
-    let (resource, old) = (target.resource, &current.value);
+    let resource = target.resource;
+    let old = &current.value;
+
     same_identity(&value, target, false)?;
     let version = text(&value, "/metadata/resourceVersion");
     if !version.is_empty() && version.parse::<u64>().is_err() {
@@ -267,6 +289,7 @@ fn replace(
     if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
         return Err(Refusal::stale(resource, &target.name));
     }
+
     let mut causes = Vec::new();
     let uid = text(&value, "/metadata/uid");
     if !uid.is_empty() && uid != text(old, "/metadata/uid") {
@@ -276,6 +299,7 @@ fn replace(
             "field is immutable",
         ));
     }
+
     let metadata = child(&mut value, "metadata");
     let old_metadata = old.get("metadata").unwrap_or(&Value::Null);
     metadata.remove("selfLink");
@@ -291,6 +315,7 @@ fn replace(
             ));
         }
     }
+
     for field in [
         "name",
         "namespace",
@@ -304,6 +329,7 @@ fn replace(
     ] {
         copy_field(old_metadata, metadata, field);
     }
+
     causes.extend(validate::metadata(&value, strategy::name_rule(resource)));
     if object::deleting(old) {
         let before = strings(old, "/metadata/finalizers");
@@ -318,14 +344,18 @@ fn replace(
             causes.push(Cause::forbidden("metadata.finalizers", why));
         }
     }
+
     causes.extend(match target.subresource {
         Some(Subresource::Status) => strategy::update_status(resource, &mut value, old),
         Some(Subresource::Token) | None => strategy::update(resource, &mut value, old, store),
     });
     refuse_if_any(resource, &target.name, &causes)?;
+
+    // Without a change there is no revision: as in an API server, watches get nothing.
     if value == *old {
         return Ok(Arc::clone(current));
     }
+
     let last_finalizer_went = object::deleting(&value)
         && list(&value, "/metadata/finalizers").is_empty()
         && list(&value, "/spec/finalizers").is_empty();
@@ -335,6 +365,7 @@ fn replace(
         delete::discard(store, resource.shelf, &target.namespace, &target.name);
         return Ok(Arc::new(Object::new(value, store.revision())));
     }
+
     managed::note(&mut value, old, &options.manager);
     Ok(keep(store, resource.shelf, value, options))
 }
@@ -364,7 +395,10 @@ fn decode(
     validation: FieldValidation,
     from: From,
 ) -> Result<(Value, Vec<String>), Refusal> {
-    let (kind, version, api_version) = (resource.kind, resource.version, resource.api_version());
+    let kind = resource.kind;
+    let version = resource.version;
+    let api_version = resource.api_version();
+
     let refuse = |message: String| {
         if from == From::Body {
             Refusal::bad_request(message)
@@ -372,6 +406,7 @@ fn decode(
             Refusal::bad_patch(message)
         }
     };
+
     for (field, expected) in [("apiVersion", api_version.as_str()), ("kind", kind)] {
         let given = body.get(field).and_then(Value::as_str).unwrap_or_default();
         if !given.is_empty() && given != expected && from != From::StrategicPatch {
@@ -388,18 +423,21 @@ fn decode(
             as_map(&mut body).insert(field.to_owned(), expected.into());
         }
     }
+
     let mut unknown = Vec::new();
     let unreadable = |why: &dyn std::fmt::Display| {
         refuse(format!(
             "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
         ))
     };
+
     let value = schema::decode(body, resource.schema, &mut unknown)
         .map_err(|mismatch| unreadable(&mismatch))?;
     let mut warnings: Vec<_> = unknown
         .into_iter()
         .map(|field| format!("unknown field {field:?}"))
         .collect();
+
     match validation {
         FieldValidation::Ignore => warnings.clear(),
         FieldValidation::Strict if !warnings.is_empty() => {
@@ -410,24 +448,29 @@ fn decode(
         }
         FieldValidation::Warn | FieldValidation::Strict => {}
     }
+
     Ok((event::to_storage(value, resource), warnings))
 }
 
 /// Checks that namespace and name of a body match the path. A new object may omit its name.
 fn same_identity(value: &Value, target: &Target, new: bool) -> Result<(), Refusal> {
-    let (namespace, given) = (object::namespace(value), name(value));
+    let namespace = object::namespace(value);
+    let given = name(value);
+
     if target.resource.namespaced && !namespace.is_empty() && namespace != target.namespace {
         return Err(Refusal::bad_request(format!(
             "the namespace of the provided object ({namespace}) does not match the namespace sent on the request ({})",
             target.namespace
         )));
     }
+
     if given != target.name && !(new && (target.name.is_empty() || given.is_empty())) {
         return Err(Refusal::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({})",
             target.name
         )));
     }
+
     Ok(())
 }
 
@@ -436,9 +479,11 @@ fn open_namespace(store: &Store, target: &Target, name: &str) -> Result<(), Refu
     if !target.resource.namespaced {
         return Ok(());
     }
+
     let namespace = &target.namespace;
     let found = store.get(Shelf::Namespaces, "", namespace);
     let found = found.ok_or_else(|| Refusal::not_found(&NAMESPACES, namespace))?;
+
     if object::deleting(&found.value) {
         let why = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
@@ -451,6 +496,7 @@ fn open_namespace(store: &Store, target: &Target, name: &str) -> Result<(), Refu
         };
         return Err(Refusal::forbidden(target.resource, name, &why).because(&cause));
     }
+
     Ok(())
 }
 
@@ -468,6 +514,7 @@ fn generate_name(prefix: &str) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     /// Ensures that prefix and suffix fit into a DNS label.
     const PREFIX_LIMIT: usize = 58;
+
     let mut random = rand::rng();
     let letter = || {
         char::from(
@@ -476,6 +523,7 @@ fn generate_name(prefix: &str) -> String {
                 .unwrap_or(&b'x'),
         )
     };
+
     let prefix: String = prefix.chars().take(PREFIX_LIMIT).collect();
     prefix + &std::iter::repeat_with(letter).take(5).collect::<String>()
 }

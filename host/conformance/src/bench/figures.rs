@@ -76,10 +76,12 @@ impl FunctionFigures {
     ) -> Self {
         times.sort_unstable();
         let calls = times.len();
+
         let requests: u64 = after.requests_since(before).values().sum();
         #[allow(clippy::cast_precision_loss, reason = "small counts")]
         let requests = requests as f64 / calls.max(1) as f64;
         let cpu = Duration::from_micros(after.cpu.saturating_sub(before.cpu));
+
         Self {
             median: quantile(&times, 50),
             p99: quantile(&times, 99),
@@ -118,6 +120,7 @@ impl Figures {
             "memory",
             "requests/call",
         ]);
+
         for it in &self.functions {
             table.add_row([
                 it.function.clone(),
@@ -130,9 +133,11 @@ impl Figures {
                 format!("{:.1}", it.requests),
             ]);
         }
+
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
+
         let size = mebibytes(u64::try_from(self.bytes).unwrap_or(u64::MAX));
         let mut text = format!(
             "{} {}, {size:.1} MiB, compiled in {}, started in {}\n{table}\n",
@@ -141,6 +146,7 @@ impl Figures {
             shown(self.compile),
             shown(self.start)
         );
+
         for FunctionFigures {
             function, error, ..
         } in &self.functions
@@ -149,6 +155,7 @@ impl Figures {
                 let _ = writeln!(text, "{function} failed: {}", escape(error));
             }
         }
+
         let delayed: u64 = self.functions.iter().map(|it| it.delayed).sum();
         if delayed > 0 {
             let _ = writeln!(
@@ -157,6 +164,7 @@ impl Figures {
                  measure the plugin, raise `limits.rate` and `limits.burst` of the rule"
             );
         }
+
         text
     }
 
@@ -278,6 +286,7 @@ mod tests {
             table.starts_with("p 1, 0.5 MiB, compiled in 2.5 s, started in 3.21 ms\n"),
             "{table}"
         );
+
         let row = table
             .lines()
             .find(|line| line.contains("zones.locate"))
@@ -301,6 +310,7 @@ mod tests {
             ]
         );
         assert!(table.contains("zones.locate failed: denied: ") && !table.contains('\u{1b}'));
+
         let json: serde_json::Value = serde_json::from_str(&figures().json().unwrap()).unwrap();
         assert_eq!(json["functions"][0]["p99Milliseconds"], 99.0);
         assert_eq!(

@@ -31,19 +31,24 @@ fn shown(element: &Element) -> String {
 
 /// Returns the first difference between two lists of answers to the same questions.
 pub(crate) fn difference(one: &Observation, other: &Observation) -> Option<String> {
+    // Other checks report calls that Skydock had to answer.
     if one.is_hosts() || other.is_hosts() {
         return None;
     }
+
     let exactly = one.denied == 0 && other.denied == 0;
-    let (ones, others) = (one.elements(), other.elements());
+    let ones = one.elements();
+    let others = other.elements();
     if ones.len() != others.len() {
         return Some(format!("{} and {} elements", ones.len(), others.len()));
     }
+
     let differs = ones
         .iter()
         .zip(&others)
         .enumerate()
         .find(|(_, (one, other))| !same(one, other, exactly));
+
     differs.map(|(index, (one, other))| {
         format!("element {index}: {}, and {}", shown(one), shown(other))
     })
@@ -65,12 +70,14 @@ pub(crate) fn order(pairs: &[(Observation, Observation)]) -> Verdict {
     let expected = "the answer of each node at its place, alone or with others";
     // If the cloud is asked about several nodes at once, the call fails as a whole.
     let as_whole = |it: &Observation| it.denied > 0 && it.answer.is_err();
+
     let seen: Vec<_> = pairs
         .iter()
         .filter(|(one, other)| !as_whole(one) && !as_whole(other))
         .cloned()
         .collect();
     let pairs = if seen.is_empty() { pairs } else { &seen };
+
     let is_seen = |it: &Observation| !as_whole(it) && has_order(it);
     match equal(
         pairs,
@@ -90,6 +97,7 @@ pub(crate) fn equal(pairs: &[(Observation, Observation)], expected: &str, hint: 
     if pairs.is_empty() {
         return skipped("it exports no function to which this applies");
     }
+
     let found = pairs
         .iter()
         .find_map(|(one, other)| difference(one, other).map(|it| format!("{}: {it}", one.call())));
@@ -102,6 +110,7 @@ pub(crate) fn lookup(one: &Observation, other: &Observation, by_id: &Observation
     if [one, other, by_id].iter().any(|it| it.denied > 0) {
         return skipped("its cloud is needed");
     }
+
     let first = |it: &Observation| {
         it.elements()
             .into_iter()
@@ -109,10 +118,13 @@ pub(crate) fn lookup(one: &Observation, other: &Observation, by_id: &Observation
             .and_then(Result::ok)
             .map(|value| value.shown)
     };
+
     let (Some(one), Some(other)) = (first(one), first(other)) else {
         return skipped("it does not know the instances of any nodes");
     };
+
     match first(by_id) {
+        // Instances with the same description cannot be told apart.
         Some(seen) if seen == other && one != other => failed(
             "the instance with the provider ID of the node",
             format!("the instance with its name: {seen}"),
@@ -144,6 +156,7 @@ mod tests {
             difference(&of("a", "b"), &of("b", "a")).as_deref(),
             Some("element 0: a, and b")
         );
+
         let error = |text: &str| seen("instances.check", Err(CloudError::Unavailable(text.into())));
         assert!(difference(&error("a"), &error("b")).is_some());
         let denied = |it: Observation| Observation { denied: 1, ..it };
@@ -152,6 +165,7 @@ mod tests {
             difference(&denied(error("a")), &error("b")).is_none(),
             "one of them had a cloud that refused"
         );
+
         let hosts = Observation {
             ended: vec!["trap".into()],
             ..of("x", "y")
@@ -236,6 +250,7 @@ mod tests {
             };
             assert_eq!(word, expected);
         }
+
         let both = || seen(2, Ok(vec![value("a", false), value("b", false)]));
         let swapped = Observation {
             answer: Ok(vec![value("b", false), value("a", false)]),
@@ -245,6 +260,7 @@ mod tests {
             fails(&order(&[(both(), swapped)])),
             "it has answers, although requests were denied"
         );
+
         let alone = Observation {
             denied: 0,
             ..both()

@@ -26,10 +26,12 @@ pub(crate) fn flat(peaks: &[u64], ended: &[String], calls: usize) -> Option<Verd
             hint,
         ));
     }
+
     let grew = |(before, after): (&u64, &u64)| after.saturating_sub(*before) > before / SETTLING;
     if !peaks.iter().zip(peaks.iter().skip(1)).all(grew) {
         return Some(Verdict::Ok);
     }
+
     let seen = || {
         format!(
             "bytes of memory, each after twice as many calls, the last after {calls}: {peaks:?}"

@@ -54,34 +54,45 @@ pub(super) async fn run(
 }
 
 async fn live(scene: &Scene, nodes: &[Arc<Node>], stage: &Stage) -> Life {
-    let (mut service, nodes): (_, NodeSet) = (objects::service(), nodes.to_vec().into());
+    let mut service = objects::service();
+    let nodes: NodeSet = nodes.to_vec().into();
     stage.serve(Some(&service));
+
     let before = scene
         .get("a Service without a load balancer", &service)
         .await;
     let missing = scene
         .update("a Service without a load balancer", &service, &nodes)
         .await;
+
     let (first, status) = scene.ensure("a Service", &service, &nodes).await;
+    // Controllers pass the status that they have written.
     service.status = status.unwrap_or_default();
     stage.serve(Some(&service));
+
     let (again, _) = scene
         .ensure("the same Service again", &service, &nodes)
         .await;
+
     let get = scene.get("a Service", &service).await;
     let get_twice = scene.get("a Service again", &service).await;
+
     let (without_nodes, _) = scene
         .ensure("a Service and no nodes", &service, &NodeSet::default())
         .await;
     let update = scene.update("a Service", &service, &nodes).await;
     let get_again = scene.get("a Service", &service).await;
+
+    // The Service still exists: Kubernetes deletes it when its finalizer is removed.
     service.deleting = true;
     stage.serve(Some(&service));
     let delete = scene.delete("a Service", &service).await;
     let delete_again = scene.delete("a deleted Service", &service).await;
+
     service.status = LoadBalancerStatus::default();
     stage.serve(None);
     let gone = scene.get("a deleted Service", &service).await;
+
     Life {
         before,
         missing,
@@ -149,6 +160,7 @@ impl Balanced {
                 return verdict;
             }
         }
+
         if self.kept.is_none() {
             skipped("it does not export `load-balancers`")
         } else {
@@ -166,10 +178,12 @@ impl Balanced {
                     (&it.get, &it.get_twice),
                     (&it.get, &it.get_again),
                 ];
+
                 let found = pairs.into_iter().find_map(|(one, other)| {
                     difference(one, other)
                         .map(|seen| format!("{}, then {}: {seen}", one.call(), other.call()))
                 });
+
                 let hint = "find what exists before you create it, and change nothing in `get`";
                 found
                     .map(|seen| failed("the same complete status", seen, hint))
@@ -212,11 +226,13 @@ impl Balanced {
                 if let Some(error) = it.delete_again.errors().first() {
                     return Some(failed("success", error.to_string(), hint));
                 }
+
                 let is_gone = it
                     .gone
                     .elements()
                     .iter()
                     .all(|it| it.as_ref().is_ok_and(|value| value.denies));
+
                 let seen = || format!("{}: {:?}", it.gone.call(), it.gone.answer);
                 (!is_gone).then(|| {
                     failed(
@@ -244,6 +260,7 @@ impl Balanced {
                 "accept that there are no nodes",
             );
         }
+
         judge::empty(&lists.iter().collect::<Vec<_>>())
     }
 }
@@ -255,6 +272,7 @@ fn updated(update: &Observation) -> Option<Verdict> {
         .into_iter()
         .next()
         .filter(|_| !update.is_hosts())?;
+
     let is_early = matches!(error, CloudError::InProgress(_) | CloudError::Throttled(_));
     let seen = format!("{}: {error}", update.call());
     (!is_early).then(|| {

@@ -37,7 +37,9 @@ const UNUSUAL: &str = "unusual objects";
 
 /// Asks all functions about nodes.
 async fn ask(scene: &Scene, with: &'static str, nodes: &[Arc<Node>]) -> Vec<Observation> {
-    let (info, mut seen) = (scene.info(), Vec::new());
+    let info = scene.info();
+    let mut seen = Vec::new();
+
     if info.can(Capability::Instances) {
         seen.push(scene.check(with, nodes).await);
         seen.push(scene.describe(with, nodes).await);
@@ -45,6 +47,7 @@ async fn ask(scene: &Scene, with: &'static str, nodes: &[Arc<Node>]) -> Vec<Obse
     if info.can(Capability::Zones) {
         seen.push(scene.locate(with, nodes).await);
     }
+
     seen
 }
 
@@ -52,6 +55,7 @@ async fn ask(scene: &Scene, with: &'static str, nodes: &[Arc<Node>]) -> Vec<Obse
 pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>]) -> Calls {
     let once = ask(scene, "nodes", nodes).await;
     let again = ask(scene, "the same nodes again", nodes).await;
+
     let turned: Vec<_> = nodes.iter().rev().cloned().collect();
     let mut reversed = ask(scene, "nodes in reverse order", &turned).await;
     for it in &mut reversed {
@@ -59,22 +63,27 @@ pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>]) -> Ca
             elements.reverse();
         }
     }
+
     let mut single = Vec::new();
     for node in nodes {
         single.push(ask(scene, "one node", std::slice::from_ref(node)).await);
     }
+
     let concurrent =
         join_all((0..4).map(|_| ask(fresh, "nodes, four calls at a time", nodes))).await;
     let concurrent = concurrent
         .into_iter()
         .flat_map(|seen| once.iter().cloned().zip(seen))
         .collect();
+
     let mixed = mixed(scene, nodes).await;
     let unusual = unusual(scene, nodes).await;
+
     let mut others = Vec::new();
     if scene.info().can(Capability::Maintenance) {
         others.push(scene.maintain().await);
     }
+
     Calls {
         single: joined(&once, &single),
         mixed,
@@ -95,6 +104,7 @@ async fn mixed(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
     let mut all = nodes.to_vec();
     all.extend(objects::unusual_nodes(&info));
     all.truncate(info.max_batch);
+
     let mut seen = ask(scene, "nodes with unusual ones", &all).await;
     for it in &mut seen {
         // Of the wrong length, it was rejected.
@@ -104,6 +114,7 @@ async fn mixed(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
             .map(|elements| elements.truncate(nodes.len()));
         it.questions = nodes.len();
     }
+
     seen
 }
 
@@ -111,21 +122,26 @@ async fn mixed(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
 async fn unusual(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
     let info = scene.info();
     let mut seen = ask(scene, UNUSUAL, &objects::unusual_nodes(&info)).await;
+
     if info.can(Capability::LoadBalancers) {
-        let (service, nodes): (_, NodeSet) = (objects::unusual_service(), nodes.to_vec().into());
+        let service = objects::unusual_service();
+        let nodes: NodeSet = nodes.to_vec().into();
         seen.push(scene.get(UNUSUAL, &service).await);
         seen.push(scene.ensure(UNUSUAL, &service, &nodes).await.0);
         seen.push(scene.update(UNUSUAL, &service, &nodes).await);
         seen.push(scene.delete(UNUSUAL, &service).await);
     }
+
     if info.can(Capability::Routes) {
         let wanted = objects::unusual_routes(&info);
         seen.push(scene.create_routes(UNUSUAL, &wanted).await);
+
         let (listed, routes) = scene.list_routes(UNUSUAL).await;
         let mut ours = super::routes::ours(routes, &wanted);
         ours.push(objects::unknown_route());
         seen.extend([listed, scene.delete_routes(UNUSUAL, &ours).await]);
     }
+
     seen
 }
 
@@ -141,6 +157,7 @@ fn joined(once: &[Observation], single: &[Vec<Observation>]) -> Vec<Observation>
             ..it
         })
     };
+
     (0..once.len()).filter_map(of).collect()
 }
 
@@ -207,38 +224,55 @@ pub(super) async fn lookup(scene: &Scene, nodes: &[Arc<Node>]) -> Verdict {
     if !scene.info().can(Capability::Instances) {
         return judge::skipped("it does not export `instances`");
     }
+
+    // A node with a provider ID would be found by that, not by its name.
     let mut unset = nodes.iter().filter(|node| node.provider_id.is_none());
     let (Some(one), Some(other)) = (unset.next(), unset.next()) else {
         return judge::skipped("it takes one node at a time");
     };
+
     let describe =
         async |node: &Arc<Node>| scene.describe("one node", std::slice::from_ref(node)).await;
-    let (first, second) = (describe(one).await, describe(other).await);
+
+    let first = describe(one).await;
+    let second = describe(other).await;
     let provider_id = scene.provider_id(one).await;
+
     let by_id = describe(&Arc::new(Node {
         provider_id,
         ..Node::clone(other)
     }))
     .await;
+
     judge::lookup(&first, &second, &by_id)
 }
 
 /// Makes many calls of each function in one instance, until it is certain whether memory grows.
 pub(super) async fn flat(scene: &Scene, nodes: &[Arc<Node>], calls: usize) -> Verdict {
-    let (service, set, before) = (objects::service(), nodes.to_vec().into(), scene.reading());
-    let (mut peaks, mut rounds, begun) = (Vec::new(), 0, Instant::now());
+    let service = objects::service();
+    let set = nodes.to_vec().into();
+    let before = scene.reading();
+    let mut peaks = Vec::new();
+    let mut rounds = 0;
+    let begun = Instant::now();
+
     loop {
+        // Each peak is that after twice as many calls as the one before: `judge::flat` compares
+        // them.
         let end = (calls / 2).max(1) << peaks.len();
         while rounds < end {
             let made = round(scene, nodes, &service, &set).await;
             rounds += 1;
+
             if made == 0 {
                 return judge::skipped("it exports no function that can be called often");
             }
+
             let ended = scene.reading().ended_since(&before);
             if ended.iter().any(|kind| judge::is_late(kind)) {
                 return judge::skipped("a call exceeded its time: see `deadlines`");
             }
+
             if begun.elapsed() > PATIENCE {
                 let each = begun.elapsed() / u32::try_from(rounds).unwrap_or(u32::MAX);
                 return judge::skipped(format!(
@@ -246,6 +280,7 @@ pub(super) async fn flat(scene: &Scene, nodes: &[Arc<Node>], calls: usize) -> Ve
                 ));
             }
         }
+
         let reading = scene.reading();
         peaks.push(reading.memory);
         if let Some(verdict) = judge::flat(&peaks, &reading.ended_since(&before), rounds) {
@@ -261,6 +296,7 @@ const PATIENCE: Duration = Duration::from_mins(5);
 async fn round(scene: &Scene, nodes: &[Arc<Node>], service: &Service, set: &NodeSet) -> usize {
     let info = scene.info();
     let mut made = ask(scene, "nodes", nodes).await.len();
+
     if info.can(Capability::LoadBalancers) {
         scene.ensure("a Service", service, set).await;
         scene.get("a Service", service).await;
@@ -268,6 +304,7 @@ async fn round(scene: &Scene, nodes: &[Arc<Node>], service: &Service, set: &Node
         scene.delete("a Service", service).await;
         made += 4;
     }
+
     if info.can(Capability::Routes) {
         let wanted = objects::routes(nodes);
         scene.create_routes("new routes", &wanted).await;
@@ -277,9 +314,11 @@ async fn round(scene: &Scene, nodes: &[Arc<Node>], service: &Service, set: &Node
             .await;
         made += 3;
     }
+
     if info.can(Capability::Maintenance) {
         scene.maintain().await;
         made += 1;
     }
+
     made
 }

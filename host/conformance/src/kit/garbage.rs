@@ -25,7 +25,10 @@ pub(super) async fn run(
     add: &mut impl FnMut(Check, Verdict),
 ) -> Result<(), KitError> {
     let file = tempfile::NamedTempFile::new()?;
-    let (mut accepted, mut wrong, mut quoted) = (0, None, None);
+    let mut accepted = 0;
+    let mut wrong = None;
+    let mut quoted = None;
+
     for text in GARBAGE {
         std::fs::write(file.path(), text)?;
         let source = PluginSource {
@@ -33,6 +36,7 @@ pub(super) async fn run(
             secrets: ConfigSecrets::Rejected,
             ..loader.options.source.clone()
         };
+
         match loader
             .load_with(loader.options.limits.clone(), source)
             .await?
@@ -42,6 +46,8 @@ pub(super) async fn run(
                 if error.to_string().contains(VALUE) {
                     quoted = quoted.or(Some(error.to_string()));
                 }
+
+                // A plugin that is rejected before `configure` has not seen the text.
                 let invalid = matches!(refusal(&error), Some(CloudError::Invalid(text)) if !text.trim().is_empty());
                 if error.stage >= Stage::Configure && !invalid {
                     wrong = wrong.or(Some(error.to_string()));
@@ -49,6 +55,7 @@ pub(super) async fn run(
             }
         }
     }
+
     add(
         Check::Garbage,
         garbage(
@@ -57,6 +64,7 @@ pub(super) async fn run(
             loader.options.source.cloud_config.is_some(),
         ),
     );
+
     let hint = "name the field and its place, never its value: a value may be a secret";
     let unquoted = quoted.map_or(Verdict::Ok, |it| {
         failed("a reason without values", it, hint)
@@ -69,6 +77,7 @@ pub(super) async fn run(
             unquoted
         },
     );
+
     Ok(())
 }
 

@@ -42,6 +42,7 @@ pub(super) async fn run(scene: &Scene, nodes: &[Arc<Node>]) -> Routed {
     }
     let wanted = objects::routes(nodes);
     let mut seen = vec![scene.create_routes("new routes", &wanted).await];
+
     let mut again = Vec::new();
     for route in &wanted {
         again.push(
@@ -51,13 +52,18 @@ pub(super) async fn run(scene: &Scene, nodes: &[Arc<Node>]) -> Routed {
         );
     }
     seen.extend(Observation::together(&again));
+
     let (listed, routes) = scene.list_routes("nothing").await;
     seen.extend([listed, scene.list_routes("nothing").await.0]);
+
+    // Other routes are those of the cloud's owner.
     let ours = ours(routes, &wanted);
     seen.push(scene.delete_routes("routes", &ours).await);
     seen.push(scene.delete_routes("deleted routes", &ours).await);
+
     let (rest, routes) = scene.list_routes("nothing").await;
     seen.push(rest);
+
     let is_in = |routes: &[Route], new: &NewRoute| {
         routes
             .iter()
@@ -70,6 +76,7 @@ pub(super) async fn run(scene: &Scene, nodes: &[Arc<Node>]) -> Routed {
             .map(|new| new.destination_cidr.clone())
             .collect()
     };
+
     Routed {
         seen,
         missing: these(&|new| !is_in(&ours, new)),
@@ -99,9 +106,11 @@ impl Routed {
                 "it does not export `routes`"
             });
         };
+
         if [created, listed, deleted].iter().any(|it| it.denied > 0) {
             return skipped("its cloud is needed");
         }
+
         let repeated = [
             (created, again),
             (deleted, deleted_again),
@@ -111,13 +120,16 @@ impl Routed {
             difference(one, other)
                 .map(|seen| format!("{}, then {}: {seen}", one.call(), other.call()))
         });
+
         if let Some(seen) = found {
             let hint = "treat a route that already exists, or is already deleted, as a success, and answer in the order of the list";
             return failed("the same result", seen, hint);
         }
+
         if let Some(verdict) = sequence(&[created, listed, deleted]) {
             return verdict;
         }
+
         let wrong = [
             ("missing after they were created", &self.missing),
             ("listed after they were deleted", &self.left),

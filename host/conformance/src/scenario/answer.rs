@@ -55,12 +55,14 @@ pub(super) fn status(status: &LoadBalancerStatus) -> Value {
             IpMode::Vip => "VIP",
             IpMode::Proxy => "Proxy",
         });
+
         let ports = it
             .ports
             .iter()
             .map(|port| json!({"port": port.port, "protocol": port.transport.as_str(), "error": port.error}));
         json!({"ip": it.ip, "hostname": it.hostname, "ipMode": mode, "ports": ports.collect::<Value>()})
     });
+
     json!({"ingress": ingress.collect::<Value>()})
 }
 

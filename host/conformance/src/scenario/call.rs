@@ -53,6 +53,7 @@ impl Answered {
             (Ok(_), None) => self.failed.is_empty() || expect.answer.is_some(),
             (Err(_), None) => false,
         };
+
         if !is_expected {
             let expected = expect.error.map_or_else(
                 || {
@@ -65,9 +66,11 @@ impl Answered {
             );
             return Some((expected, self.shown()));
         }
+
         let (Some(expected), Ok(seen)) = (&expect.answer, &self.answer) else {
             return None;
         };
+
         // The order of a list of routes does not count; that of nodes and of addresses does.
         let differs = difference(expected, seen, Order::Counts).filter(|_| {
             !self.is_list_of_routes() || difference(expected, seen, Order::Any).is_some()
@@ -103,26 +106,28 @@ pub(crate) async fn make(
     step: &Step,
     writes: bool,
 ) -> Result<Answered, String> {
-    let (names, service) = (
-        step.nodes.as_deref(),
-        step.service.as_deref().unwrap_or_default(),
-    );
+    let names = step.nodes.as_deref();
+    let service = step.service.as_deref().unwrap_or_default();
+
     let object = |deleting| {
         world
             .service(service, deleting)
             .ok_or_else(|| format!("unknown Service `{service}`"))
     };
+
     Ok(match function {
         Function::Check => Answered::each(cloud.check(&world.nodes(names)).await, answer::presence),
         Function::Locate => Answered::each(cloud.locate(&world.nodes(names)).await, answer::zone),
         Function::Describe => {
             let nodes = world.nodes(names);
             let answers = cloud.describe(&nodes).await;
+
             for (node, described) in nodes.iter().zip(answers.iter().flatten()) {
                 if let Some(instance) = described.as_ref().ok().filter(|_| writes) {
                     world.described(&node.name, instance);
                 }
             }
+
             Answered::each(answers, answer::instance)
         }
         Function::Get => Answered::one(cloud.get_load_balancer(&object(None)?).await, |status| {
@@ -150,6 +155,7 @@ pub(crate) async fn make(
             if answer.is_ok() && writes {
                 world.deleted(service);
             }
+
             Answered::one(answer, |()| Value::Null)
         }
         Function::ListRoutes => {
@@ -302,6 +308,7 @@ mod tests {
             world.give(
                 &serde_saphyr::from_str("services: [{name: web, ports: [{port: 80}]}]").unwrap(),
             );
+
             let answered = make(
                 &Deleting(result.clone()),
                 &world,
@@ -311,6 +318,7 @@ mod tests {
             )
             .await
             .unwrap();
+
             assert_eq!(answered.error(), result.as_ref().err());
             assert_eq!(
                 world.stage.services().is_empty(),

@@ -20,7 +20,6 @@ enum ApiVersion {
     V1Alpha1,
 }
 
-/// The kind of the file.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 enum Kind {
     Scenarios,
@@ -73,11 +72,13 @@ impl<'de> Deserialize<'de> for Span {
             .parse::<jiff::SignedDuration>()
             .ok()
             .and_then(|it| std::time::Duration::try_from(it).ok());
+
         let wrong = || {
             serde::de::Error::custom(format!(
                 "{text:?} is not a valid duration; expected for example 10s"
             ))
         };
+
         parsed.map(Self).ok_or_else(wrong)
     }
 }

@@ -20,15 +20,16 @@ impl Files {
             let to = dir.path().join(file.file_name().unwrap_or_default());
             fs::copy(file, &to).map(|_| to)
         };
-        let (component, cloud_config) = (
-            copied(&source.component)?,
-            source.cloud_config.as_ref().map(copied).transpose()?,
-        );
+
+        let component = copied(&source.component)?;
+        let cloud_config = source.cloud_config.as_ref().map(copied).transpose()?;
+
         let copies = PluginSource {
             component: component.clone(),
             cloud_config: cloud_config.clone(),
             ..source.clone()
         };
+
         Ok((
             Self {
                 _dir: dir,
@@ -47,6 +48,7 @@ impl Files {
             Some(file) => (file, vec![b'\n']),
             None => (&self.component, section(self.replaced)),
         };
+
         self.replaced = self.replaced.wrapping_add(1);
         let mut bytes = fs::read(file)?;
         bytes.extend(more);
@@ -76,12 +78,14 @@ mod tests {
             cloud_config: Some(conf.clone()),
             ..PluginSource::default()
         };
+
         let (mut files, copies) = Files::copy(&source).unwrap();
         files.change().unwrap();
         assert_eq!(
             fs::read_to_string(copies.cloud_config.unwrap()).unwrap(),
             "{}\n"
         );
+
         let (mut files, copies) = Files::copy(&PluginSource {
             cloud_config: None,
             ..source
@@ -92,6 +96,7 @@ mod tests {
         let changed = fs::read(copies.component).unwrap();
         assert_eq!(changed.len(), 4 + 2 * 16);
         assert!(changed.ends_with(b"\0\x0e\x0cskydock-test\x01"));
+
         assert_eq!(
             (
                 fs::read(wasm).unwrap().len(),

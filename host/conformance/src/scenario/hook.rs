@@ -40,11 +40,14 @@ pub(super) async fn request(http: &Http, variables: &Variables) -> Result<Seen, 
     for (name, value) in &http.headers {
         request = request.header(name, variables.expand(value)?);
     }
+
     let body = http
         .body
         .as_ref()
         .map(|body| variables.expand_all(body))
         .transpose()?;
+
+    // The client blocks its thread until the cloud answers.
     let sent = tokio::task::spawn_blocking(move || {
         send(request, body.as_ref()).map_err(|error| error.to_string())
     });
@@ -54,19 +57,23 @@ pub(super) async fn request(http: &Http, variables: &Variables) -> Result<Seen, 
 fn send(request: ureq::http::request::Builder, body: Option<&Value>) -> Result<Seen, ureq::Error> {
     let config = ureq::config::Config::builder();
     let config = config
+        // A scenario may expect any status.
         .http_status_as_error(false)
         .allow_non_standard_methods(true)
         .timeout_global(Some(DEADLINE));
+
     let agent = ureq::Agent::new_with_config(config.build());
     let mut answer = match body {
         None => agent.run(request.body(())?)?,
         Some(body) => agent.run(request.body(body.to_string())?)?,
     };
+
     let text = answer
         .body_mut()
         .with_config()
         .limit(ANSWER)
         .read_to_string()?;
+
     Ok(Seen {
         code: answer.status().as_u16().into(),
         text,
@@ -88,23 +95,28 @@ pub(super) async fn run(
         .iter()
         .map(|word| variables.expand(word))
         .collect::<Result<Vec<_>, _>>()?;
+
     let Some((program, arguments)) = argv.split_first() else {
         return Err("no program".to_owned());
     };
+
     let mut command = Command::new(program);
     // An empty folder is the current one.
     if !folder.as_os_str().is_empty() {
         command.current_dir(folder);
     }
+
     command
         .args(arguments)
         .kill_on_drop(true)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+
     let mut child = command
         .spawn()
         .map_err(|error| format!("cannot start {program}: {error}"))?;
+
     let text = input.to_string();
     let running = async {
         if let Some(mut stdin) = child.stdin.take() {
@@ -113,9 +125,12 @@ pub(super) async fn run(
         }
         child.wait_with_output().await
     };
+
+    // Past the deadline, the future is dropped, and the program ends with it.
     let ended = tokio::time::timeout(DEADLINE, running).await;
     let output = ended.map_err(|_| format!("{program} did not end within {DEADLINE:?}"))?;
     let output = output.map_err(|error| format!("{program}: {error}"))?;
+
     Ok(Seen {
         // Without a code, a signal has ended it.
         code: output.status.code().unwrap_or(-1),
@@ -136,6 +151,7 @@ pub(super) fn judge_answer(
         .map_or((200..300).contains(&seen.code), |status| {
             i32::from(status) == seen.code
         });
+
     if !is_status {
         let expected = expect.status.map_or_else(
             || "an answer with status 2xx".to_owned(),
@@ -146,6 +162,7 @@ pub(super) fn judge_answer(
             format!("status {}: {}", seen.code, short(&seen.text)),
         ));
     }
+
     judge_json(seen, expect, variables)
 }
 
@@ -156,6 +173,7 @@ pub(super) fn judge_program(
     variables: &Variables,
 ) -> Option<(String, String)> {
     let exit = expect.exit.unwrap_or(0);
+
     if seen.code != exit {
         let said = if seen.said.trim().is_empty() {
             &seen.text
@@ -167,6 +185,7 @@ pub(super) fn judge_program(
             format!("exit code {}: {}", seen.code, short(said)),
         ));
     }
+
     judge_json(seen, expect, variables)
 }
 
@@ -176,12 +195,14 @@ fn judge_json(seen: &Seen, expect: &Expect, variables: &Variables) -> Option<(St
         Ok(expected) => expected,
         Err(sentence) => return Some((expected.to_string(), sentence)),
     };
+
     let Ok(there) = serde_json::from_str::<Value>(&seen.text) else {
         return Some((
             format!("{expected}"),
             format!("the output is not valid JSON: {}", short(&seen.text)),
         ));
     };
+
     difference(&expected, &there, Order::Any).map(|it| {
         (
             expected.to_string(),
@@ -223,6 +244,7 @@ mod tests {
             let argv: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
             run(&argv, &json!({"a": 1}), Path::new(""), &variables).await
         };
+
         let echoed = run(&["cat"])
             .await
             .unwrap_or_else(|error| panic!("{error}"));
@@ -235,6 +257,7 @@ mod tests {
             (expected.as_str(), seen.as_str()),
             ("{\"a\":2}", ".a is 1, not 2; {\"a\":1}")
         );
+
         let failed = run(&["sh", "-c", "echo ${WORD} >&2; exit 3"])
             .await
             .unwrap_or_else(|error| panic!("{error}"));
@@ -243,6 +266,7 @@ mod tests {
             judge_program(&failed, &expect("{}"), &variables).unwrap().1,
             "exit code 3: x"
         );
+
         assert!(
             run(&["/no/such/program"])
                 .await

@@ -61,6 +61,7 @@ fn first_unmatched<'a>(wanted: &'a [Value], there: &[Value]) -> Option<&'a Value
             &mut vec![false; there.len()],
         )
     });
+
     unmatched.and_then(|index| wanted.get(index))
 }
 
@@ -75,14 +76,18 @@ fn place(
     let Some(want) = wanted.get(index) else {
         return false;
     };
+
     for (spot, seen) in there.iter().enumerate() {
         let is_new = tried.get(spot).is_some_and(|tried| !tried);
         if !is_new || differs(want, seen, Order::Any, "").is_some() {
             continue;
         }
+
         if let Some(tried) = tried.get_mut(spot) {
             *tried = true;
         }
+
+        // The owner may have another element to move to.
         let owner = owners.get(spot).copied().flatten();
         if owner.is_none_or(|owner| place(owner, wanted, there, owners, tried)) {
             if let Some(owner) = owners.get_mut(spot) {
@@ -102,14 +107,17 @@ fn is_like(pattern: &str, text: &str) -> bool {
     let Some(mut text) = text.strip_prefix(first) else {
         return false;
     };
+
     let mut parts: Vec<&str> = rest.split('*').collect();
     let last = parts.pop().unwrap_or_default();
+
     for part in parts {
         let Some((_, after)) = text.split_once(part) else {
             return false;
         };
         text = after;
     }
+
     text.ends_with(last)
 }
 

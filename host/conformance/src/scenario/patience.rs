@@ -22,6 +22,7 @@ pub(crate) fn delay(error: &CloudError, failures: u32) -> Option<Duration> {
             .saturating_mul(2_u32.saturating_pow(failures))
             .min(LONGEST)
     };
+
     match error {
         CloudError::ImplementedElsewhere | CloudError::Invalid(_) => None,
         CloudError::InProgress(retry) | CloudError::Throttled(retry) => {

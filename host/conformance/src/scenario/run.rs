@@ -59,9 +59,14 @@ impl<'a> Run<'a> {
     ) -> Result<Result<Self, LoadError>, KitError> {
         let (runtime, meter, source) = subject.start(cache, subject.limits.clone())?;
         let (files, source) = Files::copy(&source)?;
-        let (meter, world) = (Arc::new(meter), World::default());
+        let meter = Arc::new(meter);
+        let world = World::default();
+
+        // The objects of the scenario come last: they replace those of the file with the same
+        // names.
         world.give(&context.file.scenarios.given);
         world.give(&context.scenario.given);
+
         let mut run = Self {
             context,
             runtime,
@@ -71,6 +76,7 @@ impl<'a> Run<'a> {
             world,
             scenes: Vec::new(),
         };
+
         Ok(run.load().await.map(|()| run))
     }
 
@@ -83,6 +89,7 @@ impl<'a> Run<'a> {
             self.source.clone(),
         ))
         .await?;
+
         scene.show(Arc::clone(&self.world.stage) as _);
         self.scenes.push(scene);
         Ok(())
@@ -102,6 +109,7 @@ impl<'a> Run<'a> {
         let Some(action) = step.action() else {
             return Ok(skipped("the step does nothing"));
         };
+
         let ended = match action {
             Action::Call(function) => return Box::pin(self.call(function, step)).await,
             Action::Http(_) | Action::Run(_) => self.look(action, step).await,
@@ -119,6 +127,7 @@ impl<'a> Run<'a> {
             }
             Action::Restart => self.restart().await,
         };
+
         Ok(self.verdict(ended))
     }
 
@@ -136,6 +145,7 @@ impl<'a> Run<'a> {
         let Some(scene) = self.scenes.first() else {
             return Ok(());
         };
+
         match Box::pin(scene.plugin.reload()).await {
             Ok(Reload::Swapped(_)) => Ok(()),
             Ok(Reload::Unchanged) => Err((expected(), "the files have not changed".to_owned())),
@@ -155,16 +165,16 @@ impl<'a> Run<'a> {
 
     /// Looks at the vendor's cloud until all is as expected, or time is over.
     async fn look(&self, action: Action<'_>, step: &Step) -> Result<(), Problem> {
-        let (begun, within) = (
-            Instant::now(),
-            step.within.map_or(Duration::ZERO, |Span(time)| time),
-        );
+        let begun = Instant::now();
+        let within = step.within.map_or(Duration::ZERO, |Span(time)| time);
+
         loop {
             let problem = match self.seen(action, step).await {
                 Ok(None) => return Ok(()),
                 Ok(Some(problem)) => problem,
                 Err(sentence) => ("an answer".to_owned(), sentence),
             };
+
             if begun.elapsed() + LOOK > within {
                 return Err(problem);
             }
@@ -173,7 +183,9 @@ impl<'a> Run<'a> {
     }
 
     async fn seen(&self, action: Action<'_>, step: &Step) -> Result<Option<Problem>, String> {
-        let (variables, expect) = (self.context.variables, &step.expect);
+        let variables = self.context.variables;
+        let expect = &step.expect;
+
         Ok(match action {
             Action::Http(http) => {
                 hook::judge_answer(&hook::request(http, variables).await?, expect, variables)
@@ -192,6 +204,7 @@ impl<'a> Run<'a> {
                     &nodes,
                     &services,
                 );
+
                 hook::judge_program(
                     &hook::run(argv, &input, folder, variables).await?,
                     expect,
@@ -207,15 +220,18 @@ impl<'a> Run<'a> {
             return Ok(self.killed(function, step, kill).await);
         }
         if step.swap {
+            // Before the call, so that only the reload happens while it waits.
             self.files.change()?;
             return Ok(self.call_and_swap(function, step).await);
         }
+
         let at_once = step.at_once.unwrap_or(1) as usize;
         while self.scenes.len() < at_once {
             if let Err(error) = self.load().await {
                 return Ok(self.verdict(Err(("a replica".to_owned(), error.to_string()))));
             }
         }
+
         let mut ended = Ok(());
         for _ in 0..step.times.unwrap_or(1) {
             let calls = self
@@ -224,10 +240,12 @@ impl<'a> Run<'a> {
                 .take(at_once)
                 .map(|scene| self.attempts(scene, function, step));
             ended = join_all(calls).await.into_iter().collect();
+
             if ended.is_err() {
                 break;
             }
         }
+
         if ended.is_ok() && step.answer_lost {
             ended = self.restart().await;
         }
@@ -241,13 +259,13 @@ impl<'a> Run<'a> {
         function: Function,
         step: &Step,
     ) -> Result<(), Problem> {
-        let (begun, within) = (
-            Instant::now(),
-            step.within.map_or(Duration::ZERO, |Span(time)| time),
-        );
+        let begun = Instant::now();
+        let within = step.within.map_or(Duration::ZERO, |Span(time)| time);
+
         let mut failures = 0;
         loop {
             let before = self.meter.read();
+            // An answer that is lost is not written to the cluster.
             let made = call::make(
                 &*scene.plugin,
                 &self.world,
@@ -257,15 +275,18 @@ impl<'a> Run<'a> {
             )
             .await;
             let answered = made.map_err(|sentence| ("a call".to_owned(), sentence))?;
+
             let after = self.meter.read();
             let Some(problem) = judged(&answered, &step.expect, &before, &after) else {
                 return Ok(());
             };
+
             let delay = match answered.error() {
                 Some(error) => patience::delay(error, failures),
                 // The next check may find something else.
                 None => Some(LOOK),
             };
+
             failures += 1;
             let Some(delay) = delay.filter(|delay| begun.elapsed() + *delay <= within) else {
                 let (expected, seen) = problem;
@@ -276,6 +297,7 @@ impl<'a> Run<'a> {
                 };
                 return Err((expected, seen + &tried));
             };
+
             sleep(delay).await;
         }
     }
@@ -285,7 +307,9 @@ impl<'a> Run<'a> {
         let Some(scene) = self.scenes.first() else {
             return skipped("the plugin is not loaded");
         };
-        let (begun, before) = (Instant::now(), self.meter.read());
+        let begun = Instant::now();
+        let before = self.meter.read();
+
         let is_time = || {
             let answered = || {
                 self.meter
@@ -294,9 +318,11 @@ impl<'a> Run<'a> {
                     .values()
                     .sum::<u64>()
             };
+
             kill.after.is_some_and(|Span(time)| begun.elapsed() >= time)
                 || kill.requests.is_some_and(|requests| answered() >= requests)
         };
+
         tokio::select! {
             answered = call::make(&*scene.plugin, &self.world, function, step, false) => {
                 let ended = answered.map_or_else(|sentence| sentence, |it| it.shown());
@@ -311,17 +337,20 @@ impl<'a> Run<'a> {
         let Some(scene) = self.scenes.first() else {
             return skipped("the plugin is not loaded");
         };
+
         let before = self.meter.read();
         let is_asked = || {
             let now = self.meter.read();
             now.in_flight > before.in_flight || !now.requests_since(&before).is_empty()
         };
+
         let replaced = async {
             // A call without a request ends long before.
             let _ = tokio::time::timeout(Duration::from_secs(10), until(is_asked)).await;
             self.reload().await.map(|()| Instant::now())
         };
         let called = async { (self.attempts(scene, function, step).await, Instant::now()) };
+
         let (replaced, (called, ended)) = join(replaced, called).await;
         match replaced {
             Err(problem) => self.verdict(Err(problem)),
@@ -355,6 +384,7 @@ fn judged(
         };
         return Some((expected, seen + &more));
     }
+
     let sent = after.requests_since(before);
     exceeded(&expect.max_requests, &sent).map(|it| (it, format!("requests by method: {sent:?}")))
 }

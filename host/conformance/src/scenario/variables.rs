@@ -27,15 +27,19 @@ impl Variables {
     /// # Errors
     /// A sentence, if there is no such value.
     pub(super) fn expand(&self, text: &str) -> Result<String, String> {
-        let (mut out, mut rest) = (String::new(), text);
+        let mut out = String::new();
+        let mut rest = text;
+
         while let Some((before, after)) = rest.split_once("${") {
             let Some((name, behind)) = after.split_once('}') else {
                 return Err(format!("`${{{after}` has no closing brace"));
             };
+
             out.push_str(before);
             out.push_str(&self.value(name)?);
             rest = behind;
         }
+
         Ok(out + rest)
     }
 
@@ -65,10 +69,13 @@ impl Variables {
         if let Some(value) = self.given.get(name) {
             return Ok(value.clone());
         }
+
         let value = std::env::var(name)
             .map_err(|_| format!("the environment variable {name} is not set"))?;
+
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.insert(name.to_owned(), value.clone());
+
         Ok(value)
     }
 
@@ -77,8 +84,10 @@ impl Variables {
     pub(super) fn redact(&self, text: &str) -> String {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let mut values: Vec<_> = used.iter().filter(|(_, value)| !value.is_empty()).collect();
+
         // A value may be part of another.
         values.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+
         values
             .into_iter()
             .fold(text.to_owned(), |text, (name, value)| {

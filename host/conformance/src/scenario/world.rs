@@ -45,6 +45,7 @@ impl World {
                 .or_else(|| state.nodes.get(&node.name)?.provider_id.clone());
             state.nodes.insert(node.name.clone(), node);
         }
+
         for spec in &given.services {
             let mut service = spec.service();
             if let Some(before) = state.services.get(&service.name) {
@@ -58,6 +59,7 @@ impl World {
                 },
             );
         }
+
         self.show(&state);
     }
 
@@ -83,12 +85,14 @@ impl World {
     pub(super) fn service(&self, name: &str, deleting: Option<bool>) -> Option<Service> {
         let mut state = self.state();
         let served = state.services.get_mut(name)?;
+
         if let Some(deleting) = deleting {
             served.service.deleting = deleting;
             // Also if it is already gone: the call is then repeated for a Service that still has
             // its finalizer.
             served.exists = true;
         }
+
         let service = served.service.clone();
         self.show(&state);
         Some(service)
@@ -100,12 +104,16 @@ impl World {
         let Some(node) = state.nodes.get_mut(name) else {
             return;
         };
+
+        // Kubernetes does not allow a provider ID to change.
         if node.provider_id.is_none() {
             node.provider_id.clone_from(&instance.provider_id);
         }
+        // The node controller keeps the addresses of a node for which the cloud has none.
         if !instance.addresses.is_empty() {
             node.addresses.clone_from(&instance.addresses);
         }
+
         let labels = [
             ("node.kubernetes.io/instance-type", &instance.instance_type),
             ("topology.kubernetes.io/zone", &instance.zone),
@@ -116,8 +124,10 @@ impl World {
                 node.labels.insert(key.to_owned(), value.clone());
             }
         }
+
         node.labels.extend(instance.labels.clone());
         node.annotations.extend(instance.annotations.clone());
+
         self.show(&state);
     }
 
@@ -180,12 +190,14 @@ impl World {
         let nodes = state.nodes.values().map(
             |node| json!({"name": node.name, "uid": node.uid, "providerID": node.provider_id, "podCIDRs": node.pod_cidrs}),
         );
+
         let services = state.services.values().map(|Served { service, .. }| {
             json!({
                 "name": service.name, "namespace": service.namespace, "uid": service.uid,
                 "status": answer::status(&service.status),
             })
         });
+
         (nodes.collect(), services.collect())
     }
 
@@ -228,18 +240,21 @@ mod tests {
             ..Instance::default()
         };
         world.described("n1", &instance);
+
         let names = ["n2".to_owned(), "n1".to_owned(), "n1".to_owned()];
         let routes = world.new_routes(Some(names.get(1..2).unwrap()));
         assert_eq!(
             routes.first().unwrap().target_provider_id.as_deref(),
             Some("x://1")
         );
+
         let order: Vec<_> = world
             .targets(Some(&names))
             .iter()
             .map(|node| node.name.clone())
             .collect();
         assert_eq!(order, ["n1", "n2"]);
+
         let node = world.stage.node("n1").unwrap();
         assert_eq!(
             node.labels
@@ -247,6 +262,7 @@ mod tests {
                 .map(String::as_str),
             Some("z")
         );
+
         world.give(&serde_saphyr::from_str("nodes: [{name: n1}]").unwrap());
         assert_eq!(
             world.stage.node("n1").unwrap().provider_id.as_deref(),

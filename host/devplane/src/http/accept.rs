@@ -50,6 +50,7 @@ fn offered(media: &str, include: Include) -> Option<Form> {
     if !is_json(media.name) {
         return None;
     }
+
     match (
         media.parameter("as"),
         media.parameter("g"),

@@ -76,6 +76,7 @@ pub(super) async fn patch(request: Request) -> Result<Result<Patch, Refusal>, Re
             ));
         }
     };
+
     Ok(read(&bytes(request).await?))
 }
 

@@ -28,11 +28,13 @@ pub(super) async fn inject(
     let Some(call) = call(&request) else {
         return next.run(request).await;
     };
+
     let fate = faults.fate(&call);
     if fate.no_bookmarks {
         forgo_bookmarks(&mut request);
     }
     pause(fate.delay).await;
+
     match fate.fault {
         None => {
             let response = next.run(request).await;
@@ -55,6 +57,7 @@ fn call(request: &Request) -> Option<Call> {
     let Some(path::Place::Api(api)) = path::parse(request.uri().path()) else {
         return None;
     };
+
     let verb = match *request.method() {
         Method::GET if Query::parse(request.uri()).is_ok_and(|query| query.watch) => Verb::Watch,
         Method::GET if api.name.is_empty() => Verb::List,
@@ -65,6 +68,7 @@ fn call(request: &Request) -> Option<Call> {
         Method::DELETE => Verb::Delete,
         _ => return None,
     };
+
     Some(Call {
         verb,
         resource: api.plural,
@@ -85,6 +89,7 @@ fn events(
             let line: Result<Bytes, axum::Error> = BodyDataStream::next(&mut body).await?;
             let Fate { delay, fault, .. } = faults.fate(&call);
             pause(delay).await;
+
             match fault {
                 None => Some((line.map_err(io::Error::other), Some((body, faults, call)))),
                 Some(Fault::Silence) => std::future::pending().await,
@@ -159,6 +164,8 @@ fn reset() -> io::Error {
 
 fn forgo_bookmarks(request: &mut Request) {
     let text = request.uri().to_string();
+
+    // A streaming list ends with a bookmark, for which the client waits.
     if !text.contains("sendInitialEvents")
         && let Ok(uri) = text
             .replace("allowWatchBookmarks=true", "allowWatchBookmarks=false")

@@ -46,6 +46,7 @@ pub(super) fn parse(path: &str) -> Option<Place> {
         group: group.into(),
         version: version.into(),
     };
+
     match parts.as_slice() {
         ["openapi", "v3", "api", version] => Some(open_api("", version)),
         ["openapi", "v3", "apis", group, version] => Some(open_api(group, version)),
@@ -81,6 +82,7 @@ fn versioned(group: &str, version: &str, rest: &[&str]) -> Option<Place> {
         [plural, name, subresource] => ("", plural, name, subresource),
         _ => return None,
     };
+
     Some(Place::Api(ApiPath {
         group: group.to_owned(),
         version: version.to_owned(),

@@ -41,11 +41,13 @@ impl Query {
     pub(super) fn parse(uri: &Uri) -> Result<Self, Refusal> {
         let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|error| Refusal::bad_request(format!("cannot read the query: {error}")))?;
+
         let mut query = Self::default();
         for (name, value) in pairs.0 {
             // All values except these two are true.
             let flag = !matches!(value.to_ascii_lowercase().as_str(), "0" | "false");
             let number = value.parse::<i64>().ok();
+
             if matches!(
                 name.as_str(),
                 "limit" | "timeoutSeconds" | "gracePeriodSeconds"
@@ -54,6 +56,7 @@ impl Query {
                 query.bad.push((name, value));
                 continue;
             }
+
             let number = number.and_then(|number| u64::try_from(number).ok());
             match name.as_str() {
                 "watch" => query.watch = flag,
@@ -80,6 +83,7 @@ impl Query {
                 _ => {}
             }
         }
+
         Ok(query)
     }
 
@@ -102,6 +106,7 @@ impl Query {
         let mut causes = Vec::new();
         let mut forbid = |field: &str, why: &str| causes.push(Cause::forbidden(field, why));
         let matched = self.version_match.as_str();
+
         match (self.watch, self.initial_events) {
             (true, Some(_)) if matched != "NotOlderThan" => {
                 forbid(
@@ -121,6 +126,7 @@ impl Query {
             ),
             _ => {}
         }
+
         if !matched.is_empty() {
             if !self.watch && self.resource_version.is_empty() {
                 forbid(MATCH, "is forbidden unless resourceVersion is provided");
@@ -140,6 +146,7 @@ impl Query {
                 causes.push(Cause::not_supported(MATCH, matched, supported));
             }
         }
+
         if causes.is_empty() {
             Ok(())
         } else {
@@ -186,8 +193,10 @@ impl Query {
                 "invalid character",
             ));
         }
+
         let (dry_run, not_all) = write::dry_run(&self.dry_run);
         causes.extend(not_all);
+
         let validation = match self.validation.as_str() {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
@@ -201,6 +210,7 @@ impl Query {
                 FieldValidation::Warn
             }
         };
+
         if causes.is_empty() {
             Ok(Options {
                 dry_run,

@@ -34,6 +34,7 @@ pub(super) fn get(
         not_to_come(wanted, store.revision())?;
         write::current(store, target)
     })?;
+
     Ok(raw(StatusCode::OK, JSON, rendering.object(&object)?))
 }
 
@@ -45,6 +46,7 @@ pub(super) fn selection(
 ) -> Result<(Option<String>, Selector), Refusal> {
     query.numbers(&["limit", "timeoutSeconds"])?;
     let selector = Selector::parse(&query.labels, &query.fields, target.resource);
+
     // Unsupported fields in a selector are reported last.
     if !matches!(
         selector,
@@ -52,6 +54,7 @@ pub(super) fn selection(
     ) {
         query.list_options()?;
     }
+
     let mut selector = selector.map_err(|error| Refusal::bad_request(error.to_string()))?;
     // Watching one object means watching all objects with its name.
     if !target.name.is_empty() && !selector.narrow_to(&target.name) {
@@ -59,6 +62,7 @@ pub(super) fn selection(
             "fieldSelector metadata.name doesn't match requested name",
         ));
     }
+
     Ok((
         (!target.namespace.is_empty()).then(|| target.namespace.clone()),
         selector,
@@ -76,8 +80,11 @@ pub(super) fn list_or_watch(
         resource,
         form: accept::form(accept, query.include())?,
     };
+
     let (namespace, selector) = selection(target, query)?;
+
     if query.watch {
+        // For a watch, an API server returns another error than for a list.
         revision(&query.resource_version).map_err(|refusal| unforeseen(&refusal))?;
         let start = plane.read(|store| start(query, store.revision()))?;
         let request = WatchRequest {
@@ -88,6 +95,7 @@ pub(super) fn list_or_watch(
             bookmarks: query.bookmarks,
             timeout: query.timeout(),
         };
+
         let watch = Watch::start(Arc::clone(plane), request);
         let lines = futures::stream::unfold(watch, async |mut watch| {
             let line: Line = Ok(watch.next().await?);
@@ -95,6 +103,7 @@ pub(super) fn list_or_watch(
         });
         return Ok(raw(StatusCode::OK, JSON, Body::from_stream(lines)));
     }
+
     let (objects, meta) = plane.read(|store| {
         page(
             store,
@@ -105,6 +114,7 @@ pub(super) fn list_or_watch(
             false,
         )
     })?;
+
     Ok(raw(StatusCode::OK, JSON, rendering.list(&objects, &meta)?))
 }
 
@@ -147,6 +157,7 @@ pub(super) fn page(
     paged: bool,
 ) -> Result<(Vec<Arc<Object>>, ListMeta), Refusal> {
     let current = store.revision();
+
     let (at, after) = if query.next.is_empty() {
         let wanted = revision(&query.resource_version)?;
         not_to_come(wanted, current)?;
@@ -158,6 +169,7 @@ pub(super) fn page(
         let (at, after) = read_token(&query.next)?;
         (at, Some(after))
     };
+
     let in_range = |object: &Arc<Object>| {
         let key = (
             object::namespace(&object.value),
@@ -168,6 +180,7 @@ pub(super) fn page(
                 .as_ref()
                 .is_none_or(|(of, name)| key > (of.as_str(), name.as_str()))
     };
+
     let mut rest: VecDeque<Arc<Object>> = if at == current {
         store
             .objects(resource.shelf, namespace)
@@ -182,6 +195,7 @@ pub(super) fn page(
         })?;
         past.into_values().filter(in_range).collect()
     };
+
     let mut meta = ListMeta {
         revision: at,
         ..ListMeta::default()
@@ -195,6 +209,7 @@ pub(super) fn page(
             objects.push(object);
         }
     }
+
     // The next page shows whether the selector matches any of the remaining objects.
     if !rest.is_empty() {
         let remaining = rest.len();
@@ -204,6 +219,7 @@ pub(super) fn page(
             meta.remaining = (*selector == Selector::default()).then_some(remaining);
         }
     }
+
     Ok((objects, meta))
 }
 
@@ -247,12 +263,14 @@ fn read_token(token: &str) -> Result<(u64, (String, String)), Refusal> {
             .get(index..index + 2)
             .and_then(|digits| u8::from_str_radix(digits, 16).ok())
     };
+
     let text: Option<Vec<u8>> = (0..token.len()).step_by(2).map(byte).collect();
     let value: Option<Value> = text.and_then(|text| serde_json::from_slice(&text).ok());
     let read = value.and_then(|value| {
         let after = |index| Some(value.get("after")?.get(index)?.as_str()?.to_owned());
         Some((value.get("at")?.as_u64()?, (after(0)?, after(1)?)))
     });
+
     read.ok_or_else(|| {
         Refusal::bad_request("the continue parameter is not one that this server gave out")
     })

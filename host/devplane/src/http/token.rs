@@ -24,12 +24,14 @@ pub(super) async fn create(
     query.options("CreateOptions")?;
     /// Minimum and default of an API server.
     const SECONDS: (i64, i64) = (600, 3600);
+
     let body = body::object(request, &schema::groups::TOKEN_REQUEST).await?;
     let mut answer = schema::decode(body, &schema::groups::TOKEN_REQUEST, &mut Vec::new())
         .map_err(|mismatch| {
             Refusal::bad_request(format!("cannot read the TokenRequest: {mismatch}"))
         })?;
     let account = plane.read(|store| write::current(store, target))?;
+
     let spec = child(&mut answer, "spec");
     let seconds = spec
         .entry("expirationSeconds")
@@ -39,11 +41,13 @@ pub(super) async fn create(
     spec.entry("audiences")
         .or_insert_with(|| json!(["https://kubernetes.default.svc"]));
     spec.entry("boundObjectRef").or_insert(Value::Null);
+
     if !(SECONDS.0..=1 << 32).contains(&seconds) {
         let why = "may not be less than 10 minutes or more than 2^32 seconds";
         let cause = Cause::invalid("spec.expirationSeconds", &seconds.into(), why);
         return Err(Refusal::invalid(target.resource, &target.name, &[cause]));
     }
+
     let now = plane.now();
     let expires = now
         .checked_add(SignedDuration::from_secs(seconds))
@@ -56,10 +60,12 @@ pub(super) async fn create(
         "creationTimestamp": object::time(now),
     });
     fields.insert("metadata".into(), metadata);
+
     let token = format!("devplane-{}", uuid::Uuid::new_v4());
     fields.insert(
         "status".into(),
         json!({"token": token, "expirationTimestamp": object::time(expires)}),
     );
+
     Ok(json(StatusCode::CREATED, &answer))
 }

@@ -23,10 +23,8 @@ pub(super) async fn create(
     query: &Query,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (rendering, options) = (
-        rendering(&target, query, &request)?,
-        options(query, &request, "CreateOptions")?,
-    );
+    let rendering = rendering(&target, query, &request)?;
+    let options = options(query, &request, "CreateOptions")?;
     let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::create(store, &target, body, &options, now))?;
     answer(rendering, &written)
@@ -38,10 +36,8 @@ pub(super) async fn update(
     query: &Query,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (rendering, options) = (
-        rendering(&target, query, &request)?,
-        options(query, &request, "UpdateOptions")?,
-    );
+    let rendering = rendering(&target, query, &request)?;
+    let options = options(query, &request, "UpdateOptions")?;
     let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::update(store, &target, body, &options, now))?;
     answer(rendering, &written)
@@ -53,10 +49,9 @@ pub(super) async fn patch(
     query: &Query,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (rendering, options) = (
-        rendering(&target, query, &request)?,
-        options(query, &request, "PatchOptions")?,
-    );
+    let rendering = rendering(&target, query, &request)?;
+    let options = options(query, &request, "PatchOptions")?;
+
     let patch = body::patch(request).await?;
     let written = plane.write(|store, _| {
         // A missing object is reported before an invalid patch.
@@ -76,6 +71,7 @@ pub(super) async fn delete(
     let options = delete_options(query, request).await?;
     let deleted = plane.write(|store, now| write::delete::delete(store, &target, &options, now))?;
     let Deleted { object, gone } = deleted;
+
     if gone && !target.resource.returns_deleted {
         let mut details = json!({
             "name": target.name, "kind": target.resource.plural, "uid": text(&object.value, "/metadata/uid"),
@@ -86,12 +82,15 @@ pub(super) async fn delete(
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
         return Ok(super::json(StatusCode::OK, &status));
     }
+
+    // As in an API server, only the deprecated field leads to 202: clients rely on 200 otherwise.
     let waits_for_dependents = !gone && options.orphan_dependents == Some(false);
     let code = if waits_for_dependents {
         StatusCode::ACCEPTED
     } else {
         StatusCode::OK
     };
+
     Ok(raw(code, JSON, rendering.object(&object)?))
 }
 
@@ -104,6 +103,7 @@ pub(super) async fn delete_collection(
     let rendering = rendering(target, query, &request)?;
     let (namespace, selector) = super::read::selection(target, query)?;
     let options = delete_options(query, request).await?;
+
     let (listed, meta) = plane.write(|store, now| {
         let page = super::read::page(
             store,
@@ -122,6 +122,7 @@ pub(super) async fn delete_collection(
         }
         Ok::<_, Refusal>(page)
     })?;
+
     Ok(raw(StatusCode::OK, JSON, rendering.list(&listed, &meta)?))
 }
 
@@ -163,6 +164,7 @@ async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions
         };
         return options.checked(&query.dry_run);
     };
+
     let kind = (text(&body, "/apiVersion"), text(&body, "/kind"));
     if !matches!(kind, ("" | "v1" | "meta.k8s.io/v1", "" | "DeleteOptions")) {
         return Err(Refusal::bad_request(
@@ -172,11 +174,13 @@ async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions
     let body = schema::decode(body, &DELETE_OPTIONS, &mut Vec::new()).map_err(|mismatch| {
         Refusal::bad_request(format!("cannot read DeleteOptions: {mismatch}"))
     })?;
+
     let given = |pointer| {
         body.pointer(pointer)
             .and_then(Value::as_str)
             .map(str::to_owned)
     };
+
     let options = DeleteOptions {
         dry_run: false,
         uid: given("/preconditions/uid"),
@@ -193,6 +197,7 @@ fn answer(rendering: Rendering, written: &Written) -> Result<Response, Refusal> 
     } else {
         StatusCode::OK
     };
+
     let mut response = raw(status, JSON, rendering.object(&written.object)?);
     for warning in &written.warnings {
         // RFC 7234: code, agent, and the text in quotes.
@@ -201,5 +206,6 @@ fn answer(rendering: Rendering, written: &Written) -> Result<Response, Refusal> 
             response.headers_mut().append(header::WARNING, value);
         }
     }
+
     Ok(response)
 }

@@ -32,6 +32,7 @@ pub(super) fn node(spec: &NodeSpec) -> Value {
         "aarch64" => "arm64",
         other => other,
     };
+    // Kubelets still set the deprecated `beta` labels.
     for (key, value) in [
         ("beta.kubernetes.io/arch", architecture),
         ("beta.kubernetes.io/os", "linux"),
@@ -41,10 +42,12 @@ pub(super) fn node(spec: &NodeSpec) -> Value {
     ] {
         labels.insert(key.to_owned(), value.to_owned());
     }
+
     let resources =
         json!({"cpu": "4", "memory": "16Gi", "pods": "110", "ephemeral-storage": "100Gi"});
     let (major, minor) = discovery::VERSION;
     let machine = uuid::Uuid::new_v4();
+
     json!({
         "metadata": {"name": spec.name, "labels": labels, "annotations": spec.annotations},
         "spec": {
@@ -81,6 +84,7 @@ pub(super) fn conditions(node: &Value, health: Health, now: Timestamp) -> Value 
         let known = list(node, "/status/conditions")
             .iter()
             .find(|condition| text(condition, "/type") == kind);
+
         let (status, reason, message) = match (health, kind) {
             (Health::Silent, _) => (
                 "Unknown",
@@ -90,20 +94,24 @@ pub(super) fn conditions(node: &Value, health: Health, now: Timestamp) -> Value 
             (Health::Starting, "Ready") => ("False", "KubeletNotReady", "the node is starting"),
             _ => (good, reason, message),
         };
+
         let before = |field: &str| {
             known
                 .map(|known| text(known, field).to_owned())
                 .filter(|time| !time.is_empty())
         };
+
         let same = known.is_some_and(|known| text(known, "/status") == status);
         let transition = before("/lastTransitionTime").filter(|_| same);
         let heartbeat = before("/lastHeartbeatTime").filter(|_| health == Health::Silent);
+
         json!({
             "type": kind, "status": status, "reason": reason, "message": message,
             "lastHeartbeatTime": heartbeat.unwrap_or_else(|| now.clone()),
             "lastTransitionTime": transition.unwrap_or_else(|| now.clone()),
         })
     };
+
     let conditions = [
         (
             "MemoryPressure",
@@ -130,6 +138,7 @@ pub(super) fn conditions(node: &Value, health: Health, now: Timestamp) -> Value 
             "kubelet is posting ready status",
         ),
     ];
+
     conditions.map(one).to_vec().into()
 }
 
@@ -141,6 +150,7 @@ pub(super) fn taints(node: &Value, health: Health, now: Timestamp) -> Vec<Value>
         Health::Starting => &[(NOT_READY, "NoSchedule")],
         Health::Silent => &[(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")],
     };
+
     let identity = |taint: &Value| {
         (
             text(taint, "/key").to_owned(),
@@ -152,11 +162,13 @@ pub(super) fn taints(node: &Value, health: Health, now: Timestamp) -> Vec<Value>
         let (key, effect) = identity(taint);
         !own(&key) || wanted.contains(&(key.as_str(), effect.as_str()))
     };
+
     let mut taints: Vec<Value> = list(node, "/spec/taints")
         .iter()
         .filter(|taint| is_wanted(taint))
         .cloned()
         .collect();
+
     for (key, effect) in wanted {
         if !taints
             .iter()
@@ -165,6 +177,7 @@ pub(super) fn taints(node: &Value, health: Health, now: Timestamp) -> Vec<Value>
             taints.push(json!({"key": key, "effect": effect, "timeAdded": object::time(now)}));
         }
     }
+
     taints
 }
 

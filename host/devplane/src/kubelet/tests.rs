@@ -47,6 +47,7 @@ async fn a_node_registers_loses_power_and_comes_back() {
         kubelets.register(spec("a")),
         Err(KubeletError::Taken("a".into()))
     );
+
     let registered = node(&kubelets, "a").unwrap();
     assert_eq!(
         (keys(&registered), ready(&registered).0),
@@ -57,6 +58,7 @@ async fn a_node_registers_loses_power_and_comes_back() {
             .plane
             .read(|store| store.get(Shelf::Leases, LEASE_NAMESPACE, "a").is_some())
     );
+
     kubelets.stop("a").unwrap();
     let stopped = node(&kubelets, "a").unwrap();
     assert_eq!(
@@ -64,12 +66,14 @@ async fn a_node_registers_loses_power_and_comes_back() {
         (vec![UNINITIALIZED, UNREACHABLE, UNREACHABLE], "Unknown")
     );
     assert_eq!(kubelets.list(), [("a".to_owned(), false)]);
+
     kubelets.start("a").unwrap();
     let started = node(&kubelets, "a").unwrap();
     assert_eq!(
         (keys(&started), ready(&started).0),
         (vec![UNINITIALIZED], "True")
     );
+
     kubelets.remove("a").unwrap();
     assert_eq!(node(&kubelets, "a"), None);
     assert_eq!(kubelets.stop("a"), Err(KubeletError::Unknown("a".into())));

@@ -87,9 +87,11 @@ fn merge_map(
         Some(Value::String(directive)) if directive == "merge" => {}
         Some(other) => return Err(PatchError::UnknownDirective(other)),
     }
+
     if let Some(keys) = patch.remove(RETAIN_KEYS) {
         let keys = as_list(RETAIN_KEYS, keys)?;
         let retained = |name: &String| keys.iter().any(|key| key == name);
+        // Directives are not fields, and need not be retained.
         if let Some(name) = patch
             .keys()
             .find(|name| !name.starts_with('$') && !retained(name))
@@ -98,6 +100,7 @@ fn merge_map(
         }
         original.retain(|name, _| retained(name));
     }
+
     let mut orders = Vec::new();
     for (name, value) in patch {
         if let Some(list) = name.strip_prefix(SET_ORDER) {
@@ -119,6 +122,8 @@ fn merge_map(
             merge_field(original, name, value, fields)?;
         }
     }
+
+    // The lists have all their elements after the fields are merged.
     for (name, order, server) in orders {
         let Some(Value::Array(list)) = original.get_mut(&name) else {
             continue;
@@ -126,6 +131,7 @@ fn merge_map(
         let key = merge_key(fields.ty(&name));
         *list = ordered(std::mem::take(list), &order, &server, key);
     }
+
     Ok(())
 }
 
@@ -137,6 +143,7 @@ fn merge_field(
 ) -> Result<(), PatchError> {
     let ty = fields.ty(&name);
     let present = original.get_mut(&name);
+
     match (present, patch) {
         (Some(Value::Object(original)), Value::Object(patch)) => {
             merge_map(original, patch, inner(ty))
@@ -158,6 +165,7 @@ fn merge_field(
             let deleted = patch
                 .get(DIRECTIVE)
                 .is_some_and(|directive| directive == "delete" || directive == "replace");
+
             let mut fresh = Map::new();
             merge_map(&mut fresh, patch, inner(ty))?;
             if !deleted {
@@ -179,6 +187,7 @@ fn merge_list(
     ty: Option<Type>,
 ) -> Result<Vec<Value>, PatchError> {
     let server = original.clone();
+
     let Some(Type::Keyed(object, key)) = ty else {
         for element in &patch {
             if !original.contains(element) {
@@ -187,6 +196,7 @@ fn merge_list(
         }
         return Ok(ordered(original, &patch, &server, None));
     };
+
     let mut elements = Vec::new();
     let mut replace = false;
     for element in patch {
@@ -207,9 +217,11 @@ fn merge_list(
             _ => elements.push(element),
         }
     }
+
     if replace {
         return Ok(elements.into_iter().map(Value::Object).collect());
     }
+
     let order: Vec<Value> = elements.iter().cloned().map(Value::Object).collect();
     for element in elements {
         let wanted = element
@@ -228,6 +240,7 @@ fn merge_list(
             }
         }
     }
+
     Ok(ordered(original, &order, &server, Some(key)))
 }
 
@@ -245,8 +258,11 @@ fn ordered(list: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str
         .partition(|element| position(order, element).is_some());
     named.sort_by_key(|element| position(order, element));
     others.sort_by_key(|element| position(server, element));
+
     let mut merged = Vec::with_capacity(named.len() + others.len());
-    let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
+    let mut named = named.into_iter().peekable();
+    let mut others = others.into_iter().peekable();
+
     while let (Some(of_patch), Some(of_server)) = (named.peek(), others.peek()) {
         let server_first = match (position(server, of_server), position(server, of_patch)) {
             (Some(of_server), Some(of_patch)) => of_server < of_patch,
@@ -258,6 +274,7 @@ fn ordered(list: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str
             named.next()
         });
     }
+
     merged.extend(named);
     merged.extend(others);
     merged

@@ -10,6 +10,7 @@ const SIZE_LIMIT: usize = 1024 * 1024;
 pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut size = 0;
+
     for field in ["data", "binaryData"] {
         for (key, content) in value
             .get(field)
@@ -35,6 +36,7 @@ pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
             }
         }
     }
+
     let binary = value.get("binaryData").and_then(Value::as_object);
     for key in value
         .get("data")
@@ -52,6 +54,7 @@ pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
             ));
         }
     }
+
     if size > SIZE_LIMIT {
         let message = format!("Too long: may not be more than {SIZE_LIMIT} bytes");
         causes.push(Cause {
@@ -60,6 +63,7 @@ pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
             message,
         });
     }
+
     if let Some(old) = old.filter(|old| old.get("immutable") == Some(&Value::Bool(true))) {
         for field in ["immutable", "data", "binaryData"] {
             if old.get(field) != value.get(field) {
@@ -70,6 +74,7 @@ pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
             }
         }
     }
+
     causes
 }
 

@@ -13,7 +13,9 @@ use crate::{
 /// Adds the fields that every stored event has.
 pub(super) fn complete(value: &mut Value) {
     let event = as_map(value);
+    // In core/v1, only these fields are written when they are empty.
     event.retain(|field, value| field.starts_with("reporting") || !(value == "" || *value == 0));
+
     for field in ["involvedObject", "source"] {
         event.entry(field).or_insert_with(|| json!({}));
     }
@@ -31,6 +33,7 @@ pub(super) fn create(value: &Value, resource: &Resource) -> Vec<Cause> {
     if resource.group.is_empty() {
         return causes;
     }
+
     series(value, &mut causes);
     if text(value, "/eventTime").is_empty() {
         causes.push(Cause::required("eventTime", ""));
@@ -42,10 +45,12 @@ pub(super) fn create(value: &Value, resource: &Resource) -> Vec<Cause> {
             format!("has invalid value: {}", text(value, "/type")),
         ));
     }
+
     let count = value
         .get("count")
         .and_then(Value::as_i64)
         .unwrap_or_default();
+    // Through the newer API, these are the deprecated fields of older clients.
     for (field, set) in [
         ("firstTimestamp", !text(value, "/firstTimestamp").is_empty()),
         ("lastTimestamp", !text(value, "/lastTimestamp").is_empty()),
@@ -59,6 +64,7 @@ pub(super) fn create(value: &Value, resource: &Resource) -> Vec<Cause> {
             causes.push(Cause::invalid(field, &"".into(), "needs to be unset"));
         }
     }
+
     causes
 }
 
@@ -71,6 +77,7 @@ pub(super) fn update(value: &Value, old: &Value, resource: &Resource) -> Vec<Cau
     if value.get("series") != old.get("series") {
         series(value, &mut causes);
     }
+
     for (field, name) in [
         ("involvedObject", "involvedObject"),
         ("reason", "reason"),
@@ -94,6 +101,7 @@ pub(super) fn update(value: &Value, old: &Value, resource: &Resource) -> Vec<Cau
             ));
         }
     }
+
     causes
 }
 
@@ -113,6 +121,7 @@ fn series(value: &Value, causes: &mut Vec<Cause>) {
             "should be at least 2",
         ));
     }
+
     if text(series, "/lastObservedTime").is_empty() {
         causes.push(Cause::required("series.lastObservedTime", ""));
     }
@@ -122,15 +131,15 @@ fn series(value: &Value, causes: &mut Vec<Cause>) {
 /// `default`.
 fn legacy(value: &Value, resource: &Resource) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let (namespace, about) = (
-        object::namespace(value),
-        text(value, "/involvedObject/namespace"),
-    );
+    let namespace = object::namespace(value);
+    let about = text(value, "/involvedObject/namespace");
+    // Clients of the newer API set `eventTime`.
     let newer = !text(value, "/eventTime").is_empty();
     let fits = match about {
         "" => namespace == "default" || newer && namespace == "kube-system",
         about => newer || about == namespace,
     };
+
     if !fits {
         causes.push(Cause::invalid(
             "involvedObject.namespace",
@@ -138,6 +147,7 @@ fn legacy(value: &Value, resource: &Resource) -> Vec<Cause> {
             "does not match event.namespace",
         ));
     }
+
     if newer {
         let controller = if resource.group.is_empty() {
             "reportingComponent"
@@ -151,6 +161,7 @@ fn legacy(value: &Value, resource: &Resource) -> Vec<Cause> {
                 why,
             ));
         }
+
         for (pointer, field) in [
             ("/reportingComponent", controller),
             ("/reportingInstance", "reportingInstance"),
@@ -162,6 +173,7 @@ fn legacy(value: &Value, resource: &Resource) -> Vec<Cause> {
             }
         }
     }
+
     causes
 }
 

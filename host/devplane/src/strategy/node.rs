@@ -18,6 +18,7 @@ pub(super) fn create(value: &mut Value) {
     complete(value);
     let is_not_ready =
         |taint: &Value| text(taint, "/key") == NOT_READY && text(taint, "/effect") == "NoSchedule";
+
     if !list(value, "/spec/taints").iter().any(is_not_ready) {
         let taints = child(value, "spec")
             .entry("taints")
@@ -31,9 +32,11 @@ pub(super) fn create(value: &mut Value) {
 /// Adds `spec` and `status`. Sets `podCIDR` to the first of `podCIDRs`, or `podCIDRs` to `podCIDR`.
 pub(super) fn complete(value: &mut Value) {
     let status = child(value, "status");
+    // As `SetDefaults_NodeStatus`.
     if let (Some(capacity), None) = (status.get("capacity").cloned(), status.get("allocatable")) {
         status.insert("allocatable".into(), capacity);
     }
+
     let ports = as_map(status.entry("daemonEndpoints").or_insert(Value::Null));
     as_map(ports.entry("kubeletEndpoint").or_insert(Value::Null))
         .entry("Port")
@@ -42,9 +45,11 @@ pub(super) fn complete(value: &mut Value) {
     for &field in NODE_INFO {
         info.entry(field).or_insert_with(|| "".into());
     }
+
     let spec = child(value, "spec");
     // An empty value means the same as a missing field.
     spec.retain(|_, value| !(value == "" || *value == false));
+
     for taint in spec
         .get_mut("taints")
         .and_then(Value::as_array_mut)
@@ -55,11 +60,15 @@ pub(super) fn complete(value: &mut Value) {
         as_map(taint).entry("key").or_insert_with(|| "".into());
         as_map(taint).entry("effect").or_insert_with(|| "".into());
     }
+
+    // Kubernetes has removed the dynamic configuration of kubelets.
     spec.remove("configSource");
+
     let only = spec.get("podCIDR").filter(|cidr| {
         spec.get("podCIDRs")
             .is_some_and(|all| all.get(0) != Some(*cidr))
     });
+
     if let Some(only) = only.cloned() {
         // The older field has priority, because it was written by a client that does not know the
         // other one.
@@ -87,11 +96,13 @@ const NODE_INFO: &[&str] = &[
 
 pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
+    // As upstream, only updates are checked for duplicate addresses.
     let addresses = if old.is_some() {
         list(value, "/status/addresses")
     } else {
         &[]
     };
+
     let mut seen = HashSet::new();
     for (index, address) in addresses.iter().enumerate() {
         if !seen.insert(address) {
@@ -101,6 +112,7 @@ pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
             ));
         }
     }
+
     let cidrs = strings(value, "/spec/podCIDRs");
     let families = |v4: bool| {
         cidrs
@@ -110,10 +122,12 @@ pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
             })
             .count()
     };
+
     if families(true) > 1 || families(false) > 1 {
         let why = "may specify no more than one CIDR for each IP family";
         causes.push(Cause::invalid("spec.podCIDRs", &json!(cidrs), why));
     }
+
     for (index, cidr) in strings(value, "/spec/podCIDRs").iter().enumerate() {
         if super::service::network(cidr).is_none() {
             let why = "must be a network in CIDR notation, such as 10.0.0.0/24";
@@ -124,6 +138,7 @@ pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
             ));
         }
     }
+
     taints(value, &mut causes);
     if let Some(old) = old {
         for (field, pointer, message) in [
@@ -146,6 +161,7 @@ pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
             }
         }
     }
+
     causes
 }
 
@@ -153,8 +169,11 @@ fn taints(value: &Value, causes: &mut Vec<Cause>) {
     let taints = list(value, "/spec/taints");
     let mut seen = HashSet::new();
     for (index, taint) in taints.iter().enumerate() {
+        // The path begins with `metadata`, as upstream.
         let at = |field: &str| format!("metadata.taints[{index}]{field}");
-        let (key, effect) = (text(taint, "/key"), text(taint, "/effect"));
+        let key = text(taint, "/key");
+        let effect = text(taint, "/effect");
+
         if let Err(why) = qualified_name(key) {
             causes.push(Cause::invalid(at(".key"), &key.into(), why));
         }
@@ -165,12 +184,14 @@ fn taints(value: &Value, causes: &mut Vec<Cause>) {
                 why,
             ));
         }
+
         const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
         if effect.is_empty() {
             causes.push(Cause::required(at(".effect"), ""));
         } else if !EFFECTS.contains(&effect) {
             causes.push(Cause::not_supported(at(".effect"), effect, &EFFECTS));
         }
+
         if !seen.insert((key, effect)) {
             causes.push(Cause::duplicate(at(""), taint));
         }

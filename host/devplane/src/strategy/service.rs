@@ -20,6 +20,7 @@ mod validate;
 pub(super) fn begin_create(value: &mut Value, store: &Store) -> Vec<Cause> {
     as_map(value).insert("status".into(), json!({}));
     default(value);
+
     if text(value, "/spec/clusterIP").is_empty() && !list(value, "/spec/clusterIPs").is_empty() {
         let why = "must be empty when `clusterIP` is not specified";
         return vec![Cause::invalid(
@@ -41,6 +42,7 @@ pub(super) fn create(value: &Value) -> Vec<Cause> {
 /// Completes and checks a changed Service.
 pub(super) fn update(value: &mut Value, old: &Value, store: &Store) -> Vec<Cause> {
     copy_field(old, as_map(value), "status");
+
     // Fields of the old type are removed before the defaults of the new type are set.
     if text(value, "/spec/type").is_empty() {
         child(value, "spec").insert("type".into(), "ClusterIP".into());
@@ -48,6 +50,7 @@ pub(super) fn update(value: &mut Value, old: &Value, store: &Store) -> Vec<Cause
     keep_allocated(value, old);
     drop_type_dependent(value, old);
     default(value);
+
     let mut causes = validate::unchanged(value, old);
     if causes.is_empty() {
         let unavailable = allocate::allocate(value, store);
@@ -55,6 +58,7 @@ pub(super) fn update(value: &mut Value, old: &Value, store: &Store) -> Vec<Cause
             return unavailable;
         }
     }
+
     causes.extend(validate::validate(value));
     causes
 }
@@ -129,6 +133,7 @@ fn default(value: &mut Value) {
     let spec = child(value, "spec");
     // An empty string means the same as a missing field.
     spec.retain(|_, value| value.as_str() != Some(""));
+
     let affinity = spec
         .entry("sessionAffinity")
         .or_insert_with(|| "None".into())
@@ -147,6 +152,7 @@ fn default(value: &mut Value) {
             json!({"clientIP": {"timeoutSeconds": 10_800}}),
         );
     }
+
     spec.entry("type").or_insert_with(|| "ClusterIP".into());
     for port in ports(value) {
         port.retain(|_, value| value.as_str() != Some(""));
@@ -160,12 +166,12 @@ fn default(value: &mut Value) {
             port.remove("nodePort");
         }
     }
+
     let spec = Spec(value);
-    let (external, balanced, internal) = (
-        spec.externally_accessible(),
-        spec.is("LoadBalancer"),
-        spec.needs_cluster_ip(),
-    );
+    let external = spec.externally_accessible();
+    let balanced = spec.is("LoadBalancer");
+    let internal = spec.needs_cluster_ip();
+
     let spec = child(value, "spec");
     if external {
         spec.entry("externalTrafficPolicy")
@@ -179,6 +185,7 @@ fn default(value: &mut Value) {
         spec.entry("allocateLoadBalancerNodePorts")
             .or_insert(Value::Bool(true));
     }
+
     let status = child(value, "status");
     let balancer = as_map(status.entry("loadBalancer").or_insert(Value::Null));
     for ingress in balancer
@@ -198,15 +205,19 @@ fn default(value: &mut Value) {
 /// Keeps allocated values like `patchAllocatedValues`, so that clients that do not know them do not
 /// lose them.
 fn keep_allocated(value: &mut Value, old: &Value) {
-    let (before, after) = (Spec(old), Spec(value));
+    let before = Spec(old);
+    let after = Spec(value);
     let node_ports = before.may_have_node_ports() && after.may_have_node_ports();
     let health_check = before.needs_health_check() && after.needs_health_check();
     let cluster_ip = before.needs_cluster_ip() && after.needs_cluster_ip();
+
+    // A node port that the client has moved to another port is not given back to its old one.
     let used: BTreeSet<_> = before
         .node_ports()
         .intersection(&after.node_ports())
         .copied()
         .collect();
+
     let keep = |spec: &mut Map<String, Value>, field: &str| {
         let missing = spec
             .get(field)
@@ -215,6 +226,7 @@ fn keep_allocated(value: &mut Value, old: &Value) {
             spec.insert(field.to_owned(), kept.clone());
         }
     };
+
     let spec = child(value, "spec");
     if cluster_ip {
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
@@ -231,6 +243,7 @@ fn keep_allocated(value: &mut Value, old: &Value) {
                 .find(|port| text(port, "/name") == name)
                 .map(|port| number(port, "nodePort"))
         };
+
         for port in ports(value) {
             let name = port.get("name").and_then(Value::as_str).unwrap_or_default();
             let missing = port.get("nodePort").is_none_or(|port| port == 0);
@@ -246,7 +259,9 @@ fn keep_allocated(value: &mut Value, old: &Value) {
 /// Removes fields like `dropTypeDependentFields`: those that the old type needs and the new type
 /// cannot have, if they were not changed.
 fn drop_type_dependent(value: &mut Value, old: &Value) {
-    let (before, after) = (Spec(old), Spec(value));
+    let before = Spec(old);
+    let after = Spec(value);
+
     let mut gone: Vec<&str> = Vec::new();
     if before.needs_cluster_ip() && !after.needs_cluster_ip() {
         gone.extend([
@@ -266,10 +281,12 @@ fn drop_type_dependent(value: &mut Value, old: &Value) {
     if before.externally_accessible() && !after.externally_accessible() {
         gone.push("externalTrafficPolicy");
     }
+
     let drop_node_ports = before.may_have_node_ports()
         && !after.may_have_node_ports()
         && before.node_ports().is_superset(&after.node_ports());
     let no_balancer = !after.is("LoadBalancer");
+
     let spec = child(value, "spec");
     for field in gone {
         if spec.get(field) == old["spec"].get(field) {

@@ -22,6 +22,7 @@ fn human(seconds: i64) -> String {
         0 => format!("{large}{unit}"),
         _ => format!("{large}{unit}{small}{small_unit}"),
     };
+
     match seconds {
         // Clocks may differ a little.
         ..-1 => "<invalid>".to_owned(),

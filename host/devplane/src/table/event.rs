@@ -25,10 +25,12 @@ pub(super) fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
         text(event, "/series/lastObservedTime"),
         or(text(event, "/lastTimestamp"), first),
     );
+
     let count = event
         .pointer("/series/count")
         .or_else(|| event.get("count"))
         .and_then(Value::as_i64);
+
     let component = or(
         text(event, "/source/component"),
         text(event, "/reportingComponent"),
@@ -42,11 +44,13 @@ pub(super) fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
     } else {
         format!("{component}, {instance}")
     };
+
     let kind = text(event, "/involvedObject/kind").to_lowercase();
     let about = match text(event, "/involvedObject/name") {
         "" => kind,
         name => format!("{kind}/{name}"),
     };
+
     vec![
         age(last, now).into(),
         text(event, "/type").into(),

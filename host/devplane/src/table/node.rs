@@ -27,11 +27,13 @@ pub(super) fn cells(node: &Value, age: &str) -> Vec<Value> {
             text
         }
     };
+
     let architecture = info("architecture");
     let mut kernel = known(info("kernelVersion"));
     if !architecture.is_empty() {
         kernel = format!("{kernel} ({architecture})");
     }
+
     [
         name(node).to_owned(),
         status(node),
@@ -58,6 +60,7 @@ fn status(node: &Value) -> String {
         None => "Unknown",
     }
     .to_owned();
+
     if node.pointer("/spec/unschedulable") == Some(&Value::Bool(true)) {
         status += ",SchedulingDisabled";
     }
@@ -80,6 +83,7 @@ fn roles(node: &Value) -> String {
         .filter_map(role)
         .filter(|role| !role.is_empty())
         .collect();
+
     roles.sort();
     roles.dedup();
     roles.join(",")

@@ -39,6 +39,7 @@ fn external(service: &Value) -> String {
     if text(service, "/spec/type") == "ExternalName" {
         return text(service, "/spec/externalName").to_owned();
     }
+
     let ingress = list(service, "/status/loadBalancer/ingress").iter();
     let mut addresses: Vec<&str> = ingress
         .map(|ingress| match text(ingress, "/ip") {
@@ -47,6 +48,7 @@ fn external(service: &Value) -> String {
         })
         .collect();
     addresses.extend(strings(service, "/spec/externalIPs"));
+
     match text(service, "/spec/type") {
         "" => "<unknown>".to_owned(),
         "LoadBalancer" if addresses.is_empty() => "<pending>".to_owned(),

@@ -74,6 +74,7 @@ async fn connect(
         Ok(Err(error)) => error,
         Err(elapsed) => elapsed.into(),
     };
+
     tracing::debug!(%peer, error = %failure, "TLS handshake failed");
     None
 }
@@ -84,6 +85,7 @@ async fn handshake(
 ) -> io::Result<TlsStream<TcpStream>> {
     let mut first = [0];
     stream.peek(&mut first).await?;
+
     // A method starts with a letter, and a TLS handshake with the byte 22.
     if first.iter().all(u8::is_ascii_alphabetic) {
         reject(&mut stream).await?;
@@ -103,8 +105,10 @@ async fn reject(stream: &mut TcpStream) -> io::Result<()> {
         "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
+
     stream.write_all((head + &body).as_bytes()).await?;
     stream.shutdown().await?;
+
     // A connection that is closed with unread bytes is reset, and the client may lose the answer.
     tokio::io::copy(&mut stream.take(PLAIN), &mut tokio::io::sink()).await?;
     Ok(())

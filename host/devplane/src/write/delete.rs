@@ -47,14 +47,17 @@ impl DeleteOptions {
                     why,
                 ));
             }
+
             let known = ["Foreground", "Background", "Orphan"];
             if !known.contains(&policy.as_str()) {
                 causes.push(Cause::not_supported("propagationPolicy", policy, &known));
             }
         }
+
         let (only_tried, odd) = super::dry_run(dry_run);
         causes.extend(odd);
         self.dry_run = only_tried;
+
         if causes.is_empty() {
             Ok(self)
         } else {
@@ -95,9 +98,11 @@ pub(crate) fn delete(
     options: &DeleteOptions,
     now: Timestamp,
 ) -> Result<Deleted, Refusal> {
-    let (resource, name) = (target.resource, target.name.as_str());
+    let resource = target.resource;
+    let name = target.name.as_str();
     let is_namespace = resource.shelf == Shelf::Namespaces;
     let object = current(store, target)?;
+
     for (wanted, pointer, what) in [
         (&options.uid, "/metadata/uid", "UID"),
         (
@@ -108,6 +113,7 @@ pub(crate) fn delete(
     ] {
         let found = text(&object.value, pointer);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
+            // Upstream, namespaces check preconditions themselves, with another message.
             let refusal = if is_namespace {
                 Refusal::precondition
             } else {
@@ -116,6 +122,7 @@ pub(crate) fn delete(
             return Err(refusal(resource.shelf.storage(), name, what, wanted, found));
         }
     }
+
     if is_namespace && SYSTEM_NAMESPACES.contains(&name) {
         return Err(Refusal::forbidden(
             &NAMESPACES,
@@ -123,11 +130,14 @@ pub(crate) fn delete(
             "this namespace may not be deleted",
         ));
     }
+
     let mut value = object.value.clone();
     let again = object::deleting(&value);
     if !(is_namespace && again) {
         set_finalizer(&mut value, resource.shelf, options);
     }
+
+    // The first deletion of a namespace only marks it, even if it has no finalizers.
     let pending = |field| !list(&value, field).is_empty();
     if !pending("/metadata/finalizers")
         && !(is_namespace && (!again || pending("/spec/finalizers")))
@@ -142,6 +152,7 @@ pub(crate) fn delete(
             gone: true,
         });
     }
+
     if !again {
         let metadata = child(&mut value, "metadata");
         metadata.insert("deletionTimestamp".into(), object::time(now).into());
@@ -151,22 +162,27 @@ pub(crate) fn delete(
             metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
         }
     }
+
+    // A repeated deletion changes nothing, and gets no revision.
     if value == object.value {
         return Ok(Deleted {
             object,
             gone: false,
         });
     }
+
     if options.dry_run {
         return Ok(Deleted {
             object: Arc::new(Object::new(value, store.revision())),
             gone: false,
         });
     }
+
     let object = store.put(resource.shelf, value);
     if store.has_controllers() {
         play_controllers(store, target, now);
     }
+
     Ok(Deleted {
         object,
         gone: false,
@@ -179,6 +195,7 @@ fn set_finalizer(value: &mut Value, shelf: Shelf, options: &DeleteOptions) {
     let Some(finalizer) = options.finalizer(shelf).filter(|_| shelf != Shelf::Events) else {
         return;
     };
+
     let metadata = child(value, "metadata");
     let mut finalizers = metadata
         .get("finalizers")
@@ -188,8 +205,10 @@ fn set_finalizer(value: &mut Value, shelf: Shelf, options: &DeleteOptions) {
     if finalizer.is_some_and(|finalizer| finalizers.iter().any(|other| other == finalizer)) {
         return;
     }
+
     finalizers.retain(|other| other != ORPHAN && other != FOREGROUND);
     finalizers.extend(finalizer.map(Value::from));
+
     if finalizers.is_empty() {
         metadata.remove("finalizers");
     } else {
@@ -204,6 +223,7 @@ fn play_controllers(store: &mut Store, target: &Target, now: Timestamp) {
     let Some(object) = store.get(shelf, &target.namespace, &target.name).cloned() else {
         return;
     };
+
     let mut value = object.value.clone();
     if let Some(Value::Array(finalizers)) = child(&mut value, "metadata").get_mut("finalizers") {
         finalizers.retain(|finalizer| finalizer != ORPHAN && finalizer != FOREGROUND);
@@ -211,12 +231,14 @@ fn play_controllers(store: &mut Store, target: &Target, now: Timestamp) {
             child(&mut value, "metadata").remove("finalizers");
         }
     }
+
     let free = list(&value, "/metadata/finalizers").is_empty();
     if free && shelf != Shelf::Namespaces {
         discard(store, shelf, &target.namespace, &target.name);
     } else if value != object.value {
         store.put(shelf, value);
     }
+
     if shelf == Shelf::Namespaces {
         empty_namespace(store, &target.name, now);
     }
@@ -246,17 +268,21 @@ pub(crate) fn expire_events(store: &mut Store, now: Timestamp) {
             "/eventTime",
             "/metadata/creationTimestamp",
         ];
+
+        // An event that occurs again lives on from its last occurrence.
         let latest = times
             .iter()
             .filter_map(|time| text(&object.value, time).parse::<Timestamp>().ok())
             .max();
         latest.is_some_and(|latest| now.duration_since(latest) > EVENT_LIFETIME)
     };
+
     let old: Vec<_> = store
         .objects(Shelf::Events, None)
         .filter(old)
         .cloned()
         .collect();
+
     for event in old {
         discard(
             store,
@@ -276,6 +302,7 @@ fn empty_namespace(store: &mut Store, namespace: &str, now: Timestamp) {
             .objects(shelf, Some(namespace))
             .map(|object| object::name(&object.value).to_owned())
             .collect();
+
         for name in names {
             let target = Target {
                 resource: shelf.storage(),
@@ -288,6 +315,7 @@ fn empty_namespace(store: &mut Store, namespace: &str, now: Timestamp) {
             }
         }
     }
+
     finish_namespace(store, namespace);
 }
 
@@ -296,19 +324,23 @@ fn finish_namespace(store: &mut Store, namespace: &str) {
     let Some(object) = store.get(Shelf::Namespaces, "", namespace).cloned() else {
         return;
     };
+
     let namespaced = Shelf::ALL
         .into_iter()
         .filter(|shelf| shelf.storage().namespaced);
     let empty = namespaced
         .into_iter()
         .all(|shelf| store.objects(shelf, Some(namespace)).next().is_none());
+
     if !object::deleting(&object.value) || !empty {
         return;
     }
+
     let mut value = object.value.clone();
     if let Some(Value::Array(finalizers)) = child(&mut value, "spec").get_mut("finalizers") {
         finalizers.retain(|finalizer| finalizer != KUBERNETES_FINALIZER);
     }
+
     let done = list(&value, "/metadata/finalizers").is_empty()
         && list(&value, "/spec/finalizers").is_empty();
     if done {

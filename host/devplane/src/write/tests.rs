@@ -114,6 +114,7 @@ fn rejects_invalid_creations_with_the_right_reason() {
             "{body}"
         );
     }
+
     let nowhere = Target {
         namespace: "nowhere".into(),
         ..target(&CONFIG_MAPS, "a")
@@ -141,6 +142,7 @@ fn unknown_fields_warn_or_fail_as_requested() {
         )
         .map(|written| written.warnings)
     };
+
     assert_eq!(
         attempt(FieldValidation::Warn).unwrap(),
         ["unknown field \"dta\""]
@@ -179,6 +181,7 @@ fn an_update_based_on_an_old_version_is_a_conflict() {
         .unwrap()
         .object;
     let it = target(&CONFIG_MAPS, "a");
+
     merge(&mut store, &it, json!({"data": {"x": "1"}})).unwrap();
     let stale = update(
         &mut store,
@@ -189,6 +192,7 @@ fn an_update_based_on_an_old_version_is_a_conflict() {
     )
     .unwrap_err();
     assert_eq!(stale.reason(), Reason::Conflict);
+
     let stale = merge(
         &mut store,
         &it,
@@ -196,17 +200,20 @@ fn an_update_based_on_an_old_version_is_a_conflict() {
     )
     .unwrap_err();
     assert_eq!(stale.reason(), Reason::Conflict);
+
     let other = merge(&mut store, &it, json!({"metadata": {"uid": "other"}})).unwrap_err();
     assert!(
         other.reason() == Reason::Invalid && other.to_string().contains("metadata.uid"),
         "{other}"
     );
+
     let body = json!({"metadata": {"name": "a", "uid": "other"}});
     let other = update(&mut store, &it, body, &Options::default(), now()).unwrap_err();
     assert!(
         other.reason() == Reason::Conflict && other.to_string().contains("UID in precondition"),
         "{other}"
     );
+
     let blind = update(
         &mut store,
         &it,
@@ -216,6 +223,7 @@ fn an_update_based_on_an_old_version_is_a_conflict() {
     )
     .unwrap();
     assert_eq!(blind.object.value["data"]["x"], "2");
+
     make(&mut store, &LEASES, json!({"metadata": {"name": "a"}})).unwrap();
     let lease = update(
         &mut store,
@@ -261,6 +269,7 @@ fn status_and_spec_are_written_separately() {
     )
     .unwrap();
     let it = target(&NODES, "a");
+
     let main = merge(
         &mut store,
         &it,
@@ -274,6 +283,7 @@ fn status_and_spec_are_written_separately() {
         ),
         (&json!(true), &json!("Running"))
     );
+
     let body = json!({"metadata": {"finalizers": ["a/b"]}, "spec": {"providerID": "x"}, "status": {"phase": "New"}});
     let part = merge(&mut store, &status(&NODES, "a"), body).unwrap();
     assert_eq!(
@@ -311,17 +321,20 @@ fn an_object_is_deleted_with_its_last_finalizer() {
         json!({"metadata": {"name": "a", "finalizers": ["a/b"]}}),
     )
     .unwrap();
+
     let it = target(&CONFIG_MAPS, "a");
     let marked = delete(&mut store, &it, &DeleteOptions::default(), now()).unwrap();
     assert!(
         !marked.gone
             && marked.object.value["metadata"]["deletionTimestamp"] == "2024-01-01T00:00:00Z"
     );
+
     let again = delete(&mut store, &it, &DeleteOptions::default(), now()).unwrap();
     assert_eq!(
         again.object.revision, marked.object.revision,
         "a second deletion changes nothing"
     );
+
     let more = merge(
         &mut store,
         &it,
@@ -329,6 +342,7 @@ fn an_object_is_deleted_with_its_last_finalizer() {
     )
     .unwrap_err();
     assert!(more.to_string().contains("no new finalizers"), "{more}");
+
     merge(&mut store, &it, json!({"metadata": {"finalizers": null}})).unwrap();
     assert!(store.get(Shelf::ConfigMaps, "default", "a").is_none());
 }
@@ -337,6 +351,7 @@ fn an_object_is_deleted_with_its_last_finalizer() {
 fn a_deletion_checks_its_preconditions() {
     let mut store = store();
     make(&mut store, &NODES, json!({"metadata": {"name": "a"}})).unwrap();
+
     let it = target(&NODES, "a");
     let other = DeleteOptions {
         uid: Some("other".into()),
@@ -346,6 +361,7 @@ fn a_deletion_checks_its_preconditions() {
         delete(&mut store, &it, &other, now()).unwrap_err().reason(),
         Reason::Conflict
     );
+
     let old = DeleteOptions {
         resource_version: Some("1".into()),
         ..DeleteOptions::default()
@@ -354,6 +370,7 @@ fn a_deletion_checks_its_preconditions() {
         delete(&mut store, &it, &old, now()).unwrap_err().reason(),
         Reason::Conflict
     );
+
     let dry = DeleteOptions {
         dry_run: true,
         ..DeleteOptions::default()
@@ -364,6 +381,7 @@ fn a_deletion_checks_its_preconditions() {
             .unwrap()
             .gone
     );
+
     assert_eq!(
         delete(&mut store, &it, &DeleteOptions::default(), now())
             .unwrap_err()
@@ -387,8 +405,10 @@ fn a_namespace_deletes_its_content_and_waits_for_finalizers() {
         now(),
     )
     .unwrap();
+
     let held = json!({"metadata": {"finalizers": ["a/b"]}});
     create(&mut store, &inside("b"), held, &Options::default(), now()).unwrap();
+
     let namespace = target(&NAMESPACES, "work");
     assert!(
         !delete(&mut store, &namespace, &DeleteOptions::default(), now())
@@ -398,6 +418,7 @@ fn a_namespace_deletes_its_content_and_waits_for_finalizers() {
     let left = store.get(Shelf::Namespaces, "", "work").unwrap();
     assert_eq!(left.value["status"]["phase"], "Terminating");
     assert!(store.get(Shelf::ConfigMaps, "work", "a").is_none());
+
     let refusal = create(
         &mut store,
         &inside("c"),
@@ -411,6 +432,7 @@ fn a_namespace_deletes_its_content_and_waits_for_finalizers() {
         refusal.status()["details"]["causes"][0]["reason"],
         "NamespaceTerminating"
     );
+
     merge(
         &mut store,
         &inside("b"),
@@ -418,6 +440,7 @@ fn a_namespace_deletes_its_content_and_waits_for_finalizers() {
     )
     .unwrap();
     assert!(store.get(Shelf::Namespaces, "", "work").is_none());
+
     let refusal = delete(
         &mut store,
         &target(&NAMESPACES, "default"),

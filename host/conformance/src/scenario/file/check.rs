@@ -49,10 +49,12 @@ impl Scenarios {
         let mut seen = BTreeSet::new();
         for scenario in &self.scenarios {
             let Scenario { name, steps, .. } = &scenario.value;
+
             let is_name = !name.is_empty()
                 && name
                     .bytes()
                     .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+
             let wrong = if !is_name {
                 Some(format!(
                     "the name {name:?} is not valid; expected lower-case letters, digits and dashes"
@@ -64,24 +66,29 @@ impl Scenarios {
             } else {
                 None
             };
+
             if let Some(sentence) = wrong {
                 return Err(at(scenario.referenced, sentence));
             }
+
             let mut names = Names::default();
             let all = || {
                 [&self.before, steps, &scenario.value.after, &self.after]
                     .into_iter()
                     .flatten()
             };
+
             names.add(&self.given);
             names.add(&scenario.value.given);
             all()
                 .filter_map(|step| step.value.given.as_ref())
                 .for_each(|given| names.add(given));
+
             for step in all() {
                 check_step(step, &names)?;
             }
         }
+
         if self.scenarios.is_empty() {
             Err(Mistake {
                 line: 1,
@@ -103,26 +110,31 @@ fn at(place: Location, sentence: String) -> Mistake {
 }
 
 fn check_step(step: &Spanned<Step>, names: &Names<'_>) -> Result<(), Mistake> {
-    let (wrong, step) = (
-        |sentence: String| Err(at(step.referenced, sentence)),
-        &step.value,
-    );
+    let wrong = |sentence: String| Err(at(step.referenced, sentence));
+    let step = &step.value;
+
     let Some(action) = step.action() else {
         return wrong(
             "a step has exactly one of `call`, `http`, `run`, `given`, `wait`, `swap` and `restart`; `swap` may be with `call`"
                 .to_owned(),
         );
     };
+
     let function = if let Action::Call(function) = action {
         Some(function)
     } else {
         None
     };
-    let (is_call, is_run) = (function.is_some(), matches!(action, Action::Run(_)));
+
+    let is_call = function.is_some();
+    let is_run = matches!(action, Action::Run(_));
     let is_hook = is_run || matches!(action, Action::Http(_));
     let is_plain = !(step.kill.is_some() || step.answer_lost);
+
     let expect = &step.expect;
     let about_service = function.is_some_and(super::Function::is_about_service);
+
+    // Each field, whether it is set, and whether it means something with the rest of the step.
     let fields = [
         (
             "nodes",
@@ -167,27 +179,33 @@ fn check_step(step: &Spanned<Step>, names: &Names<'_>) -> Result<(), Mistake> {
         ("expect.exit", expect.exit.is_some(), is_run),
         ("expect.json", expect.json.is_some(), is_hook),
     ];
+
     if let Some((field, ..)) = fields
         .into_iter()
         .find(|(_, is_set, fits)| *is_set && !fits)
     {
         return wrong(format!("`{field}` does not go with the rest of this step"));
     }
+
     if about_service && step.service.is_none() {
         return wrong("`service` is missing".to_owned());
     }
+
     if step
         .kill
         .is_some_and(|kill| kill.after.is_none() && kill.requests.is_none())
     {
         return wrong("`kill` needs `after` or `requests`".to_owned());
     }
+
     if step.run.as_ref().is_some_and(Vec::is_empty) {
         return wrong("`run` needs a program".to_owned());
     }
+
     if step.times == Some(0) || step.at_once.is_some_and(|many| !(2..=16).contains(&many)) {
         return wrong("expected at least 1 for `times`, and 2 to 16 for `atOnce`".to_owned());
     }
+
     if let Some(url) = step
         .http
         .as_ref()
@@ -198,12 +216,14 @@ fn check_step(step: &Spanned<Step>, names: &Names<'_>) -> Result<(), Mistake> {
             "{url}: `http` has no TLS; use `run` with a program such as curl"
         ));
     }
+
     let is_method = |key: &str| key == "all" || key.bytes().all(|b| b.is_ascii_uppercase());
     if let Some(key) = expect.max_requests.keys().find(|key| !is_method(key)) {
         return wrong(format!(
             "`maxRequests`: {key:?} is not a valid method; expected for example POST, or `all`"
         ));
     }
+
     let unknown = |kind: &str, name: &str, known: &BTreeSet<&str>| {
         let known: Vec<_> = known.iter().copied().collect();
         format!(
@@ -211,6 +231,7 @@ fn check_step(step: &Spanned<Step>, names: &Names<'_>) -> Result<(), Mistake> {
             known.join("`, `")
         )
     };
+
     if let Some(name) = step
         .nodes
         .iter()
@@ -219,6 +240,7 @@ fn check_step(step: &Spanned<Step>, names: &Names<'_>) -> Result<(), Mistake> {
     {
         return wrong(unknown("node", name, &names.nodes));
     }
+
     match step
         .service
         .as_ref()
@@ -293,11 +315,13 @@ mod tests {
             let told = mistake(&format!("- name: a\n  steps:\n  - {step}\n")).unwrap_or_default();
             assert!(told.starts_with(expected), "{told}\n{expected}");
         }
+
         assert_eq!(mistake("- {name: a, steps: [{swap: true}]}\n"), None);
         assert_eq!(
             mistake("- {name: a, steps: [{call: instances.check, swap: true, times: 2}]}\n"),
             None
         );
+
         let twice = "- {name: a, steps: [{swap: true}]}\n- {name: a, steps: [{swap: true}]}\n";
         assert_eq!(
             mistake(twice).as_deref(),
@@ -400,6 +424,7 @@ mod tests {
                 "expect.maxRequests",
             ),
         ];
+
         for (step, field) in refused {
             let told = mistake(&format!("- name: a\n  steps:\n  - {step}\n")).unwrap_or_default();
             assert_eq!(
@@ -408,6 +433,7 @@ mod tests {
                 "{step}"
             );
         }
+
         for step in [
             format!(
                 "{{{check}, nodes: [node-1], times: 2, within: 2s, expect: {{error: denied}}}}"

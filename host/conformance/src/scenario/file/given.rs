@@ -13,7 +13,6 @@ pub(crate) struct Given {
     pub(crate) services: Vec<ServiceSpec>,
 }
 
-/// A Node.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct NodeSpec {
@@ -34,7 +33,6 @@ pub(crate) struct NodeSpec {
     ready: bool,
 }
 
-/// An address of a Node.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AddressSpec {
@@ -82,7 +80,6 @@ pub(crate) struct ServiceSpec {
     ip_families: Vec<Family>,
 }
 
-/// A port of a Service.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct PortSpec {
@@ -159,10 +156,13 @@ impl NodeSpec {
             pod_cidrs,
             ready,
         } = self;
+
         let mut labels = labels.clone();
+        // The kubelet gives each node this label.
         labels
             .entry("kubernetes.io/hostname".to_owned())
             .or_insert_with(|| name.clone());
+
         Node {
             uid: given.clone().unwrap_or_else(|| uid(1, name)),
             provider_id: provider_id.clone(),
@@ -188,6 +188,7 @@ impl AddressSpec {
             AddressType::InternalDns => AddressKind::InternalDns,
             AddressType::ExternalDns => AddressKind::ExternalDns,
         };
+
         NodeAddress {
             kind,
             address: self.address.clone(),
@@ -205,6 +206,7 @@ impl ServiceSpec {
             Family::V4 => IpFamily::V4,
             Family::V6 => IpFamily::V6,
         };
+
         Service {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
@@ -234,6 +236,7 @@ impl PortSpec {
             Protocol::Udp => Transport::Udp,
             Protocol::Sctp => Transport::Sctp,
         };
+
         ServicePort {
             name: self.name.clone(),
             transport,

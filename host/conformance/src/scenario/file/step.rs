@@ -202,6 +202,7 @@ impl Step {
             (self.swap && self.call.is_none()).then_some(Action::Swap),
             self.restart.then_some(Action::Restart),
         ];
+
         let mut all = all.into_iter().flatten();
         all.next().filter(|_| all.next().is_none())
     }
@@ -211,6 +212,7 @@ impl Step {
         if let Some(name) = &self.name {
             return name.clone();
         }
+
         let mut text = match self.action() {
             None => "nothing".to_owned(),
             Some(Action::Call(function)) => function.to_string(),
@@ -221,6 +223,7 @@ impl Step {
             Some(Action::Swap) => "the plugin is replaced".to_owned(),
             Some(Action::Restart) => "Skydock starts again".to_owned(),
         };
+
         let more = [
             self.service
                 .as_ref()
@@ -234,6 +237,7 @@ impl Step {
             self.answer_lost.then(|| ", answer lost".to_owned()),
             (self.swap && self.call.is_some()).then(|| ", plugin replaced meanwhile".to_owned()),
         ];
+
         more.into_iter()
             .flatten()
             .for_each(|more| text.push_str(&more));

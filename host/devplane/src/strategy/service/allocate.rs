@@ -37,9 +37,12 @@ where
     T: Copy + SampleUniform + PartialOrd + Add<Output = T>,
     RangeInclusive<T>: Iterator<Item = T>,
 {
-    let (first, last) = (*all.start(), *all.end());
+    let first = *all.start();
+    let last = *all.end();
     let dynamic = first + lowest;
     let from = rand::rng().random_range(dynamic..=last);
+
+    // The lowest values come last.
     (from..=last)
         .chain(dynamic..=from)
         .chain(first..=dynamic)
@@ -52,6 +55,8 @@ pub(super) fn allocate(value: &mut Value, store: &Store) -> Vec<Cause> {
         object::namespace(value).to_owned(),
         object::name(value).to_owned(),
     );
+
+    // An update may keep what the Service itself has.
     let others: Vec<&Value> = store
         .objects(Shelf::Services, None)
         .map(|service| &service.value)
@@ -59,6 +64,7 @@ pub(super) fn allocate(value: &mut Value, store: &Store) -> Vec<Cause> {
             (object::namespace(other), object::name(other)) != (me.0.as_str(), me.1.as_str())
         })
         .collect();
+
     let mut causes = cluster_ip(value, &others);
     causes.extend(node_ports(value, &others));
     causes
@@ -68,6 +74,7 @@ fn cluster_ip(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
     if !Spec(value).needs_cluster_ip() {
         return Vec::new();
     }
+
     let families = strings(value, "/spec/ipFamilies");
     if let Some(index) = families.iter().position(|family| *family != "IPv4") {
         // If an address is given, the error is about that address.
@@ -77,6 +84,7 @@ fn cluster_ip(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
         } else {
             format!("spec.clusterIPs[{index}]")
         };
+
         let family = families.get(index).copied().unwrap_or_default();
         return vec![Cause::invalid(
             field,
@@ -84,6 +92,7 @@ fn cluster_ip(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
             "not configured on this cluster: it has IPv4 only",
         )];
     }
+
     if text(value, "/spec/ipFamilyPolicy") == "RequireDualStack" {
         let why = "this cluster is not configured for dual-stack services";
         return vec![Cause::invalid(
@@ -92,6 +101,7 @@ fn cluster_ip(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
             why,
         )];
     }
+
     let asked = match text(value, "/spec/clusterIP") {
         "" => strings(value, "/spec/clusterIPs")
             .first()
@@ -100,6 +110,7 @@ fn cluster_ip(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
             .to_owned(),
         asked => asked.to_owned(),
     };
+
     let bits = |ip: &str| ip.parse::<Ipv4Addr>().ok().map(u32::from);
     let used: BTreeSet<u32> = others
         .iter()
@@ -114,7 +125,9 @@ fn cluster_ip(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
     } else {
         asked
     };
+
     if address != "None" {
+        // `Plane::bootstrap` requests the first address.
         let first = u32::from(super::KUBERNETES_IP);
         let why = match bits(&address).filter(|bits| *bits == first || CLUSTER_IPS.contains(bits)) {
             None => Some("the provided IP is not in the valid range, which is 10.96.0.0/16"),
@@ -131,12 +144,14 @@ fn cluster_ip(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
             )];
         }
     }
+
     let spec = child(value, "spec");
     spec.insert("clusterIP".into(), address.as_str().into());
     spec.insert("clusterIPs".into(), json!([address]));
     spec.entry("ipFamilies").or_insert_with(|| json!(["IPv4"]));
     spec.entry("ipFamilyPolicy")
         .or_insert_with(|| "SingleStack".into());
+
     Vec::new()
 }
 
@@ -150,10 +165,12 @@ fn node_ports(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
         }
         _ => false,
     };
+
     let mut causes = Vec::new();
     if !allocates && !health_check && spec.node_ports().is_empty() {
         return causes;
     }
+
     let mut used: BTreeSet<i64> = others
         .iter()
         .flat_map(|other| Spec(other).node_ports())
@@ -163,6 +180,7 @@ fn node_ports(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
             .iter()
             .map(|other| number(&other["spec"], "healthCheckNodePort")),
     );
+
     // One port number may be used for both TCP and UDP of the same Service; therefore the protocol
     // is part of the key.
     let mut asked: BTreeSet<(i64, &str)> = BTreeSet::new();
@@ -182,6 +200,7 @@ fn node_ports(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
             ));
         }
     };
+
     for (index, port) in list(value, "/spec/ports").iter().enumerate() {
         ask(
             format!("spec.ports[{index}].nodePort"),
@@ -189,24 +208,29 @@ fn node_ports(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
             text(port, "/protocol"),
         );
     }
+
     let health_check_port = number(&value["spec"], "healthCheckNodePort");
     if health_check {
         ask("spec.healthCheckNodePort".into(), health_check_port, "");
     }
+
     if !causes.is_empty() {
         return causes;
     }
+
     used.extend(asked.into_iter().map(|(port, _)| port));
     let mut free = || {
         let port = any_free(NODE_PORTS, STATIC_PORTS, |port| used.contains(&port))?;
         used.insert(port);
         Some(port)
     };
+
     let mut full = false;
     let mut give = |fields: &mut serde_json::Map<String, Value>, field: &str| match free() {
         Some(port) => drop(fields.insert(field.to_owned(), port.into())),
         None => full = true,
     };
+
     // Ports with the same number, usually with two protocols, share a node port.
     let mut shared: BTreeMap<i64, Value> = BTreeMap::new();
     for port in super::ports(value).filter(|_| allocates) {
@@ -218,10 +242,12 @@ fn node_ports(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
             None if !port.contains_key("nodePort") => give(port, "nodePort"),
             _ => {}
         }
+
         if let Some(node_port) = port.get("nodePort").cloned() {
             shared.insert(number, node_port);
         }
     }
+
     if health_check && health_check_port == 0 {
         give(child(value, "spec"), "healthCheckNodePort");
     }
@@ -232,5 +258,6 @@ fn node_ports(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
             "failed to allocate a nodePort: range is full",
         ));
     }
+
     causes
 }

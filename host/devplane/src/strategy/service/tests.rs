@@ -52,6 +52,7 @@ fn a_load_balancer_gets_the_defaults_of_an_api_server() {
         &spec["healthCheckNodePort"],
         &spec["ports"][0]["nodePort"],
     );
+
     assert!(
         ip.as_str().unwrap().starts_with("10.96.") && check != port,
         "{value}"
@@ -62,6 +63,7 @@ fn a_load_balancer_gets_the_defaults_of_an_api_server() {
             .all(|port| (30_086..=32_767).contains(&port.as_i64().unwrap())),
         "{value}"
     );
+
     assert_eq!(
         *spec,
         json!({

@@ -40,6 +40,7 @@ pub(super) fn validate(value: &Value) -> Vec<Cause> {
             ));
         }
     }
+
     ports(value, &mut causes);
     match text(value, "/spec/externalName") {
         "" if spec.is("ExternalName") => causes.push(Cause::required("spec.externalName", "")),
@@ -50,6 +51,7 @@ pub(super) fn validate(value: &Value) -> Vec<Cause> {
         }
         _ => {}
     }
+
     let cluster_ip = text(value, "/spec/clusterIP");
     if spec.is("ExternalName") && !cluster_ip.is_empty() {
         causes.push(Cause::forbidden(
@@ -63,6 +65,7 @@ pub(super) fn validate(value: &Value) -> Vec<Cause> {
         );
         causes.push(Cause::invalid("spec.clusterIPs[0]", &"None".into(), why));
     }
+
     for (index, ip) in strings(value, "/spec/externalIPs").into_iter().enumerate() {
         if !is_ip(ip) {
             causes.push(Cause::invalid(
@@ -72,6 +75,7 @@ pub(super) fn validate(value: &Value) -> Vec<Cause> {
             ));
         }
     }
+
     let policy = text(value, "/spec/externalTrafficPolicy");
     if !spec.externally_accessible() && !policy.is_empty() {
         let why = "may only be set for externally-accessible services";
@@ -81,6 +85,7 @@ pub(super) fn validate(value: &Value) -> Vec<Cause> {
             why,
         ));
     }
+
     let health_check_port = number(&value["spec"], "healthCheckNodePort");
     if !spec.needs_health_check() && health_check_port != 0 {
         let why =
@@ -91,6 +96,7 @@ pub(super) fn validate(value: &Value) -> Vec<Cause> {
             why,
         ));
     }
+
     balancer(value, &mut causes);
     causes
 }
@@ -101,6 +107,7 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
     if ports.is_empty() && spec.needs_cluster_ip() && !spec.headless() {
         causes.push(Cause::required("spec.ports", ""));
     }
+
     let identity = |port: &Value| (number(port, "port"), text(port, "/protocol").to_owned());
     for (index, port) in ports.iter().enumerate() {
         let at = |field: &str| format!("spec.ports[{index}]{field}");
@@ -116,6 +123,7 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
                 causes.push(Cause::duplicate(at(".name"), &name.into()));
             }
         }
+
         if !is_port(number(port, "port")) {
             causes.push(Cause::invalid(
                 at(".port"),
@@ -123,6 +131,7 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
                 PORT_RANGE,
             ));
         }
+
         let protocol = text(port, "/protocol");
         if !["SCTP", "TCP", "UDP"].contains(&protocol) {
             causes.push(Cause::not_supported(
@@ -131,6 +140,7 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
                 &["SCTP", "TCP", "UDP"],
             ));
         }
+
         match &port["targetPort"] {
             Value::Number(target) if !target.as_i64().is_some_and(is_port) => {
                 causes.push(Cause::invalid(
@@ -145,6 +155,7 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
             }
             _ => {}
         }
+
         if !text(port, "/appProtocol").is_empty()
             && let Err(why) = qualified_name(text(port, "/appProtocol"))
         {
@@ -154,6 +165,7 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
                 why,
             ));
         }
+
         if number(port, "nodePort") != 0 && !spec.may_have_node_ports() {
             let why = format!(
                 "may not be used when `type` is '{}'",
@@ -161,6 +173,7 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
             );
             causes.push(Cause::forbidden(at(".nodePort"), why));
         }
+
         if earlier().any(|other| identity(other) == identity(port)) {
             causes.push(Cause::duplicate(at(""), port));
         }
@@ -177,6 +190,7 @@ pub(super) fn node_ports(value: &Value) -> Vec<Cause> {
             .take(*index)
             .any(|other| identity(other) == identity(port))
     };
+
     let again = ports
         .iter()
         .enumerate()
@@ -200,6 +214,7 @@ fn balancer(value: &Value, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid("spec.loadBalancerClass", &class.into(), why));
         }
     }
+
     if value
         .pointer("/spec/allocateLoadBalancerNodePorts")
         .is_some()
@@ -207,8 +222,10 @@ fn balancer(value: &Value, causes: &mut Vec<Cause>) {
     {
         causes.push(Cause::forbidden("spec.allocateLoadBalancerNodePorts", only));
     }
+
     let ranges = strings(value, "/spec/loadBalancerSourceRanges");
     if !ranges.is_empty() && !spec.is("LoadBalancer") {
+        // The path has a capital letter upstream, too.
         causes.push(Cause::forbidden("spec.LoadBalancerSourceRanges", only));
     }
     for (index, range) in ranges.into_iter().enumerate() {
@@ -225,8 +242,10 @@ fn balancer(value: &Value, causes: &mut Vec<Cause>) {
 
 /// Checks the fields that must not change.
 pub(super) fn unchanged(value: &Value, old: &Value) -> Vec<Cause> {
-    let (before, after) = (Spec(old), Spec(value));
+    let before = Spec(old);
+    let after = Spec(value);
     let mut causes = Vec::new();
+
     let old_ip = text(old, "/spec/clusterIP");
     if before.needs_cluster_ip() && after.needs_cluster_ip() && !old_ip.is_empty() {
         let changed = |pointer| value.pointer(pointer) != old.pointer(pointer);
@@ -238,6 +257,7 @@ pub(super) fn unchanged(value: &Value, old: &Value) -> Vec<Cause> {
             ));
         }
     }
+
     let class = |value: &Value| text(value, "/spec/loadBalancerClass").to_owned();
     if before.is("LoadBalancer") && after.is("LoadBalancer") && class(old) != class(value) {
         causes.push(Cause::invalid(
@@ -246,6 +266,7 @@ pub(super) fn unchanged(value: &Value, old: &Value) -> Vec<Cause> {
             "may not change once set",
         ));
     }
+
     let port = |value: &Value| number(&value["spec"], "healthCheckNodePort");
     if before.needs_health_check() && after.needs_health_check() && port(old) != port(value) {
         causes.push(Cause::forbidden(
@@ -253,6 +274,7 @@ pub(super) fn unchanged(value: &Value, old: &Value) -> Vec<Cause> {
             "field is immutable",
         ));
     }
+
     causes
 }
 
@@ -266,14 +288,14 @@ pub(super) fn status(value: &Value) -> Vec<Cause> {
             "may only be used when `spec.type` is 'LoadBalancer'",
         )];
     }
+
     let mut causes = Vec::new();
     for (index, entry) in ingress.iter().enumerate() {
         let at = |name: &str| format!("{field}[{index}].{name}");
-        let (ip, host, mode) = (
-            text(entry, "/ip"),
-            text(entry, "/hostname"),
-            text(entry, "/ipMode"),
-        );
+        let ip = text(entry, "/ip");
+        let host = text(entry, "/hostname");
+        let mode = text(entry, "/ipMode");
+
         if !ip.is_empty() && !is_ip(ip) {
             causes.push(Cause::invalid(
                 at("ip"),
@@ -281,6 +303,7 @@ pub(super) fn status(value: &Value) -> Vec<Cause> {
                 "must be a valid IP address, such as 10.9.8.7",
             ));
         }
+
         if ip.is_empty() && !mode.is_empty() {
             causes.push(Cause::forbidden(
                 at("ipMode"),
@@ -289,6 +312,7 @@ pub(super) fn status(value: &Value) -> Vec<Cause> {
         } else if !["", "VIP", "Proxy"].contains(&mode) {
             causes.push(Cause::not_supported(at("ipMode"), mode, &["Proxy", "VIP"]));
         }
+
         if !host.is_empty()
             && let Err(why) = host_name(host)
         {
