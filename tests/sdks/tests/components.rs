@@ -49,7 +49,7 @@ fn conforms(folder: &Path, work: &Path) -> Result<PathBuf> {
 /// simcloud.
 fn provides(folder: &Path, work: &Path) -> Result<()> {
     let plugin = conforms(folder, work)?;
-    let scenarios = checkout().join("simcloud/scenarios.yaml");
+    let scenarios = checkout().join("tools/simcloud/scenarios.yaml");
     skydock([
         OsStr::new("test"),
         plugin.as_ref(),

@@ -9,7 +9,7 @@ use super::*;
 use crate::kinds::NodeKind;
 
 /// Samples written by Go (k8s.io/api): a node with all fields set, an empty one, and others.
-const SAMPLES: &str = include_str!("../../../../devplane/src/protobuf/samples.json");
+const SAMPLES: &str = include_str!("../../../../../tools/devplane/src/protobuf/samples.json");
 
 /// Returns the samples that are nodes: as JSON, and as protobuf without the prefix of an object.
 fn samples() -> Vec<(core::Node, Vec<u8>)> {

@@ -203,7 +203,7 @@ mod tests {
     fn test_binaries_are_read_from_cargo_messages() {
         let line = |test: bool| {
             serde_json::json!({
-                "manifest_path": "/w/host/devplane/Cargo.toml",
+                "manifest_path": "/w/tools/devplane/Cargo.toml",
                 "target": {"kind": ["test"], "name": "api"},
                 "profile": {"test": test},
                 "executable": "/w/target/debug/deps/api-1",
@@ -212,9 +212,9 @@ mod tests {
         };
         let root = Path::new("/w");
         let expected = Binary {
-            name: "host/devplane test api".to_owned(),
+            name: "tools/devplane test api".to_owned(),
             file: "/w/target/debug/deps/api-1".into(),
-            folder: "/w/host/devplane".into(),
+            folder: "/w/tools/devplane".into(),
         };
         assert_eq!(binary(root, &line(true)), Some(expected));
         assert_eq!(binary(root, &line(false)), None);

@@ -84,7 +84,8 @@ fn root() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     package
-        .parent()
+        .ancestors()
+        .nth(2)
         .map_or_else(|| package.clone(), Path::to_path_buf)
 }
 

@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_scenarios_of_the_example_are_valid() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../simcloud/scenarios.yaml");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../simcloud/scenarios.yaml");
         read(path).unwrap();
     }
 }

@@ -45,7 +45,7 @@ fn run(dir: &Path, tool: &str, arguments: &[&str]) -> Output {
 fn the_example_provider_passes_all_scenarios() {
     let (dir, file) = (
         tempfile::tempdir().unwrap(),
-        checkout().join("simcloud/scenarios.yaml"),
+        checkout().join("tools/simcloud/scenarios.yaml"),
     );
     let report = dir.path().join("report.json");
     let arguments = [
