@@ -107,10 +107,12 @@ pub(super) fn refusal(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
+
     let name = flag.trim_start_matches('-').split('=').next()?;
     let (_, instead) = (error.kind() == ErrorKind::UnknownArgument)
         .then(|| NOT_HONORED.iter().find(|(known, _)| *known == name))
         .flatten()?;
+
     let instead = if instead.is_empty() {
         "remove it"
     } else {

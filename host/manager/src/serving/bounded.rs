@@ -45,6 +45,7 @@ impl Listener for Bounded {
         // The semaphore is never closed. Further connections wait in the kernel.
         let room = Arc::clone(&self.room).acquire_owned().await.ok();
         let (stream, address) = Listener::accept(&mut self.listener).await;
+
         (
             Connection {
                 stream,
