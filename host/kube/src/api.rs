@@ -80,12 +80,14 @@ impl ApiError {
         let kube::Error::Api(status) = error else {
             return Self::Failed(action, with_causes(&error));
         };
+
         let silent = status.message.trim().is_empty();
         let message = if silent {
             format!("the API server answered {}", status.code)
         } else {
             status.message.clone()
         };
+
         // A webhook can deny a request with any status code.
         if message.starts_with("admission webhook ") {
             Self::Refused(action, message)
@@ -112,6 +114,7 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
     for cause in std::iter::successors(error.source(), |cause| cause.source()) {
         let cause = cause.to_string();
+        // Some errors already quote their cause.
         if !said.contains(&cause) {
             said = format!("{said}: {cause}");
         }
@@ -132,6 +135,7 @@ fn is_lost_race(status: &Status) -> bool {
     };
     let written_by_others =
         |cause: &StatusCause| ["metadata.uid", "spec.podCIDRs"].contains(&cause.field.as_str());
+
     match details.causes.as_slice() {
         [] => details.name.is_empty() && details.kind.is_empty(),
         causes => causes.iter().all(written_by_others),
@@ -171,10 +175,12 @@ where
         resource_version: None,
     };
     let params = DeleteParams::default().preconditions(preconditions);
+
     let request = match kube::core::Request::new(K::url_path(&(), None)).delete(name, &params) {
         Ok(request) => request,
         Err(error) => return Err(ApiError::Failed(action, error.to_string())),
     };
+
     client
         .request::<IgnoredAny>(request)
         .await
@@ -199,15 +205,18 @@ where
         verb: "patch",
         resource,
     };
+
     let mut path = format!("{}/{}", K::url_path(&(), target.namespace), target.name);
     if let Some(subresource) = target.subresource {
         path = format!("{path}/{subresource}");
     }
+
     let (content_type, body) = match patch {
         Patch::Json(body) => ("application/json-patch+json", body),
         Patch::Merge(body) => ("application/merge-patch+json", body),
         Patch::Strategic(body) => ("application/strategic-merge-patch+json", body),
     };
+
     let request = Request::patch(path)
         .header(header::ACCEPT, ACCEPT)
         .header(header::CONTENT_TYPE, content_type)
@@ -216,6 +225,7 @@ where
         Ok(request) => request,
         Err(error) => return Err(ApiError::Failed(action, error.to_string())),
     };
+
     // Boxed to keep the futures small that wait for their turn to write.
     match Box::pin(client.request::<Written>(request)).await {
         Ok(answer) => Ok(answer.metadata.resource_version),

@@ -36,23 +36,31 @@ struct Stopped;
 /// informer ends one that is silent for too long.
 #[must_use]
 pub fn with_deadline(client: &Client) -> Client {
-    let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
-    let (client, watches) = (client.clone(), Arc::<Watches>::default());
+    let namespace = client.default_namespace().to_owned();
+    let valid_until = *client.valid_until();
+    let client = client.clone();
+    let watches = Arc::<Watches>::default();
+
     let send = service_fn(move |request: http::Request<Body>| {
-        let (client, watches) = (client.clone(), Arc::clone(&watches));
+        let client = client.clone();
+        let watches = Arc::clone(&watches);
+
         let watch = request
             .uri()
             .query()
             .is_some_and(|query| query.split('&').any(|part| part == "watch=true"));
+
         async move {
             if watch {
                 sleep_until(watches.turn(request.uri().path())).await;
             }
+
             let answer: Response<Body> = timeout(ANSWER, client.send(request)).await??;
             let whole = |body: Body| body.map_err(BoxError::from).boxed_unsync();
             Ok::<_, BoxError>(answer.map(if watch { whole } else { in_time }))
         }
     });
+
     Client::new(send, namespace).with_valid_until(valid_until)
 }
 
@@ -85,6 +93,7 @@ fn in_time(body: Body) -> UnsyncBoxBody<Bytes, BoxError> {
             Err(_) => Some((Err(Stopped.into()), None)),
         }
     });
+
     StreamBody::new(frames).boxed_unsync()
 }
 

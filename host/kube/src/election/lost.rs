@@ -23,9 +23,11 @@ pub async fn lost(
             Leadership::Leading(renewed) => Some(*renewed + lease_duration),
             Leadership::Standby | Leadership::Released | Leadership::Lost(_) => None,
         };
+
         let Some(leads_until) = leads_until else {
             break;
         };
+
         tokio::select! {
             changed = state.changed() => if changed.is_err() { break },
             () = sleep_until(leads_until.into()) => {
@@ -36,6 +38,7 @@ pub async fn lost(
             }
         }
     }
+
     // The Lease was released because only events are left to write.
     if release.is_cancelled() {
         std::future::pending().await

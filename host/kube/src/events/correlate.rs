@@ -34,7 +34,6 @@ pub(super) enum Verdict {
 /// Contents of an event to write.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Write {
-    /// Name of the event.
     pub(super) name: String,
     pub(super) message: String,
     /// If 1, the event is created; otherwise it exists, and its count is updated.
@@ -88,12 +87,15 @@ impl Correlator {
                 last: wall,
             },
         };
+
+        // As in client-go, an event that is dropped counts, too.
         remember(
             &mut self.seen,
             (group, identity),
             (now, write.clone()),
             |(at, _)| *at,
         );
+
         if self.allows(target, now) {
             Verdict::Publish(write)
         } else {
@@ -108,9 +110,11 @@ impl Correlator {
             .remove(group)
             .filter(|(at, _)| now.saturating_duration_since(*at) <= SIMILAR_WITHIN);
         let mut messages = recent.map(|(_, messages)| messages).unwrap_or_default();
+
         if messages.len() < SIMILAR && !messages.iter().any(|other| other == message) {
             messages.push(message.to_owned());
         }
+
         let many = messages.len() >= SIMILAR;
         remember(
             &mut self.similar,
@@ -118,6 +122,7 @@ impl Correlator {
             (now, messages),
             |(at, _)| *at,
         );
+
         if many {
             (
                 String::new(),
@@ -134,10 +139,12 @@ impl Correlator {
             .get(&target)
             .copied()
             .unwrap_or((now, SPAM_BURST));
+
         let earned = now.saturating_duration_since(at).as_secs_f64() * SPAM_REFILL;
         let tokens = (tokens + earned).min(SPAM_BURST);
         let allowed = tokens >= 1.0;
         let left = if allowed { tokens - 1.0 } else { tokens };
+
         remember(&mut self.buckets, target, (now, left), |(at, _)| *at);
         allowed
     }

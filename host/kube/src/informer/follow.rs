@@ -56,6 +56,7 @@ impl<K: Kind> Informer<K> {
                 }
             }
         };
+
         back_off.reset();
         while self
             .watch(client, &mut version, &mut back_off)
@@ -72,6 +73,7 @@ impl<K: Kind> Informer<K> {
             let page: Page<K> = wire::list(client, next).await?;
             listed.extend(page.entries.into_iter().map(|entry| self.put(entry)));
             next = page.next;
+
             if next.is_none() {
                 let version = page
                     .version
@@ -81,6 +83,7 @@ impl<K: Kind> Informer<K> {
                 return Ok(version);
             }
         }
+
         Err(Error::Service(
             format!("the list has more than {MOST_PAGES} pages").into(),
         ))
@@ -101,14 +104,18 @@ impl<K: Kind> Informer<K> {
                 return ControlFlow::Continue(());
             }
         };
-        let (begin, mut useless) = (Instant::now(), true);
+        let begin = Instant::now();
+        let mut useless = true;
+
         while let Ok(Some(event)) = timeout(SILENCE, events.next()).await {
             useless = false;
+
             let error = match event {
                 Ok(Event::Failed(status)) if status.code == 410 => return expired::<K>(&status),
                 Ok(Event::Failed(status)) => Error::Api(status),
                 // Reading goes on: an event that cannot be decoded must not hide others.
                 Err(error) => error,
+                // Without its version, the watch could not be resumed.
                 Ok(event) if event.version().is_some_and(str::is_empty) => {
                     tracing::warn!(kind = %K::Object::plural(&()), "cannot watch: an event has no resource version");
                     return ControlFlow::Break(());
@@ -126,8 +133,10 @@ impl<K: Kind> Informer<K> {
                     continue;
                 }
             };
+
             back_off.fail::<K>("watch", error).await;
         }
+
         if useless && begin.elapsed() < SHORT {
             back_off
                 .fail::<K>(
@@ -136,6 +145,7 @@ impl<K: Kind> Informer<K> {
                 )
                 .await;
         }
+
         ControlFlow::Continue(())
     }
 }

@@ -39,7 +39,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         max: impl Fn() -> usize,
         work: impl Fn(Vec<K>) -> F,
     ) {
-        let (max, work) = (&max, &work);
+        let max = &max;
+        let work = &work;
+
         let worker = |number| async move {
             let for_changes = number == 0 && workers > 1;
             loop {
@@ -48,10 +50,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 } else {
                     self.take_batch(max()).await
                 };
+
                 let Some(batch) = batch else { return };
                 work(batch.into_iter().map(|(key, _)| key).collect()).await;
             }
         };
+
         // The first worker is polled before the others, so that it takes a change whenever it can
         // and leaves them free.
         let others = all((1..workers).map(worker));
@@ -64,8 +68,10 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let close = async {
             shutdown.cancelled().await;
             self.close();
+            // Does not end the work, which has to end on its own.
             pending::<()>().await;
         };
+
         tokio::select! {
             _ = work => {}
             () = close => {}

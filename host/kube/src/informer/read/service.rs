@@ -45,10 +45,12 @@ impl From<Sent> for Service {
                 .filter_map(|condition| serde_json::from_value(condition).ok())
                 .collect()
         };
+
         let status = status.map(|status| ServiceStatus {
             load_balancer: status.load_balancer,
             conditions: status.conditions.map(readable),
         });
+
         Self {
             metadata: metadata.into(),
             spec,
