@@ -57,12 +57,14 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
             "--sdk-path is missing: the SDK is not published; expected its folder in a checkout of Skydock, for example {example}"
         );
     }
+
     let files = args.lang.files(&args.name, args.sdk_path.as_deref())?;
     let folder = Path::new(name);
     ensure!(
         is_free(folder)?,
         "{name} exists and is not empty: choose another name, or delete it"
     );
+
     for (file, text) in files {
         let path = folder.join(file);
         path.parent()
@@ -70,6 +72,7 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
             .and_then(|()| fs::write(&path, text))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
+
     // Standard output may be closed.
     let _ = io::stdout().write_all(next_steps(&args.name).as_bytes());
     Ok(())

@@ -22,6 +22,7 @@ pub(super) fn take(folder: &Path) -> anyhow::Result<Lock> {
     let locked = || {
         fs::create_dir_all(folder)?;
         let file = File::create(folder.join("lock"))?;
+
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

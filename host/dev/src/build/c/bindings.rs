@@ -28,11 +28,13 @@ pub(super) fn write(
         .map(|capability| capability.name())
         .chain(["plugin"]);
     wit::write_world(wit, &served.map(wit::interface).collect())?;
+
     let put = |file: &Path, bytes: &[u8]| {
         fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))
     };
     let files = generate(wit)?;
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+
     // The type of the component is added later, to the core module.
     for (name, bytes) in files.iter().filter(|(name, _)| !name.ends_with(".o")) {
         put(&folder.join(name), bytes)?;
@@ -53,6 +55,7 @@ fn generate(wit: &Path) -> anyhow::Result<Files> {
         .build()
         .generate(&mut resolve, world, &mut files)
         .context("cannot generate the bindings in C")?;
+
     Ok(files)
 }
 

@@ -49,12 +49,15 @@ fn of(defined: &BTreeSet<String>) -> anyhow::Result<Vec<Capability>> {
             "the program is not a plugin: it does not define {function}"
         );
     }
+
     let mut served = Vec::new();
     for capability in Capability::ALL {
         let functions = functions_of(capability);
+        // A capability without any of its functions is not served.
         if !functions.iter().any(&is_defined) {
             continue;
         }
+
         if let Some(missing) = functions.iter().find(|function| !is_defined(function)) {
             bail!(
                 "the capability {} is incomplete: {missing} is not defined",
@@ -63,6 +66,7 @@ fn of(defined: &BTreeSet<String>) -> anyhow::Result<Vec<Capability>> {
         }
         served.push(capability);
     }
+
     Ok(served)
 }
 
