@@ -150,6 +150,7 @@ pub(crate) fn run(args: &BuildArgs) -> anyhow::Result<()> {
         format!("{file} was built, but exports no provider, as `skydock_sdk::export!` does in Rust")
     })?;
     write_if_different(&output, &component)?;
+    // Held until here, since another build writes the same files.
     drop(lock);
 
     // Standard output may be closed.

@@ -98,6 +98,7 @@ impl ApiError {
         } else if status.is_forbidden()
             && message.contains(&format!("cannot {} resource", action.verb))
         {
+            // RBAC says it in these words; admission answers 403, too.
             Self::Forbidden(action, message)
         } else if status.is_forbidden() || status.is_invalid() {
             Self::Refused(action, message)

@@ -389,6 +389,7 @@ impl Elector {
         } else {
             lease.metadata = ObjectMeta {
                 name: Some(name),
+                // A Lease that someone has deleted gets its annotations back.
                 annotations: self.annotations.clone(),
                 ..ObjectMeta::default()
             };
@@ -425,6 +426,7 @@ impl Elector {
     /// Releases the Lease. Returns false if this instance does not hold it.
     async fn release(&mut self) -> Result<bool, Failure> {
         let mut known = self.lease.take();
+        // Nothing was written that may have arrived.
         if known.is_none() && !self.in_doubt {
             return Ok(false);
         }

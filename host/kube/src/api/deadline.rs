@@ -88,6 +88,7 @@ fn in_time(body: Body) -> UnsyncBoxBody<Bytes, BoxError> {
         match timeout(IDLE, body.frame()).await {
             Ok(frame) => match frame? {
                 Ok(frame) => Some((Ok(frame), Some(body))),
+                // Nothing follows an error.
                 Err(error) => Some((Err(error.into()), None)),
             },
             Err(_) => Some((Err(Stopped.into()), None)),

@@ -62,6 +62,7 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
             tracing::debug!(method = %request.method(), path = %request.uri(), "requesting");
             request
         })
+        // What the server has not processed is sent again, as by Go's client.
         .layer(RetryLayer::new(Unprocessed::default()))
         .map_err(BoxError::from)
         .service(client)

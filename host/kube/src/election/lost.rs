@@ -19,6 +19,7 @@ pub async fn lost(
 ) -> String {
     loop {
         let leads_until = match &*state.borrow_and_update() {
+            // After a release, nothing can be lost.
             Leadership::Lost(why) if !release.is_cancelled() => return why.clone(),
             Leadership::Leading(renewed) => Some(*renewed + lease_duration),
             Leadership::Standby | Leadership::Released | Leadership::Lost(_) => None,

@@ -78,6 +78,7 @@ impl<K: Kind> Informer<K> {
                 let version = page
                     .version
                     .ok_or_else(|| Error::Service("the list has no resource version".into()))?;
+                // Only a complete list shows what was deleted.
                 self.retain(&listed);
                 self.synced.send_replace(true);
                 return Ok(version);
@@ -115,7 +116,7 @@ impl<K: Kind> Informer<K> {
                 Ok(Event::Failed(status)) => Error::Api(status),
                 // Reading goes on: an event that cannot be decoded must not hide others.
                 Err(error) => error,
-                // Without its version, the watch could not be resumed.
+                // From an empty version, a watch starts at the present: deletions before it are missed.
                 Ok(event) if event.version().is_some_and(str::is_empty) => {
                     tracing::warn!(kind = %K::Object::plural(&()), "cannot watch: an event has no resource version");
                     return ControlFlow::Break(());

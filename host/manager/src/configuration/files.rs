@@ -89,6 +89,7 @@ pub(super) fn short_secrets(configuration: &SkydockConfiguration) -> super::Find
             "the secret in {} has fewer than {least} bytes: it is not masked in answers that quote it; use a longer one",
             file.display()
         );
+        // An empty file is an error already.
         (1..least).contains(&length).then_some((at, sentence))
     });
 

@@ -68,6 +68,7 @@ impl NodeAddresses {
         };
 
         let revision = cluster.revision();
+        // Without a revision, the caches are not filled, and the last addresses stay.
         if revision.is_some() && revision != known.revision {
             *known = Known {
                 revision,
