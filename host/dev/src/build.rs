@@ -236,6 +236,7 @@ mod tests {
             problem(dir.path()),
             "DIR is not the folder of a plugin: expected Cargo.toml or go.mod or pyproject.toml or package.json or plugin.c in it"
         );
+
         fs::write(dir.path().join("go.mod"), "").unwrap();
         assert_eq!(Language::of(dir.path()).unwrap(), Language::Go);
         fs::write(dir.path().join("Cargo.toml"), "").unwrap();

@@ -131,6 +131,7 @@ mod tests {
         }))
         .unwrap();
         let line = line(&event, "12:00:00", false);
+
         assert_eq!(
             line,
             "12:00:00  service default/shop         EnsuredLoadBalancer      Ensured load balancer (x3)"

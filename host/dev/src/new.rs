@@ -166,10 +166,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("my-cloud");
         assert!(is_free(&folder).unwrap());
+
         fs::create_dir(&folder).unwrap();
         assert!(is_free(&folder).unwrap());
         fs::write(folder.join(".git"), "").unwrap();
         assert!(!is_free(&folder).unwrap());
+
         let error = is_free(&folder.join(".git")).unwrap_err().to_string();
         assert!(
             error.starts_with("cannot use ") && error.ends_with(".git as a folder"),

@@ -211,12 +211,14 @@ mod tests {
             config(&args, simulated.as_ref()).unwrap().only_reads
         };
         assert!(only_reads(&[]) && !only_reads(&["--allow-cloud-writes"]));
+
         let mine = dir.path().join("config.yaml");
         std::fs::write(
             &mine,
             "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\n",
         )
         .unwrap();
+
         assert!(!only_reads(&["--simcloud"]), "it is not a real cloud");
         assert!(
             only_reads(&["--simcloud", "--config", mine.to_str().unwrap()]),

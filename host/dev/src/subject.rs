@@ -199,6 +199,7 @@ mod tests {
         );
         assert!(subject.connect.is_some());
         assert!(prepare(&["--simcloud"]).is_err(), "it would not be reached");
+
         let plain = Cli::try_parse_from(["test", wasm.to_str().unwrap()])
             .unwrap()
             .subject

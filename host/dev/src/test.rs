@@ -175,6 +175,7 @@ mod tests {
             read(path.clone()).unwrap_err().to_string()
         };
         let at = |place: &str| format!("{}:{place}", path.display());
+
         for (text, expected) in [
             (
                 "scenaros: []",

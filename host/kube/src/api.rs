@@ -312,6 +312,7 @@ mod tests {
             std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused");
         let service = kube::Error::Service(Box::new(std::io::Error::other(refused)));
         assert_eq!(with_causes(&service), "ServiceError: connection refused");
+
         #[derive(Debug, thiserror::Error)]
         #[error("client error (Connect)")]
         struct Outer(#[source] std::num::ParseIntError);
@@ -320,6 +321,7 @@ mod tests {
             with_causes(&service),
             "ServiceError: client error (Connect): invalid digit found in string"
         );
+
         let unauthorized = said(401, "", "", &json!({}));
         assert_eq!(
             unauthorized.to_string(),
@@ -361,6 +363,7 @@ mod tests {
         let webhook = "admission webhook \"w.example.com\" denied the request: not on Sundays";
         let ended = "events \"a\" is forbidden: unable to create new content in namespace x because it is being terminated";
         let about = |causes: Value| json!({"name": "a", "kind": "nodes", "causes": causes});
+
         for (code, reason, message, details) in [
             (422, "Invalid", policy, about(json!([{"message": policy}]))),
             (

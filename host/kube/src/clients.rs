@@ -208,6 +208,7 @@ mod tests {
             );
             authority(&Kubeconfig::from_yaml(&kubeconfig).unwrap())
         };
+
         assert_eq!(file("certificate-authority: /b"), Some(PathBuf::from("/b")));
         assert_eq!(
             file("certificate-authority: /b, certificate-authority-data: Yg=="),

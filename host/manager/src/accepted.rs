@@ -408,9 +408,11 @@ mod tests {
         assert_eq!(lease_now["metadata"]["resourceVersion"], "7");
         assert_eq!(lease_now["metadata"]["annotations"]["a"], "b");
         assert_eq!(lease_now["spec"]["holderIdentity"], "me");
+
         let text = lease_now["metadata"]["annotations"][ANNOTATION].clone();
         api.answer("GET", LEASE, 200, lease(text.as_str()));
         assert_eq!(store.read().await.unwrap()["metal"], metal("1"));
+
         api.answer("GET", LEASE, 200, lease(text.as_str()));
         store.update(keep).await.unwrap();
         assert_eq!(written(&api).len(), 1, "it is the same");

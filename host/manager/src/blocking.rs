@@ -44,6 +44,7 @@ mod tests {
             let _kept = kept;
             std::future::pending::<anyhow::Result<()>>().await
         };
+
         assert!(
             timeout(Duration::from_millis(50), blocking(work))
                 .await

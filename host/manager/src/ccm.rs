@@ -608,6 +608,7 @@ mod tests {
             .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
             .collect();
         assert_eq!(names.len(), 4, "{names:?}");
+
         for name in names {
             let is_listed = page.contains(&format!("`{name}`"));
             assert!(

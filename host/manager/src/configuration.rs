@@ -406,6 +406,7 @@ plugins:
             ),
             ("north", "64Mi")
         );
+
         let permissions = plugin.permissions().unwrap();
         assert_eq!(permissions.provider_ids, ["openstack:///", "old://"]);
         assert_eq!(permissions.keys, [KeyRange::Domain("openstack.org".into())]);
@@ -413,6 +414,7 @@ plugins:
             (permissions.labels.len(), permissions.objects.len()),
             (1, 2)
         );
+
         let old = "plugins: [{name: a, file: a, grants: {objects: [{kind: v1/Secret, namespace: b, name: c}]}}]";
         let permissions = parse(old).unwrap().plugins[0].permissions().unwrap();
         let expected = Permissions {
@@ -511,6 +513,7 @@ plugins:
             let error = parse(text).unwrap_err();
             assert!(error.starts_with(&told), "{error}\n{told}");
         }
+
         let empty = SkydockConfiguration::parse(" ", Path::new("c.yaml"))
             .unwrap_err()
             .to_string();
@@ -541,6 +544,7 @@ plugins:
             )
         };
         let header = "type: header, header: x-token, valueFile:";
+
         for (credential, tls, refused) in [
             (format!("{header} /run/token"), "", None),
             (format!("{header} tok/en"), "", Some("`tok/en`")),
@@ -583,6 +587,7 @@ plugins:
         let mut files = Vec::new();
         collect(&schema, &mut files);
         assert!(files.len() > 20, "{files:?}");
+
         let any = files
             .iter()
             .filter(|(_, of)| !of.contains("AbsolutePath"))

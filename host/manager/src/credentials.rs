@@ -135,6 +135,7 @@ mod tests {
                 .is_err(),
             "nothing has changed"
         );
+
         let start = Instant::now();
         let watched = tokio::spawn(outdated(cluster, config, None));
         sleep(LOOK * 3 / 2).await;
@@ -142,6 +143,7 @@ mod tests {
         sleep(LOOK).await;
         std::fs::write(dir.path().join("client.crt"), "second").unwrap();
         let why = watched.await.unwrap();
+
         assert!(
             why.contains("client certificate in the kubeconfig has changed"),
             "{why}"

@@ -206,6 +206,7 @@ mod tests {
             tracing::warn!(target: "skydock", "seen in events");
         });
         let log = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+
         assert!(
             log.contains("is not sent") && !log.contains("seen in events"),
             "{log}"

@@ -147,6 +147,7 @@ mod tests {
         let project = root.path().join("my-cloud");
         fs::create_dir_all(&project).unwrap();
         let error = sdk(&project).unwrap_err().to_string();
+
         assert!(
             error.starts_with("the SDK is missing: copy its folder `skydock` into "),
             "{error}"
@@ -175,6 +176,7 @@ mod tests {
             .filter_map(|file| file.file_name())
             .collect();
         assert_eq!(built, ["api.c", "plugin.c"]);
+
         assert_eq!(
             object(Path::new("o"), "plugin", &all[0]),
             Path::new("o/plugin-api.o")

@@ -132,6 +132,7 @@ mod tests {
             assert_eq!(made.is_ok(), good);
             fs::read_to_string(&output).unwrap()
         };
+
         assert_eq!(make("1", "one", true), "one");
         assert_eq!(make("2", "half of tw", false), "half of tw");
         assert_eq!(make("1", "one", true), "one", "the first inputs are back");
@@ -173,10 +174,12 @@ mod tests {
         };
         fs::write(folder.join("deep/a"), "1").unwrap();
         assert!(made(false) && !made(false));
+
         fs::write(folder.join("deep/ignored"), "1").unwrap();
         assert!(!made(false) && made(true) && made(false));
         fs::write(folder.join("deep/a"), "2").unwrap();
         assert!(made(false));
+
         fs::rename(folder.join("deep/a"), folder.join("deep/b")).unwrap();
         assert!(made(false));
         fs::remove_file(&output).unwrap();

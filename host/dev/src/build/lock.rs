@@ -58,6 +58,7 @@ mod tests {
             receiver.recv_timeout(Duration::from_millis(200)).is_err(),
             "it did not wait"
         );
+
         drop(first);
         receiver
             .recv_timeout(Duration::from_secs(60))

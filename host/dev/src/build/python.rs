@@ -214,6 +214,7 @@ mod tests {
             "my-cloud.wasm",
             "my_cloud.egg-info",
         ];
+
         assert_eq!(
             files.map(|file| matters(Path::new(file))),
             [true, true, false, false, false, false]

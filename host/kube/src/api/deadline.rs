@@ -218,6 +218,7 @@ mod tests {
             asks("/api/v1/nodes?watch=true&resourceVersion=7").await;
         }
         assert_eq!(start.elapsed(), 5 * BETWEEN_WATCHES);
+
         sleep(Duration::from_secs(290)).await;
         let later = Instant::now();
         asks("/api/v1/nodes?watch=true").await;

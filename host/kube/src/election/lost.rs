@@ -93,12 +93,14 @@ mod tests {
         let (elector, mut state) = watch::channel(Leadership::Leading(now()));
         elector.send_replace(Leadership::Lost("another holds it".to_owned()));
         assert_eq!(lost(&mut state, LEASE, &release).await, "another holds it");
+
         let (elector, mut state) = watch::channel(Leadership::Leading(now()));
         drop(elector);
         assert_eq!(
             lost(&mut state, LEASE, &release).await,
             "leader election has stopped"
         );
+
         let (_elector, mut state) = watch::channel(Leadership::Released);
         assert_eq!(
             lost(&mut state, LEASE, &release).await,

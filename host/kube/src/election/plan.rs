@@ -278,6 +278,7 @@ mod tests {
             Step::Take
         );
         let renewed = Observed::update(Some(first), lease("b", 15, T1), start + 10 * SECOND);
+
         assert_eq!(
             step(&renewed, &candidate("a"), start + 15 * SECOND),
             Step::Wait(10 * SECOND)
@@ -362,6 +363,7 @@ mod tests {
                 renew: millis(15_500)
             })
         );
+
         let taken = Timings::new(millis(15_900), millis(14_900), 2 * SECOND).unwrap();
         assert_eq!(taken.lease_duration, 15 * SECOND);
         // The process has ended when another one may lead, even if the difference between the

@@ -241,11 +241,13 @@ mod tests {
                 publish(&mut correlator, &notice("a", &format!("try {n}")), now, n).unwrap();
             assert_eq!((write.count, write.message), (1, format!("try {n}")));
         }
+
         let tenth = publish(&mut correlator, &notice("a", "try 9"), now, 9).unwrap();
         assert_eq!(
             (tenth.count, tenth.message.as_str()),
             (1, "(combined from similar events): try 9")
         );
+
         let next = publish(&mut correlator, &notice("a", "try 10"), now, 10).unwrap();
         assert_eq!((next.count, &next.name), (2, &tenth.name));
         let later = publish(

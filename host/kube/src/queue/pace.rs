@@ -54,6 +54,7 @@ mod tests {
                 .map(|_| (slots.reserve(&pace, now) - now).as_secs())
                 .collect()
         };
+
         assert_eq!(waits(start, 6), [0, 0, 0, 1, 2, 3]);
         assert_eq!(
             waits(start + Duration::from_secs(2), 1),

@@ -138,6 +138,7 @@ mod tests {
             }
         };
         let running = queue.run_workers(4, &shutdown, work);
+
         assert!(
             timeout(Duration::from_millis(9_500), running)
                 .await

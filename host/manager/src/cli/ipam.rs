@@ -317,6 +317,7 @@ mod tests {
             "--cluster-cidr=10.244.0.0/16",
             "--cluster-cidr=10.244.0.0/16,fd00::/56",
         );
+
         for (args, expected) in [
             (&[][..], "--cluster-cidr is missing"),
             (

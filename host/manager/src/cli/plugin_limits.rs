@@ -467,6 +467,7 @@ mod tests {
                 },
             ),
         ];
+
         assert_eq!(table.len(), KEYS.len());
         for (setting, expected) in table {
             assert_eq!(set(&[setting]), Ok(expected), "{setting}");
@@ -510,6 +511,7 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(parse(text).unwrap_err(), expected, "{text}");
         }
+
         let unknown = parse("cpu=2s").unwrap_err();
         assert!(
             unknown.starts_with("unknown limit `cpu`; expected one of guest-cpu, read-deadline"),

@@ -156,6 +156,7 @@ mod tests {
         ] {
             assert_eq!(options(args).unwrap().rhythm, rhythm, "{args:?}");
         }
+
         let nothing = options(&[BY_THE_CLOCK, "--route-reconciliation-period=0"]);
         assert_eq!(nothing, Err(RouteArgsError::NoPeriod));
         // The way out that the error names.
@@ -175,6 +176,7 @@ mod tests {
             .cluster_cidrs
             .unwrap();
         assert_eq!(cidrs.iter().count(), 2);
+
         for wrong in [
             "--cluster-cidr=",
             "--cluster-cidr=10.244.0.0",

@@ -135,6 +135,7 @@ mod tests {
                 exclude_unschedulable: true,
             },
         };
+
         assert_eq!(options(&flags), Ok(expected));
         assert_eq!(
             options(&["--load-balancer-check-period=0"])

@@ -174,6 +174,7 @@ mod tests {
         known.insert("help");
         known.extend(NOT_HONORED.iter().map(|(name, _)| *name));
         known.extend(OTHERS.iter().copied());
+
         for (page, text) in [("README.md", README), ("docs/operating.md", OPERATING)] {
             let named = flags(text);
             assert!(named.contains("dry-run"), "{page}: {named:?}");

@@ -235,11 +235,13 @@ mod tests {
                 .is_err_and(|why| why.contains("https://a.example")),
             "{wrong:?}"
         );
+
         let path = Path::new("/c.yaml");
         let settings = |of: &Result<SkydockConfiguration, String>| {
             let settings = flags().settings(Some((of.as_ref().unwrap(), path)));
             Some(Box::new(settings.unwrap()))
         };
+
         for (known, now, expected) in [
             (&plain, &plain, Outcome::Same),
             (&plain, &opened, Outcome::Taken(settings(&plain))),
@@ -312,6 +314,7 @@ mod tests {
         sleep(PERIOD * 3).await;
         assert_eq!((gateway.warnings().len(), metrics.rejected.get()), (1, 0));
         assert!(!settings.has_changed().unwrap());
+
         let limited = format!("{text}\n  limits: {{memory: 64Mi}}");
         let other = text.replace("name: a\n", "name: b\n");
         for (text, expected) in [

@@ -70,6 +70,7 @@ mod tests {
         wit::copy(Path::new("../../sdk/c/skydock/wit"), &wit).unwrap();
         let file = write(&wit, &[Capability::LoadBalancers], &folder).unwrap();
         let text = fs::read_to_string(file).unwrap();
+
         for (function, expected) in [
             ("plugin@0.1.0#configure", true),
             ("load-balancers@0.1.0#ensure", true),

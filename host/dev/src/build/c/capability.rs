@@ -132,6 +132,7 @@ mod tests {
             &["zones_locate", "instances_check", "instances_describe"],
         ]
         .concat();
+
         assert_eq!(
             of(&more),
             Ok(vec![Capability::Instances, Capability::Zones])
@@ -149,6 +150,7 @@ mod tests {
             error,
             "the program is not a plugin: it does not define plugin_configure"
         );
+
         let error = of(&[
             "plugin_info",
             "plugin_configure",
@@ -156,6 +158,7 @@ mod tests {
             "routes_delete",
         ])
         .unwrap_err();
+
         assert_eq!(
             error,
             "the capability routes is incomplete: routes_create is not defined"

@@ -126,6 +126,7 @@ mod tests {
             .err()
             .unwrap();
         let message = format!("{error:#}");
+
         assert!(
             message.starts_with(
                 "the program `clang` is missing: apt-get install clang lld wasi-libc "

@@ -238,6 +238,7 @@ async fn a_list_without_a_version_is_not_complete() {
     let running = start(&informer, api.client());
     sleep(Duration::from_millis(100)).await;
     assert!(!informer.is_synced());
+
     informer.synced().await;
     running.abort();
     assert_eq!(*seen.lock().unwrap(), ["+a@1", "a@1>10"]);
@@ -307,6 +308,7 @@ async fn watches_that_end_at_once_are_slowed_down() {
     );
     // The API server ends watches, and then they are resumed without a pause.
     assert_eq!(requests(601, &[], Duration::from_secs(10)).await, 62);
+
     let busy = requests(10, &["11"], Duration::from_millis(100)).await;
     assert!(
         (95..=102).contains(&busy),

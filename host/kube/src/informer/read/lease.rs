@@ -89,6 +89,7 @@ mod tests {
             serde_json::from_value::<Lease>(lease.clone()).is_err(),
             "or there is no need of this"
         );
+
         let Read::<Lease>(lease) = serde_json::from_value(lease).unwrap();
         let spec = lease.spec.unwrap();
         assert_eq!(

@@ -250,6 +250,7 @@ fn a_file_that_is_not_yaml_has_one_error_at_its_place() {
     ] {
         assert_told(text, (&[told], &[]));
     }
+
     let deep = "[".repeat(10_000);
     assert_eq!(reviewed(&deep).0.len(), 1);
     let laughs = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned()
@@ -263,6 +264,7 @@ fn a_file_that_is_not_yaml_has_one_error_at_its_place() {
             })
             .collect::<String>();
     let (errors, _) = reviewed(&laughs);
+
     assert!(
         errors.concat().contains("the file is too large"),
         "{errors:?}"
@@ -283,6 +285,7 @@ fn texts_numbers_and_merged_maps_are_read_as_yaml() {
         errors.concat().contains("limits.burst: invalid type"),
         "{errors:?}"
     );
+
     let text = text.replace("0x10", "16");
     let read = Reviewed::new(&text, Path::new("c.yaml"));
     let plugin = read.configuration.unwrap().plugins.remove(0);
