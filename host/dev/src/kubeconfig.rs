@@ -194,7 +194,8 @@ mod tests {
     #[test]
     fn a_symlink_is_neither_followed_nor_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        let target = dir.path().join("target");
+        let link = dir.path().join("link");
         symlink(&target, &link).unwrap();
         assert!(
             matches!(write(&link, "new"), Err(WriteError::NoFile(_))),

@@ -157,7 +157,8 @@ mod tests {
     #[test]
     fn a_result_is_made_again_if_an_input_changes() {
         let dir = tempfile::tempdir().unwrap();
-        let (folder, output) = (dir.path().join("in"), dir.path().join("out"));
+        let folder = dir.path().join("in");
+        let output = dir.path().join("out");
         fs::create_dir_all(folder.join("deep")).unwrap();
         let made = |secret: bool| {
             let mut inputs = Inputs::new();

@@ -300,7 +300,8 @@ mod tests {
 
     #[test]
     fn a_late_renewal_expires_with_the_lease_seen_by_others() {
-        let (sent, timings) = (Instant::now(), candidate("a").timings);
+        let sent = Instant::now();
+        let timings = candidate("a").timings;
         for (took, left) in [(0, 10), (2, 12), (4, 14), (5, 14), (9, 14)] {
             assert_eq!(
                 deadline(sent, sent + took * SECOND, &timings),

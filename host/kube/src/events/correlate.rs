@@ -213,7 +213,8 @@ mod tests {
     // Holds: C-07
     #[test]
     fn a_repeated_event_increments_the_count_of_the_first() {
-        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let mut correlator = Correlator::default();
+        let now = Instant::now();
         let first = publish(&mut correlator, &notice("a", "boom"), now, 1).unwrap();
         let second = publish(&mut correlator, &notice("a", "boom"), now, 2).unwrap();
         assert_eq!(
@@ -235,7 +236,8 @@ mod tests {
     // Holds: C-07
     #[test]
     fn similar_events_are_combined_from_the_tenth_on() {
-        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let mut correlator = Correlator::default();
+        let now = Instant::now();
         for n in 0..9 {
             let write =
                 publish(&mut correlator, &notice("a", &format!("try {n}")), now, n).unwrap();
@@ -263,7 +265,8 @@ mod tests {
     // Holds: C-07
     #[test]
     fn after_25_events_on_one_object_one_passes_every_300_seconds() {
-        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let mut correlator = Correlator::default();
+        let now = Instant::now();
         let same = notice("a", "boom");
         let passed = (0..40)
             .filter(|&n| publish(&mut correlator, &same, now, n).is_some())
@@ -277,7 +280,8 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let mut correlator = Correlator::default();
+        let now = Instant::now();
         for n in 0..10_000_u64 {
             correlator.observe(
                 &notice(&format!("o{n}"), "x"),

@@ -108,7 +108,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn workers_finish_their_items_at_the_shutdown_and_take_no_more() {
-        let (queue, shutdown, worked) = (queue(), CancellationToken::new(), Mutex::new(Vec::new()));
+        let queue = queue();
+        let shutdown = CancellationToken::new();
+        let worked = Mutex::new(Vec::new());
         queue.add_all(1..=3, Priority::Change);
         let work = |key, _| {
             let worked = &worked;
@@ -127,10 +129,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_item_can_be_taken_again_after_its_work() {
-        let (queue, shutdown, worked) = (queue(), CancellationToken::new(), Mutex::new(0));
+        let queue = queue();
+        let shutdown = CancellationToken::new();
+        let worked = Mutex::new(0);
         queue.add(1, Priority::Change);
         let work = |key, _| {
-            let (queue, worked) = (&queue, &worked);
+            let queue = &queue;
+            let worked = &worked;
             async move {
                 *worked.lock().unwrap() += 1;
                 queue.add(key, Priority::Change);

@@ -55,7 +55,8 @@ fn rules(plugin: &str, permits: &Permits, digest: &str) -> Vec<String> {
 // Holds: SEC-19
 #[test]
 fn a_credential_is_bound_to_one_plugin_and_digest() {
-    let (one, other) = ("1".repeat(64), "2".repeat(64));
+    let one = "1".repeat(64);
+    let other = "2".repeat(64);
     let pinned = permits(&format!("'sha256:{one}'"));
     assert_eq!(rules("a", &pinned, &one), ["open", "known"]);
     assert_eq!(
@@ -86,7 +87,8 @@ fn with_certificate(digest: &str) -> Permits {
 // Holds: SEC-19
 #[test]
 fn a_client_certificate_is_bound_like_a_credential() {
-    let (one, other) = ("1".repeat(64), "2".repeat(64));
+    let one = "1".repeat(64);
+    let other = "2".repeat(64);
     let pinned = with_certificate(&format!("'sha256:{one}'"));
     assert_eq!(rules("a", &pinned, &one), ["open", "known"]);
     assert_eq!(rules("a", &pinned, &other), ["open", "known refuses"]);
@@ -131,7 +133,9 @@ fn a_client_certificate_is_presented_to_issuers_of_its_plugin() {
 
 #[test]
 fn rules_with_a_credential_for_others_are_known() {
-    let (one, two, other) = ("1".repeat(64), "2".repeat(64), "3".repeat(64));
+    let one = "1".repeat(64);
+    let two = "2".repeat(64);
+    let other = "3".repeat(64);
     let pinned = permits(&format!("['sha256:{one}', 'sha256:{two}']"));
     let egress = Egress::new("a", pinned, Vec::new(), &mut Registry::default()).unwrap();
     let withheld = |digest: &str| {

@@ -66,7 +66,8 @@ mod tests {
     #[test]
     fn bindings_have_the_exports_of_the_plugin_and_no_others() {
         let dir = tempfile::tempdir().unwrap();
-        let (wit, folder) = (dir.path().join("wit"), dir.path().join("bindings"));
+        let wit = dir.path().join("wit");
+        let folder = dir.path().join("bindings");
         wit::copy(Path::new("../../sdk/c/skydock/wit"), &wit).unwrap();
         let file = write(&wit, &[Capability::LoadBalancers], &folder).unwrap();
         let text = fs::read_to_string(file).unwrap();

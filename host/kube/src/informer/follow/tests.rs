@@ -129,7 +129,8 @@ fn the_watch_backoff_grows_up_to_30_seconds() {
 
 #[test]
 fn the_pause_before_a_new_list_doubles_until_a_watch_has_held() {
-    let (seconds, mut pause) = (Duration::from_secs, Duration::ZERO);
+    let seconds = Duration::from_secs;
+    let mut pause = Duration::ZERO;
     let mut pauses = Vec::new();
     for held in [0, 1, 5, 30, 60, 0, 61, 0, 3600] {
         pause = pause_after(pause, seconds(held));

@@ -256,7 +256,8 @@ fn a_file_that_is_not_yaml_has_one_error_at_its_place() {
     let laughs = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned()
         + &(0..8)
             .map(|n| {
-                let (this, last) = (char::from(b'b' + n), char::from(b'a' + n));
+                let this = char::from(b'b' + n);
+                let last = char::from(b'a' + n);
                 format!(
                     "{this}: &{this} [{}]\n",
                     vec![format!("*{last}"); 9].join(", ")
