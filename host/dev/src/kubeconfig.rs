@@ -137,6 +137,7 @@ fn is_ours(bytes: &[u8]) -> bool {
     let users = config.auth_infos.iter().map(|it| it.name.as_str());
     let contexts = config.contexts.iter().map(|it| it.name.as_str());
 
+    // An empty kubeconfig has no other names either.
     config.clusters.len() == 1
         && clusters
             .chain(users)

@@ -415,6 +415,8 @@ impl Team {
             };
 
             anyhow::Ok(Clients {
+                // As upstream, the caches belong to no controller, and use the account of the
+                // process.
                 informers: clients::named(&access, "shared-informers")?,
                 node: named(ClientName::Node.as_str()).await?,
                 service: named(ClientName::Service.as_str()).await?,

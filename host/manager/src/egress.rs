@@ -337,6 +337,7 @@ impl Egress {
         let host = url
             .host()
             .unwrap_or_default()
+            // The host in a URL has brackets if it is an IPv6 address.
             .trim_matches(['[', ']'])
             .to_owned();
 

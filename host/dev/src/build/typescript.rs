@@ -72,6 +72,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     let app = work.join("app.js");
     let mut inputs = Inputs::new();
     inputs.add(tools::key());
+    // The bundle has all modules of the plugin.
     inputs.add(fs::read(&app).with_context(|| format!("cannot read {}", app.display()))?);
     inputs.add_folder(&wit, |_| true)?;
 

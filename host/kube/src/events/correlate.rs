@@ -111,6 +111,7 @@ impl Correlator {
             .filter(|(at, _)| now.saturating_duration_since(*at) <= SIMILAR_WITHIN);
         let mut messages = recent.map(|(_, messages)| messages).unwrap_or_default();
 
+        // More messages are not needed to know that there are many.
         if messages.len() < SIMILAR && !messages.iter().any(|other| other == message) {
             messages.push(message.to_owned());
         }

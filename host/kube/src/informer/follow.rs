@@ -50,6 +50,7 @@ impl<K: Kind> Informer<K> {
                 Ok(version) => break version,
                 Err(error) => {
                     if matches!(&error, Error::Api(status) if status.code == 403) {
+                        // Listed again all the same: the permission may be granted later.
                         self.forbidden.send_replace(true);
                     }
                     back_off.fail::<K>("list", error).await;

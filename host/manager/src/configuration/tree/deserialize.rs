@@ -110,6 +110,7 @@ impl Node {
             }),
             Value::Scalar { .. } if self.is_null() => visitor.visit_unit(),
             Value::Scalar { text, plain: true } => match text.as_str() {
+                // Other words for booleans are texts, unless a boolean is expected.
                 "true" => visitor.visit_bool(true),
                 "false" => visitor.visit_bool(false),
                 text => match (text.parse(), text.parse(), text.parse()) {
