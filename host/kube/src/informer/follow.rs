@@ -117,7 +117,8 @@ impl<K: Kind> Informer<K> {
                 Ok(Event::Failed(status)) => Error::Api(status),
                 // Reading goes on: an event that cannot be decoded must not hide others.
                 Err(error) => error,
-                // From an empty version, a watch starts at the present: deletions before it are missed.
+                // A watch from an empty version starts at the present, so that earlier deletions are
+                // missed.
                 Ok(event) if event.version().is_some_and(str::is_empty) => {
                     tracing::warn!(kind = %K::Object::plural(&()), "cannot watch: an event has no resource version");
                     return ControlFlow::Break(());

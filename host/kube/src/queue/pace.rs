@@ -27,7 +27,7 @@ pub(super) struct Slots {
 impl Slots {
     /// Returns the next free time, which may be now.
     pub(super) fn reserve(&mut self, pace: &Pace, now: Instant) -> Instant {
-        // Unused slots of the past can be taken now, up to a burst.
+        // Unused slots of the past can be taken at once, up to a burst.
         let credit = pace.interval * pace.burst.saturating_sub(1);
         let earliest = now.checked_sub(credit).unwrap_or(now);
         let slot = self.next.map_or(earliest, |next| next.max(earliest));
