@@ -80,12 +80,14 @@ impl ApiError {
         let kube::Error::Api(status) = error else {
             return Self::Failed(action, with_causes(&error));
         };
+
         let silent = status.message.trim().is_empty();
         let message = if silent {
             format!("the API server answered {}", status.code)
         } else {
             status.message.clone()
         };
+
         // A webhook can deny a request with any status code.
         if message.starts_with("admission webhook ") {
             Self::Refused(action, message)
@@ -96,6 +98,7 @@ impl ApiError {
         } else if status.is_forbidden()
             && message.contains(&format!("cannot {} resource", action.verb))
         {
+            // RBAC says it in these words; admission answers 403, too.
             Self::Forbidden(action, message)
         } else if status.is_forbidden() || status.is_invalid() {
             Self::Refused(action, message)
@@ -112,6 +115,7 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
     for cause in std::iter::successors(error.source(), |cause| cause.source()) {
         let cause = cause.to_string();
+        // Some errors already quote their cause.
         if !said.contains(&cause) {
             said = format!("{said}: {cause}");
         }
@@ -132,6 +136,7 @@ fn is_lost_race(status: &Status) -> bool {
     };
     let written_by_others =
         |cause: &StatusCause| ["metadata.uid", "spec.podCIDRs"].contains(&cause.field.as_str());
+
     match details.causes.as_slice() {
         [] => details.name.is_empty() && details.kind.is_empty(),
         causes => causes.iter().all(written_by_others),
@@ -171,10 +176,12 @@ where
         resource_version: None,
     };
     let params = DeleteParams::default().preconditions(preconditions);
+
     let request = match kube::core::Request::new(K::url_path(&(), None)).delete(name, &params) {
         Ok(request) => request,
         Err(error) => return Err(ApiError::Failed(action, error.to_string())),
     };
+
     client
         .request::<IgnoredAny>(request)
         .await
@@ -199,15 +206,18 @@ where
         verb: "patch",
         resource,
     };
+
     let mut path = format!("{}/{}", K::url_path(&(), target.namespace), target.name);
     if let Some(subresource) = target.subresource {
         path = format!("{path}/{subresource}");
     }
+
     let (content_type, body) = match patch {
         Patch::Json(body) => ("application/json-patch+json", body),
         Patch::Merge(body) => ("application/merge-patch+json", body),
         Patch::Strategic(body) => ("application/strategic-merge-patch+json", body),
     };
+
     let request = Request::patch(path)
         .header(header::ACCEPT, ACCEPT)
         .header(header::CONTENT_TYPE, content_type)
@@ -216,6 +226,7 @@ where
         Ok(request) => request,
         Err(error) => return Err(ApiError::Failed(action, error.to_string())),
     };
+
     // Boxed to keep the futures small that wait for their turn to write.
     match Box::pin(client.request::<Written>(request)).await {
         Ok(answer) => Ok(answer.metadata.resource_version),
@@ -301,6 +312,7 @@ mod tests {
             std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused");
         let service = kube::Error::Service(Box::new(std::io::Error::other(refused)));
         assert_eq!(with_causes(&service), "ServiceError: connection refused");
+
         #[derive(Debug, thiserror::Error)]
         #[error("client error (Connect)")]
         struct Outer(#[source] std::num::ParseIntError);
@@ -309,6 +321,7 @@ mod tests {
             with_causes(&service),
             "ServiceError: client error (Connect): invalid digit found in string"
         );
+
         let unauthorized = said(401, "", "", &json!({}));
         assert_eq!(
             unauthorized.to_string(),
@@ -350,6 +363,7 @@ mod tests {
         let webhook = "admission webhook \"w.example.com\" denied the request: not on Sundays";
         let ended = "events \"a\" is forbidden: unable to create new content in namespace x because it is being terminated";
         let about = |causes: Value| json!({"name": "a", "kind": "nodes", "causes": causes});
+
         for (code, reason, message, details) in [
             (422, "Invalid", policy, about(json!([{"message": policy}]))),
             (

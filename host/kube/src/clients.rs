@@ -38,9 +38,9 @@ pub enum ClientError {
     /// The kubeconfig cannot be used.
     #[error("cannot use the kubeconfig {file}")]
     Kubeconfig {
-        /// Which.
+        /// Path of the kubeconfig.
         file: String,
-        /// Why.
+        /// What cannot be read, or is not valid.
         source: Box<kube::config::KubeconfigError>,
     },
     /// There is neither a kubeconfig nor a Pod's service account.
@@ -51,9 +51,9 @@ pub enum ClientError {
     /// The client cannot be built.
     #[error("cannot build a client for {url}")]
     Build {
-        /// API server.
+        /// URL of the API server.
         url: String,
-        /// Why.
+        /// The error of TLS or of the credentials.
         source: Box<kube::Error>,
     },
 }
@@ -69,18 +69,21 @@ pub async fn load(access: &ClusterAccess) -> Result<Config, ClientError> {
                 file: file.display().to_string(),
                 source: Box::new(source),
             };
+
             let kubeconfig = Kubeconfig::read_from(file).map_err(failed)?;
             let authority = authority(&kubeconfig);
             let options = KubeConfigOptions::default();
             let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
                 .await
                 .map_err(failed)?;
+
             // Clients read this file again, which kube asks for in Pods alone.
             config.root_cert_file = authority;
             config
         }
         None => Config::incluster().map_err(|source| ClientError::InCluster(Box::new(source)))?,
     };
+
     if let Some(master) = &access.master {
         config.cluster_url = master.clone();
     }
@@ -97,12 +100,14 @@ fn authority(kubeconfig: &Kubeconfig) -> Option<PathBuf> {
         .find(|named| named.name == *current)?
         .context
         .as_ref()?;
+
     let cluster = kubeconfig
         .clusters
         .iter()
         .find(|named| named.name == context.cluster)?
         .cluster
         .as_ref()?;
+
     // What stands in the kubeconfig itself goes before a file.
     cluster
         .certificate_authority
@@ -162,6 +167,7 @@ pub async fn wait_for_api_server(client: &Client, url: impl fmt::Display) -> Str
             Err(error) if is_an_answer(&error) => return "unknown".to_owned(),
             Err(error) => with_causes(&error),
         };
+
         let now = tokio::time::Instant::now();
         if told.is_none_or(|told| now >= told + API_SERVER_REMINDER) {
             tracing::warn!(api_server = %url, error, "waiting for the API server: it does not answer yet");
@@ -202,6 +208,7 @@ mod tests {
             );
             authority(&Kubeconfig::from_yaml(&kubeconfig).unwrap())
         };
+
         assert_eq!(file("certificate-authority: /b"), Some(PathBuf::from("/b")));
         assert_eq!(
             file("certificate-authority: /b, certificate-authority-data: Yg=="),

@@ -53,9 +53,12 @@ impl Said {
 #[must_use]
 pub fn client(client: &Client, said: &Arc<Said>) -> Client {
     let namespace = client.default_namespace().to_owned();
-    let (client, said) = (client.clone(), Arc::clone(said));
+    let client = client.clone();
+    let said = Arc::clone(said);
+
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, said) = (client.clone(), Arc::clone(&said));
+        let client = client.clone();
+        let said = Arc::clone(&said);
         async move { send(&client, &said, request).await }
     });
     Client::new(service, namespace)
@@ -71,12 +74,14 @@ async fn send(
     let fate = request::fate(&parts.method, &parts.uri, &body)
         .map_err(|refused| kube::Error::Service(refused.into()))?;
     let words = || serde_json::from_slice(&body).unwrap_or_default();
+
     let body = match fate {
         Fate::Read => body,
         Fate::Event => {
             told(&parts.method, &words())
                 .iter()
                 .for_each(|what| said.once(what));
+            // The answer is the event itself, as if it was stored.
             return Ok(Response::new(Body::from(body)));
         }
         Fate::TryByAddress(uri) => {
@@ -90,10 +95,12 @@ async fn send(
                 header::CONTENT_TYPE,
                 HeaderValue::from_static("application/json"),
             );
+            // The options have another length than the body that they replace.
             parts.headers.remove(header::CONTENT_LENGTH);
             options.into()
         }
     };
+
     client
         .send(Request::from_parts(parts, Body::from(body)))
         .await
@@ -118,6 +125,7 @@ fn leave_out_what_passes(body: &mut Value) {
             fields.values_mut().for_each(leave_out_what_passes);
         }
         Value::Array(items) => {
+            // In a JSON patch, the version is an operation of its own.
             items.retain(|item| {
                 item.get("path").and_then(Value::as_str) != Some("/metadata/resourceVersion")
             });
@@ -132,13 +140,16 @@ fn told(method: &Method, event: &Value) -> Option<String> {
     if *method != Method::POST {
         return None;
     }
+
     let text = |pointer: &str| {
         event
             .pointer(pointer)
             .and_then(Value::as_str)
             .unwrap_or_default()
     };
-    let (kind, name) = (text("/involvedObject/kind"), text("/involvedObject/name"));
+    let kind = text("/involvedObject/kind");
+    let name = text("/involvedObject/name");
+
     Some(format!(
         "publish event {} {} on {kind} {name}: {}",
         text("/type"),

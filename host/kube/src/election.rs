@@ -187,6 +187,7 @@ impl Elector {
         release: &CancellationToken,
     ) {
         let ended = tokio::select! {
+            // Polled in this order, so that nothing is acquired after a release.
             biased;
             () = release.cancelled() => Leadership::Released,
             () = self.acquire(access) => {
@@ -195,6 +196,7 @@ impl Elector {
                 self.hold(state, access, release).await
             }
         };
+
         if ended == Leadership::Released {
             self.give_up().await;
         }
@@ -219,24 +221,28 @@ impl Elector {
                 Ok(Some(expires_in)) => expires_in.min(jittered(retry)),
                 Err(error) => {
                     tracing::warn!(lease = %self.name(), %error, "cannot acquire the Lease; retrying");
+                    // The watch has the same connection, which may be dead.
                     if matches!(error, Failure::Silent(_)) {
                         changes = None;
                     }
                     jittered(retry)
                 }
             };
+
             if changes.is_none() {
                 changes = self
                     .leases()
                     .ok()
                     .map(|leases| watch::changes(leases, &self.config.name));
             }
+
             let changed = async {
                 match &mut changes {
                     Some(changes) => changes.next().await,
                     None => std::future::pending().await,
                 }
             };
+
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = changed => {}
@@ -259,6 +265,7 @@ impl Elector {
                 () = tokio::time::sleep(self.candidate.timings.retry_period) => {}
                 () = release.cancelled() => return Leadership::Released,
             }
+
             let deadline = plan::deadline(self.sent, renewed, &self.candidate.timings);
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
@@ -266,6 +273,7 @@ impl Elector {
                 if let Ok(tried) = &tried {
                     access.send_modify(|access| access.note(tried));
                 }
+
                 // After a timeout, enough time has passed for the next attempt.
                 let pause = !matches!(tried, Ok(Err(Failure::Silent(_))));
                 let why = match tried {
@@ -282,6 +290,7 @@ impl Elector {
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "no answer".to_owned(),
                 };
+
                 if Instant::now() >= deadline {
                     return Leadership::Lost(format!(
                         "the Lease {} could not be renewed within {:?}: {why}",
@@ -289,6 +298,7 @@ impl Elector {
                         self.candidate.timings.renew_deadline
                     ));
                 }
+
                 tracing::warn!(lease = %self.name(), error = why, "cannot renew the Lease; retrying");
                 if pause {
                     tokio::time::sleep(
@@ -305,6 +315,7 @@ impl Elector {
 
     /// Renews with the last known version of the Lease; if it is outdated, reads the Lease first.
     async fn renew(&mut self) -> Result<Option<Duration>, Failure> {
+        // A copy: if the write fails, the next renewal starts from the same version.
         if let Some(lease) = self.lease.clone() {
             match self.write(lease).await {
                 Ok(()) => return Ok(None),
@@ -322,7 +333,9 @@ impl Elector {
     /// Makes one attempt: returns `None` if the Lease is held, or else the time until the Lease of
     /// the current holder expires.
     async fn attempt(&mut self) -> Result<Option<Duration>, Failure> {
-        let (leases, name) = (self.leases()?, self.config.name.clone());
+        let leases = self.leases()?;
+        let name = self.config.name.clone();
+
         let lease = self
             .answer(leases.get_opt(&name))
             .await?
@@ -330,15 +343,18 @@ impl Elector {
         if let Some(lease) = &lease {
             self.annotations.clone_from(&lease.metadata.annotations);
         }
+
         let now = Instant::now();
         let spec = lease
             .as_ref()
             .and_then(|lease| lease.spec.clone())
             .unwrap_or_default();
+
         let observed = Observed::update(self.observed.take(), spec, now);
         let step = plan::step(&observed, &self.candidate, now);
         let unreleased = observed.is_of_another(&self.candidate);
         self.observed = Some(observed);
+
         match step {
             Step::Wait(left) => Ok(Some(left)),
             Step::Take => {
@@ -353,28 +369,36 @@ impl Elector {
 
     /// Writes this instance into the Lease. A Lease without a resource version is created.
     async fn write(&mut self, mut lease: Lease) -> Result<(), Failure> {
-        let (leases, name) = (self.leases()?, self.config.name.clone());
+        let leases = self.leases()?;
+        let name = self.config.name.clone();
+
         let spec = plan::held(
             lease.spec.take().unwrap_or_default(),
             &self.candidate,
             Timestamp::now(),
         );
         lease.spec = Some(spec);
+
+        // Before the write: others may count from any time between this and its answer.
         let sent = Instant::now();
         self.in_doubt = true;
+
         let written = if lease.metadata.resource_version.is_some() {
             self.answer(leases.replace(&name, &PostParams::default(), &Read(lease)))
                 .await?
         } else {
             lease.metadata = ObjectMeta {
                 name: Some(name),
+                // A Lease that someone has deleted gets its annotations back.
                 annotations: self.annotations.clone(),
                 ..ObjectMeta::default()
             };
             self.answer(leases.create(&PostParams::default(), &Read(lease)))
                 .await?
         };
+
         let Read(written) = written;
+
         self.observed = Some(Observed::new(
             written.spec.clone().unwrap_or_default(),
             Instant::now(),
@@ -383,6 +407,7 @@ impl Elector {
         self.lease = Some(written);
         self.in_doubt = false;
         self.sent = sent;
+
         Ok(())
     }
 
@@ -401,21 +426,26 @@ impl Elector {
     /// Releases the Lease. Returns false if this instance does not hold it.
     async fn release(&mut self) -> Result<bool, Failure> {
         let mut known = self.lease.take();
+        // Nothing was written that may have arrived.
         if known.is_none() && !self.in_doubt {
             return Ok(false);
         }
+
         for _ in 0..RELEASES {
             let lease = match known.take() {
                 Some(lease) => Some(lease),
                 None => self.held().await?,
             };
+
             let Some(mut lease) = lease else {
                 return Ok(false);
             };
             lease.spec = lease
                 .spec
                 .map(|spec| plan::released(spec, Timestamp::now()));
-            let (leases, name) = (self.leases()?, self.config.name.clone());
+            let leases = self.leases()?;
+            let name = self.config.name.clone();
+
             match self
                 .answer(leases.replace(&name, &PostParams::default(), &Read(lease)))
                 .await
@@ -426,16 +456,20 @@ impl Elector {
                 answer => return answer.map(|_| true),
             }
         }
+
         Ok(false)
     }
 
     /// Returns the current Lease, if this instance holds it.
     async fn held(&mut self) -> Result<Option<Lease>, Failure> {
-        let (leases, name) = (self.leases()?, self.config.name.clone());
+        let leases = self.leases()?;
+        let name = self.config.name.clone();
+
         let lease = self
             .answer(leases.get_opt(&name))
             .await?
             .map(|Read(lease)| lease);
+
         let is_own = |lease: &Lease| {
             let holder = lease
                 .spec
@@ -443,6 +477,7 @@ impl Elector {
                 .and_then(|spec| spec.holder_identity.as_deref());
             holder == Some(self.candidate.identity.as_str())
         };
+
         Ok(lease.filter(is_own))
     }
 }

@@ -35,8 +35,8 @@ pub const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
 /// Maximum number of queued events that are written at once; more are dropped and counted. Every
 /// node of a large cluster may have a warning.
 const URGENT: usize = 16_384;
-/// Maximum number of other queued events, and of those of a provider, twice as many as in client-go: the last of them would be
-/// minutes old.
+/// Maximum number of other queued events, and of those of a provider, twice as many as in
+/// client-go: the last of them would be minutes old.
 const NORMAL: usize = 2048;
 /// Normal events per second if many are queued, and how many may be written without delay. An event
 /// costs the API server as much as one of the two writes that initialize a node.
@@ -93,12 +93,14 @@ impl Recorder {
         let (urgent, hurried) = mpsc::channel(URGENT);
         let (normal, told) = mpsc::channel(NORMAL);
         let (of_provider, provided) = mpsc::channel(NORMAL);
+
         let writer = EventWriter {
             urgent: hurried,
             normal: Paced::new(told),
             of_provider: Paced::new(provided),
             correlator: Correlator::default(),
         };
+
         (
             Self {
                 urgent,
@@ -125,6 +127,7 @@ impl Recorder {
     pub fn publish(&self, mut notice: Notice) {
         notice.message = (self.sanitize)(&notice.message);
         tracing::debug!(object = ?notice.object.name, reason = notice.reason, "event: {}", notice.message);
+
         let queue = if notice.is_urgent() {
             &self.urgent
         } else {
@@ -211,6 +214,7 @@ impl EventWriter {
             let Some((at, notice)) = next else { return };
             handle(&mut self.correlator, client, at, notice).await;
         }
+
         let Self {
             urgent,
             normal,
@@ -218,6 +222,7 @@ impl EventWriter {
             correlator,
         } = &mut self;
         for events in [urgent, &mut normal.events, &mut of_provider.events] {
+            // Closed, so that `recv` ends when the queue is empty.
             events.close();
             while let Some((at, notice)) = events.recv().await {
                 handle(correlator, client, at, notice).await;
@@ -228,6 +233,7 @@ impl EventWriter {
     /// Returns the next event to write; `None` if all recorders are dropped.
     async fn next(&mut self) -> Option<Published> {
         tokio::select! {
+            // Warnings go first, and the events of a provider last.
             biased;
             Some(urgent) = self.urgent.recv() => Some(urgent),
             Some(normal) = self.normal.recv() => Some(normal),
@@ -242,9 +248,11 @@ async fn handle(correlator: &mut Correlator, client: &Client, at: Timestamp, not
     let Verdict::Publish(write) = correlator.observe(&notice, Instant::now(), at) else {
         return;
     };
+
     for attempt in 1..=TRIES {
         match write_event(client, &notice, &write).await {
             Ok(()) => return,
+            // Only failures may pass: what is rejected once is rejected again.
             Err(error) if attempt == TRIES || !matches!(error, ApiError::Failed(..)) => {
                 let ObjectReference {
                     kind,
@@ -272,6 +280,7 @@ async fn handle(correlator: &mut Correlator, client: &Client, at: Timestamp, not
 async fn write_event(client: &Client, notice: &Notice, write: &Write) -> Result<(), ApiError> {
     // Events on objects without a namespace go to `default`, as in client-go.
     let namespace = notice.object.namespace.as_deref().unwrap_or("default");
+
     if write.count > 1 {
         let target = Target {
             namespace: Some(namespace),
@@ -285,13 +294,16 @@ async fn write_event(client: &Client, notice: &Notice, write: &Write) -> Result<
             other => return other.map(drop),
         }
     }
+
     let event = event(notice, write, namespace);
     let api: Api<Event> = Api::namespaced(client.clone(), namespace);
     let created = api.create(&PostParams::default(), &event).await;
+
     let action = Action {
         verb: "create",
         resource: "events".to_owned(),
     };
+
     match created.map_err(|error| ApiError::new(action, error)) {
         // An earlier attempt whose answer was lost has created it.
         Ok(_) | Err(ApiError::Changed(_)) => Ok(()),

@@ -100,6 +100,7 @@ impl<K: Kind> Informer<K> {
     /// Adds a handler. It is called with all present objects as added, and then with every change.
     /// Handlers are called one at a time and must not block.
     pub fn subscribe(&self, handler: impl Fn(Change<'_, K>) + Send + 'static) {
+        // Locked first, so that no change falls between the list and the subscription.
         let mut handlers = self.handlers();
         for entry in self.list() {
             handler(Change::Added(&entry));
@@ -154,7 +155,9 @@ impl<K: Kind> Informer<K> {
         let key = new.key();
         let handlers = self.handlers();
         let old = self.write().insert(key.clone(), Arc::clone(&new));
+
         match &old {
+            // A list has all objects, also those that have not changed.
             Some(old)
                 if !new.resource_version().is_empty()
                     && old.resource_version() == new.resource_version() => {}

@@ -84,9 +84,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Adds an item now; a re-check is delayed until its slot.
     pub fn add(&self, key: K, priority: Priority) {
         let mut state = self.lock();
+        // A re-check that has a slot keeps it.
         if state.closed || (priority == Priority::Recheck && state.has_slot(&key)) {
             return;
         }
+
         match state.slot(&key, priority) {
             Some(at) => state.delay(key, at, priority, Turn::Given),
             None => {
@@ -94,6 +96,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 self.insert(&mut state, key, priority);
             }
         }
+        // Unlocked first, since those that are woken lock it.
         drop(state);
         self.wake.notify_waiters();
     }
@@ -130,6 +133,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         if state.closed {
             return;
         }
+
         self.metrics.retries.inc();
         state.delay(key, Instant::now() + delay, priority, turn);
         drop(state);
@@ -170,6 +174,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         } else {
             Duration::ZERO
         };
+
         for key in keys {
             let failures = self.lock().failed(&key);
             let own = apart(
@@ -207,18 +212,22 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         turn: impl Fn(&mut State<K>) -> Priority,
     ) -> Option<Vec<(K, Priority)>> {
         loop {
+            // Enabled before the queue is looked at, so that no addition in between is missed.
             let woken = self.wake.notified();
             tokio::pin!(woken);
             woken.as_mut().enable();
+
             let next = {
                 let mut state = self.lock();
                 if state.closed {
                     return None;
                 }
                 self.promote(&mut state);
+
                 let held = state
                     .held
                     .filter(|until| *until > Instant::now() && state.ready.len() < max);
+
                 if held.is_none() {
                     let priority = turn(&mut state);
                     let batch = self.drain(&mut state, max.max(1), priority);
@@ -226,9 +235,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                         return Some(batch);
                     }
                 }
+
                 let delayed = state.delayed.first_key_value().map(|(&(at, _), _)| at);
                 held.into_iter().chain(delayed).min()
             };
+
             match next {
                 Some(at) => tokio::select! { () = woken => {}, () = sleep_until(at) => {} },
                 None => woken.await,
@@ -249,10 +260,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 .work_duration
                 .observe(since.elapsed().as_secs_f64());
         }
+        // It was added again while it was processed.
         if let Some(&(priority, _)) = state.dirty.get(key) {
             state.ready.push(key.clone(), priority);
             self.metrics.depth.inc();
         }
+
         drop(state);
         self.wake.notify_waiters();
     }
@@ -273,6 +286,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                     (total + seconds, longest.max(seconds))
                 },
             );
+
             self.metrics.unfinished_work.set(total);
             self.metrics.longest_running.set(longest);
             sleep(GAUGE_PERIOD).await;
@@ -287,13 +301,16 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         if let Some((known, _)) = state.dirty.get_mut(&key) {
             let raised = priority < *known;
             *known = priority.min(*known);
+            // Moved to the items of the higher priority.
             if raised && !busy {
                 state.ready.push(key, priority);
             }
             return;
         }
+
         self.metrics.adds.inc();
         state.dirty.insert(key.clone(), (priority, Instant::now()));
+
         if !busy {
             state.ready.push(key, priority);
             self.metrics.depth.inc();
@@ -314,17 +331,21 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 turn,
             } = entry.remove();
             state.delayed_at.remove(&key);
+
             let slot = if turn == Turn::Wanted {
                 state.slot(&key, priority)
             } else {
                 None
             };
+
             if let Some(at) = slot {
                 state.delay(key, at, priority, Turn::Given);
                 continue;
             }
+
             let known = state.dirty.contains_key(&key);
             self.insert(state, key.clone(), priority);
+            // A retry goes ahead of re-checks that have not been processed yet.
             if turn == Turn::Had
                 && priority == Priority::Recheck
                 && !known
@@ -341,6 +362,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             let Some(key) = state.ready.pop(priority) else {
                 break;
             };
+
             self.metrics.depth.dec();
             let Some((_, added)) = state.dirty.remove(&key) else {
                 continue;
@@ -348,11 +370,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             self.metrics
                 .queue_duration
                 .observe(added.elapsed().as_secs_f64());
+
             state
                 .processing
                 .insert(key.clone(), (priority, Instant::now()));
             batch.push((key, priority));
         }
+
         batch
     }
 

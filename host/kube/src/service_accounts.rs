@@ -120,10 +120,13 @@ pub async fn client(
         root: root.clone(),
         name: name.to_owned(),
     };
+
     let first = account.token().await?;
     let header = Arc::new(ArcSwap::from_pointee(first.header));
     let mut anonymous = config.clone();
+    // The token of the account takes the place of all other credentials.
     anonymous.auth_info = AuthInfo::default();
+
     let current = header.clone();
     let authorize = MapRequestLayer::new(move |mut request: Request<Body>| {
         request
@@ -131,9 +134,11 @@ pub async fn client(
             .insert(header::AUTHORIZATION, HeaderValue::clone(&current.load()));
         request
     });
+
     let client = clients::builder(&anonymous, name)?
         .with_layer(&authorize)
         .build();
+
     tokio::spawn(async move {
         tokio::select! {
             () = stop.cancelled() => {}
@@ -170,15 +175,18 @@ impl Account {
         for _ in 1..TRIES {
             match self.request().await {
                 Ok(token) => return self.read(token),
+                // A permission is not granted while this waits.
                 Err(kube::Error::Api(status)) if status.is_forbidden() => break,
                 Err(_) => sleep(delay).await,
             }
             delay *= 2;
         }
+
         let failed = |source| AccountError::Token {
             name: self.name.clone(),
             source: Box::new(source),
         };
+        // The last attempt, whose error is reported.
         self.request()
             .await
             .map_err(failed)
@@ -194,13 +202,16 @@ impl Account {
             },
             ..TokenRequest::default()
         };
+
         match accounts
             .create_token_request(&self.name, &PostParams::default(), &request)
             .await
         {
+            // The account does not exist yet.
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             answer => return answer,
         }
+
         let account = ServiceAccount {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
@@ -208,10 +219,13 @@ impl Account {
             },
             ..ServiceAccount::default()
         };
+
         match accounts.create(&PostParams::default(), &account).await {
+            // Another replica has created it in between.
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             made => drop(made?),
         }
+
         accounts
             .create_token_request(&self.name, &PostParams::default(), &request)
             .await
@@ -221,10 +235,13 @@ impl Account {
         let malformed = || AccountError::Malformed {
             name: self.name.clone(),
         };
+
         let status = answer.status.ok_or_else(malformed)?;
         let mut header =
             HeaderValue::try_from(format!("Bearer {}", status.token)).map_err(|_| malformed())?;
+        // Keeps the token out of debug output.
         header.set_sensitive(true);
+
         Ok(Token {
             header,
             renewal: Renewal::of(status.expiration_timestamp.0, Timestamp::now()),

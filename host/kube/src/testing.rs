@@ -56,11 +56,13 @@ impl FakeApi {
         } else {
             method.to_lowercase()
         };
+
         let message = if code == 403 {
             format!("{path}: User \"ccm\" cannot {verb} resource")
         } else {
             reason.to_owned()
         };
+
         let status = json!({
             "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
         });
@@ -111,10 +113,12 @@ impl FakeApi {
                 .next()
                 .unwrap_or_default()
                 .to_owned();
+
             let event = match by_name.get(&name) {
                 Some(first) => with(first, &request.body),
                 None => request.body,
             };
+
             by_name.insert(
                 event["metadata"]["name"]
                     .as_str()
@@ -122,6 +126,7 @@ impl FakeApi {
                     .to_owned(),
                 event.clone(),
             );
+
             told.push(event);
         }
         told
@@ -153,6 +158,7 @@ impl FakeApi {
     ) -> http::Response<kube::client::Body> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
+
         let key = (parts.method.to_string(), parts.uri.path().to_owned());
         self.requests.lock().unwrap().push(Request {
             method: key.0.clone(),
@@ -165,18 +171,21 @@ impl FakeApi {
                 .unwrap_or_default(),
             body: serde_json::from_slice(&body).unwrap_or_default(),
         });
+
         let told = self
             .script
             .lock()
             .unwrap()
             .get_mut(&key)
             .and_then(VecDeque::pop_front);
+
         if told.is_none() && key.0 == "PATCH" {
             let written = self.written.lock().unwrap().clone();
             if let Some(written) = written {
                 written(&key.1, &serde_json::from_slice(&body).unwrap());
             }
         }
+
         let (code, body) = match told {
             Some((0, _)) => std::future::pending().await,
             Some(told) => told,
@@ -194,6 +203,7 @@ impl FakeApi {
                 }),
             ),
         };
+
         let body = kube::client::Body::from(body.to_string().into_bytes());
         http::Response::builder()
             .status(code)
@@ -212,6 +222,7 @@ pub fn stops_after(content_type: &'static str, pieces: &'static [&'static [u8]])
             tokio::time::sleep(Duration::from_secs(20)).await;
             Ok::<_, tower::BoxError>(http_body::Frame::data(bytes::Bytes::from_static(piece)))
         });
+
         let body = http_body_util::StreamBody::new(begin.chain(futures::stream::pending()));
         Ok::<_, tower::BoxError>(
             http::Response::builder()
@@ -220,6 +231,7 @@ pub fn stops_after(content_type: &'static str, pieces: &'static [&'static [u8]])
                 .unwrap(),
         )
     });
+
     kube::Client::new(serve, "default")
 }
 
@@ -286,9 +298,11 @@ pub fn with<K: serde::Serialize + serde::de::DeserializeOwned>(object: &K, patch
             *target = patch.clone();
             return;
         };
+
         if !target.is_object() {
             *target = json!({});
         }
+
         for (key, value) in patch {
             if value.is_null() {
                 target.as_object_mut().unwrap().remove(key);
@@ -297,6 +311,7 @@ pub fn with<K: serde::Serialize + serde::de::DeserializeOwned>(object: &K, patch
             }
         }
     }
+
     let mut value = serde_json::to_value(object).unwrap();
     merge(&mut value, patch);
     serde_json::from_value(value).unwrap()

@@ -97,6 +97,7 @@ impl AcceptedStore {
     pub async fn check_if_known(&self, plugin: &Plugin) -> anyhow::Result<()> {
         match self.read().await {
             Ok(all) => check(plugin, &all).await,
+            // Waiting does not help: only an operator removes the annotation.
             Err(error @ StoreError::Unreadable(_)) => Err(anyhow!(error).context(self.to_string())),
             Err(error) => {
                 tracing::warn!(lease = %self, "cannot read what was accepted of the plugin: {error}");
@@ -113,6 +114,7 @@ impl AcceptedStore {
         let all = loop {
             match self.read().await {
                 Ok(all) => break all,
+                // Waiting does not help: only an operator removes the annotation.
                 Err(error @ StoreError::Unreadable(_)) => {
                     return Err(anyhow!(error).context(self.to_string()));
                 }
@@ -122,6 +124,7 @@ impl AcceptedStore {
                 }
             }
         };
+
         check(plugin, &all).await
     }
 
@@ -130,9 +133,12 @@ impl AcceptedStore {
     pub async fn follow(&self, plugin: &Plugin) -> String {
         let mut generations = plugin.subscribe();
         loop {
+            // Marked as seen before it is read, so that a generation that follows is not missed.
             generations.borrow_and_update();
-            let (name, accepted) = (plugin.name(), plugin.generation().accepted);
+            let name = plugin.name();
+            let accepted = plugin.generation().accepted;
             let keep = |all: &mut All| drop(all.insert(name.to_owned(), (*accepted).clone()));
+
             while let Err(error) = self.update(keep).await {
                 if error.is_final() {
                     return format!(
@@ -142,7 +148,9 @@ impl AcceptedStore {
                 tracing::error!(lease = %self, "cannot keep what was accepted of the plugin; retrying: {error}");
                 sleep(AGAIN).await;
             }
+
             if generations.changed().await.is_err() {
+                // The plugin is gone. To end would mean that what was accepted cannot be kept.
                 return std::future::pending().await;
             }
         }
@@ -171,16 +179,20 @@ impl AcceptedStore {
             if all == before {
                 return Ok(());
             }
+
             match self.write(lease, &all).await {
+                // The holder has renewed the Lease in between.
                 Err(kube::Error::Api(status)) if status.is_conflict() => {}
                 written => return Ok(written?),
             }
         }
+
         Err(StoreError::Busy)
     }
 
     async fn write(&self, lease: Option<Lease>, all: &All) -> Result<(), kube::Error> {
         let is_new = lease.is_none();
+        // Without leader election, nobody else creates the Lease.
         let mut lease = lease.unwrap_or_else(|| Lease {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
@@ -188,6 +200,7 @@ impl AcceptedStore {
             },
             ..Lease::default()
         });
+
         let annotations = lease.metadata.annotations.get_or_insert_default();
         if all.is_empty() {
             annotations.remove(ANNOTATION);
@@ -195,6 +208,7 @@ impl AcceptedStore {
             let text = serde_json::to_string(all).map_err(kube::Error::SerdeError)?;
             annotations.insert(ANNOTATION.to_owned(), text);
         }
+
         let params = PostParams::default();
         if is_new {
             self.leases.create(&params, &Read(lease)).await?;
@@ -204,6 +218,7 @@ impl AcceptedStore {
                 .replace(&self.name, &params, &Read(lease))
                 .await?;
         }
+
         Ok(())
     }
 
@@ -222,6 +237,7 @@ impl AcceptedStore {
                 Some(_) => divide(parse(Some(&lease))?, plugin)?.1,
                 None => All::new(),
             };
+
             match self.write(Some(lease), &rest).await {
                 Err(kube::Error::Api(status)) if status.is_conflict() => {}
                 written => return Ok(written?),
@@ -237,6 +253,7 @@ fn divide(all: All, plugin: Option<&str>) -> Result<(All, All), StoreError> {
     let Some(plugin) = plugin else {
         return Ok((all, All::new()));
     };
+
     if !all.contains_key(plugin) {
         let known: Vec<_> = all.into_keys().collect();
         return Err(StoreError::NoPlugin(plugin.to_owned(), known.join(", ")));
@@ -254,17 +271,21 @@ impl std::fmt::Display for AcceptedStore {
 /// put into service instead, if the operator wants it and it does not.
 async fn check(plugin: &Plugin, all: &All) -> anyhow::Result<()> {
     let name = plugin.name();
+    // The first plugin of a cluster is accepted as it is.
     let Some(before) = all.get(name) else {
         return Ok(());
     };
     let Err(grown) = plugin.may_follow(before) else {
         return Ok(());
     };
+
     let refusal = anyhow!(
         "plugin {name} needs more than what was accepted in this cluster, for sha256:{}: {grown}; allow it under `permissions` \
          (`imports`, `exports`, `hosts`) in the configuration, or accept it with `skydock plugin accepted {name} --reset`",
         before.digest
     );
+
+    // The last good build may need more than what was accepted, too.
     if Box::pin(plugin.fall_back()).await && plugin.may_follow(before).is_ok() {
         tracing::error!("{refusal}");
         return Ok(());
@@ -293,11 +314,13 @@ pub async fn run(args: AcceptedArgs) -> anyhow::Result<()> {
         anyhow::Ok(clients::named(&config, "plugin-accepted")?)
     })
     .await?;
+
     let store = AcceptedStore::new(
         &client,
         &args.leader_elect_resource_namespace,
         &args.leader_elect_resource_name,
     );
+
     let plugin = args.plugin.as_deref();
     if args.reset {
         let reset = store.reset(plugin).await;
@@ -308,12 +331,15 @@ pub async fn run(args: AcceptedArgs) -> anyhow::Result<()> {
         )?;
         return Ok(());
     }
+
     let all = store.of(plugin).await;
     let all = all.with_context(|| format!("cannot read the Lease {store}"))?;
+
     let mut out = std::io::stdout().lock();
     if all.is_empty() {
         writeln!(out, "nothing was accepted yet")?;
     }
+
     for (name, accepted) in &all {
         let rows = [
             Row::new("plugin", [name]),
@@ -324,6 +350,7 @@ pub async fn run(args: AcceptedArgs) -> anyhow::Result<()> {
             Row::new("provider IDs", &accepted.provider_ids),
             Row::new("annotations", &accepted.annotations),
         ];
+        // Names may come from the plugin (SEC-15).
         for line in lines(&rows) {
             writeln!(out, "{}", escape(&line))?;
         }
@@ -381,9 +408,11 @@ mod tests {
         assert_eq!(lease_now["metadata"]["resourceVersion"], "7");
         assert_eq!(lease_now["metadata"]["annotations"]["a"], "b");
         assert_eq!(lease_now["spec"]["holderIdentity"], "me");
+
         let text = lease_now["metadata"]["annotations"][ANNOTATION].clone();
         api.answer("GET", LEASE, 200, lease(text.as_str()));
         assert_eq!(store.read().await.unwrap()["metal"], metal("1"));
+
         api.answer("GET", LEASE, 200, lease(text.as_str()));
         store.update(keep).await.unwrap();
         assert_eq!(written(&api).len(), 1, "it is the same");

@@ -22,6 +22,7 @@ where
     let runtime = Handle::current();
     let unwanted = CancellationToken::new();
     let stop = unwanted.clone();
+    // Stops the work if this future is dropped.
     let _waits = unwanted.drop_guard();
     let done = spawn_blocking(move || runtime.block_on(stop.run_until_cancelled(work))).await?;
     done.context("the task was canceled")?.map_err(Into::into)
@@ -43,6 +44,7 @@ mod tests {
             let _kept = kept;
             std::future::pending::<anyhow::Result<()>>().await
         };
+
         assert!(
             timeout(Duration::from_millis(50), blocking(work))
                 .await

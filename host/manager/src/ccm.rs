@@ -52,18 +52,22 @@ use crate::{
 /// If it cannot start, or loses the Lease.
 pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
     let process = CancellationToken::new();
+    // Tasks of the process end with this function, also if it fails.
     let _ends_with_this = process.clone().drop_guard();
+
     // Before the start is complete, there is no work that must be finished.
     let starting = Box::pin(start(config, process.clone()));
     let Some(started) = shutdown.run_until_cancelled(starting).await else {
         return Ok(());
     };
     let (team, election) = started?;
+
     let outdated = credentials::outdated(
         team.config.cluster.clone(),
         team.access.clone(),
         *team.root.valid_until(),
     );
+
     let stop = shutdown.child_token();
     let work = async {
         match election {
@@ -80,6 +84,7 @@ async fn start(
     config: Config,
     process: CancellationToken,
 ) -> anyhow::Result<(Team, Option<Election>)> {
+    // The server takes the registry, so all metrics are registered before it starts.
     let mut registry = Registry::default();
     let plugin_metrics = PluginMetrics::register(&mut registry);
     let election = config
@@ -89,8 +94,11 @@ async fn start(
     let metrics = ControllerMetrics::register(&mut registry);
     let egress = Arc::new(way_out(&config, &mut registry)?);
     let file_metrics = FileMetrics::register(&mut registry);
-    let (loaded, reached) = (CancellationToken::new(), CancellationToken::new());
+
+    let loaded = CancellationToken::new();
+    let reached = CancellationToken::new();
     let mut serves = None;
+
     if let Some(address) = config.serve {
         let served = serving::Served {
             registry,
@@ -98,11 +106,13 @@ async fn start(
             reached: reached.clone(),
             election: election.as_ref().map(Election::watched),
         };
+
         let address = serving::start(address, served, process.clone()).await?;
         // It may have been changed to one that is not always closed.
         egress.close_port(address.port());
         serves = Some(address);
     }
+
     let cluster = ClusterSlot::default();
     let plugin = load_plugin(
         &config,
@@ -111,6 +121,7 @@ async fn start(
         Arc::clone(&egress),
     )
     .await?;
+
     can_make_routes(&config, &plugin.info())?;
     loaded.cancel();
 
@@ -119,12 +130,15 @@ async fn start(
     tokio::spawn(process.clone().run_until_cancelled_owned(
         Arc::clone(&egress).follow_api_server(access.cluster_url.clone()),
     ));
+
     let account = access.clone();
     let root =
         blocking(async move { clients::named(&account, "cloud-controller-manager") }).await?;
     let root = with_deadline(&root);
     let version = clients::wait_for_api_server(&root, &access.cluster_url).await;
+
     tokio::spawn(plugin.clone().watch(process.clone()));
+
     if let Some(file) = config.configuration.clone() {
         let (sender, settings) = watch::channel(config.plugin.clone());
         let followed = Followed {
@@ -133,13 +147,18 @@ async fn start(
             settings: sender,
             metrics: file_metrics,
         };
+
         let following = configuration::follow(file, followed);
         tokio::spawn(process.clone().run_until_cancelled_owned(following));
+
         let surroundings = surroundings(&config, Arc::clone(&egress));
         let applying = apply(Arc::clone(&plugin), surroundings, settings);
         tokio::spawn(process.clone().run_until_cancelled_owned(applying));
     }
+
+    // From here on, /readyz depends only on the Lease.
     reached.cancel();
+
     let accepted = config.keeps_accepted.then(|| {
         let lease = &config.options.process;
         let [namespace, name] = [&lease.namespace, &lease.name].map(Option::as_deref);
@@ -149,14 +168,17 @@ async fn start(
             name.unwrap_or_default(),
         )
     });
+
     if let Some(accepted) = &accepted {
         accepted.check_if_known(&plugin).await?;
     }
+
     if config.last_good {
         let plugin = Arc::clone(&plugin);
         let keeping = async move { plugin.keep_last_good().await };
         tokio::spawn(process.clone().run_until_cancelled_owned(keeping));
     }
+
     if let Some(address) = serves {
         tracing::info!(%address, "serving /metrics, /healthz, /livez and /readyz");
     }
@@ -165,13 +187,16 @@ async fn start(
         api_server = %access.cluster_url, %version, plugin = config.plugin.name,
         provider = generation.name, provider_version = generation.version, "started"
     );
+
     let dry_run = config.options.dry_run;
+
     Ok((
         Team {
             config,
             access,
             root,
             plugin,
+            // A dry run must not write to the Lease.
             accepted: accepted.filter(|_| !dry_run),
             cluster,
             egress,
@@ -188,6 +213,7 @@ fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<(
     if !config.controllers.contains(&route::CONTROLLER) {
         return Ok(());
     }
+
     config.options.routes.check(provider).with_context(|| {
         let name = &provider.name;
         format!("cannot run the route controller, although provider {name} supports routes: set a valid --cluster-cidr, or set \
@@ -204,6 +230,7 @@ fn way_out(config: &Config, registry: &mut Registry) -> anyhow::Result<Egress> {
         .chain(&config.ingress.services)
         .copied()
         .collect();
+
     let name = &config.plugin.name;
     Egress::new(name, config.permits.clone(), networks, registry)
         .with_context(|| format!("plugin {name}"))
@@ -218,6 +245,7 @@ async fn load_plugin(
     let cache_dir = config.plugin_cache_dir.clone();
     let limits = config.plugin.limits.clone();
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
+
     let taping = match config.record.clone() {
         Some((directory, limit)) => {
             tracing::info!(
@@ -228,6 +256,7 @@ async fn load_plugin(
         }
         None => Taping::Off,
     };
+
     let runtime = blocking(async {
         Runtime::new(RuntimeOptions {
             cache_dir,
@@ -239,8 +268,11 @@ async fn load_plugin(
     })
     .await;
     let runtime = runtime.context("cannot start the plugin runtime")?;
+
     let source = config.plugin.source(surroundings(config, egress));
-    let (name, file) = (&config.plugin.name, config.plugin.file.display());
+    let name = &config.plugin.name;
+    let file = config.plugin.file.display();
+
     if config.waits_for_plugin {
         let told = |error: &LoadError| {
             tracing::error!(
@@ -249,6 +281,7 @@ async fn load_plugin(
         };
         return Ok(source.load_when_ready(&runtime, cluster, told).await);
     }
+
     let plugin = Plugin::load_or_last_good(&runtime, source, cluster).await;
     plugin.with_context(|| format!("cannot load plugin {name} from {file}"))
 }
@@ -309,19 +342,23 @@ impl Team {
             return Ok(());
         };
         let clients = clients?;
+
         if let (Some(accepted), Some(_)) = (&self.accepted, &identity) {
             // Whoever holds the Lease can read it.
             let checked = stop.run_until_cancelled(accepted.check(&self.plugin)).await;
             checked.unwrap_or(Ok(()))?;
         }
+
         if self.config.options.dry_run {
             tracing::info!("dry run: changes are logged, not applied");
         }
+
         let (recorder, events) = recorder(&self.metrics);
         let reporter = Reporter::new(recorder.clone(), self.config.election.as_ref());
         if let Some(identity) = identity {
             reporter.leads(&identity);
         }
+
         let plugin = self.plugin.clone();
         let followed = tokio::spawn(async move { reporter.follow(&plugin).await });
         let unkept = async {
@@ -330,7 +367,9 @@ impl Team {
                 None => std::future::pending().await,
             }
         };
-        let (cluster, egress) = (self.cluster.clone(), Arc::clone(&self.egress));
+
+        let cluster = self.cluster.clone();
+        let egress = Arc::clone(&self.egress);
         let context = Context {
             clients,
             provider: self.plugin.clone(),
@@ -347,11 +386,13 @@ impl Team {
             shutdown: stop.clone(),
             worked,
         };
+
         let work = async {
             let ended = skydock_controllers::run(context, events).await;
             ended.context("controllers ended")
         };
         let ended = credentials::work_until(unkept, &stop, work).await;
+
         self.cluster.clear();
         followed.abort();
         self.process.cancel();
@@ -359,9 +400,11 @@ impl Team {
     }
 
     async fn clients(&self) -> anyhow::Result<Clients> {
-        let (root, access, process) =
-            (self.root.clone(), self.access.clone(), self.process.clone());
+        let root = self.root.clone();
+        let access = self.access.clone();
+        let process = self.process.clone();
         let accounts = self.config.service_account_credentials;
+
         blocking(async move {
             let named = async |name: &str| -> anyhow::Result<Client> {
                 if accounts {
@@ -370,7 +413,10 @@ impl Team {
                     Ok(clients::named(&access, name)?)
                 }
             };
+
             anyhow::Ok(Clients {
+                // As upstream, the caches belong to no controller, and use the account of the
+                // process.
                 informers: clients::named(&access, "shared-informers")?,
                 node: named(ClientName::Node.as_str()).await?,
                 service: named(ClientName::Service.as_str()).await?,
@@ -391,7 +437,9 @@ impl Team {
         let access = self.access.clone();
         let identity = election::identity();
         let lease_duration = election.config.timings.lease_duration;
+
         let (thread, unreleased) = election.start(access, identity.clone(), release.clone())?;
+
         let led = tokio::select! {
             stands = state.wait_for(|state| *state != Leadership::Standby) => match &*stands? {
                 Leadership::Lost(why) => return Err(anyhow!("leadership lost: {why}")),
@@ -399,6 +447,7 @@ impl Team {
             },
             () = shutdown.cancelled() => false,
         };
+
         let stop = shutdown.child_token();
         let ended = if led {
             tokio::select! {
@@ -410,12 +459,14 @@ impl Team {
         } else {
             Ok(())
         };
+
         release.cancel();
         // Releasing takes a moment; otherwise the Lease expires. A standby usually does not hold
         // the Lease.
         let patience = Duration::from_secs(if led { 3 } else { 1 });
         let _ = tokio::time::timeout(patience, tokio::task::spawn_blocking(move || thread.join()))
             .await;
+
         ended
     }
 }
@@ -465,6 +516,7 @@ impl Election {
             leading: Family::default(),
             slow_path: Family::default(),
         };
+
         registry.register(
             "leader_election_master_status",
             "1 on the leader, 0 on a standby",
@@ -475,6 +527,8 @@ impl Election {
             "Renewals that had to read the Lease first",
             metrics.slow_path.clone(),
         );
+
+        // The metric must not be missing on a standby (P-23).
         metrics.leading(false);
         Self {
             config,
@@ -503,14 +557,17 @@ impl Election {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+
         let connect = move || {
             let client = clients::named(&access, "leader-election");
             let client = client.map(|client| with_deadline(&client));
             client.map_err(|error| election::Failure::Client(with_causes(&error)))
         };
+
         let elector = Elector::new(Box::new(connect), self.config, identity, self.metrics);
         let unreleased = elector.unreleased();
         let elect = move || runtime.block_on(elector.run(&self.state, &self.lease, &release));
+
         Ok((
             thread::Builder::new()
                 .name("leader-election".to_owned())
@@ -553,6 +610,7 @@ mod tests {
             .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
             .collect();
         assert_eq!(names.len(), 4, "{names:?}");
+
         for name in names {
             let is_listed = page.contains(&format!("`{name}`"));
             assert!(

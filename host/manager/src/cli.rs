@@ -335,7 +335,6 @@ const LEAST_RECORDED: u64 = 1 << 20;
 /// Default of `--record-limit`.
 pub const RECORD_LIMIT: u64 = 1 << 30;
 
-/// Parses `--record-limit`.
 fn parse_record_limit(text: &str) -> Result<u64, String> {
     let bytes = plugin_limits::parse_bytes(text).and_then(|bytes| u64::try_from(bytes).ok());
     let bytes = bytes.filter(|bytes| *bytes >= LEAST_RECORDED);
@@ -351,19 +350,20 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
+
     let duration = text.parse::<jiff::SignedDuration>();
     let duration = duration.map_err(|_| {
         "expected a duration, for example 15s, 5m0s or 100ms, of at most 8760h".to_owned()
     })?;
     let duration =
         Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())?;
+
     if duration > LONGEST_DURATION {
         return Err("a duration cannot be longer than a year (8760h)".to_owned());
     }
     Ok(duration)
 }
 
-/// Parses a count.
 fn parse_count(text: &str) -> Result<usize, String> {
     text.parse()
         .map_err(|_| "expected a number, for example 10".to_owned())
@@ -410,6 +410,7 @@ impl Stop {
             let _ = self.0.print();
             return ExitCode::SUCCESS;
         }
+
         telemetry::say(&format!(
             "{} (see skydock --help)",
             escape(&self.sentence())
@@ -422,6 +423,7 @@ impl Stop {
         if let Some(refusal) = upstream::refusal(&self.0) {
             return refusal;
         }
+
         if matches!(
             self.0.kind(),
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand
@@ -429,6 +431,7 @@ impl Stop {
             return "a subcommand is missing, for example: skydock plugin inspect FILE".to_owned();
         }
         let rendered = self.0.render().to_string();
+
         // clap treats the value as a subcommand.
         if let Some(word) = ["true", "false"]
             .into_iter()
@@ -438,6 +441,8 @@ impl Stop {
                 "unexpected argument '{word}': set boolean flags with =, for example --leader-elect={word}"
             );
         }
+
+        // Usage follows after an empty line.
         let what: Vec<_> = rendered
             .lines()
             .take_while(|line| !line.is_empty())
@@ -445,6 +450,7 @@ impl Stop {
             .collect();
         let what = what.join(" ");
         let what = what.strip_prefix("error: ").unwrap_or(&what);
+
         match self.0.get(ContextKind::SuggestedArg) {
             Some(ContextValue::String(similar)) => format!("{what}; did you mean {similar}?"),
             _ => what.to_owned(),

@@ -85,10 +85,12 @@ impl TryFrom<CcmArgs> for Config {
             .as_deref()
             .map(SkydockConfiguration::read)
             .transpose()?;
+
         // Manifests keep the flags of a controller that is disabled.
         let controllers = skydock_controllers::parse_controllers(&args.controllers)?;
         let runs = |controller| controllers.contains(&controller);
         let services = args.services.clone().options(runs(&service::CONTROLLER))?;
+
         let (name, file) = choose_plugin(
             &args,
             configuration.as_ref().and_then(|it| it.plugins.first()),
@@ -102,19 +104,25 @@ impl TryFrom<CcmArgs> for Config {
             services: services.concurrent_syncs,
             permissions: None,
         };
+
         let plugin = plugin_flags.settings(configuration.as_ref().zip(args.config.as_deref()))?;
+        // Without rules in the file, the plugin reaches nothing.
         let permits = configuration
             .as_ref()
             .and_then(|it| Some(it.permits(it.plugin(&plugin.name)?)))
             .unwrap_or_default();
+
         let last_good = args.plugin_fallback == PluginFallback::LastGood;
         let plugin_cache_dir = args.plugin_cache_dir.clone().or_else(default_cache_dir);
         if last_good && plugin_cache_dir.is_none() {
             return Err(ConfigError::NoCacheDir);
         }
+
+        // The last good build can serve without the file.
         if !last_good {
             must_be_readable("--plugin", &plugin.file, skydock_plugin::open)?;
         }
+
         if let Some(file) = &plugin.cloud_config {
             must_be_readable("--cloud-config", file, skydock_plugin::open)?;
         }
@@ -124,6 +132,7 @@ impl TryFrom<CcmArgs> for Config {
         if args.dry_run && args.use_service_account_credentials {
             return Err(ConfigError::DryRunAccounts);
         }
+
         let ingress = ingress_rules(&args)?;
         // A dry run may run next to the active instance, which keeps its Lease.
         let election = (args.leader_elect && !args.dry_run).then(|| {
@@ -138,6 +147,7 @@ impl TryFrom<CcmArgs> for Config {
                 timings,
             })
         });
+
         let defaults = ControllerOptions::default();
         let ipam = if runs(&ipam::CONTROLLER) {
             args.ipam.options(&args.cluster_cidrs)?
@@ -147,6 +157,7 @@ impl TryFrom<CcmArgs> for Config {
         let routes = args
             .routes
             .options(&args.cluster_cidrs, runs(&route::CONTROLLER))?;
+
         Ok(Self {
             permits,
             only_reads: args.dry_run,
@@ -195,7 +206,6 @@ impl TryFrom<CcmArgs> for Config {
     }
 }
 
-/// Returns the rules for addresses.
 fn ingress_rules(args: &CcmArgs) -> Result<IngressRules, ConfigError> {
     let pods = nets(&args.cluster_cidrs, |text| {
         ClusterCidrsError::Unreadable(text).into()
@@ -204,6 +214,7 @@ fn ingress_rules(args: &CcmArgs) -> Result<IngressRules, ConfigError> {
         &args.ipam.service_cluster_ip_range,
         IpamArgsError::UnreadableServiceRange,
     )?;
+
     Ok(IngressRules {
         pods,
         services,
@@ -245,6 +256,7 @@ fn is_cloud_conf(permits: &Permits, file: &Path) -> bool {
                 .canonicalize()
                 .is_ok_and(|other| file.canonicalize().is_ok_and(|file| file == other))
     };
+
     permits
         .credentials
         .iter()
@@ -262,9 +274,12 @@ fn must_be_readable(
         file: file.display().to_string(),
         source,
     };
+
     let meta = open(file)
         .and_then(|file| file.metadata())
         .map_err(failed)?;
+
+    // A directory can be opened, too.
     if meta.is_dir() {
         Err(failed(std::io::ErrorKind::IsADirectory.into()))
     } else {
@@ -279,8 +294,10 @@ pub fn default_cache_dir() -> Option<PathBuf> {
     let absolute = |name| {
         std::env::var_os(name)
             .map(PathBuf::from)
+            // The XDG specification demands absolute paths, and ignores others.
             .filter(|dir| dir.is_absolute())
     };
+
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
     Some(cache.join("skydock").join("compiled"))
 }

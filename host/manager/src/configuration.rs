@@ -106,8 +106,10 @@ impl SkydockConfiguration {
 
     /// Returns what the types do not ensure and is wrong: errors, and warnings.
     fn findings(&self) -> (Findings, Findings) {
-        let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+        let mut errors = Vec::new();
+        let mut warnings = Vec::new();
         let plugins = At::default().key("plugins");
+
         if self.plugins.len() > 1 {
             let names: Vec<&str> = self
                 .plugins
@@ -120,11 +122,13 @@ impl SkydockConfiguration {
             );
             errors.push((plugins.clone(), sentence));
         }
+
         if let Some(audit) = &self.audit
             && let Err(problem) = audit.limits()
         {
             errors.push((At::default().key("audit"), problem));
         }
+
         for (index, text) in self.nat64.iter().enumerate() {
             if prefix(text).is_none() {
                 let sentence = format!(
@@ -133,10 +137,12 @@ impl SkydockConfiguration {
                 errors.push((At::default().key("nat64").index(index), sentence));
             }
         }
+
         for (index, plugin) in self.plugins.iter().enumerate() {
             let at = plugins.clone().index(index);
             let problems = plugin.problems().into_iter();
             errors.extend(problems.map(|(path, sentence)| (at.clone().join(&path), sentence)));
+
             let mut review = egress::review(&plugin.name, &self.permits(plugin));
             if self.plugins.len() > 1 {
                 // Another plugin may use a credential that this one does not.
@@ -144,6 +150,7 @@ impl SkydockConfiguration {
                     |finding: &egress::Finding| matches!(finding.subject, Subject::Rule(..));
                 review.warnings.retain(is_of_rule);
             }
+
             let place = |finding: egress::Finding| {
                 let path = match finding.subject {
                     Subject::Rule(index, field, item) => {
@@ -156,9 +163,11 @@ impl SkydockConfiguration {
                 };
                 (path, finding.sentence)
             };
+
             errors.extend(review.errors.into_iter().map(place));
             warnings.extend(review.warnings.into_iter().map(place));
         }
+
         // Those of credentials are found with each plugin.
         for found in [&mut errors, &mut warnings] {
             let all = std::mem::take(found);
@@ -234,10 +243,12 @@ impl Reviewed {
                 warnings: Vec::new(),
             },
         };
+
         reviewed.add_findings();
         for problems in [&mut reviewed.errors, &mut reviewed.warnings] {
             problems.sort_by_key(Problem::place);
         }
+
         if let Some(configuration) = &mut reviewed.configuration {
             configuration.anchor(path.parent().unwrap_or(Path::new("")));
         }
@@ -248,6 +259,7 @@ impl Reviewed {
         let (Some(configuration), Some(tree)) = (&self.configuration, &self.tree) else {
             return;
         };
+
         let (errors, warnings) = configuration.findings();
         let certain = |found: Findings| -> Vec<Problem> {
             let certain = found.into_iter().filter(|(at, _)| is_certain(tree, at));
@@ -255,7 +267,9 @@ impl Reviewed {
                 .map(|(at, sentence)| located(tree, &at, &sentence))
                 .collect()
         };
-        let (errors, warnings) = (certain(errors), certain(warnings));
+
+        let errors = certain(errors);
+        let warnings = certain(warnings);
         self.errors.extend(errors);
         self.warnings.extend(warnings);
     }
@@ -264,6 +278,7 @@ impl Reviewed {
 /// Returns whether a finding would also be made if what could not be read was right.
 fn is_certain(tree: &tree::Node, at: &At) -> bool {
     let is_complete = |list: &str| tree.field(list).is_none_or(|node| !node.is_incomplete());
+
     match at.steps() {
         // Whether a credential is used.
         [Step::Key(list), Step::Index(_), Step::Key(name)]
@@ -297,8 +312,10 @@ pub fn text(path: &Path) -> Result<String, ConfigurationError> {
         path: path.to_owned(),
         source,
     };
+
     let file = skydock_plugin::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
+    // One byte more than the maximum shows that the file is larger.
     std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_FILE + 1), &mut bytes)
         .map_err(unreadable)?;
     if bytes.len() as u64 > MAX_FILE {
@@ -389,6 +406,7 @@ plugins:
             ),
             ("north", "64Mi")
         );
+
         let permissions = plugin.permissions().unwrap();
         assert_eq!(permissions.provider_ids, ["openstack:///", "old://"]);
         assert_eq!(permissions.keys, [KeyRange::Domain("openstack.org".into())]);
@@ -396,6 +414,7 @@ plugins:
             (permissions.labels.len(), permissions.objects.len()),
             (1, 2)
         );
+
         let old = "plugins: [{name: a, file: a, grants: {objects: [{kind: v1/Secret, namespace: b, name: c}]}}]";
         let permissions = parse(old).unwrap().plugins[0].permissions().unwrap();
         let expected = Permissions {
@@ -494,6 +513,7 @@ plugins:
             let error = parse(text).unwrap_err();
             assert!(error.starts_with(&told), "{error}\n{told}");
         }
+
         let empty = SkydockConfiguration::parse(" ", Path::new("c.yaml"))
             .unwrap_err()
             .to_string();
@@ -524,6 +544,7 @@ plugins:
             )
         };
         let header = "type: header, header: x-token, valueFile:";
+
         for (credential, tls, refused) in [
             (format!("{header} /run/token"), "", None),
             (format!("{header} tok/en"), "", Some("`tok/en`")),
@@ -566,6 +587,7 @@ plugins:
         let mut files = Vec::new();
         collect(&schema, &mut files);
         assert!(files.len() > 20, "{files:?}");
+
         let any = files
             .iter()
             .filter(|(_, of)| !of.contains("AbsolutePath"))

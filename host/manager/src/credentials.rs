@@ -35,20 +35,25 @@ pub async fn outdated(
         let left = last_use
             .map(|at| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default());
         sleep(left.unwrap_or(LOOK).min(LOOK)).await;
+
         if last_use.is_some_and(|at| Timestamp::now() >= at) {
             return "the client certificate of the kubeconfig's exec plugin is about to expire"
                 .to_owned();
         }
+        // Without a certificate, only the expiry matters.
         if built_with.is_none() {
             continue;
         }
+
         let file = cluster.clone();
         let reading = blocking(async move {
             clients::load(&file)
                 .await
                 .map(|config| certificate(&config))
         });
+        // A kubeconfig that cannot be read has not changed: it may be incomplete.
         let now = reading.await.ok().flatten();
+
         let renewed = now.is_some() && now != built_with;
         if renewed && now == seen {
             return "the client certificate in the kubeconfig has changed".to_owned();
@@ -130,6 +135,7 @@ mod tests {
                 .is_err(),
             "nothing has changed"
         );
+
         let start = Instant::now();
         let watched = tokio::spawn(outdated(cluster, config, None));
         sleep(LOOK * 3 / 2).await;
@@ -137,6 +143,7 @@ mod tests {
         sleep(LOOK).await;
         std::fs::write(dir.path().join("client.crt"), "second").unwrap();
         let why = watched.await.unwrap();
+
         assert!(
             why.contains("client certificate in the kubeconfig has changed"),
             "{why}"

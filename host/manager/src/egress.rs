@@ -68,9 +68,9 @@ pub enum EgressError {
     /// A rule names an unknown credential.
     #[error("egress rule `{rule}`: unknown credential `{credential}`")]
     NoCredential {
-        /// The rule.
+        /// Name of the rule.
         rule: String,
-        /// The credential.
+        /// Name of the unknown credential.
         credential: String,
     },
     /// A rule names a client certificate as its credential.
@@ -78,9 +78,9 @@ pub enum EgressError {
         "egress rule `{rule}`: credential `{credential}` is a client certificate: name it in `tls.clientCertificate`"
     )]
     Certificate {
-        /// The rule.
+        /// Name of the rule.
         rule: String,
-        /// The credential.
+        /// Name of the client certificate.
         credential: String,
     },
 }
@@ -125,11 +125,13 @@ fn issuers_tls<'a>(
         .iter()
         .filter(|rule| rule.credential.as_deref() == Some(credential));
     let tls = of_it.filter_map(|rule| rule.tls.as_ref()).next()?;
+
     let find = |name: &str| permits.credentials.iter().find(|it| it.name() == name);
     let plugin = find(credential).map(|it| &it.binding().plugin);
     let certificate = tls.client_certificate.as_deref().and_then(find);
     let certificate = certificate.and_then(CredentialConfig::client_certificate);
     let certificate = certificate.filter(|it| Some(&it.binding.plugin) == plugin);
+
     Some((tls, certificate.map(ClientCertificateConfig::certificate)))
 }
 
@@ -150,6 +152,7 @@ fn credentials(
         clock: Arc::new(SystemClock),
         metrics: metrics.clone(),
     };
+
     Credentials::new(&permits.credentials, &tools)
 }
 
@@ -170,17 +173,18 @@ impl Egress {
         }
         let metrics = CredentialMetrics::default();
         metrics.register(registry);
+
         let api_server = Arc::<RwLock<Vec<SocketAddr>>>::default();
         let own_ports = Arc::<RwLock<Vec<u16>>>::default();
         let nodes = Arc::<NodeAddresses>::default();
-        let (closed, closed_ports, closed_nodes) = (
-            Arc::clone(&api_server),
-            Arc::clone(&own_ports),
-            Arc::clone(&nodes),
-        );
+        let closed = Arc::clone(&api_server);
+        let closed_ports = Arc::clone(&own_ports);
+        let closed_nodes = Arc::clone(&nodes);
         let own = Mutex::new(own_addresses().unwrap_or_default());
+
         let surroundings = Surroundings {
             metrics: EgressMetrics::register(registry),
+            // Called for each connection, since addresses change.
             closed: Arc::new(move || {
                 let known = closed_nodes.now();
                 let mut cluster = cluster.clone();
@@ -201,26 +205,34 @@ impl Egress {
             }),
             ..Surroundings::default()
         };
+
         let opened = Opened {
             credentials: credentials(&permits, &metrics)?,
             permits,
         };
+
         // All names of credentials are known.
         settings(plugin, &opened, "")?;
+
+        // This gateway serves nobody: creating it validates the rules.
         let all = unbound(&opened.permits, opened.credentials.all());
         Gateway::new(plugin, &all, surroundings.clone())?;
+
         let shut = Arc::new(Gateway::new(
             plugin,
             &Settings::default(),
             surroundings.clone(),
         )?);
+
         surroundings
             .audit
             .store(audit(opened.permits.audit.as_ref(), &surroundings)?);
+
         let state = Mutex::new(State {
             opened,
             gateways: HashMap::new(),
         });
+
         Ok(Self {
             plugin: plugin.to_owned(),
             surroundings,
@@ -246,10 +258,12 @@ impl Egress {
         if state.opened.permits == permits {
             return Ok(());
         }
+
         let mut opened = Opened {
             credentials: credentials(&permits, &self.metrics)?,
             permits,
         };
+
         let before = &state.opened;
         let find = |permits: &Permits, name: &str| {
             permits
@@ -258,6 +272,7 @@ impl Egress {
                 .find(|it| it.name() == name)
                 .cloned()
         };
+
         // Credentials keep their sessions when rules change, or when another build of the plugin
         // may use them: requests that wait at that moment are sent nevertheless.
         opened.credentials.take_over(&before.credentials, |name| {
@@ -265,22 +280,29 @@ impl Egress {
             both.is_some_and(|(one, other)| one.is_like(&other))
                 && issuers_tls(&before.permits, name) == issuers_tls(&opened.permits, name)
         });
+
         // All rules are validated before any gateway is changed.
         settings(&self.plugin, &opened, "")?;
         let all = unbound(&opened.permits, opened.credentials.all());
         Gateway::new(&self.plugin, &all, self.surroundings.clone())?;
+
+        // Opened before any gateway is changed, since this can fail.
         let audit = (state.opened.permits.audit != opened.permits.audit)
             .then(|| audit(opened.permits.audit.as_ref(), &self.surroundings))
             .transpose()?;
+
         let served = state
             .gateways
             .iter()
             .filter_map(|(digest, gateway)| Some((digest, gateway.upgrade()?)));
         let served =
             served.map(|(digest, gateway)| Ok((settings(&self.plugin, &opened, digest)?, gateway)));
+
+        // Gateways are changed in place, so that requests that wait obey the rules, too (SEC-31).
         for (settings, gateway) in served.collect::<Result<Vec<_>, EgressError>>()? {
             gateway.update(&settings)?;
         }
+
         if let Some(audit) = audit {
             self.surroundings.audit.store(audit);
         }
@@ -311,11 +333,14 @@ impl Egress {
             } else {
                 443
             });
+
         let host = url
             .host()
             .unwrap_or_default()
+            // The host in a URL has brackets if it is an IPv6 address.
             .trim_matches(['[', ']'])
             .to_owned();
+
         loop {
             self.find_api_server(&host, port).await;
             let is_known = !self
@@ -323,6 +348,7 @@ impl Egress {
                 .read()
                 .unwrap_or_else(PoisonError::into_inner)
                 .is_empty();
+
             tokio::time::sleep(if is_known { LOOK_UP } else { SOON }).await;
         }
     }
@@ -335,14 +361,18 @@ impl Egress {
                 .map(Iterator::collect)
                 .unwrap_or_default(),
         };
+
+        // Pods reach the API server at this address, even if the kubeconfig has another one.
         let service = std::env::var("KUBERNETES_SERVICE_HOST")
             .ok()
             .and_then(|text| text.parse::<IpAddr>().ok());
         found.extend(service.map(|address| SocketAddr::from((address, 443))));
+
         let mut known = self
             .api_server
             .write()
             .unwrap_or_else(PoisonError::into_inner);
+
         // The known addresses stay closed if the name temporarily cannot be resolved.
         found.extend(
             known
@@ -351,6 +381,7 @@ impl Egress {
                 .copied()
                 .collect::<Vec<_>>(),
         );
+        // Those that were found last come first, and stay.
         found.truncate(API_SERVERS);
         *known = found;
     }
@@ -359,24 +390,29 @@ impl Egress {
 impl WayOut for Egress {
     fn withheld(&self, digest: &str) -> Vec<WithheldRule> {
         let opened = &self.state().opened;
-        let (plugin, digest) = (&self.plugin, format!("sha256:{digest}"));
+        let plugin = &self.plugin;
+        let digest = format!("sha256:{digest}");
+
         let refused = |rule: &EgressRule| {
             let credential = rule.credential.iter().filter(|name| {
                 let bound = opened.credentials.bind(name, plugin, &digest);
                 bound.is_err()
             });
+
             let tls = rule.tls.as_ref();
             let certificate = tls.and_then(|tls| tls.client_certificate.as_ref());
             let certificate = certificate.into_iter().filter(|name| {
                 let bound = opened.credentials.bind_certificate(name, plugin, &digest);
                 bound.is_err()
             });
+
             let withheld = credential.chain(certificate).map(|name| WithheldRule {
                 rule: rule.name.clone(),
                 credential: name.clone(),
             });
             withheld.collect::<Vec<_>>()
         };
+
         opened.permits.rules.iter().flat_map(refused).collect()
     }
 
@@ -386,6 +422,7 @@ impl WayOut for Egress {
         if let Some(gateway) = state.gateways.get(digest).and_then(Weak::upgrade) {
             return gateway;
         }
+
         let settings = settings(&self.plugin, &state.opened, digest);
         let made = settings.and_then(|settings| {
             Ok(Gateway::new(
@@ -394,6 +431,7 @@ impl WayOut for Egress {
                 self.surroundings.clone(),
             )?)
         });
+
         let gateway = match made {
             Ok(gateway) => Arc::new(gateway),
             Err(error) => {
@@ -404,12 +442,15 @@ impl WayOut for Egress {
                 return Arc::clone(&self.shut);
             }
         };
+
+        // Each build that was replaced leaves a dead entry.
         state
             .gateways
             .retain(|_, gateway| gateway.strong_count() > 0);
         state
             .gateways
             .insert(digest.to_owned(), Arc::downgrade(&gateway));
+
         gateway
     }
 
@@ -452,6 +493,7 @@ fn audit(
 fn unbound(permits: &Permits, credentials: BTreeMap<String, Arc<dyn Credential>>) -> Settings {
     let certificates = permits.credentials.iter();
     let certificates = certificates.filter_map(CredentialConfig::client_certificate);
+
     Settings {
         rules: permits.rules.clone(),
         credentials,
@@ -472,6 +514,7 @@ fn settings(plugin: &str, opened: &Opened, digest: &str) -> Result<Settings, Egr
         digest: format!("sha256:{digest}"),
         ..Settings::default()
     };
+
     for rule in &opened.permits.rules {
         match bind(plugin, opened, digest, rule, &mut settings)? {
             None => settings.rules.push(rule.clone()),
@@ -488,6 +531,7 @@ fn settings(plugin: &str, opened: &Opened, digest: &str) -> Result<Settings, Egr
             }
         }
     }
+
     Ok(settings)
 }
 
@@ -502,10 +546,12 @@ fn bind(
 ) -> Result<Option<BindError>, EgressError> {
     let digest = format!("sha256:{digest}");
     let mut refused = None;
+
     if let Some(name) = &rule.credential {
         let known = opened.permits.credentials.iter();
         let mut known = known.filter(|credential| credential.name() == name);
         let names = || (rule.name.clone(), name.clone());
+
         match known.next() {
             None => {
                 let (rule, credential) = names();
@@ -521,6 +567,7 @@ fn bind(
             },
         }
     }
+
     let tls = rule.tls.as_ref();
     if let Some(name) = tls.and_then(|tls| tls.client_certificate.as_ref()) {
         match opened.credentials.bind_certificate(name, plugin, &digest) {
@@ -536,15 +583,18 @@ fn withhold(rule: &EgressRule, settings: &mut Settings) -> EgressRule {
     let tls = rule.tls.as_ref();
     let certificate = tls.and_then(|tls| tls.client_certificate.clone());
     let name = rule.credential.clone().or(certificate).unwrap_or_default();
+
     // The rule may have a credential that another rule uses.
     let denied = format!("{name} of {}", rule.name);
     settings
         .credentials
         .insert(denied.clone(), Arc::new(Withheld::new(&name)));
+
     let tls = tls.map(|tls| TlsConfig {
         client_certificate: None,
         ..tls.clone()
     });
+
     EgressRule {
         credential: Some(denied),
         tls,

@@ -29,6 +29,7 @@ pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
         let args = args.clone();
         blocking(async move { configured(&args) }).await?
     };
+
     let runtime = runtime(limits).await?;
     let loads = args.config.is_some() || args.cloud_config.is_some();
     let (mut rows, problem) = described(&runtime, &args.plugin, &source, loads).await?;
@@ -78,10 +79,12 @@ fn configured(args: &InspectArgs) -> anyhow::Result<(PluginSource, Limits)> {
             permissions: Permissions::unrestricted(),
             ..PluginSource::default()
         };
+
         let services = ServiceOptions::default().concurrent_syncs;
         let limits = plugin_limits::limits(services, &args.plugin_limits)?;
         return Ok((source, limits));
     };
+
     let configuration = SkydockConfiguration::read(file)?;
     let plugin = configuration.plugins.first();
     let plugin = plugin.with_context(|| format!("{} has no plugin", file.display()))?;
@@ -150,11 +153,14 @@ async fn described(
 
 /// Returns all that a loaded plugin says.
 fn of_plugin(plugin: &Plugin) -> Vec<Row> {
-    let (generation, info) = (plugin.generation(), plugin.info());
+    let generation = plugin.generation();
+    let info = plugin.info();
+
     let stages = generation
         .stages
         .iter()
         .map(|(stage, took)| format!("{stage} {:.1} ms", took.as_secs_f64() * 1e3));
+
     vec![
         Row::new(
             "provider",
@@ -176,6 +182,7 @@ fn of_plugin(plugin: &Plugin) -> Vec<Row> {
 fn of_file(outline: &Outline) -> Vec<Row> {
     let typed = &outline.typed;
     let mut rows = Vec::new();
+
     if let Some(said) = &typed.metadata {
         rows.extend([
             Row::new("provider", [format!("{} {}", said.name, said.version)]),
@@ -184,12 +191,14 @@ fn of_file(outline: &Outline) -> Vec<Row> {
             Row::new("wants to reach", &said.wanted_hosts),
         ]);
     }
+
     rows.extend([
         Row::new("capabilities", typed.capabilities().unwrap_or_default()),
         Row::new("imports", &typed.imports),
         Row::new("size", [kib(outline.size)]),
         Row::new("sha256", [&outline.digest]),
     ]);
+
     rows
 }
 

@@ -48,6 +48,7 @@ impl Process {
             .enable_all()
             .build()?;
         let shutdown = CancellationToken::new();
+        // Handlers of signals need a runtime.
         runtime.block_on(async { signals::cancel_on_termination(shutdown.clone()) })?;
         Ok(Self { runtime, shutdown })
     }
@@ -68,11 +69,13 @@ impl Process {
 pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
     match cli.command {
         None => {
+            // The files that flags name may be on a volume that does not answer.
             let reading = blocking::blocking(async { config::Config::try_from(cli.ccm) });
             let Some(config) = shutdown.run_until_cancelled(reading).await else {
                 return Ok(());
             };
             let config = config?;
+
             telemetry::init(config.log);
             Box::pin(ccm::run(config, shutdown)).await
         }

@@ -11,14 +11,17 @@ fn main() -> ExitCode {
     if cli::is_compiler(std::env::args_os()) {
         return ExitCode::from(skydock_plugin::compile_as_child());
     }
+
     let process = match Process::start() {
         Ok(process) => process,
         Err(error) => return telemetry::fail(&error),
     };
+
     let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(stop) => return stop.print(),
     };
+
     match process.run(|shutdown| skydock::run(cli, shutdown)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => telemetry::fail(&error),

@@ -22,22 +22,26 @@ pub async fn run(args: PrecompileArgs) -> anyhow::Result<()> {
         &args.plugin_limits,
     )?;
     let cache_dir = Some(args.cache_dir.clone());
+
     let options = RuntimeOptions {
         limits,
         cache_dir,
         ..RuntimeOptions::new(Compiler::this_program(COMPILER)?)
     };
+
     let runtime = blocking(async { Runtime::new(options) }).await;
     let runtime = runtime.context("cannot start the plugin runtime")?;
     let compiled = runtime.precompile(args.plugin.clone()).await;
     let (digest, took) =
         compiled.with_context(|| format!("{} cannot be used", args.plugin.display()))?;
+
     let told = format!(
         "{} {digest}: ready in {} after {:.1} s",
         args.plugin.display(),
         args.cache_dir.display(),
         took.as_secs_f64()
     );
+
     writeln!(std::io::stdout().lock(), "{}", escape(&told))?;
     Ok(())
 }

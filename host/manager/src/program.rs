@@ -23,9 +23,11 @@ pub(crate) fn for_developers(
         .as_deref()
         .and_then(Path::parent)
         .map(|folder| folder.join(DEVELOPERS));
+
     let found = beside
         .filter(|file| file.is_file())
         .unwrap_or_else(|| DEVELOPERS.into());
+
     let error = Command::new(found).args(arguments).exec();
     if error.kind() == io::ErrorKind::NotFound {
         return anyhow!(

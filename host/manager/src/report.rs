@@ -29,6 +29,7 @@ impl Reporter {
             .map_or(("kube-system", "cloud-controller-manager"), |election| {
                 (election.namespace.as_str(), election.name.as_str())
             });
+
         let lease = ObjectReference {
             api_version: Some("coordination.k8s.io/v1".to_owned()),
             kind: Some("Lease".to_owned()),
@@ -36,6 +37,7 @@ impl Reporter {
             name: Some(name.to_owned()),
             ..ObjectReference::default()
         };
+
         Self { recorder, lease }
     }
 
@@ -71,10 +73,12 @@ impl Reporter {
                     "Plugin {plugin}: {} {} is in service as generation {}",
                     now.name, now.version, now.number
                 );
+
                 if !now.added.is_empty() {
                     let added: Names = now.added.iter().collect();
                     message = format!("{message}; it needs in addition: {added}");
                 }
+
                 self.publish(EventType::Normal, reason::PLUGIN_SWAPPED, message);
             }
             SwapOutcome::Rejected {
@@ -86,6 +90,7 @@ impl Reporter {
                     "Plugin {plugin}: the new plugin or configuration was rejected at stage {stage}, and generation {kept} \
                      stays in service: {reason}"
                 );
+
                 self.publish(EventType::Warning, reason::PLUGIN_REJECTED, message);
             }
         }

@@ -75,12 +75,14 @@ impl Served {
             .election
             .as_ref()
             .is_none_or(|election| *election.lease.borrow() == LeaseAccess::Granted);
+
         let mut checks = self.checks();
         checks.extend([
             ("plugin", self.loaded.is_cancelled()),
             ("apiServer", self.reached.is_cancelled()),
             ("lease", may_lead),
         ]);
+
         checks
     }
 }
@@ -108,12 +110,14 @@ pub async fn start(
     let failed = |source| ServeError { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
+
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))
         .route("/livez", get(health))
         .route("/readyz", get(readiness))
         .with_state(Arc::new(served));
+
     tokio::spawn(async move {
         let serving = axum::serve(
             Bounded::new(listener, CONNECTIONS, LONGEST_CONNECTION),
@@ -154,6 +158,7 @@ fn told(checks: &[(&'static str, bool)]) -> (StatusCode, String) {
     if checks.iter().all(|(_, holds)| *holds) {
         return (StatusCode::OK, "ok".to_owned());
     }
+
     let list: String = checks
         .iter()
         .map(|(name, holds)| format!("[{}]{name}\n", if *holds { '+' } else { '-' }))

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 pub fn cancel_on_termination(shutdown: CancellationToken) -> std::io::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
+
     tokio::spawn(async move {
         let mut next = async || {
             tokio::select! {
@@ -17,10 +18,13 @@ pub fn cancel_on_termination(shutdown: CancellationToken) -> std::io::Result<()>
                 _ = terminate.recv() => {}
             }
         };
+
         next().await;
         tracing::info!("shutting down: waiting for running calls");
         shutdown.cancel();
+
         next().await;
+        // 128 and the number of SIGINT, as in shells.
         std::process::exit(130);
     });
     Ok(())

@@ -58,17 +58,20 @@ impl LogOptions {
                 .with_target("plugin", LevelFilter::INFO)
                 .with_target("egress", LevelFilter::WARN);
         }
+
         let ours = match self.verbosity {
             0..=3 => LevelFilter::INFO,
             4..=5 => LevelFilter::DEBUG,
             _ => LevelFilter::TRACE,
         };
+
         // Libraries log only warnings and errors, unless everything is requested.
         let others = if self.verbosity >= 8 {
             LevelFilter::DEBUG
         } else {
             LevelFilter::WARN
         };
+
         Targets::new()
             .with_default(others)
             .with_targets(SAID_ELSEWHERE)
@@ -81,6 +84,7 @@ impl LogOptions {
 pub fn init(options: LogOptions) {
     let asked = env::var("RUST_LOG").ok().and_then(|text| text.parse().ok());
     let filter = asked.unwrap_or_else(|| options.filter());
+
     // An error means that a test has already set a subscriber, which is kept.
     let _ = if options.json {
         let lines = fmt::layer()
@@ -106,6 +110,7 @@ where
         .fmt_fields(line::OneLine)
         .log_internal_errors(false)
         .with_writer(writer);
+
     registry().with(filter).with(lines)
 }
 
@@ -130,6 +135,7 @@ fn one_line(error: &anyhow::Error) -> String {
         if line.ends_with(&cause) {
             continue;
         }
+
         if !line.is_empty() {
             line.push_str(": ");
         }
@@ -200,6 +206,7 @@ mod tests {
             tracing::warn!(target: "skydock", "seen in events");
         });
         let log = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+
         assert!(
             log.contains("is not sent") && !log.contains("seen in events"),
             "{log}"

@@ -61,15 +61,18 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
         allow_cloud_writes,
         format,
     } = args;
+
     let servers = u16::try_from(nodes.len()).unwrap_or(u16::MAX);
     let has_cloud = subject.config.is_some();
     let Prepared {
         mut subject,
         simulated,
     } = blocking(async move { subject.prepare(servers) }).await?;
+
     // Without a cloud, all requests are denied anyway.
     let writes = allow_cloud_writes || !has_cloud;
     subject.source.only_reads = !writes;
+
     let figures = Box::pin(bench(BenchOptions {
         subject,
         calls: calls as usize,
@@ -81,11 +84,14 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
         },
     }))
     .await?;
+
+    // The cloud has to run until all calls are measured.
     drop(simulated);
     let text = match format {
         FiguresFormat::Human => figures.table(),
         FiguresFormat::Json => figures.json()?,
     };
+
     // Standard output may be closed.
     let _ = io::stdout().write_all(text.as_bytes());
     Ok(())

@@ -88,6 +88,7 @@ impl Language {
             .copied()
             .filter(|(_, file)| dir.join(file).is_file())
             .collect();
+
         match *found {
             [(language, _)] => Ok(language),
             [] => {
@@ -129,15 +130,18 @@ impl Language {
 pub(crate) fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let started = Instant::now();
     let language = Language::of(&args.dir)?;
+
     // cargo has a lock of its own, and writes elsewhere.
     let lock = (language != Language::Rust)
         .then(|| lock::take(&args.dir.join(WORK)))
         .transpose()?;
+
     let built = language.build(&args.dir)?;
     let output = args
         .output
         .clone()
         .unwrap_or_else(|| in_folder(&args.dir, &built.name));
+
     let mut component =
         fs::read(&built.file).with_context(|| format!("cannot read {}", built.file.display()))?;
     metadata::add(&mut component, &args.dir)?;
@@ -146,7 +150,9 @@ pub(crate) fn run(args: &BuildArgs) -> anyhow::Result<()> {
         format!("{file} was built, but exports no provider, as `skydock_sdk::export!` does in Rust")
     })?;
     write_if_different(&output, &component)?;
+    // Held until here, since another build writes the same files.
     drop(lock);
+
     // Standard output may be closed.
     let _ = io::stdout().write_all(summary(&output, component.len(), started.elapsed()).as_bytes());
     Ok(())
@@ -169,6 +175,7 @@ fn check(component: &[u8]) -> Result<(), LoadError> {
 
 /// Returns the file for a plugin in the folder of its project.
 fn in_folder(dir: &Path, name: &str) -> PathBuf {
+    // Without `./` in what is shown.
     let dir = if dir == Path::new(".") {
         Path::new("")
     } else {
@@ -187,15 +194,18 @@ fn write_if_different(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
+
     let write = || {
         let mut file = tempfile::Builder::new()
             .prefix(".skydock-")
             .tempfile_in(folder)?;
         file.write_all(bytes)?;
+        // Temporary files are readable only by their owner.
         file.as_file()
             .set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
         file.persist(path).map(drop).map_err(|error| error.error)
     };
+
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
@@ -226,6 +236,7 @@ mod tests {
             problem(dir.path()),
             "DIR is not the folder of a plugin: expected Cargo.toml or go.mod or pyproject.toml or package.json or plugin.c in it"
         );
+
         fs::write(dir.path().join("go.mod"), "").unwrap();
         assert_eq!(Language::of(dir.path()).unwrap(), Language::Go);
         fs::write(dir.path().join("Cargo.toml"), "").unwrap();

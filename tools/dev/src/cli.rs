@@ -92,6 +92,7 @@ mod tests {
         let (_, new) = README.split_once("skydock plugin new ").unwrap();
         let words = new.lines().next().unwrap().split(' ');
         NewArgs::try_parse_from(["skydock-dev"].into_iter().chain(words)).unwrap();
+
         assert!(README.contains("`--allow-cloud-writes`"));
         assert!(
             DevArgs::try_parse_from(["skydock-dev", "--config=c", "--allow-cloud-writes"]).is_ok()

@@ -55,14 +55,18 @@ pub(crate) fn claim(file: &Path) -> Result<Claim, WriteError> {
         source,
     };
     fs::create_dir_all(dir_of(file)).map_err(failed)?;
+
+    // The kubeconfig itself is replaced, which would end a lock on it.
     let mut name = file.as_os_str().to_owned();
     name.push(".lock");
+
     let lock = File::options()
         .create(true)
         .truncate(false)
         .write(true)
         .open(name)
         .map_err(failed)?;
+
     match lock.try_lock() {
         Ok(()) => Ok(Claim { _lock: lock }),
         Err(TryLockError::WouldBlock) => Err(WriteError::InUse(file.to_owned())),
@@ -77,6 +81,7 @@ fn check(file: &Path) -> Result<(), WriteError> {
         path: file.to_owned(),
         source,
     };
+
     match fs::symlink_metadata(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(failed(error)),
@@ -99,11 +104,15 @@ pub(crate) fn write(file: &Path, text: &str) -> Result<(), WriteError> {
         path: file.to_owned(),
         source,
     };
+
     let dir = dir_of(file);
     fs::create_dir_all(dir).map_err(failed)?;
+
     // `NamedTempFile` creates the file with mode 0600.
     let mut aside = tempfile::NamedTempFile::new_in(dir).map_err(failed)?;
     aside.write_all(text.as_bytes()).map_err(failed)?;
+
+    // Again, since someone else may have written it in the meantime.
     check(file)?;
     aside.persist(file).map_err(|error| failed(error.error))?;
     Ok(())
@@ -127,6 +136,8 @@ fn is_ours(bytes: &[u8]) -> bool {
     let clusters = config.clusters.iter().map(|it| it.name.as_str());
     let users = config.auth_infos.iter().map(|it| it.name.as_str());
     let contexts = config.contexts.iter().map(|it| it.name.as_str());
+
+    // An empty kubeconfig has no other names either.
     config.clusters.len() == 1
         && clusters
             .chain(users)
@@ -184,7 +195,8 @@ mod tests {
     #[test]
     fn a_symlink_is_neither_followed_nor_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        let target = dir.path().join("target");
+        let link = dir.path().join("link");
         symlink(&target, &link).unwrap();
         assert!(
             matches!(write(&link, "new"), Err(WriteError::NoFile(_))),

@@ -29,6 +29,7 @@ pub(crate) fn intro(args: &DevArgs, config: &Config, simulated: Option<&Simulate
             ""
         },
     ));
+
     if let Some(simulated) = simulated {
         let file = simulated.token_file();
         say(&format!(
@@ -37,6 +38,7 @@ pub(crate) fn intro(args: &DevArgs, config: &Config, simulated: Option<&Simulate
             escape(&file.display().to_string())
         ));
     }
+
     if config.only_reads && !config.permits.rules.is_empty() {
         say("The cloud is only queried; set --allow-cloud-writes to let the plugin change it.\n");
     }
@@ -49,6 +51,7 @@ pub(crate) async fn follow(client: Client) {
         .default_backoff()
         .applied_objects()
         .boxed();
+
     let color = std::io::stdout().is_terminal();
     while let Some(event) = seen.next().await {
         if let Ok(event) = event
@@ -77,24 +80,30 @@ fn line(event: &Event, time: &str, color: bool) -> String {
         }
         _ => object.name.clone().unwrap_or_default(),
     };
+
     let subject = format!(
         "{} {name}",
         object.kind.as_deref().unwrap_or_default().to_lowercase()
     );
+
     let reason = event.reason.as_deref().unwrap_or_default();
     let message = event
         .message
         .as_deref()
         .unwrap_or_default()
         .replace('\n', " ");
+
     let times = event
         .count
         .filter(|count| *count > 1)
         .map(|count| format!(" (x{count})"))
         .unwrap_or_default();
+
     // Any client of the embedded API server can create events with arbitrary text.
-    let (subject, told) = (escape(&subject), format!("{reason:<24} {message}{times}"));
+    let subject = escape(&subject);
+    let told = format!("{reason:<24} {message}{times}");
     let told = escape(&told);
+
     match (color, event.type_.as_deref() == Some("Warning")) {
         (false, _) => format!("{time}  {subject:<28} {told}"),
         (true, true) => format!("{}  {subject:<28} {}", time.dimmed(), told.yellow()),
@@ -122,6 +131,7 @@ mod tests {
         }))
         .unwrap();
         let line = line(&event, "12:00:00", false);
+
         assert_eq!(
             line,
             "12:00:00  service default/shop         EnsuredLoadBalancer      Ensured load balancer (x3)"

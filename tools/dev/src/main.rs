@@ -38,6 +38,7 @@ fn main() -> ExitCode {
 fn run() -> anyhow::Result<ExitCode> {
     // The words before the last one select the tool.
     let args = std::env::args_os().skip(2);
+
     match PluginTool::selected(std::env::args_os()) {
         None => {
             let args = cli::DevArgs::parse();
@@ -65,6 +66,7 @@ fn run() -> anyhow::Result<ExitCode> {
                 .run(|shutdown| Box::pin(or_stopped(shutdown, replay::run(args), stopped)));
         }
     }
+
     Ok(ExitCode::SUCCESS)
 }
 

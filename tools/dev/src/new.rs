@@ -57,12 +57,14 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
             "--sdk-path is missing: the SDK is not published; expected its folder in a checkout of Skydock, for example {example}"
         );
     }
+
     let files = args.lang.files(&args.name, args.sdk_path.as_deref())?;
     let folder = Path::new(name);
     ensure!(
         is_free(folder)?,
         "{name} exists and is not empty: choose another name, or delete it"
     );
+
     for (file, text) in files {
         let path = folder.join(file);
         path.parent()
@@ -70,6 +72,7 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
             .and_then(|()| fs::write(&path, text))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
+
     // Standard output may be closed.
     let _ = io::stdout().write_all(next_steps(&args.name).as_bytes());
     Ok(())
@@ -163,10 +166,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("my-cloud");
         assert!(is_free(&folder).unwrap());
+
         fs::create_dir(&folder).unwrap();
         assert!(is_free(&folder).unwrap());
         fs::write(folder.join(".git"), "").unwrap();
         assert!(!is_free(&folder).unwrap());
+
         let error = is_free(&folder.join(".git")).unwrap_err().to_string();
         assert!(
             error.starts_with("cannot use ") && error.ends_with(".git as a folder"),

@@ -50,10 +50,12 @@ pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     skydock_plugin::open(&args.plugin)
         .with_context(|| format!("cannot read {}", args.plugin.display()))?;
     let recordings = Replay::recordings(&args.recordings)?;
+
     let limits = plugin_limits::limits(
         ServiceOptions::default().concurrent_syncs,
         &args.plugin_limits,
     )?;
+
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
     let runtime = Runtime::new(RuntimeOptions {
         cache_dir: default_cache_dir(),
@@ -61,6 +63,7 @@ pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
         taping: Taping::Replay,
         ..options
     })?;
+
     let replay = Replay::load(&runtime, &args.plugin).await?;
     let mut good = true;
     for recording in &recordings {
@@ -80,9 +83,11 @@ pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
             }
             Err(error) => return Err(error.into()),
         };
+
         // Standard output may be closed.
         let _ = io::stdout().write_all(told.as_bytes());
     }
+
     Ok(if good {
         ExitCode::SUCCESS
     } else {
@@ -100,6 +105,7 @@ fn report(replayed: &Replayed) -> String {
         cut,
         difference,
     } = replayed;
+
     let name = recording.file_name().unwrap_or_default().to_string_lossy();
     let name = escape(&name);
     let component = if *same_component {
@@ -107,6 +113,7 @@ fn report(replayed: &Replayed) -> String {
     } else {
         " (recorded with another build)"
     };
+
     let mut text = match difference {
         Some(difference) => {
             format!("{name}: differs after {calls} calls{component}\n{difference}\n")
@@ -122,9 +129,11 @@ fn report(replayed: &Replayed) -> String {
             )
         }
     };
+
     if let Some(why) = cut {
         text += &format!("  the recording is incomplete: {why}\n");
     }
+
     // A recording may come from elsewhere.
     text.lines()
         .map(|line| format!("{}\n", escape(line)))

@@ -38,9 +38,11 @@ pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::R
         quiet: args.v == 0,
         ..LogOptions::default()
     });
+
     let args = Arc::new(args);
     let read = Arc::clone(&args);
     let reading = blocking(async move {
+        // First, since another run may have claimed the file.
         let claim = kubeconfig::claim(&read.write_kubeconfig)?;
         let simulated = read
             .simcloud
@@ -49,11 +51,14 @@ pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::R
         let config = config(&read, simulated.as_ref())?;
         anyhow::Ok((config, simulated, claim))
     });
+
     let Some(read) = shutdown.run_until_cancelled(reading).await else {
         return Ok(());
     };
+
     // The last one is held until the end.
     let (config, simulated, _claim) = read?;
+
     let plane = DevPlane::start(Options {
         listen: args.listen,
         state_file: args.state.clone(),
@@ -62,6 +67,7 @@ pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::R
     })
     .await?;
     kubeconfig::write(&args.write_kubeconfig, &plane.kubeconfig())?;
+
     for number in 1..=args.nodes {
         let [high, low] = number.to_be_bytes();
         let mut node = NodeSpec::new(
@@ -86,11 +92,13 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
     let simulated = simulated
         .filter(|_| args.config.is_none())
         .map(Simulated::configuration);
+
     let file = args.config.clone().or_else(|| simulated.clone());
     let configuration = file
         .as_deref()
         .map(SkydockConfiguration::read)
         .transpose()?;
+
     let configured = configuration
         .as_ref()
         .and_then(|configuration| configuration.plugins.first());
@@ -98,6 +106,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         .as_ref()
         .and_then(|it| Some(it.permits(it.plugins.first()?)))
         .unwrap_or_default();
+
     let stem = |file: &Path| {
         file.file_stem()
             .map(|stem| stem.to_string_lossy().into_owned())
@@ -109,6 +118,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
     let Some(name) = name else {
         bail!("the plugin is missing: set it in the configuration, or with --plugin")
     };
+
     let options = skydock_controllers::Options {
         lifecycle: LifecycleOptions {
             period: NODE_MONITOR_PERIOD,
@@ -122,6 +132,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         },
         ..skydock_controllers::Options::default()
     };
+
     let plugin_flags = PluginFlags {
         name,
         file: args.plugin.clone(),
@@ -133,6 +144,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         permissions: args.config.is_none().then(Permissions::unrestricted),
     };
     let plugin = plugin_flags.settings(configuration.as_ref().zip(file.as_deref()))?;
+
     for (flag, file) in [
         ("--plugin", Some(&plugin.file)),
         ("--cloud-config", plugin.cloud_config.as_ref()),
@@ -142,6 +154,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
                 .with_context(|| format!("{flag}: cannot read {}", file.display()))?;
         }
     }
+
     Ok(Config {
         plugin,
         plugin_flags,
@@ -171,6 +184,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         controllers: skydock_controllers::parse_controllers(&["*".to_owned()])?,
         options,
         election: None,
+        // Any free port, so that several clusters can run.
         serve: Some((Ipv4Addr::LOCALHOST, 0).into()),
         log: LogOptions::default(),
     })
@@ -197,12 +211,14 @@ mod tests {
             config(&args, simulated.as_ref()).unwrap().only_reads
         };
         assert!(only_reads(&[]) && !only_reads(&["--allow-cloud-writes"]));
+
         let mine = dir.path().join("config.yaml");
         std::fs::write(
             &mine,
             "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\n",
         )
         .unwrap();
+
         assert!(!only_reads(&["--simcloud"]), "it is not a real cloud");
         assert!(
             only_reads(&["--simcloud", "--config", mine.to_str().unwrap()]),

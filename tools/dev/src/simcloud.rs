@@ -33,6 +33,7 @@ impl Simulated {
         };
         let region = options.region.clone();
         let cloud = Simcloud::start(options).context("cannot start simcloud")?;
+
         let files = tempfile::Builder::new()
             .prefix("skydock-simcloud-")
             .tempdir();
@@ -40,6 +41,7 @@ impl Simulated {
             cloud,
             files: files.context("cannot create a folder for the files of simcloud")?,
         };
+
         started
             .write(&region, plugin)
             .context("cannot write the files of simcloud")?;
@@ -53,6 +55,7 @@ impl Simulated {
             &cloud_config,
             json!({"url": self.url(), "region": region}).to_string(),
         )?;
+
         let Some(plugin) = plugin else { return Ok(()) };
         let plugin = json!({
             "name": PLUGIN,
@@ -61,10 +64,12 @@ impl Simulated {
             "options": {"endpoint": self.url(), "region": region},
             "egress": [self.rule()],
         });
+
         let credential = json!({
             "name": "token", "type": "header", "for": {"plugin": PLUGIN, "digest": "any"},
             "prefix": "Bearer ", "valueFile": self.token_file(),
         });
+
         let configuration = json!({
             "apiVersion": "skydock.dev/v1alpha1", "kind": "SkydockConfiguration",
             "plugins": [plugin], "credentials": [credential],

@@ -60,6 +60,7 @@ impl SubjectArgs {
             .simcloud
             .then(|| Simulated::start(servers, self.plugin.as_deref()))
             .transpose()?;
+
         let file = self
             .config
             .clone()
@@ -68,12 +69,14 @@ impl SubjectArgs {
             .as_deref()
             .map(SkydockConfiguration::read)
             .transpose()?;
+
         let plugin = configuration.as_ref().and_then(|it| it.plugins.first());
         let permits = configuration
             .as_ref()
             .zip(plugin)
             .map(|(it, plugin)| it.permits(plugin))
             .unwrap_or_default();
+
         let Some(component) = self.plugin.or_else(|| Some(plugin?.file.clone())) else {
             bail!("the plugin is missing: set it in the configuration, or on the command line");
         };
@@ -83,6 +86,7 @@ impl SubjectArgs {
                 .map(|stem| stem.to_string_lossy().into_owned())
                 .unwrap_or_default()
         };
+
         let name = plugin.map_or_else(stem, |it| it.name.clone());
         let flags = PluginFlags {
             name: name.clone(),
@@ -94,6 +98,7 @@ impl SubjectArgs {
             // Without an operator's file, the plugin gets what it wants.
             permissions: self.config.is_none().then(Permissions::unrestricted),
         };
+
         let settings = flags.settings(configuration.as_ref().zip(file.as_deref()))?;
         for file in [Some(&settings.file), settings.cloud_config.as_ref()]
             .into_iter()
@@ -102,10 +107,13 @@ impl SubjectArgs {
             skydock_plugin::open(file)
                 .with_context(|| format!("cannot read {}", file.display()))?;
         }
+
+        // Without a configuration, all requests are denied.
         let connect = file
             .is_some()
             .then(|| connect(&name, &permits))
             .transpose()?;
+
         let source = settings.source(PluginSource {
             cluster_name: "conformance".to_owned(),
             cluster_cidrs: vec!["10.244.0.0/16".to_owned()],
@@ -118,6 +126,7 @@ impl SubjectArgs {
             cache_dir: default_cache_dir(),
             connect,
         };
+
         Ok(Prepared { subject, simulated })
     }
 }
@@ -130,7 +139,9 @@ fn connect(name: &str, permits: &Permits) -> anyhow::Result<Connect> {
     if let Some(error) = skydock::egress::review(name, permits).errors.first() {
         anyhow::bail!("plugin {name}: {}", error.sentence);
     }
-    let (name, permits) = (name.to_owned(), permits.clone());
+    let name = name.to_owned();
+    let permits = permits.clone();
+
     Ok(Arc::new(move |registry| {
         let egress = Egress::new(&name, permits.clone(), Vec::new(), registry)
             .map_err(|error| error.to_string())?;
@@ -188,6 +199,7 @@ mod tests {
         );
         assert!(subject.connect.is_some());
         assert!(prepare(&["--simcloud"]).is_err(), "it would not be reached");
+
         let plain = Cli::try_parse_from(["test", wasm.to_str().unwrap()])
             .unwrap()
             .subject

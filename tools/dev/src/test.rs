@@ -77,6 +77,7 @@ pub(crate) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
         format,
         output,
     } = args;
+
     // A mistake in the file is found before the cloud is started.
     let (prepared, scenarios) = blocking(async move {
         let scenarios = scenarios.map(read).transpose()?;
@@ -85,6 +86,7 @@ pub(crate) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
     })
     .await?;
     let Prepared { subject, simulated } = prepared;
+
     let report = match scenarios {
         None => {
             let Subject {
@@ -94,6 +96,7 @@ pub(crate) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
                 cache_dir,
                 ..
             } = subject;
+
             let options = Options {
                 source,
                 limits,
@@ -110,6 +113,7 @@ pub(crate) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
                 .into_iter()
                 .zip(values.into_iter().flatten())
                 .collect();
+
             let file = ScenarioFile {
                 scenarios,
                 path,
@@ -118,6 +122,7 @@ pub(crate) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
             Box::pin(skydock_conformance::run_scenarios(subject, file)).await?
         }
     };
+
     write(&report, format.into(), output)?;
     Ok(if report.is_ok() {
         ExitCode::SUCCESS
@@ -145,6 +150,7 @@ fn write(report: &Report, format: Format, output: Option<PathBuf>) -> anyhow::Re
         let _ = io::stdout().write_all(text.as_bytes());
         return Ok(());
     };
+
     fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     let _ = writeln!(io::stdout(), "{}", report.badge());
     Ok(())
@@ -169,6 +175,7 @@ mod tests {
             read(path.clone()).unwrap_err().to_string()
         };
         let at = |place: &str| format!("{}:{place}", path.display());
+
         for (text, expected) in [
             (
                 "scenaros: []",

@@ -174,7 +174,8 @@ fn row(page: &mut String, arg: &Arg) {
         .filter(|_| list(arg).is_none())
         .or(arg.get_help())
         .map(ToString::to_string);
-    let (mut help, mut default) = (help.unwrap_or_default(), String::new());
+    let mut help = help.unwrap_or_default();
+    let mut default = String::new();
     // A default that depends on something is part of the text.
     if let Some((before, after)) = help
         .split_once(" [default: ")

@@ -36,23 +36,31 @@ struct Stopped;
 /// informer ends one that is silent for too long.
 #[must_use]
 pub fn with_deadline(client: &Client) -> Client {
-    let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
-    let (client, watches) = (client.clone(), Arc::<Watches>::default());
+    let namespace = client.default_namespace().to_owned();
+    let valid_until = *client.valid_until();
+    let client = client.clone();
+    let watches = Arc::<Watches>::default();
+
     let send = service_fn(move |request: http::Request<Body>| {
-        let (client, watches) = (client.clone(), Arc::clone(&watches));
+        let client = client.clone();
+        let watches = Arc::clone(&watches);
+
         let watch = request
             .uri()
             .query()
             .is_some_and(|query| query.split('&').any(|part| part == "watch=true"));
+
         async move {
             if watch {
                 sleep_until(watches.turn(request.uri().path())).await;
             }
+
             let answer: Response<Body> = timeout(ANSWER, client.send(request)).await??;
             let whole = |body: Body| body.map_err(BoxError::from).boxed_unsync();
             Ok::<_, BoxError>(answer.map(if watch { whole } else { in_time }))
         }
     });
+
     Client::new(send, namespace).with_valid_until(valid_until)
 }
 
@@ -80,11 +88,13 @@ fn in_time(body: Body) -> UnsyncBoxBody<Bytes, BoxError> {
         match timeout(IDLE, body.frame()).await {
             Ok(frame) => match frame? {
                 Ok(frame) => Some((Ok(frame), Some(body))),
+                // Nothing follows an error.
                 Err(error) => Some((Err(error.into()), None)),
             },
             Err(_) => Some((Err(Stopped.into()), None)),
         }
     });
+
     StreamBody::new(frames).boxed_unsync()
 }
 
@@ -208,6 +218,7 @@ mod tests {
             asks("/api/v1/nodes?watch=true&resourceVersion=7").await;
         }
         assert_eq!(start.elapsed(), 5 * BETWEEN_WATCHES);
+
         sleep(Duration::from_secs(290)).await;
         let later = Instant::now();
         asks("/api/v1/nodes?watch=true").await;

@@ -38,6 +38,7 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
     if config.proxy_url.is_some() || config.auth_info.exec.is_some() {
         return ClientBuilder::try_from(config);
     }
+
     let client = Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
@@ -47,6 +48,7 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
         // one that is dead too.
         .http2_keep_alive_while_idle(true)
         .build::<_, Body>(connector(&config)?);
+
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(
@@ -60,6 +62,7 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
             tracing::debug!(method = %request.method(), path = %request.uri(), "requesting");
             request
         })
+        // What the server has not processed is sent again, as by Go's client.
         .layer(RetryLayer::new(Unprocessed::default()))
         .map_err(BoxError::from)
         .service(client)
@@ -76,6 +79,7 @@ fn connector(config: &Config) -> Result<Connector, Error> {
     let mut tls = HttpsConnectorBuilder::new()
         .with_tls_config(config.rustls_client_config()?)
         .https_or_http();
+
     if let Some(name) = &config.tls_server_name {
         let name = name
             .clone()
@@ -84,15 +88,20 @@ fn connector(config: &Config) -> Result<Connector, Error> {
             .map_err(Error::RustlsTls)?;
         tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
+
     let mut tcp = HttpConnector::new();
+    // Otherwise, it rejects the https URLs that TLS passes on.
     tcp.enforce_http(false);
+
     // Small frames of one request must not wait for acknowledgments of others.
     tcp.set_nodelay(true);
+
     // TCP keepalive is the counterpart of HTTP/2 pings, but is answered by the other machine and
     // not by its server.
     tcp.set_keepalive(Some(PING));
     tcp.set_keepalive_interval(Some(PONG));
     tcp.set_keepalive_retries(Some(1));
+
     let mut connector = TimeoutConnector::new(tls.enable_all_versions().wrap_connector(tcp));
     connector.set_connect_timeout(config.connect_timeout);
     Ok(connector)

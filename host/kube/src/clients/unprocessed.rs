@@ -61,6 +61,7 @@ fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
             return error.is_remote()
                 && (is_sent_away || error.reason() == Some(Reason::REFUSED_STREAM));
         }
+
         // The request waited for a connection with the maximum number of requests, which was then
         // closed. hyper drops it, and has no other error for this case.
         error

@@ -41,11 +41,14 @@ pub(super) fn fate(method: &Method, uri: &Uri, body: &[u8]) -> Result<Fate, Refu
         path: uri.path().to_owned(),
         why,
     };
+
     let target = Target::parse(uri.path());
     let plain = target
         .as_ref()
         .is_some_and(|target| matches!(target.subresource, None | Some("status")));
+
     match (method, target) {
+        // Paths without a resource, for example `/version`.
         (&Method::GET, None) => Ok(Fate::Read),
         (&Method::GET, Some(_)) if plain => Ok(Fate::Read),
         (
@@ -105,22 +108,27 @@ impl<'a> Target<'a> {
             ["apis", group, _version, rest @ ..] => (*group, rest),
             _ => return None,
         };
+
         let rest = match rest {
             // These two belong to the Namespace itself.
             ["namespaces", _, "status" | "finalize"] => rest,
             ["namespaces", _, rest @ ..] if !rest.is_empty() => rest,
             rest => rest,
         };
+
         let mut rest = rest.iter().copied();
         let resource = rest.next()?;
         let is_event = resource == "events" && matches!(group, "" | "events.k8s.io");
-        let (name, subresource) = (rest.next(), rest.next());
+        let name = rest.next();
+        let subresource = rest.next();
+
         // Longer paths belong to a proxy.
         let subresource = if rest.next().is_some() {
             Some("…")
         } else {
             subresource
         };
+
         Some(Self {
             is_event,
             name,
@@ -131,7 +139,8 @@ impl<'a> Target<'a> {
 
 /// Adds `dryRun=All` to the query, and removes other values of `dryRun`.
 fn with_dry_run(uri: &Uri) -> Result<Uri, http::uri::InvalidUri> {
-    let (path, query) = (uri.path(), uri.query().unwrap_or_default());
+    let path = uri.path();
+    let query = uri.query().unwrap_or_default();
     let kept = query
         .split('&')
         .filter(|pair| !pair.is_empty() && pair.split('=').next() != Some("dryRun"));

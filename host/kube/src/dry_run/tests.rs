@@ -78,6 +78,7 @@ async fn requests_that_could_still_act_fail_and_are_not_sent() {
             .await
             .unwrap_err(),
     ];
+
     for error in errors {
         assert!(error.to_string().contains("dry run: "), "{error}");
     }
@@ -97,6 +98,7 @@ fn intended_changes_are_described_in_words() {
     ] {
         assert_eq!(asked(&method, path, body.clone()), expected);
     }
+
     let event = json!({
         "involvedObject": {"kind": "Node", "name": "n1"}, "type": "Normal", "reason": "DeletingNode", "message": "gone",
     });
@@ -134,6 +136,7 @@ fn versions_and_timestamps_do_not_make_a_message_new() {
             {"op": "add", "path": "/spec/taints", "value": taints},
         ])
     };
+
     for (one, other) in [
         (at("10:00"), at("10:05")),
         (of("7"), of("8")),

@@ -48,6 +48,7 @@ mod tests {
         };
         let silent = Err(Failure::Silent(Duration::from_secs(5)));
         let mut access = LeaseAccess::default();
+
         for (tried, known) in [
             (&silent, LeaseAccess::Unknown),
             (&answer(503), LeaseAccess::Unknown),

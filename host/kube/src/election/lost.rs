@@ -19,13 +19,16 @@ pub async fn lost(
 ) -> String {
     loop {
         let leads_until = match &*state.borrow_and_update() {
+            // After a release, nothing can be lost.
             Leadership::Lost(why) if !release.is_cancelled() => return why.clone(),
             Leadership::Leading(renewed) => Some(*renewed + lease_duration),
             Leadership::Standby | Leadership::Released | Leadership::Lost(_) => None,
         };
+
         let Some(leads_until) = leads_until else {
             break;
         };
+
         tokio::select! {
             changed = state.changed() => if changed.is_err() { break },
             () = sleep_until(leads_until.into()) => {
@@ -36,6 +39,7 @@ pub async fn lost(
             }
         }
     }
+
     // The Lease was released because only events are left to write.
     if release.is_cancelled() {
         std::future::pending().await
@@ -89,12 +93,14 @@ mod tests {
         let (elector, mut state) = watch::channel(Leadership::Leading(now()));
         elector.send_replace(Leadership::Lost("another holds it".to_owned()));
         assert_eq!(lost(&mut state, LEASE, &release).await, "another holds it");
+
         let (elector, mut state) = watch::channel(Leadership::Leading(now()));
         drop(elector);
         assert_eq!(
             lost(&mut state, LEASE, &release).await,
             "leader election has stopped"
         );
+
         let (_elector, mut state) = watch::channel(Leadership::Released);
         assert_eq!(
             lost(&mut state, LEASE, &release).await,

@@ -62,6 +62,7 @@ impl Timings {
         if lease < Duration::from_secs(1) || retry.is_zero() {
             return Err(TimingsError::Short);
         }
+
         // The Lease contains whole seconds, which other instances use.
         let lease = Duration::from_secs(lease.as_secs());
         if lease <= renew {
@@ -70,6 +71,7 @@ impl Timings {
         if renew <= retry.mul_f64(1.2) {
             return Err(TimingsError::Renew { renew, retry });
         }
+
         Ok(Self {
             lease_duration: lease,
             renew_deadline: renew,
@@ -134,17 +136,18 @@ pub(super) enum Step {
     Wait(Duration),
 }
 
-/// Decides on the next step.
 pub(super) fn step(observed: &Observed, candidate: &Candidate, now: Instant) -> Step {
     if !observed.is_of_another(candidate) {
         return Step::Take;
     }
+
     // The holder's own duration applies: its flags may differ.
     let duration = observed
         .spec
         .lease_duration_seconds
         .and_then(|seconds| u64::try_from(seconds).ok())
         .map_or(candidate.timings.lease_duration, Duration::from_secs);
+
     match (observed.since + duration).saturating_duration_since(now) {
         Duration::ZERO => Step::Take,
         left => Step::Wait(left),
@@ -164,9 +167,11 @@ pub(super) fn held(before: LeaseSpec, candidate: &Candidate, now: Timestamp) -> 
     let now = micro_time(now);
     let same = before.holder_identity.as_deref() == Some(&candidate.identity);
     let transitions = before.lease_transitions.unwrap_or(0);
+
     // As in client-go: a new Lease starts with 0, and the next holder after a release counts as a
     // transition.
     let new = before.holder_identity.is_none();
+
     LeaseSpec {
         holder_identity: Some(candidate.identity.clone()),
         lease_duration_seconds: Some(
@@ -273,6 +278,7 @@ mod tests {
             Step::Take
         );
         let renewed = Observed::update(Some(first), lease("b", 15, T1), start + 10 * SECOND);
+
         assert_eq!(
             step(&renewed, &candidate("a"), start + 15 * SECOND),
             Step::Wait(10 * SECOND)
@@ -294,7 +300,8 @@ mod tests {
 
     #[test]
     fn a_late_renewal_expires_with_the_lease_seen_by_others() {
-        let (sent, timings) = (Instant::now(), candidate("a").timings);
+        let sent = Instant::now();
+        let timings = candidate("a").timings;
         for (took, left) in [(0, 10), (2, 12), (4, 14), (5, 14), (9, 14)] {
             assert_eq!(
                 deadline(sent, sent + took * SECOND, &timings),
@@ -357,6 +364,7 @@ mod tests {
                 renew: millis(15_500)
             })
         );
+
         let taken = Timings::new(millis(15_900), millis(14_900), 2 * SECOND).unwrap();
         assert_eq!(taken.lease_duration, 15 * SECOND);
         // The process has ended when another one may lead, even if the difference between the

@@ -24,6 +24,7 @@ impl Changes {
 pub(super) fn changes(leases: Api<Read<Lease>>, name: &str) -> Changes {
     let mut told = false;
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+
     let freed = watcher(leases, config)
         .default_backoff()
         .touched_objects()
@@ -50,5 +51,6 @@ pub(super) fn changes(leases: Api<Read<Lease>>, name: &str) -> Changes {
             }
             std::future::ready(result.ok().map(drop))
         });
+
     Changes(freed.boxed())
 }

@@ -34,7 +34,6 @@ pub(super) enum Verdict {
 /// Contents of an event to write.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Write {
-    /// Name of the event.
     pub(super) name: String,
     pub(super) message: String,
     /// If 1, the event is created; otherwise it exists, and its count is updated.
@@ -88,12 +87,15 @@ impl Correlator {
                 last: wall,
             },
         };
+
+        // As in client-go, an event that is dropped counts, too.
         remember(
             &mut self.seen,
             (group, identity),
             (now, write.clone()),
             |(at, _)| *at,
         );
+
         if self.allows(target, now) {
             Verdict::Publish(write)
         } else {
@@ -108,9 +110,12 @@ impl Correlator {
             .remove(group)
             .filter(|(at, _)| now.saturating_duration_since(*at) <= SIMILAR_WITHIN);
         let mut messages = recent.map(|(_, messages)| messages).unwrap_or_default();
+
+        // More messages are not needed to know that there are many.
         if messages.len() < SIMILAR && !messages.iter().any(|other| other == message) {
             messages.push(message.to_owned());
         }
+
         let many = messages.len() >= SIMILAR;
         remember(
             &mut self.similar,
@@ -118,6 +123,7 @@ impl Correlator {
             (now, messages),
             |(at, _)| *at,
         );
+
         if many {
             (
                 String::new(),
@@ -134,10 +140,12 @@ impl Correlator {
             .get(&target)
             .copied()
             .unwrap_or((now, SPAM_BURST));
+
         let earned = now.saturating_duration_since(at).as_secs_f64() * SPAM_REFILL;
         let tokens = (tokens + earned).min(SPAM_BURST);
         let allowed = tokens >= 1.0;
         let left = if allowed { tokens - 1.0 } else { tokens };
+
         remember(&mut self.buckets, target, (now, left), |(at, _)| *at);
         allowed
     }
@@ -206,7 +214,8 @@ mod tests {
     // Holds: C-07
     #[test]
     fn a_repeated_event_increments_the_count_of_the_first() {
-        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let mut correlator = Correlator::default();
+        let now = Instant::now();
         let first = publish(&mut correlator, &notice("a", "boom"), now, 1).unwrap();
         let second = publish(&mut correlator, &notice("a", "boom"), now, 2).unwrap();
         assert_eq!(
@@ -228,17 +237,20 @@ mod tests {
     // Holds: C-07
     #[test]
     fn similar_events_are_combined_from_the_tenth_on() {
-        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let mut correlator = Correlator::default();
+        let now = Instant::now();
         for n in 0..9 {
             let write =
                 publish(&mut correlator, &notice("a", &format!("try {n}")), now, n).unwrap();
             assert_eq!((write.count, write.message), (1, format!("try {n}")));
         }
+
         let tenth = publish(&mut correlator, &notice("a", "try 9"), now, 9).unwrap();
         assert_eq!(
             (tenth.count, tenth.message.as_str()),
             (1, "(combined from similar events): try 9")
         );
+
         let next = publish(&mut correlator, &notice("a", "try 10"), now, 10).unwrap();
         assert_eq!((next.count, &next.name), (2, &tenth.name));
         let later = publish(
@@ -254,7 +266,8 @@ mod tests {
     // Holds: C-07
     #[test]
     fn after_25_events_on_one_object_one_passes_every_300_seconds() {
-        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let mut correlator = Correlator::default();
+        let now = Instant::now();
         let same = notice("a", "boom");
         let passed = (0..40)
             .filter(|&n| publish(&mut correlator, &same, now, n).is_some())
@@ -268,7 +281,8 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let mut correlator = Correlator::default();
+        let now = Instant::now();
         for n in 0..10_000_u64 {
             correlator.observe(
                 &notice(&format!("o{n}"), "x"),

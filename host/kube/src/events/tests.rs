@@ -77,6 +77,7 @@ async fn an_expired_event_is_created_again() {
     drop(recorder);
     running.await.unwrap();
     let last = api.requests().pop().unwrap();
+
     assert_eq!(
         (last.method.as_str(), &last.body["count"]),
         ("POST", &2.into())
@@ -144,6 +145,7 @@ async fn a_provider_that_publishes_without_end_does_not_displace_other_events() 
         tell(&provider, "cloud-provider", &name, EventType::Warning);
     }
     assert_eq!(recorder.dropped.get(), 100_000 - NORMAL as u64);
+
     let running = tokio::spawn(writer.run(api.client(), CancellationToken::new()));
     sleep(Duration::from_secs(2)).await;
     let written = api.requests().len();
@@ -182,6 +184,7 @@ async fn normal_events_are_rate_limited_and_warnings_go_first() {
         (115..=125).contains(&written),
         "100 at once and 10 a second: {written}"
     );
+
     let entry = Entry::<Services>::new(service("broken"));
     // Wait for the next normal event, which is written a tenth of a second later.
     while api.requests().len() == written {
@@ -217,12 +220,14 @@ async fn normal_events_are_rate_limited_and_warnings_go_first() {
             .any(|request| request.body["type"] == "Warning"),
         "the warning does not wait"
     );
+
     let is_swap = |request: &&Request| request.body["reason"] == "PluginSwapped";
     assert_eq!(
         requests.iter().filter(is_swap).count(),
         1,
         "an event about this process does not wait"
     );
+
     drop(recorder);
     running.await.unwrap();
     assert_eq!(api.requests().len(), 1_002, "none is lost");

@@ -104,6 +104,7 @@ impl<K: Kind> Entry<K> {
             uid,
             ..
         } = K::identity(self);
+
         ObjectReference {
             api_version: Some(K::Object::api_version(&()).into_owned()),
             kind: Some(K::Object::kind(&()).into_owned()),

@@ -50,12 +50,14 @@ impl<K: Kind> Informer<K> {
                 Ok(version) => break version,
                 Err(error) => {
                     if matches!(&error, Error::Api(status) if status.code == 403) {
+                        // Listed again all the same: the permission may be granted later.
                         self.forbidden.send_replace(true);
                     }
                     back_off.fail::<K>("list", error).await;
                 }
             }
         };
+
         back_off.reset();
         while self
             .watch(client, &mut version, &mut back_off)
@@ -72,15 +74,18 @@ impl<K: Kind> Informer<K> {
             let page: Page<K> = wire::list(client, next).await?;
             listed.extend(page.entries.into_iter().map(|entry| self.put(entry)));
             next = page.next;
+
             if next.is_none() {
                 let version = page
                     .version
                     .ok_or_else(|| Error::Service("the list has no resource version".into()))?;
+                // Only a complete list shows what was deleted.
                 self.retain(&listed);
                 self.synced.send_replace(true);
                 return Ok(version);
             }
         }
+
         Err(Error::Service(
             format!("the list has more than {MOST_PAGES} pages").into(),
         ))
@@ -101,14 +106,19 @@ impl<K: Kind> Informer<K> {
                 return ControlFlow::Continue(());
             }
         };
-        let (begin, mut useless) = (Instant::now(), true);
+        let begin = Instant::now();
+        let mut useless = true;
+
         while let Ok(Some(event)) = timeout(SILENCE, events.next()).await {
             useless = false;
+
             let error = match event {
                 Ok(Event::Failed(status)) if status.code == 410 => return expired::<K>(&status),
                 Ok(Event::Failed(status)) => Error::Api(status),
                 // Reading goes on: an event that cannot be decoded must not hide others.
                 Err(error) => error,
+                // A watch from an empty version starts at the present, so that earlier deletions are
+                // missed.
                 Ok(event) if event.version().is_some_and(str::is_empty) => {
                     tracing::warn!(kind = %K::Object::plural(&()), "cannot watch: an event has no resource version");
                     return ControlFlow::Break(());
@@ -126,8 +136,10 @@ impl<K: Kind> Informer<K> {
                     continue;
                 }
             };
+
             back_off.fail::<K>("watch", error).await;
         }
+
         if useless && begin.elapsed() < SHORT {
             back_off
                 .fail::<K>(
@@ -136,6 +148,7 @@ impl<K: Kind> Informer<K> {
                 )
                 .await;
         }
+
         ControlFlow::Continue(())
     }
 }

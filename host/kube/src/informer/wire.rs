@@ -82,9 +82,11 @@ pub(super) async fn list<K: Kind>(client: &Client, next: Option<String>) -> Resu
         continue_token: next,
         ..ListParams::default()
     };
+
     let request = core::Request::new(K::Object::url_path(&(), None)).list(&params);
     let (is_protobuf, body) = send::<K>(client, request.map_err(Error::BuildRequest)?).await?;
     let body = collect(body, MOST_OF_PAGE).await?;
+
     if is_protobuf {
         Ok(protobuf::page(body)?)
     } else {
@@ -100,11 +102,13 @@ pub(super) async fn watch<K: Kind>(
     let request =
         core::Request::new(K::Object::url_path(&(), None)).watch(&WatchParams::default(), version);
     let mut request = request.map_err(Error::BuildRequest)?;
+
     // An API server would compress each event on its own.
     request.headers_mut().insert(
         header::ACCEPT_ENCODING,
         HeaderValue::from_static("identity"),
     );
+
     let (is_protobuf, body) = send::<K>(client, request).await?;
     Ok(if is_protobuf {
         in_protobuf(body).boxed()
@@ -146,18 +150,22 @@ async fn send<K: Kind>(
     if K::PROTOBUF.is_some() {
         request.headers_mut().insert(header::ACCEPT, ACCEPT);
     }
+
     let answer = client.send(request.map(Body::from)).await?;
-    let (code, is_protobuf) = (answer.status(), is_protobuf(answer.headers()));
+    let code = answer.status();
+    let is_protobuf = is_protobuf(answer.headers());
     let body = answer.into_body();
     if !code.is_client_error() && !code.is_server_error() {
         return Ok((is_protobuf, body));
     }
+
     let body = collect(body, MOST_OF_ERROR).await?;
     let status = if is_protobuf {
         protobuf::status(body.clone()).ok()
     } else {
         serde_json::from_slice(&body).ok()
     };
+
     // It may be the text of a proxy.
     let text =
         || Status::failure(String::from_utf8_lossy(&body).trim(), "").with_code(code.as_u16());

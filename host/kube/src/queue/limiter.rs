@@ -84,6 +84,7 @@ impl Bucket {
     /// Takes one token, and returns how long to wait for it.
     pub fn reserve(&mut self, now: Instant) -> Duration {
         let earned = now.saturating_duration_since(self.at).as_secs_f64() * self.rate;
+        // A negative number is debt: the next caller waits longer.
         self.tokens = (self.tokens + earned).min(self.burst) - 1.0;
         self.at = now;
         self.debt()

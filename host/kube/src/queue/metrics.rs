@@ -57,6 +57,7 @@ impl WorkqueueMetrics {
             longest_running: Family::default(),
         };
         let m = &metrics;
+
         registry.register("workqueue_depth", "Items waiting", m.depth.clone());
         registry.register("workqueue_adds", "Items added", m.adds.clone());
         registry.register(
@@ -84,6 +85,7 @@ impl WorkqueueMetrics {
             "Seconds of the longest-running item in progress",
             m.longest_running.clone(),
         );
+
         metrics
     }
 

@@ -27,6 +27,7 @@ pub(super) struct Slots {
 impl Slots {
     /// Returns the next free time, which may be now.
     pub(super) fn reserve(&mut self, pace: &Pace, now: Instant) -> Instant {
+        // Unused slots of the past can be taken at once, up to a burst.
         let credit = pace.interval * pace.burst.saturating_sub(1);
         let earliest = now.checked_sub(credit).unwrap_or(now);
         let slot = self.next.map_or(earliest, |next| next.max(earliest));
@@ -53,6 +54,7 @@ mod tests {
                 .map(|_| (slots.reserve(&pace, now) - now).as_secs())
                 .collect()
         };
+
         assert_eq!(waits(start, 6), [0, 0, 0, 1, 2, 3]);
         assert_eq!(
             waits(start + Duration::from_secs(2), 1),

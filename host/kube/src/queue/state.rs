@@ -80,11 +80,13 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// Returns the priority of the next batch.
     pub(super) fn turn(&mut self) -> Priority {
         let waits = !self.ready.is_empty(Priority::Recheck);
+
         let overdue = self.preceded >= PRECEDENCE || self.ready.is_empty(Priority::Change);
         if overdue && waits && self.may_take(Priority::Recheck) {
             self.preceded = 0;
             return Priority::Recheck;
         }
+
         self.preceded = if waits {
             self.preceded.saturating_add(1)
         } else {
@@ -123,6 +125,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// Returns the slot of a re-check; `None` if it may be added now.
     pub(super) fn slot(&mut self, key: &K, priority: Priority) -> Option<Instant> {
+        // An item that waits already needs no slot.
         let pace = self
             .pace
             .filter(|_| priority == Priority::Recheck && !self.dirty.contains_key(key))?;
@@ -151,6 +154,7 @@ impl<K: Clone + Eq + Hash> State<K> {
                 turn,
             },
         );
+
         if let Some(earlier) = self.cancel_delayed(&next.1.key) {
             let priority = earlier.1.priority.min(priority);
             if earlier.0 <= at {
@@ -158,6 +162,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             }
             next.1.priority = priority;
         }
+
         self.sequence += 1;
         self.delayed_at
             .insert(next.1.key.clone(), (next.0, self.sequence));

@@ -57,6 +57,7 @@ async fn changes_go_before_rechecks_and_a_change_raises_a_recheck() {
     }
     queue.add(9, Priority::Change);
     queue.add(2, Priority::Change);
+
     assert_eq!(
         ready(&queue, 10).await,
         [9, 2],
@@ -138,6 +139,7 @@ async fn raising_many_rechecks_is_fast() {
         started.elapsed()
     );
     let taken = queue.take_batch(200_000).await.unwrap();
+
     assert_eq!(
         (taken.len(), taken[0]),
         (100_000, (99_999, Priority::Change))
@@ -157,6 +159,7 @@ async fn conflict_retries_do_not_share_a_rate_limit() {
         .map(|key| queue.retry_race(key, Duration::from_millis(100), Priority::Change))
         .collect();
     assert_eq!(waits, HashSet::from([Duration::from_millis(100)]));
+
     assert_eq!(
         queue.retry(2000),
         Duration::from_millis(5),
@@ -190,12 +193,14 @@ async fn failures_of_one_call_use_one_token_and_are_spread() {
         10_000,
         "none later than its failures ask for"
     );
+
     (0..20).for_each(|key| queue.retry_together([key + 20_000], true));
     assert_eq!(
         ready_at(&queue, Duration::from_millis(1001)).await,
         10_020,
         "tokens come back"
     );
+
     (0..110).for_each(|key| queue.retry_together([key + 30_000], true));
     assert!(
         ready_at(&queue, Duration::from_millis(1001)).await < 10_130,
@@ -251,6 +256,7 @@ async fn failures_back_off_until_they_are_forgotten() {
     );
     assert_eq!(queue.base(), Duration::from_secs(5));
     assert_eq!(queue.retry(1), Duration::from_secs(10));
+
     queue.forget(&1);
     assert_eq!(queue.retry(1), Duration::from_secs(5));
     assert!(ready(&queue, 1).await.is_empty());
@@ -296,6 +302,7 @@ async fn a_waiting_worker_is_woken_for_a_delay_that_was_set_later() {
     queue.add_after(1, Duration::from_secs(5), Priority::Change);
     queue.add(2, Priority::Change);
     let mut taken = HashSet::new();
+
     for worker in workers {
         taken.insert(worker.await.unwrap().unwrap().0);
     }
@@ -335,15 +342,18 @@ async fn paced_rechecks_are_sequential_and_changes_are_immediate() {
         queue.add(key, Priority::Recheck);
     }
     assert_eq!(ready(&queue, 10).await, [1], "one at a time");
+
     queue.done(&1);
     assert_eq!(ready(&queue, 10).await, [2], "the burst");
     queue.add(9, Priority::Change);
     queue.add(4, Priority::Change);
     assert_eq!(ready(&queue, 10).await, [9, 4]);
+
     queue.done(&2);
     assert!(ready(&queue, 10).await.is_empty());
     sleep(Duration::from_secs(10)).await;
     assert_eq!(ready(&queue, 10).await, [3]);
+
     [3, 4, 9].iter().for_each(|key| queue.done(key));
     sleep(Duration::from_secs(100)).await;
     assert!(
@@ -360,6 +370,7 @@ async fn rechecks_due_together_are_spread_and_deduplicated() {
     }
     sleep(Duration::from_secs(60)).await;
     let mut taken = Vec::new();
+
     for _ in 0..50 {
         for key in ready(&queue, 1).await {
             taken.push(key);
@@ -399,12 +410,14 @@ async fn a_failed_recheck_is_retried_exactly_on_time() {
     });
     (0..200).for_each(|n| queue.add(n, Priority::Recheck));
     assert_eq!(ready(&queue, 10).await, [0]);
+
     queue.try_after(0, Duration::from_millis(4300), Priority::Recheck);
     queue.done(&0);
     // Four others have become due by then; the one that failed goes ahead of them.
     sleep(Duration::from_millis(4299)).await;
     queue.add(250, Priority::Change);
     assert_eq!(ready(&queue, 1).await, [250], "changes go first");
+
     sleep(Duration::from_millis(1)).await;
     assert_eq!(ready(&queue, 1).await, [0]);
     queue.done(&0);
@@ -424,6 +437,7 @@ async fn work_in_progress_is_measured() {
             .await
             .is_err()
     );
+
     let metrics = &queue.metrics;
     assert_eq!(
         (
@@ -442,6 +456,7 @@ async fn a_recheck_that_is_added_again_keeps_its_slot() {
         burst: 1,
         in_flight: 10,
     });
+
     for key in [0, 1, 1, 1, 2] {
         queue.add(key, Priority::Recheck);
     }

@@ -39,7 +39,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         max: impl Fn() -> usize,
         work: impl Fn(Vec<K>) -> F,
     ) {
-        let (max, work) = (&max, &work);
+        let max = &max;
+        let work = &work;
+
         let worker = |number| async move {
             let for_changes = number == 0 && workers > 1;
             loop {
@@ -48,10 +50,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 } else {
                     self.take_batch(max()).await
                 };
+
                 let Some(batch) = batch else { return };
                 work(batch.into_iter().map(|(key, _)| key).collect()).await;
             }
         };
+
         // The first worker is polled before the others, so that it takes a change whenever it can
         // and leaves them free.
         let others = all((1..workers).map(worker));
@@ -64,8 +68,10 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let close = async {
             shutdown.cancelled().await;
             self.close();
+            // Does not end the work, which has to end on its own.
             pending::<()>().await;
         };
+
         tokio::select! {
             _ = work => {}
             () = close => {}
@@ -102,7 +108,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn workers_finish_their_items_at_the_shutdown_and_take_no_more() {
-        let (queue, shutdown, worked) = (queue(), CancellationToken::new(), Mutex::new(Vec::new()));
+        let queue = queue();
+        let shutdown = CancellationToken::new();
+        let worked = Mutex::new(Vec::new());
         queue.add_all(1..=3, Priority::Change);
         let work = |key, _| {
             let worked = &worked;
@@ -121,10 +129,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_item_can_be_taken_again_after_its_work() {
-        let (queue, shutdown, worked) = (queue(), CancellationToken::new(), Mutex::new(0));
+        let queue = queue();
+        let shutdown = CancellationToken::new();
+        let worked = Mutex::new(0);
         queue.add(1, Priority::Change);
         let work = |key, _| {
-            let (queue, worked) = (&queue, &worked);
+            let queue = &queue;
+            let worked = &worked;
             async move {
                 *worked.lock().unwrap() += 1;
                 queue.add(key, Priority::Change);
@@ -132,6 +143,7 @@ mod tests {
             }
         };
         let running = queue.run_workers(4, &shutdown, work);
+
         assert!(
             timeout(Duration::from_millis(9_500), running)
                 .await

@@ -31,6 +31,7 @@ pub fn number(number: usize, value: usize) -> Vec<u8> {
 #[must_use]
 pub fn object(kind: &str, raw: &[u8]) -> Vec<u8> {
     let types = [field(1, b"v1"), field(2, kind.as_bytes())].concat();
+
     [
         b"k8s\0".to_vec(),
         field(1, &types),

@@ -15,12 +15,14 @@ pub(super) fn parse(text: &str) -> Result<FeatureGate, String> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| format!("expected NAME=BOOL, for example {WATCH_BASED_ROUTES}=false"))?;
+
     if name.trim() != WATCH_BASED_ROUTES {
         return Err(format!(
             "unknown feature gate {:?}; expected {WATCH_BASED_ROUTES}",
             name.trim()
         ));
     }
+
     // Like Go's strconv.ParseBool.
     match value.trim() {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(FeatureGate::WatchBasedRoutes(true)),

@@ -117,12 +117,14 @@ impl IpamArgs {
         if self.cidr_allocator_type != RANGE_ALLOCATOR {
             return Err(IpamArgsError::Allocator(self.cidr_allocator_type.clone()));
         }
+
         let clusters: Vec<IpNet> = ClusterCidrs::parse(cluster_cidrs)?.iter().collect();
         self.check_masks(&clusters)?;
         let ranges = clusters
             .into_iter()
             .map(|cluster| self.range(cluster))
             .collect::<Result<_, _>>()?;
+
         Ok(IpamOptions {
             ranges,
             service_cidrs: self.service_cidrs()?,
@@ -134,7 +136,9 @@ impl IpamArgs {
             (IPV4, self.node_cidr_mask_size_ipv4),
             (IPV6, self.node_cidr_mask_size_ipv6),
         ];
+        // 0 stands for a flag that is not set.
         let mut set = families.into_iter().filter(|(_, mask)| *mask != 0);
+
         if let [cluster] = clusters {
             let own = flag(*cluster);
             if let Some((flag, _)) = set.clone().find(|(flag, _)| *flag != own) {
@@ -146,6 +150,7 @@ impl IpamArgs {
         } else if self.node_cidr_mask_size != 0 {
             return Err(IpamArgsError::MaskOfTwoFamilies);
         }
+
         match set.next() {
             Some((flag, _)) if self.node_cidr_mask_size != 0 => Err(IpamArgsError::MaskTwice(flag)),
             _ => Ok(()),
@@ -158,6 +163,7 @@ impl IpamArgs {
             IpNet::V4(_) => (self.node_cidr_mask_size_ipv4, MASK_IPV4),
             IpNet::V6(_) => (self.node_cidr_mask_size_ipv6, MASK_IPV6),
         };
+
         let (flag, mask) = match (self.node_cidr_mask_size, own) {
             (0, 0) => (flag(cluster), default),
             (0, own) => (flag(cluster), own),
@@ -168,6 +174,7 @@ impl IpamArgs {
 
     fn service_cidrs(&self) -> Result<Vec<IpNet>, IpamArgsError> {
         let mut cidrs: Vec<IpNet> = Vec::new();
+        // A flag with an empty text has one empty entry.
         for entry in self
             .service_cluster_ip_range
             .iter()
@@ -177,6 +184,7 @@ impl IpamArgs {
             let cidr = entry
                 .parse()
                 .map_err(|_| IpamArgsError::UnreadableServiceRange(entry.to_owned()))?;
+
             if cidrs.iter().any(|other| flag(*other) == flag(cidr)) {
                 return Err(IpamArgsError::ServiceRanges(
                     self.service_cluster_ip_range.join(","),
@@ -184,6 +192,7 @@ impl IpamArgs {
             }
             cidrs.push(cidr);
         }
+
         Ok(cidrs)
     }
 }
@@ -308,6 +317,7 @@ mod tests {
             "--cluster-cidr=10.244.0.0/16",
             "--cluster-cidr=10.244.0.0/16,fd00::/56",
         );
+
         for (args, expected) in [
             (&[][..], "--cluster-cidr is missing"),
             (

@@ -132,6 +132,7 @@ mod tests {
             addresses: false,
             labels: true,
         };
+
         assert_eq!(
             args.node_options(),
             NodeOptions {

@@ -173,6 +173,7 @@ pub fn parse(text: &str) -> Result<PluginLimit, String> {
     let (name, value) = text
         .split_once('=')
         .ok_or("expected KEY=VALUE, for example memory=256Mi")?;
+
     let key = KEYS.iter().find(|key| key.name == name).ok_or_else(|| {
         let names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
         format!(
@@ -180,6 +181,7 @@ pub fn parse(text: &str) -> Result<PluginLimit, String> {
             names.join(", ")
         )
     })?;
+
     let value = key
         .field
         .read(value)
@@ -205,6 +207,7 @@ pub fn limits(services: usize, settings: &[PluginLimit]) -> Result<Limits, Plugi
         instances: Limits::instances_for(services),
         ..Limits::default()
     };
+
     for (index, setting) in settings.iter().enumerate() {
         let name = setting.key.name;
         if settings
@@ -214,14 +217,17 @@ pub fn limits(services: usize, settings: &[PluginLimit]) -> Result<Limits, Plugi
         {
             return Err(PluginLimitsError::Twice(name));
         }
+
         match (&setting.key.field, setting.value) {
             (Field::Time(at, _), Value::Time(time)) => *at(&mut limits) = time,
             (Field::Bytes(at, _) | Field::Count(at, _), Value::Number(number)) => {
                 *at(&mut limits) = number;
             }
+            // The parser gives each field a value of its kind.
             _ => {}
         }
     }
+
     if limits.memory > limits.memory_total {
         return Err(PluginLimitsError::MemoryTotal {
             memory: limits.memory,
@@ -461,6 +467,7 @@ mod tests {
                 },
             ),
         ];
+
         assert_eq!(table.len(), KEYS.len());
         for (setting, expected) in table {
             assert_eq!(set(&[setting]), Ok(expected), "{setting}");
@@ -504,6 +511,7 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(parse(text).unwrap_err(), expected, "{text}");
         }
+
         let unknown = parse("cpu=2s").unwrap_err();
         assert!(
             unknown.starts_with("unknown limit `cpu`; expected one of guest-cpu, read-deadline"),

@@ -60,11 +60,13 @@ impl RouteArgs {
             .feature_gates
             .last()
             .is_none_or(|FeatureGate::WatchBasedRoutes(on)| *on);
+
         let period = self.route_reconciliation_period;
         let routes = enabled && self.configure_cloud_routes;
         if routes && !watch && period.is_zero() {
             return Err(RouteArgsError::NoPeriod);
         }
+
         let rhythm = if watch {
             Rhythm::Watch {
                 check_period: self.route_check_period,
@@ -72,6 +74,8 @@ impl RouteArgs {
         } else {
             Rhythm::Periodic { period }
         };
+
+        // An error matters only if the provider supports routes.
         let cluster_cidrs = ClusterCidrs::parse(cluster_cidrs);
         Ok(RouteOptions {
             configure: self.configure_cloud_routes,
@@ -152,6 +156,7 @@ mod tests {
         ] {
             assert_eq!(options(args).unwrap().rhythm, rhythm, "{args:?}");
         }
+
         let nothing = options(&[BY_THE_CLOCK, "--route-reconciliation-period=0"]);
         assert_eq!(nothing, Err(RouteArgsError::NoPeriod));
         // The way out that the error names.
@@ -171,6 +176,7 @@ mod tests {
             .cluster_cidrs
             .unwrap();
         assert_eq!(cidrs.iter().count(), 2);
+
         for wrong in [
             "--cluster-cidr=",
             "--cluster-cidr=10.244.0.0",

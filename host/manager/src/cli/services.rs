@@ -77,9 +77,11 @@ impl ServiceArgs {
             named: args.load_balancer_classes.into_iter().collect(),
             unnamed: args.load_balancer_default_class,
         };
+
         if enabled && classes.named.is_empty() && !classes.unnamed {
             return Err(ServiceArgsError::NoClass);
         }
+
         Ok(ServiceOptions {
             concurrent_syncs: args
                 .concurrent_service_syncs
@@ -133,6 +135,7 @@ mod tests {
                 exclude_unschedulable: true,
             },
         };
+
         assert_eq!(options(&flags), Ok(expected));
         assert_eq!(
             options(&["--load-balancer-check-period=0"])

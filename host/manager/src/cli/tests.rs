@@ -31,6 +31,7 @@ fn parses_the_flags_of_a_typical_ccm_manifest() {
         "--node-status-update-frequency=5m0s",
     ])
     .unwrap();
+
     assert_eq!(args.cloud_provider, "static");
     assert!(args.leader_elect && args.use_service_account_credentials);
     assert_eq!(args.controllers, ["*", "-route"]);
@@ -59,6 +60,7 @@ fn defaults_match_upstream() {
     assert_eq!(args.leader_elect_resource_name, "cloud-controller-manager");
     assert_eq!(args.leader_elect_resource_namespace, "kube-system");
     assert_eq!(args.nodes.node_monitor_period, Duration::from_secs(5));
+
     let BindAddress::At(address) = args.metrics_bind_address else {
         panic!("nothing is served")
     };
@@ -154,6 +156,7 @@ fn no_flag_accepts_a_duration_of_more_than_a_year() {
     for text in too_long {
         assert!(parse_duration(text).is_err(), "{text}");
     }
+
     let cli = <Cli as clap::CommandFactory>::command();
     let durations: Vec<_> = cli
         .get_arguments()
@@ -164,6 +167,7 @@ fn no_flag_accepts_a_duration_of_more_than_a_year() {
         .filter_map(clap::Arg::get_long)
         .collect();
     assert!(durations.len() >= 9, "{durations:?}");
+
     for flag in durations {
         let refused = parse(["skydock", &format!("--{flag}={}", too_long[2])]);
         assert!(

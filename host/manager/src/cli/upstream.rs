@@ -107,10 +107,12 @@ pub(super) fn refusal(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
+
     let name = flag.trim_start_matches('-').split('=').next()?;
     let (_, instead) = (error.kind() == ErrorKind::UnknownArgument)
         .then(|| NOT_HONORED.iter().find(|(known, _)| *known == name))
         .flatten()?;
+
     let instead = if instead.is_empty() {
         "remove it"
     } else {
@@ -172,6 +174,7 @@ mod tests {
         known.insert("help");
         known.extend(NOT_HONORED.iter().map(|(name, _)| *name));
         known.extend(OTHERS.iter().copied());
+
         for (page, text) in [("README.md", README), ("docs/operating.md", OPERATING)] {
             let named = flags(text);
             assert!(named.contains("dry-run"), "{page}: {named:?}");

@@ -95,6 +95,7 @@ impl PluginFlags {
             let plugin = configuration.plugin(&self.name)?;
             Some((plugin, configuration.permits(plugin), file))
         });
+
         let plugin = configured.as_ref().map(|(plugin, ..)| *plugin);
         let file = self.file.as_ref().or_else(|| Some(&plugin?.file));
         let cloud_config = self
@@ -103,22 +104,28 @@ impl PluginFlags {
             .or_else(|| plugin?.cloud_config.clone());
         let may_have_secrets =
             plugin.is_some_and(|it| it.cloud_config_secrets == CloudConfigSecrets::Allowed);
+
         let permits = configured
             .as_ref()
             .map(|(_, permits, _)| permits.clone())
             .unwrap_or_default();
         let secrets = config_secrets(&permits, cloud_config.as_deref(), may_have_secrets);
-        let (mut limits, mut permissions) = (Vec::new(), Permissions::by_name(&self.name));
+
+        let mut limits = Vec::new();
+        let mut permissions = Permissions::by_name(&self.name);
         if let Some((plugin, _, file)) = &configured {
             let wrong = |sentence| ConfigurationError::said(file, sentence);
             limits = plugin.limits().map_err(wrong)?;
             permissions = plugin.permissions().map_err(wrong)?;
         }
+
         let limits = plugin_limits::merged(limits, self.limits.clone());
         let mut options = plugin
             .map(|plugin| plugin.options.clone())
             .unwrap_or_default();
+        // Flags replace options of the same name in the file.
         options.extend(self.options.iter().cloned());
+
         Ok(PluginSettings {
             name: self.name.clone(),
             file: file.cloned().ok_or_else(|| ConfigError::NoPlugin {
@@ -152,10 +159,12 @@ pub(super) fn choose_plugin(
     {
         return Err(ConfigError::PluginTwice(twice.name.clone()));
     }
+
     let mut name = args.cloud_provider.clone();
     if let Some(configured) = configured.filter(|_| name.is_empty()) {
         name.clone_from(&configured.name);
     }
+
     if name.is_empty() {
         return Err(ConfigError::NoProvider(
             args.plugins
@@ -164,6 +173,7 @@ pub(super) fn choose_plugin(
                 .collect(),
         ));
     }
+
     if let Some(plugin) = args.plugins.iter().find(|plugin| plugin.name == name) {
         let NamedPlugin { name, file } = plugin.clone();
         return Ok((name, Some(file)));
@@ -171,6 +181,7 @@ pub(super) fn choose_plugin(
     if configured.is_some_and(|configured| configured.name == name) {
         return Ok((name, None));
     }
+
     let Some(dir) = &args.plugin_dir else {
         return Err(match (configured, &args.config) {
             (Some(configured), Some(file)) => ConfigError::OtherPlugin {
@@ -181,6 +192,7 @@ pub(super) fn choose_plugin(
             _ => ConfigError::NoPlugin { name },
         });
     };
+
     let file = dir.join(format!("{name}.wasm"));
     if file.is_file() {
         Ok((name, Some(file)))

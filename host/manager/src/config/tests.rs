@@ -35,6 +35,7 @@ fn the_provider_is_found_by_plugin_flag_then_plugin_dir() {
             .file,
         file
     );
+
     let missing = config(&["--cloud-provider=aws", &in_dir])
         .unwrap_err()
         .to_string();
@@ -56,6 +57,7 @@ fn cloud_conf_is_recognized_through_symlinks() {
         credentials: serde_saphyr::from_str(&text).unwrap(),
         ..Permits::default()
     };
+
     for (file, expected) in [
         ("link.conf", true),
         ("cloud.conf", true),
@@ -97,6 +99,7 @@ fn flags_override_the_configuration_file() {
         (read.plugin.limits.memory, read.plugin.limits.uses),
         (64 << 20, 7)
     );
+
     let over = config(&[
         &flag,
         "--plugin-limit=memory=65Mi",
@@ -108,6 +111,7 @@ fn flags_override_the_configuration_file() {
         (over.plugin.limits.memory, over.plugin.limits.uses),
         (65 << 20, 7)
     );
+
     let options: Vec<_> = over
         .plugin
         .options
@@ -128,6 +132,7 @@ fn flags_override_the_configuration_file() {
         ),
         ("other", None, None)
     );
+
     let none = config(&[&flag, "--cloud-provider=other"])
         .unwrap_err()
         .to_string();
@@ -145,6 +150,7 @@ fn a_missing_setting_is_named_with_its_flag() {
             .to_string()
             .starts_with("--cloud-provider is missing")
     );
+
     let none = config(&["--cloud-provider=static"])
         .unwrap_err()
         .to_string();
@@ -172,10 +178,12 @@ fn rules_for_addresses_come_from_flags() {
     ];
     let rules = |flags: &[&str]| ingress_rules(&crate::cli::parse(flags).unwrap().ccm).unwrap();
     assert_eq!(rules(&["skydock"]), IngressRules::default());
+
     let allowing = [&flags[..], &["--load-balancer-allow-node-addresses"]].concat();
     assert!(!rules(&flags).node_addresses && rules(&allowing).node_addresses);
     let rules = rules(&flags);
     let texts = |nets: Vec<IpNet>| nets.iter().map(ToString::to_string).collect::<Vec<_>>();
+
     assert_eq!(texts(rules.pods), ["10.244.0.0/16", "fd00:1::/56"]);
     assert_eq!(texts(rules.services), ["10.96.0.0/12"]);
     assert_eq!(texts(rules.allowed), ["10.244.9.0/24", "10.244.8.1/32"]);
@@ -193,6 +201,7 @@ fn ingress_rules_are_checked_even_without_routes() {
     ];
     let allowed = "--load-balancer-allowed-cidrs=10.244.9.0/24";
     let rules = config(&[&flags[..], &[allowed]].concat()).unwrap().ingress;
+
     assert_eq!((rules.pods.len(), rules.allowed.len()), (1, 1));
     // Neither Pod CIDRs nor routes are used, but a range that is ignored would not protect
     // anything.
@@ -223,6 +232,7 @@ fn rejects_inconsistent_leader_election_durations() {
         "--leader-elect-renew-deadline=20s",
     ])
     .unwrap_err();
+
     assert!(
         refused
             .to_string()

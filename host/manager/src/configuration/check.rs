@@ -33,6 +33,7 @@ pub async fn check(args: CheckArgs) -> anyhow::Result<()> {
         anyhow::Ok(reviewed)
     })
     .await?;
+
     let mut lines = Vec::new();
     if !offline {
         lines = reviewed.load(&args.file).await?;
@@ -46,12 +47,14 @@ impl Reviewed {
         let (Some(configuration), Some(tree)) = (&self.configuration, &self.tree) else {
             return;
         };
+
         let problems = files::problems(configuration, tree).into_iter();
         self.errors
             .extend(problems.map(|(at, sentence)| located(tree, &at, &sentence)));
         let short = files::short_secrets(configuration).into_iter();
         self.warnings
             .extend(short.map(|(at, sentence)| located(tree, &at, &sentence)));
+
         for problems in [&mut self.errors, &mut self.warnings] {
             problems.sort_by_key(Problem::place);
         }
@@ -63,6 +66,7 @@ impl Reviewed {
         let (Some(configuration), Some(tree)) = (&self.configuration, &self.tree) else {
             return Ok(Vec::new());
         };
+
         let mut lines = Vec::new();
         for (index, plugin) in configuration.plugins.iter().enumerate() {
             let at = At::default().key("plugins").index(index);
@@ -73,10 +77,13 @@ impl Reviewed {
                 continue;
             }
             lines.push(format!("plugin {}: {}", plugin.name, plugin.file.display()));
+
             let (source, limits) = source(configuration, plugin, file, Vec::new())?;
             match inspect::load(source, limits).await? {
                 Ok(rows) => lines.extend(rows.into_iter().map(|row| format!("  {row}"))),
                 Err(error) => {
+                    // A plugin rejects its configuration at this stage; anything else is about the
+                    // file.
                     let is_config = plugin.cloud_config.is_some()
                         && (error.stage == Stage::Configure
                             || matches!(error.source, LoadProblem::CloudConf { .. }));
@@ -104,6 +111,7 @@ pub(crate) fn source(
         ..PluginFlags::default()
     };
     let settings = flags.settings(Some((configuration, file)))?;
+
     let source = settings.source(PluginSource {
         cluster_name: "kubernetes".to_owned(),
         only_reads: true,
@@ -115,16 +123,21 @@ pub(crate) fn source(
 /// Prints what was found: what plugins say on standard output, problems on standard error.
 fn report(args: &CheckArgs, reviewed: &Reviewed, lines: &[String]) -> anyhow::Result<()> {
     let file = args.file.display();
+
     for (word, problems) in [("error", &reviewed.errors), ("warning", &reviewed.warnings)] {
         for problem in problems {
+            // If standard error is closed, nobody can be told.
             let _ = writeln!(std::io::stderr(), "{}", problem.line(&args.file, word));
         }
     }
+
     let mut out = std::io::stdout().lock();
     for line in lines {
         writeln!(out, "{}", escape(line))?;
     }
-    let (errors, warnings) = (reviewed.errors.len(), reviewed.warnings.len());
+
+    let errors = reviewed.errors.len();
+    let warnings = reviewed.warnings.len();
     if errors > 0 || args.strict && warnings > 0 {
         return Err(anyhow!(
             "{file} has {errors} error{} and {warnings} warning{}",
@@ -132,6 +145,7 @@ fn report(args: &CheckArgs, reviewed: &Reviewed, lines: &[String]) -> anyhow::Re
             plural(warnings)
         ));
     }
+
     match warnings {
         0 => writeln!(out, "{file}: ok")?,
         _ => writeln!(
@@ -140,6 +154,7 @@ fn report(args: &CheckArgs, reviewed: &Reviewed, lines: &[String]) -> anyhow::Re
             plural(warnings)
         )?,
     }
+
     Ok(())
 }
 

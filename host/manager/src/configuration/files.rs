@@ -23,12 +23,14 @@ pub(super) fn problems(configuration: &SkydockConfiguration, tree: &tree::Node) 
     let root = tree::Path::default();
     for (index, plugin) in configuration.plugins.iter().enumerate() {
         let at = root.clone().key("plugins").index(index);
+
         let component = component(&plugin.file).err();
         all.extend(component.map(|problem| (at.clone().key("file"), problem)));
         if let Some(file) = &plugin.cloud_config {
             let read = super::text(file).err();
             all.extend(read.map(|error| (at.clone().key("cloudConfig"), error.to_string())));
         }
+
         for (index, rule) in plugin.egress.iter().enumerate() {
             let tls = rule.tls.as_ref().and_then(|tls| {
                 let certificates = configuration.credentials.iter();
@@ -43,9 +45,11 @@ pub(super) fn problems(configuration: &SkydockConfiguration, tree: &tree::Node) 
             all.extend(tls.map(|problem| (at, problem)));
         }
     }
+
     let audit = configuration.audit.as_ref();
     let audit = audit.and_then(|audit| audit.check_file().err());
     all.extend(audit.map(|problem| (root.clone().keys("audit.file"), problem)));
+
     for (index, credential) in configuration.credentials.iter().enumerate() {
         let at = root.clone().key("credentials").index(index);
         // The fields of all types, also of those that will be added.
@@ -57,10 +61,13 @@ pub(super) fn problems(configuration: &SkydockConfiguration, tree: &tree::Node) 
             });
             all.extend(problems);
         });
-        let (conf, clouds) = (cloud_conf(credential), clouds_file(credential));
+
+        let conf = cloud_conf(credential);
+        let clouds = clouds_file(credential);
         all.extend(conf.map(|problem| (at.clone().keys("login.keystone.cloudConf"), problem)));
         all.extend(clouds.map(|problem| (at.keys("login.keystone.cloudsFile"), problem)));
     }
+
     all
 }
 
@@ -73,6 +80,7 @@ pub(super) fn short_secrets(configuration: &SkydockConfiguration) -> super::Find
         // That it cannot be read is found with the other files.
         let text = super::text(file).ok()?;
         let length = text.trim_end_matches(['\n', '\r']).len();
+
         let at = tree::Path::default()
             .key("credentials")
             .index(index)
@@ -81,8 +89,10 @@ pub(super) fn short_secrets(configuration: &SkydockConfiguration) -> super::Find
             "the secret in {} has fewer than {least} bytes: it is not masked in answers that quote it; use a longer one",
             file.display()
         );
+        // An empty file is an error already.
         (1..least).contains(&length).then_some((at, sentence))
     });
+
     short.collect()
 }
 
@@ -95,6 +105,7 @@ fn files_in<'a>(path: &tree::Path, text: &'a str) -> Vec<&'a str> {
         }
         _ => false,
     };
+
     let templates = text.split("{{").skip(1);
     let templates = templates.filter_map(|rest| Some(rest.split_once("}}")?.0));
     let all: Vec<_> = if is_file {
@@ -102,6 +113,7 @@ fn files_in<'a>(path: &tree::Path, text: &'a str) -> Vec<&'a str> {
     } else {
         templates.collect()
     };
+
     // What is no absolute path is an error already, and may be the secret itself.
     all.into_iter()
         .filter(|file| file.starts_with('/'))
@@ -112,11 +124,13 @@ fn component(file: &Path) -> Result<(), String> {
     let mut start = [0; COMPONENT.len()];
     let read = skydock_plugin::open(file)
         .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
+
     match read {
         Ok(()) if start == COMPONENT => Ok(()),
         Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
             Err(format!("cannot read {}: {error}", file.display()))
         }
+        // A file that is shorter than the header is no component either.
         _ => Err(format!("{} is not a WebAssembly component", file.display())),
     }
 }
@@ -127,6 +141,7 @@ fn secret(file: &Path) -> Result<(), String> {
     let meta = skydock_plugin::open(file)
         .and_then(|file| file.metadata())
         .map_err(|error| format!("cannot read {name}: {error}"))?;
+
     if !meta.is_file() {
         Err(format!("{name} is not a regular file"))
     } else if meta.len() == 0 {

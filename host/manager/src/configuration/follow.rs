@@ -39,7 +39,7 @@ pub struct Followed {
     /// The settings of the plugin. Sent again if they have not changed, but rules have: they may
     /// be the reason why a replacement was rejected.
     pub settings: watch::Sender<PluginSettings>,
-    /// Metrics.
+    /// Whether the file is rejected, or needs a restart.
     pub metrics: FileMetrics,
 }
 
@@ -51,15 +51,18 @@ pub async fn follow(path: PathBuf, followed: Followed) {
         settings,
         metrics,
     } = followed;
+
     // The file may have changed since the process read it at startup, so its first content is
     // always applied.
     let mut known = None;
     let mut refusal = None;
     let mut seen = read(&path).await;
+
     loop {
         let now = parse(&seen, &path);
         let outcome = take(known.as_ref(), &now, (&flags, &path), &egress);
         let file = path.display();
+
         match outcome {
             Outcome::Same => {
                 metrics.rejected.set(0);
@@ -70,10 +73,14 @@ pub async fn follow(path: PathBuf, followed: Followed) {
                 if !is_first {
                     tracing::info!(%file, "configuration file applied");
                 }
+
                 metrics.rejected.set(0);
                 metrics.restart_required.set(i64::from(taken.is_none()));
-                (known, refusal) = (now.ok(), None);
+                known = now.ok();
+                refusal = None;
+
                 match taken {
+                    // The plugin was loaded with these settings, unless the file has changed since.
                     Some(taken) if is_first => drop(settings.send_if_modified(|before| {
                         let differs = *before != *taken;
                         *before = *taken;
@@ -87,12 +94,14 @@ pub async fn follow(path: PathBuf, followed: Followed) {
             }
             Outcome::Refused(why) => {
                 metrics.rejected.set(1);
+                // Logged once, not at each check.
                 if refusal.as_ref() != Some(&why) {
                     tracing::error!(%file, "configuration file rejected; the previous one stays in effect: {why}");
                 }
                 refusal = Some(why);
             }
         }
+
         let text = Some(seen);
         seen = next(&path, text.as_ref().filter(|_| refusal.is_none())).await;
     }
@@ -138,6 +147,7 @@ fn take(
         Ok(configuration) => configuration,
         Err(why) => return Outcome::Refused(why.clone()),
     };
+
     let plugin = configuration.plugin(&flags.name);
     let names_another = plugin.is_none() && !configuration.plugins.is_empty();
     let settings = (!names_another)
@@ -147,9 +157,13 @@ fn take(
         Ok(settings) => settings.map(Box::new),
         Err(why) => return Outcome::Refused(why.to_string()),
     };
+
+    // Rules of another plugin do not apply to this one, which can then reach nothing.
     let permits = plugin
         .map(|plugin| configuration.permits(plugin))
         .unwrap_or_default();
+
+    // Applied last, when everything else is valid: a rejected file must change nothing.
     match egress.update(permits) {
         Ok(()) => Outcome::Taken(settings),
         Err(why) => Outcome::Refused(why.to_string()),
@@ -221,11 +235,13 @@ mod tests {
                 .is_err_and(|why| why.contains("https://a.example")),
             "{wrong:?}"
         );
+
         let path = Path::new("/c.yaml");
         let settings = |of: &Result<SkydockConfiguration, String>| {
             let settings = flags().settings(Some((of.as_ref().unwrap(), path)));
             Some(Box::new(settings.unwrap()))
         };
+
         for (known, now, expected) in [
             (&plain, &plain, Outcome::Same),
             (&plain, &opened, Outcome::Taken(settings(&plain))),
@@ -298,6 +314,7 @@ mod tests {
         sleep(PERIOD * 3).await;
         assert_eq!((gateway.warnings().len(), metrics.rejected.get()), (1, 0));
         assert!(!settings.has_changed().unwrap());
+
         let limited = format!("{text}\n  limits: {{memory: 64Mi}}");
         let other = text.replace("name: a\n", "name: b\n");
         for (text, expected) in [

@@ -25,6 +25,7 @@ impl FileMetrics {
             "1 while the configuration file on disk names another plugin than the one that runs",
             metrics.restart_required.clone(),
         );
+
         metrics
     }
 }

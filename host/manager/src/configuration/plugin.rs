@@ -129,9 +129,11 @@ fn check_provider_ids(text: &str) -> Result<(), String> {
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
     };
+
     match text.split_once("://") {
         Some((scheme, _)) if is_scheme(scheme) => Ok(()),
         _ => {
+            // The suggestion has the scheme of the text, if that has one.
             let scheme: String = text.split(':').next().unwrap_or_default().into();
             let scheme = if is_scheme(&scheme) { &scheme } else { "metal" };
             Err(format!(
@@ -152,6 +154,7 @@ impl PluginConfiguration {
         let name = (field("name"), self.check_name());
         let permissions = || field("permissions");
         let given = &self.permissions;
+
         let prefixes = (
             permissions().key("prefixes"),
             given.must_not_have_prefixes(),
@@ -161,6 +164,7 @@ impl PluginConfiguration {
             let at = permissions().key("objects").index(index);
             (at, object.grant().map(drop))
         });
+
         let domains = given.domains.iter().flatten().enumerate();
         let domains = domains.map(|(index, text)| {
             let range = text.parse::<KeyRange>();
@@ -176,11 +180,13 @@ impl PluginConfiguration {
             let at = permissions().key("labels").index(index);
             (at, check_label(key).map_err(|error| error.to_string()))
         });
+
         let limits = self
             .limits
             .iter()
             .map(|(key, value)| (field("limits").key(key), limit(key, value).map(drop)));
         let together = (field("limits"), self.check_limits());
+
         [name, prefixes]
             .into_iter()
             .chain(objects)
@@ -199,6 +205,7 @@ impl PluginConfiguration {
             && name
                 .bytes()
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+
         if named {
             Ok(())
         } else {
@@ -237,10 +244,12 @@ impl PluginConfiguration {
     pub fn permissions(&self) -> Result<Permissions, String> {
         let problem = |problem: String| format!("permissions: {problem}");
         let given = &self.permissions;
+
         given.must_not_have_prefixes().map_err(problem)?;
         for text in given.provider_ids.iter().flatten() {
             check_provider_ids(text).map_err(|error| problem(format!("providerIDs: {error}")))?;
         }
+
         let by_name = Permissions::by_name(&self.name);
         let keys = given.domains.as_ref().map(|domains| {
             let range = |text: &String| {
@@ -249,9 +258,11 @@ impl PluginConfiguration {
             };
             domains.iter().map(range).collect::<Result<_, _>>()
         });
+
         for key in &given.labels {
             check_label(key).map_err(|error| problem(format!("labels: {error}")))?;
         }
+
         let objects = given.objects.iter().map(ObjectGrantConfiguration::grant);
         Ok(Permissions {
             provider_ids: given.provider_ids.clone().unwrap_or(by_name.provider_ids),
@@ -286,6 +297,8 @@ impl PermissionsConfiguration {
         if self.prefixes.is_empty() {
             return Ok(());
         }
+
+        // Domains are written without a slash at the end, and provider IDs keep theirs.
         let (ids, keys): (Vec<&str>, Vec<&str>) = self
             .prefixes
             .iter()
@@ -299,10 +312,12 @@ impl PermissionsConfiguration {
                 }
             })
             .partition(|prefix| prefix.contains("://"));
+
         let fields = [("providerIDs", ids), ("domains", keys)].into_iter();
         let fields = fields
             .filter(|(_, list)| !list.is_empty())
             .map(|(name, list)| format!("`{name}: [{}]`", list.join(", ")));
+
         Err(format!(
             "`prefixes` was replaced: write {}, with all that the plugin may own",
             fields.collect::<Vec<_>>().join(" and ")
@@ -324,10 +339,12 @@ impl ObjectGrantConfiguration {
             name,
             named_by,
         } = self;
+
         let kind = ForeignKind::parse(text).ok_or_else(|| {
             format!("unknown kind {text:?}; expected `v1/Secret`, `v1/ConfigMap` or `v1/Namespace`")
         })?;
         let is_namespace = kind == ForeignKind::Namespace;
+
         match (namespace, name, named_by) {
             (None, None, Some(annotation)) if !is_namespace => Ok(ObjectGrant::NamedBy {
                 kind,

@@ -78,9 +78,11 @@ impl Problem {
             } => unknown("word", variant, expected),
             error => UserMessageFormatter.format_message(error).into_owned(),
         };
+
         let place = error
             .location()
             .filter(|location| *location != Location::UNKNOWN);
+
         Self {
             place: place.map(|at| (at.line(), at.column())),
             path: String::new(),
@@ -118,6 +120,7 @@ impl Problem {
             "" => String::new(),
             path => format!("{path}: "),
         };
+
         let file = file.display();
         format!("{file}:{place} {severity}: {path}{}", self.sentence)
     }
@@ -127,6 +130,7 @@ impl Problem {
         let path = path.to_string();
         self.path
             .strip_prefix(&path)
+            // A longer name with the same beginning is another field.
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }
 

@@ -35,6 +35,7 @@ pub(super) fn read(text: &str) -> Result<Content, Problem> {
     if tree.is_null() {
         return Err(Problem::of_the_whole(EMPTY));
     }
+
     Ok(Content {
         configuration: whole(&mut tree, &mut problems),
         tree,
@@ -44,7 +45,9 @@ pub(super) fn read(text: &str) -> Result<Content, Problem> {
 
 /// Reads the items of the lists one by one, so that a wrong one does not hide the others.
 fn whole(tree: &mut Node, problems: &mut Vec<Problem>) -> SkydockConfiguration {
-    let (plugins, credentials) = ("plugins", "credentials");
+    let plugins = "plugins";
+    let credentials = "credentials";
+
     let mut head = tree.clone();
     for list in [plugins, credentials] {
         // Anything else is an error of the head.
@@ -55,13 +58,17 @@ fn whole(tree: &mut Node, problems: &mut Vec<Problem>) -> SkydockConfiguration {
             head.remove(&Path::default().key(list));
         }
     }
+
     let head = all(&mut head, &Path::default(), problems, |node| {
         SkydockConfiguration::deserialize(node)
     });
+
     let plugins = items(tree, plugins, problems, |node| {
         PluginConfiguration::deserialize(node)
     });
     let credentials = items(tree, credentials, problems, credential);
+
+    // A head that is wrong is an error already: its defaults only let the rest be checked.
     SkydockConfiguration {
         api_version: head
             .as_ref()
@@ -101,9 +108,11 @@ fn credential(node: &Node) -> Result<CredentialConfig, Fault> {
         // The error for something that is not a map.
         return CredentialConfig::deserialize(node);
     }
+
     let Some(kind) = node.field("type") else {
         return Err(Fault::missing_field("type"));
     };
+
     let Some(word) = kind
         .text()
         .filter(|word| CredentialConfig::TYPES.contains(word))
@@ -112,7 +121,9 @@ fn credential(node: &Node) -> Result<CredentialConfig, Fault> {
             Fault::unknown_variant(kind.text().unwrap_or_default(), CredentialConfig::TYPES);
         return Err(fault.at(kind.at).within(Step::Key("type".to_owned())));
     };
+
     let mut fields = node.clone();
+    // The type only selects the fields, and is none of them.
     fields.remove(&Path::default().key("type"));
     CredentialConfig::of_type(word, &fields)
 }
@@ -124,13 +135,18 @@ fn all<T>(
     problems: &mut Vec<Problem>,
     read: impl Fn(&Node) -> Result<T, Fault>,
 ) -> Option<T> {
-    let (mut removed, mut renamed) = (Vec::<Path>::new(), Vec::<Path>::new());
+    let mut removed = Vec::<Path>::new();
+    let mut renamed = Vec::<Path>::new();
+
     for _ in 0..MOST {
         let fault = match read(node) {
             Ok(value) => return Some(value),
             Err(fault) => fault,
         };
+
         let wrong = fault.path();
+        // What was taken out is missing, and what was renamed may have another type: these mistakes
+        // are not the operator's.
         let is_consequence = match &fault.mistake {
             Mistake::UnknownField { .. } => false,
             Mistake::MissingField(field) => removed.contains(&wrong.clone().key(field)),
@@ -139,10 +155,12 @@ fn all<T>(
                     || renamed.iter().any(|path| wrong.starts_with(path))
             }
         };
+
         if !is_consequence {
             let place = fault.place().unwrap_or(node.at);
             problems.push(Problem::of_fault(&fault, place, &path.clone().join(&wrong)));
         }
+
         if let Mistake::UnknownField { field, expected } = &fault.mistake {
             let out = wrong.clone().key(field);
             // Probably that field was meant, so that it is not missing too.

@@ -32,7 +32,7 @@ pub(super) struct Node {
 pub(super) enum Value {
     /// A text. Only a `plain` one, without quotation marks, can be null, a boolean or a number.
     Scalar { text: String, plain: bool },
-    /// A list.
+    /// Items, in the order of the file.
     List(Vec<Node>),
     /// A map, in the order of the file.
     Map(Vec<Entry>),
@@ -120,8 +120,10 @@ impl Node {
     /// Returns the part that a path leads to, or the last part on the way that exists. The path
     /// does not count items that were taken out; the one that is returned does, as in the file.
     pub(super) fn find(&self, path: &Path) -> (Path, &Self) {
-        let (mut node, mut found) = (self, Path::default());
+        let mut node = self;
+        let mut found = Path::default();
         let mut is_complete = true;
+
         for step in path.steps() {
             let next = match step {
                 Step::Key(key) => node.field(key).map(|next| (step.clone(), next)),
@@ -133,6 +135,7 @@ impl Node {
                         .map(|(index, item)| (Step::Index(index), item))
                 }
             };
+
             match next.filter(|_| is_complete) {
                 Some((step, next)) => {
                     node = next;
@@ -145,6 +148,7 @@ impl Node {
                 }
             }
         }
+
         (found, node)
     }
 
@@ -190,6 +194,7 @@ impl Node {
         if entries.iter().any(|entry| entry.key == to) {
             return false;
         }
+
         if let Some(entry) = entries.iter_mut().find(|entry| entry.key == from) {
             to.clone_into(&mut entry.key);
         }

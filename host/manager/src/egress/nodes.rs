@@ -38,6 +38,7 @@ impl Addresses {
         let addresses = addresses.filter_map(|it| it.address.parse::<IpAddr>().ok());
         let pods = nodes.iter().flat_map(|node| &node.pod_cidrs);
         let pods: Vec<IpNet> = pods.filter_map(|cidr| cidr.parse().ok()).collect();
+
         Self {
             nodes: Arc::new(addresses.map(|it| it.to_canonical()).collect()),
             pods: IpNet::aggregate(&pods),
@@ -47,8 +48,10 @@ impl Addresses {
 
 impl NodeAddresses {
     pub(super) fn follow(&self, cluster: Arc<dyn Cluster>) {
+        // Held to the end: `now` must not compare the revision with that of other caches.
         let mut followed = self.cluster.write().unwrap_or_else(PoisonError::into_inner);
         *followed = Some(cluster);
+
         // Revisions of other caches do not say when these have changed.
         self.known
             .lock()
@@ -63,7 +66,9 @@ impl NodeAddresses {
         let Some(cluster) = &*cluster else {
             return known.now.clone();
         };
+
         let revision = cluster.revision();
+        // Without a revision, the caches are not filled, and the last addresses stay.
         if revision.is_some() && revision != known.revision {
             *known = Known {
                 revision,

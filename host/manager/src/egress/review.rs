@@ -50,6 +50,7 @@ pub struct Review {
 #[must_use]
 pub fn review(plugin: &str, permits: &Permits) -> Review {
     let mut review = Review::default();
+
     let known = match credentials(permits, &CredentialMetrics::default()) {
         Ok(known) => known.all(),
         Err(errors) => {
@@ -65,6 +66,7 @@ pub fn review(plugin: &str, permits: &Permits) -> Review {
             names.map(unknown).collect()
         }
     };
+
     // A rule that is wrong does not hide the warnings about the others.
     let mut right: Vec<usize> = (0..permits.rules.len()).collect();
     if let Err(errors) = gateway(plugin, (permits, &known), &right) {
@@ -77,10 +79,12 @@ pub fn review(plugin: &str, permits: &Permits) -> Review {
             }
         }));
     }
+
     let warnings = gateway(plugin, (permits, &known), &right).map(|gateway| gateway.warnings());
     review
         .warnings
         .extend(warnings.into_iter().flatten().filter_map(|warning| {
+            // A warning counts only the rules that are right.
             let index = right.get(warning.index())?;
             Some(Finding::of_rule(
                 *index,
@@ -88,11 +92,13 @@ pub fn review(plugin: &str, permits: &Permits) -> Review {
                 warning.to_string(),
             ))
         }));
+
     for (index, rule) in permits.rules.iter().enumerate() {
         review
             .warnings
             .extend(of_rule(index, rule, plugin, permits));
     }
+
     review.warnings.extend(unused(plugin, permits));
     review
 }
@@ -124,11 +130,13 @@ fn gateway(
 
 fn of_rule(index: usize, rule: &EgressRule, plugin: &str, permits: &Permits) -> Vec<Finding> {
     let mut all = Vec::new();
+
     let name = rule.credential.as_deref();
     let credential = permits
         .credentials
         .iter()
         .find(|credential| Some(credential.name()) == name);
+
     if let Some(credential) = credential {
         let why = withheld(credential, plugin).or_else(|| excluded(credential, rule));
         all.extend(why.map(|sentence| {
@@ -139,6 +147,7 @@ fn of_rule(index: usize, rule: &EgressRule, plugin: &str, permits: &Permits) -> 
             )
         }));
     }
+
     for (field, list) in [("reads", &rule.reads), ("actions", &rule.actions)] {
         for (item, action) in list.iter().enumerate() {
             if let Some(meant) = misspelled(action) {
@@ -152,12 +161,14 @@ fn of_rule(index: usize, rule: &EgressRule, plugin: &str, permits: &Permits) -> 
             }
         }
     }
+
     all
 }
 
 /// Returns why this plugin may not use the credential at all.
 fn withheld(credential: &CredentialConfig, plugin: &str) -> Option<String> {
-    let (name, owner) = (credential.name(), &credential.binding().plugin);
+    let name = credential.name();
+    let owner = &credential.binding().plugin;
     (owner != plugin).then(|| {
         format!(
             "it denies all requests, because credential `{name}` is for plugin `{owner}`: set `for.plugin` of the credential to `{plugin}`"
@@ -170,14 +181,18 @@ fn excluded(credential: &CredentialConfig, rule: &EgressRule) -> Option<String> 
     let CredentialConfig::AwsSigv4(aws) = credential else {
         return None;
     };
+
     if aws.services.is_empty() || aws.regions.is_empty() {
         // An error of the credential.
         return None;
     }
+
+    // A target that is not valid is an error of the rule already.
     let target = rule.to.parse::<Rule>().ok()?;
     let Some(Host::Name(host)) = target.host() else {
         return None;
     };
+
     let why = aws.excludes(host)?;
     Some(format!(
         "it denies all requests, because credential `{}` does not sign requests to {host}: {why}",
@@ -196,6 +211,7 @@ fn unused(plugin: &str, permits: &Permits) -> Vec<Finding> {
             [rule.credential.as_ref(), certificate].contains(&Some(&name.to_owned()))
         })
     };
+
     // It is probably the one that a rule with another name means.
     let is_known = |name: &str| permits.credentials.iter().any(|it| it.name() == name);
     let mut names = permits
@@ -207,6 +223,7 @@ fn unused(plugin: &str, permits: &Permits) -> Vec<Finding> {
     }
     let credentials = permits.credentials.iter().enumerate();
     let unused = credentials.filter(|(_, credential)| !is_used(credential.name()));
+
     unused
         .map(|(index, credential)| Finding {
             subject: Subject::Credential(index, "name"),
@@ -284,6 +301,7 @@ fn misspelled(action: &str) -> Option<String> {
     let rest = action.get(first.len_utf8()..)?;
     let end = rest.find(|c| !is_lower(c)).unwrap_or(rest.len());
     let word = action.get(..first.len_utf8() + end)?;
+
     // Short words are similar to many.
     if word.len() < 5 || VERBS.contains(&word) {
         return None;

@@ -55,7 +55,8 @@ fn rules(plugin: &str, permits: &Permits, digest: &str) -> Vec<String> {
 // Holds: SEC-19
 #[test]
 fn a_credential_is_bound_to_one_plugin_and_digest() {
-    let (one, other) = ("1".repeat(64), "2".repeat(64));
+    let one = "1".repeat(64);
+    let other = "2".repeat(64);
     let pinned = permits(&format!("'sha256:{one}'"));
     assert_eq!(rules("a", &pinned, &one), ["open", "known"]);
     assert_eq!(
@@ -86,21 +87,25 @@ fn with_certificate(digest: &str) -> Permits {
 // Holds: SEC-19
 #[test]
 fn a_client_certificate_is_bound_like_a_credential() {
-    let (one, other) = ("1".repeat(64), "2".repeat(64));
+    let one = "1".repeat(64);
+    let other = "2".repeat(64);
     let pinned = with_certificate(&format!("'sha256:{one}'"));
     assert_eq!(rules("a", &pinned, &one), ["open", "known"]);
     assert_eq!(rules("a", &pinned, &other), ["open", "known refuses"]);
     assert_eq!(rules("b", &pinned, &one), ["open", "known refuses"]);
+
     check("a", &pinned).unwrap();
     let mut wrong = pinned.clone();
     wrong.rules[1].credential = Some("client".to_owned());
     let error = check("a", &wrong).unwrap_err().to_string();
     assert!(error.contains("`tls.clientCertificate`"), "{error}");
+
     let unknown = Permits {
         credentials: Vec::new(),
         ..pinned
     };
     let error = check("a", &unknown).unwrap_err().to_string();
+
     assert!(
         error.contains("unknown client certificate `client`"),
         "{error}"
@@ -117,6 +122,7 @@ fn a_client_certificate_is_presented_to_issuers_of_its_plugin() {
         certificate.map(|it| it.name)
     };
     assert_eq!(presented(&permits).as_deref(), Some("client"));
+
     let other = permits.credentials[0].clone();
     if let CredentialConfig::ClientCertificate(mut other) = other {
         other.binding.plugin = "b".to_owned();
@@ -127,7 +133,9 @@ fn a_client_certificate_is_presented_to_issuers_of_its_plugin() {
 
 #[test]
 fn rules_with_a_credential_for_others_are_known() {
-    let (one, two, other) = ("1".repeat(64), "2".repeat(64), "3".repeat(64));
+    let one = "1".repeat(64);
+    let two = "2".repeat(64);
+    let other = "3".repeat(64);
     let pinned = permits(&format!("['sha256:{one}', 'sha256:{two}']"));
     let egress = Egress::new("a", pinned, Vec::new(), &mut Registry::default()).unwrap();
     let withheld = |digest: &str| {
@@ -145,12 +153,14 @@ fn each_component_digest_has_its_own_gateway() {
     assert!(
         Arc::ptr_eq(&first, &egress.gateway("1")) && !Arc::ptr_eq(&first, &egress.gateway("2"))
     );
+
     let unknown = Permits {
         credentials: Vec::new(),
         ..permits("any")
     };
     let refused = egress.update(unknown).unwrap_err().to_string();
     assert_eq!(refused, "egress rule `known`: unknown credential `api`");
+
     egress.update(Permits::default()).unwrap();
     assert!(
         Arc::ptr_eq(&first, &egress.gateway("1")),
@@ -177,6 +187,7 @@ fn a_changed_rule_keeps_credentials_logged_in() {
         Arc::ptr_eq(&first, &credential()),
         "what it got from its issuer is kept"
     );
+
     next.rules[0].tls = serde_saphyr::from_str("{serverName: b.example}").unwrap();
     egress.update(next.clone()).unwrap();
     let trusted = credential();
@@ -184,11 +195,13 @@ fn a_changed_rule_keeps_credentials_logged_in() {
         !Arc::ptr_eq(&first, &trusted),
         "its issuer is trusted in another way"
     );
+
     next.credentials = serde_saphyr::from_str(
         "[{type: header, name: api, for: {plugin: a, digest: any}, valueFile: /nowhere/other}]",
     )
     .unwrap();
     egress.update(next).unwrap();
+
     assert!(
         !Arc::ptr_eq(&trusted, &credential()),
         "it is another file's"
@@ -214,6 +227,7 @@ async fn the_addresses_of_the_api_server_are_closed() {
         "{:?}",
         closed()
     );
+
     let known = closed();
     egress.find_api_server("nowhere.invalid", 443).await;
     assert_eq!(closed(), known, "a name that leads nowhere opens nothing");
@@ -229,6 +243,7 @@ fn configured_nat64_prefixes_count_for_addresses_that_are_written() {
         ..permits("any")
     };
     let egress = Egress::new("a", permits, Vec::new(), &mut Registry::default()).unwrap();
+
     for (address, leads_to) in [
         ("2001:db8:64::a60:1", "10.96.0.1"),
         ("2001:db8:65::a60:1", "2001:db8:65::a60:1"),
@@ -264,6 +279,7 @@ fn operating_md_lists_every_egress_metric() {
         egress.len() >= 8 && credentials.len() == 1,
         "{egress:?} {credentials:?}"
     );
+
     let missing: Vec<_> = egress
         .iter()
         .chain(&credentials)

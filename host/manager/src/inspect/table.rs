@@ -10,7 +10,6 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Creates a row.
     pub(crate) fn new(name: &'static str, values: impl IntoIterator<Item = impl ToString>) -> Self {
         Self {
             name,
@@ -40,12 +39,12 @@ pub(crate) fn object(rows: &[Row]) -> serde_json::Map<String, serde_json::Value>
         });
         words.collect::<String>()
     };
+
     rows.iter()
         .map(|row| (key(row.name), row.values.clone().into()))
         .collect()
 }
 
-/// Returns a line for each row.
 pub(crate) fn lines(rows: &[Row]) -> Vec<String> {
     rows.iter().map(Row::line).collect()
 }
@@ -58,20 +57,21 @@ pub(crate) fn compared(rows: &[Row], earlier: &[Row]) -> Vec<String> {
         .iter()
         .filter(|before| rows.iter().all(|row| row.name != before.name));
     let names = rows.iter().chain(only_earlier).map(|row| row.name);
+
     for name in names {
         let values = |rows: &[Row]| {
             rows.iter()
                 .find(|row| row.name == name)
                 .map(|row| row.values.clone())
         };
-        let (now, before) = (
-            values(rows).unwrap_or_default(),
-            values(earlier).unwrap_or_default(),
-        );
+        let now = values(rows).unwrap_or_default();
+        let before = values(earlier).unwrap_or_default();
+
         if now == before {
             out.push(Row { name, values: now }.line());
             continue;
         }
+
         let removed = before
             .iter()
             .filter(|value| !now.contains(value))
@@ -80,6 +80,7 @@ pub(crate) fn compared(rows: &[Row], earlier: &[Row]) -> Vec<String> {
             .iter()
             .filter(|value| !before.contains(value))
             .map(|value| format!("+ {}", beginning(value, SENTENCE)));
+
         let mut changes = removed.chain(added).peekable();
         if changes.peek().is_none() {
             // Only their order differs.
@@ -91,6 +92,7 @@ pub(crate) fn compared(rows: &[Row], earlier: &[Row]) -> Vec<String> {
                 .line(),
             );
         }
+
         out.extend(
             changes.enumerate().map(|(index, change)| {
                 format!("{:<15} {change}", if index == 0 { name } else { "" })

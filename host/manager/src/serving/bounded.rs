@@ -45,6 +45,7 @@ impl Listener for Bounded {
         // The semaphore is never closed. Further connections wait in the kernel.
         let room = Arc::clone(&self.room).acquire_owned().await.ok();
         let (stream, address) = Listener::accept(&mut self.listener).await;
+
         (
             Connection {
                 stream,
@@ -127,7 +128,8 @@ mod tests {
     async fn slow_connections_are_closed_to_make_room() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let bounded = Bounded::new(listener, 2, Duration::from_secs(1));
-        let (address, room) = (bounded.local_addr().unwrap(), Arc::clone(&bounded.room));
+        let address = bounded.local_addr().unwrap();
+        let room = Arc::clone(&bounded.room);
         let router = Router::new().route("/healthz", get(async || "ok"));
         let serving = tokio::spawn(async move { axum::serve(bounded, router).await });
         let mut slow = Vec::new();

@@ -37,6 +37,7 @@ impl Line<'_> {
         if std::mem::replace(&mut self.begun, true) {
             self.writer.write_char(' ')?;
         }
+        // The name of a field may be a raw identifier, for example `r#type`.
         if name != "message" {
             write!(self.writer, "{}=", name.strip_prefix("r#").unwrap_or(name))?;
         }

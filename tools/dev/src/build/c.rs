@@ -35,6 +35,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     // The plugin says `#include "skydock/skydock.h"`.
     let include = sdk.parent().unwrap_or(Path::new("")).to_owned();
     let mut linked = Vec::new();
+
     for source in sources(dir)?.into_iter().filter(|source| !is_test(source)) {
         let object = object(&objects, "plugin", &source);
         compiler.compile(&source, &object, &["-Wall", "-Wextra"], &[&include])?;
@@ -42,10 +43,12 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     }
     let capabilities = capability::of_objects(&linked)?;
 
-    let (folder, generated) = (work.join("wit"), work.join("bindings"));
+    let folder = work.join("wit");
+    let generated = work.join("bindings");
     wit::copy(&sdk.join("wit"), &folder)?;
     let bindings = bindings::write(&folder, &capabilities, &generated)?;
     let bindings_object = object(&objects, "bindings", &bindings);
+
     // Memory is freed as a whole when a call has ended.
     compiler.compile(
         &bindings,
@@ -54,11 +57,13 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
         &[],
     )?;
     linked.push(bindings_object);
+
     let served: Vec<_> = capabilities
         .iter()
         .map(|it| format!("-D{}", capability::macro_name(*it)))
         .collect();
     let served: Vec<_> = served.iter().map(String::as_str).collect();
+
     for (prefix, folder) in [("sdk", sdk.clone()), ("guest", sdk.join("guest"))] {
         for source in sources(&folder)? {
             let object = object(&objects, prefix, &source);
@@ -67,9 +72,11 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
         }
     }
 
-    let (core, file) = (work.join("core.wasm"), work.join("component.wasm"));
+    let core = work.join("core.wasm");
+    let file = work.join("component.wasm");
     compiler.link(&linked, &core)?;
     component::make(&core, &folder, &file)?;
+
     Ok(Built {
         name: name(dir)?,
         file,
@@ -82,6 +89,7 @@ fn sdk(dir: &Path) -> anyhow::Result<PathBuf> {
     let found = [dir.join(SDK), dir.join("..").join(SDK)]
         .into_iter()
         .find(is_sdk);
+
     found.with_context(|| {
         format!(
             "the SDK is missing: copy its folder `{SDK}` into {} or beside it",
@@ -97,6 +105,7 @@ fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
             .map(|entry| Ok(entry?.path()))
             .collect::<Result<Vec<_>, std::io::Error>>()
     };
+
     let mut files = read().with_context(|| format!("cannot read {}", folder.display()))?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "c"));
     files.sort();
@@ -122,6 +131,7 @@ fn name(dir: &Path) -> anyhow::Result<String> {
         .file_name()
         .context("the root of the file system is not the folder of a plugin")?;
     let name = name.to_str().filter(|name| !name.is_empty());
+
     Ok(name
         .with_context(|| format!("the name of {} is not valid text", folder.display()))?
         .to_owned())
@@ -137,6 +147,7 @@ mod tests {
         let project = root.path().join("my-cloud");
         fs::create_dir_all(&project).unwrap();
         let error = sdk(&project).unwrap_err().to_string();
+
         assert!(
             error.starts_with("the SDK is missing: copy its folder `skydock` into "),
             "{error}"
@@ -165,6 +176,7 @@ mod tests {
             .filter_map(|file| file.file_name())
             .collect();
         assert_eq!(built, ["api.c", "plugin.c"]);
+
         assert_eq!(
             object(Path::new("o"), "plugin", &all[0]),
             Path::new("o/plugin-api.o")

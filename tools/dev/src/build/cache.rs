@@ -36,6 +36,7 @@ mod tests {
                     .then(|| PathBuf::from(name.to_lowercase()))
             })
         };
+
         assert_eq!(with(&["HOME"]), Some(PathBuf::from("home/.cache/skydock")));
         assert_eq!(
             with(&["HOME", "XDG_CACHE_HOME"]),

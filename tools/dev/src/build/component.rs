@@ -28,13 +28,16 @@ const PACKAGE: &str = "skydock:provider/";
 pub(super) fn make(core: &Path, wit: &Path, output: &Path) -> anyhow::Result<()> {
     let module = fs::read(core).with_context(|| format!("cannot read {}", core.display()))?;
     let exports = exports(&module)?;
+
     ensure!(
         exports
             .iter()
             .any(|name| name.starts_with("skydock:provider/plugin@")),
         "the program is not a plugin: it does not export skydock:provider/plugin"
     );
+
     wit::write_world(wit, &exports)?;
+
     let mut inputs = Inputs::new();
     inputs.add(&module);
     inputs.add(ADAPTER);
@@ -64,10 +67,10 @@ fn exports(module: &[u8]) -> anyhow::Result<BTreeSet<String>> {
             );
         }
     }
+
     Ok(found)
 }
 
-/// Makes the component.
 fn encode(mut module: Vec<u8>, wit: &Path) -> anyhow::Result<Vec<u8>> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve
@@ -78,6 +81,7 @@ fn encode(mut module: Vec<u8>, wit: &Path) -> anyhow::Result<Vec<u8>> {
         .context("the WIT of the SDK is not valid")?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
         .context("cannot add the type to the core module")?;
+
     ComponentEncoder::default()
         .validate(true)
         .module(&module)

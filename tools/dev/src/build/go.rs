@@ -43,6 +43,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     let work =
         std::path::absolute(&work).with_context(|| format!("cannot use {}", work.display()))?;
     fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
+
     let mut project = Project {
         dir,
         work,
@@ -50,6 +51,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     };
     project.modfile = port::apply(&project)?;
     let sdk = project.module_dir(SDK)?;
+
     let goroot = PathBuf::from(project.ask(&["env", "GOROOT"])?);
     let overlay = overlay::write(
         &goroot,
@@ -77,6 +79,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     wit::copy(&sdk.join("wit"), &wit)?;
     let file = project.work.join("component.wasm");
     component::make(&core, &wit, &file)?;
+
     Ok(Built {
         name: name(&project.module()?),
         file,
@@ -122,6 +125,7 @@ fn name(module: &str) -> String {
         part.strip_prefix('v')
             .is_some_and(|rest| rest.parse::<u32>().is_ok())
     };
+
     let module = module
         .rsplit_once('/')
         .filter(|(_, last)| is_version(last))

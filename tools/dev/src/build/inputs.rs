@@ -18,7 +18,6 @@ impl Inputs {
         Self(Sha256::new_with_prefix(env!("CARGO_PKG_VERSION")))
     }
 
-    /// Adds bytes.
     pub(super) fn add(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.update(Sha256::digest(bytes));
     }
@@ -36,6 +35,7 @@ impl Inputs {
         for file in files(folder, matters)? {
             self.add(file.as_os_str().as_encoded_bytes());
             let path = folder.join(&file);
+            // A link to a folder that is there already.
             if path.is_dir() {
                 self.add(canonical(&path)?.as_os_str().as_encoded_bytes());
             } else {
@@ -61,6 +61,7 @@ impl Inputs {
         if output.exists() && fs::read_to_string(&key_file).is_ok_and(|before| before == key) {
             return Ok(());
         }
+
         // An interrupted build leaves an output that was made of neither.
         match fs::remove_file(&key_file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -68,6 +69,7 @@ impl Inputs {
             }
             _ => {}
         }
+
         make()?;
         fs::write(&key_file, key).with_context(|| format!("cannot write {}", key_file.display()))
     }
@@ -76,18 +78,23 @@ impl Inputs {
 /// Returns the files below a folder, relative to it, sorted; and links to folders that are there
 /// already: they may lead in circles.
 fn files(folder: &Path, matters: impl Fn(&Path) -> bool) -> anyhow::Result<Vec<PathBuf>> {
-    let (mut folders, mut files) = (vec![PathBuf::new()], Vec::new());
+    let mut folders = vec![PathBuf::new()];
+    let mut files = Vec::new();
     let mut entered = BTreeSet::from([canonical(folder)?]);
+
     while let Some(inner) = folders.pop() {
         let path = folder.join(&inner);
         let read = || fs::read_dir(&path)?.collect::<io::Result<Vec<_>>>();
         let mut entries = read().with_context(|| format!("cannot read {}", path.display()))?;
+        // The order decides which of several links to a folder is entered.
         entries.sort_unstable_by_key(fs::DirEntry::file_name);
+
         for entry in entries {
             let name = inner.join(entry.file_name());
             if !matters(&name) {
                 continue;
             }
+
             let is_new = entry.path().is_dir() && entered.insert(canonical(&entry.path())?);
             if is_new {
                 folders.push(name);
@@ -96,6 +103,7 @@ fn files(folder: &Path, matters: impl Fn(&Path) -> bool) -> anyhow::Result<Vec<P
             }
         }
     }
+
     files.sort();
     Ok(files)
 }
@@ -124,6 +132,7 @@ mod tests {
             assert_eq!(made.is_ok(), good);
             fs::read_to_string(&output).unwrap()
         };
+
         assert_eq!(make("1", "one", true), "one");
         assert_eq!(make("2", "half of tw", false), "half of tw");
         assert_eq!(make("1", "one", true), "one", "the first inputs are back");
@@ -148,7 +157,8 @@ mod tests {
     #[test]
     fn a_result_is_made_again_if_an_input_changes() {
         let dir = tempfile::tempdir().unwrap();
-        let (folder, output) = (dir.path().join("in"), dir.path().join("out"));
+        let folder = dir.path().join("in");
+        let output = dir.path().join("out");
         fs::create_dir_all(folder.join("deep")).unwrap();
         let made = |secret: bool| {
             let mut inputs = Inputs::new();
@@ -165,10 +175,12 @@ mod tests {
         };
         fs::write(folder.join("deep/a"), "1").unwrap();
         assert!(made(false) && !made(false));
+
         fs::write(folder.join("deep/ignored"), "1").unwrap();
         assert!(!made(false) && made(true) && made(false));
         fs::write(folder.join("deep/a"), "2").unwrap();
         assert!(made(false));
+
         fs::rename(folder.join("deep/a"), folder.join("deep/b")).unwrap();
         assert!(made(false));
         fs::remove_file(&output).unwrap();

@@ -22,6 +22,7 @@ pub(super) fn take(folder: &Path) -> anyhow::Result<Lock> {
     let locked = || {
         fs::create_dir_all(folder)?;
         let file = File::create(folder.join("lock"))?;
+
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -57,6 +58,7 @@ mod tests {
             receiver.recv_timeout(Duration::from_millis(200)).is_err(),
             "it did not wait"
         );
+
         drop(first);
         receiver
             .recv_timeout(Duration::from_secs(60))

@@ -18,15 +18,18 @@ pub(super) fn add(component: &mut Vec<u8>, dir: &Path) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         read => read.with_context(|| format!("cannot read {}", file.display()))?,
     };
+
     let metadata = Metadata::parse(&text)
         .map_err(anyhow::Error::msg)
         .with_context(|| format!("{} is not valid", file.display()))?;
+
     // Without white space and comments of later versions.
     let json = serde_json::to_vec(&metadata)?;
     let mut section = Vec::new();
     length(&mut section, SECTION.len());
     section.extend(SECTION.bytes());
     section.extend(json);
+
     // A custom section, which may be anywhere (core specification, 5.5.3).
     component.push(0);
     length(component, section.len());

@@ -59,6 +59,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
         "Python 3.11 or later is needed, and python3 is {}",
         version.trim().replace(' ', ".")
     );
+
     let work = dir.join(WORK);
     fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
     let project = Project::read(dir)?;
@@ -73,6 +74,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
         .map(String::as_str)
         .chain(["plugin"]);
     wit::write_world(&wit, &served.map(wit::interface).collect::<BTreeSet<_>>())?;
+
     let code = app(&project.module, &plugin.capabilities);
     let folder = work.join("app");
     fs::create_dir_all(&folder)
@@ -90,12 +92,14 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
             matters(file) && (!sdk || file.starts_with("skydock"))
         })?;
     }
+
     let file = work.join("component.wasm");
     inputs.make(&file, || {
         let whole = work.join("whole.wasm");
         componentize(&wit, &folder, &paths, &whole)?;
         strip::strip(&whole, &file)
     })?;
+
     Ok(Built {
         name: project.name,
         file,
@@ -114,7 +118,9 @@ fn describe(dir: &Path, module: &str, paths: &[PathBuf]) -> anyhow::Result<Descr
     python
         .env("PYTHONPATH", std::env::join_paths(paths)?)
         .env("PYTHONDONTWRITEBYTECODE", "1");
+
     let printed = PYTHON.ask(&mut python)?;
+    // What the module itself prints comes before.
     let last = printed.lines().next_back().unwrap_or_default();
     serde_json::from_str(last).with_context(|| format!("cannot read the description of {module}"))
 }
@@ -124,6 +130,7 @@ fn describe(dir: &Path, module: &str, paths: &[PathBuf]) -> anyhow::Result<Descr
 fn app(module: &str, capabilities: &[String]) -> String {
     let entry = |name: &str| format!("from skydock._guest.{} import *\n", name.replace('-', "_"));
     let entries: String = capabilities.iter().map(|name| entry(name)).collect();
+
     // Everything that exists lives as long as the instance, and need not be looked at by the
     // collector again.
     format!(
@@ -158,9 +165,11 @@ fn componentize(wit: &Path, app: &Path, paths: &[PathBuf], output: &Path) -> any
         ])
         .arg(wit)
         .args(["componentize", APP]);
+
     for path in [app].into_iter().chain(paths.iter().map(PathBuf::as_path)) {
         command.arg("--python-path").arg(path);
     }
+
     // Otherwise, the packages of the Python that is installed would be in the component, too.
     COMPONENTIZE.run(
         command
@@ -205,6 +214,7 @@ mod tests {
             "my-cloud.wasm",
             "my_cloud.egg-info",
         ];
+
         assert_eq!(
             files.map(|file| matters(Path::new(file))),
             [true, true, false, false, false, false]

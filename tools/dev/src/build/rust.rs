@@ -36,6 +36,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
         Path::new(libraries.trim()).is_dir(),
         "the Rust target {TARGET} is missing: run `rustup target add {TARGET}`"
     );
+
     let mut cargo = Command::new("cargo");
     cargo.args([
         "build",
@@ -45,10 +46,12 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
         "--message-format",
         "json-render-diagnostics",
     ]);
+
     let messages = CARGO.ask(cargo.current_dir(dir))?;
     messages
         .lines()
         .filter_map(component)
+        // The crate in this folder comes after those that it depends on.
         .next_back()
         .with_context(|| {
             format!(
@@ -67,12 +70,14 @@ fn component(line: &str) -> Option<Built> {
         .as_array()?
         .iter()
         .any(|kind| kind == "cdylib");
+
     let files = message.get("filenames")?.as_array()?;
     let file = files
         .iter()
         .filter_map(Value::as_str)
         .find(|file| file.ends_with(".wasm"))
         .filter(|_| is_library)?;
+
     let name = message.get("target")?.get("name")?.as_str()?.to_owned();
     Some(Built {
         name: name.replace('_', "-"),

@@ -34,15 +34,15 @@ fn stripped(component: Vec<u8>) -> anyhow::Result<Vec<u8>> {
         return Ok(component);
     }
     let stub = stub(&component, &surplus)?;
+
     let mut graph = CompositionGraph::new();
     let mut register = |name: &str, bytes: Vec<u8>| {
         let package = Package::from_bytes(name, None, bytes, graph.types_mut())?;
         anyhow::Ok(graph.register_package(package)?)
     };
-    let (stub, plugin) = (
-        register("skydock:stub", stub)?,
-        register("skydock:plugin", component)?,
-    );
+    let stub = register("skydock:stub", stub)?;
+    let plugin = register("skydock:plugin", component)?;
+
     plug(&mut graph, vec![stub], plugin)?;
     let composed = graph.encode(EncodeOptions {
         define_components: true,
@@ -68,12 +68,14 @@ fn stub(component: &[u8], imports: &[String]) -> anyhow::Result<Vec<u8>> {
         .get(world)
         .and_then(|world| world.package)
         .context("its world has no package")?;
+
     let others: Vec<_> = decoded
         .packages
         .iter()
         .map(|(id, _)| id)
         .filter(|id| *id != package)
         .collect();
+
     let mut printer = WitPrinter::default();
     printer.print(&decoded, package, &others)?;
     let text = with_world(&printer.output.to_string(), imports)?;
@@ -83,6 +85,7 @@ fn stub(component: &[u8], imports: &[String]) -> anyhow::Result<Vec<u8>> {
     let world = resolve.select_world(&[package], Some(WORLD))?;
     let mut module = dummy_module(&resolve, world, ManglingAndAbi::Legacy(LiftLowerAbi::Sync));
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
+
     ComponentEncoder::default()
         .validate(true)
         .module(&module)?

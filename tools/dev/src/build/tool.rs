@@ -10,7 +10,6 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 /// A program, and what to do if it is missing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tool {
-    /// Name of the program.
     pub(super) name: &'static str,
     /// Says how to install it.
     pub(super) install: &'static str,
@@ -23,9 +22,11 @@ impl Tool {
     /// If it is missing or fails.
     pub(super) fn run(self, command: &mut Command) -> anyhow::Result<()> {
         let status = command
+            // Tools must not wait for input.
             .stdin(Stdio::null())
             .status()
             .map_err(|error| self.missing(error))?;
+
         ensure!(
             status.success(),
             "{} failed; its output is above",
@@ -44,6 +45,7 @@ impl Tool {
             .stderr(Stdio::inherit())
             .output();
         let output = output.map_err(|error| self.missing(error))?;
+
         if !output.status.success() {
             bail!("{} failed; its output is above", self.name);
         }

@@ -52,6 +52,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
         "Node.js {OLDEST} or later is needed, and node is {}",
         version.trim()
     );
+
     let dir = fs::canonicalize(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let work = dir.join(WORK);
     fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
@@ -67,11 +68,14 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
         .map(String::as_str)
         .chain(["plugin"]);
     wit::write_world(&wit, &served.map(wit::interface).collect::<BTreeSet<_>>())?;
+
     let app = work.join("app.js");
     let mut inputs = Inputs::new();
     inputs.add(tools::key());
+    // The bundle has all modules of the plugin.
     inputs.add(fs::read(&app).with_context(|| format!("cannot read {}", app.display()))?);
     inputs.add_folder(&wit, |_| true)?;
+
     let file = work.join("component.wasm");
     inputs.make(&file, || {
         let whole = work.join("whole.wasm");
@@ -82,6 +86,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
         )?;
         strip::strip(&whole, &file)
     })?;
+
     Ok(Built {
         name: name(&plugin.name).to_owned(),
         file,
@@ -105,6 +110,7 @@ fn bundle(tools: &Path, dir: &Path, work: &Path) -> anyhow::Result<Description> 
             .arg(tools.join(tools::BUNDLE))
             .args([dir, work]),
     )?;
+    // What the plugin itself prints comes before.
     let last = printed.lines().next_back().unwrap_or_default();
     serde_json::from_str(last).context("cannot read the description of the plugin")
 }

@@ -24,9 +24,11 @@ const FOLDERS: [(&str, &str); 4] = [
 /// If a file cannot be read or written.
 pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     let copy = || {
+        // Files of another version of the SDK must not stay.
         if to.exists() {
             fs::remove_dir_all(to)?;
         }
+
         for (folder, destination) in FOLDERS {
             fs::create_dir_all(to.join(destination))?;
             for entry in fs::read_dir(from.join(folder))? {

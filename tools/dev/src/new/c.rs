@@ -50,6 +50,7 @@ pub(super) fn files(
         .iter()
         .map(|&(file, text)| (file, text.replace("my-cloud", name.as_str())))
         .collect();
+
     for &(file, text) in SDK {
         let text = match sdk.as_deref().map(|sdk| Path::new(sdk).join(file)) {
             None => text.to_owned(),
@@ -58,6 +59,7 @@ pub(super) fn files(
         };
         files.push((file, text));
     }
+
     Ok(files)
 }
 

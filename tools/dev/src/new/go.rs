@@ -108,10 +108,12 @@ fn replaced(file: &str, text: &str, template: &str, sdk: Option<&str>) -> String
     if file != "go.mod" {
         return text.to_owned();
     }
+
     let lines = text
         .lines()
         .filter_map(|line| match line.split_once(" => ") {
             None => Some(line.to_owned()),
+            // A replacement leads to the checkout; the published SDK needs none.
             Some((start, path)) => {
                 let rest = path.strip_prefix(template).unwrap_or_default();
                 sdk.map(|sdk| format!("{start} => \"{sdk}{rest}\""))

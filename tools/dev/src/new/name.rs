@@ -86,7 +86,6 @@ pub(crate) enum NameError {
 }
 
 impl ProviderName {
-    /// Returns the name as text.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -108,6 +107,7 @@ impl FromStr for ProviderName {
             && text.chars().all(allowed)
             && !text.ends_with('-')
             && text.len() <= MAX_LENGTH;
+
         if !is_valid {
             return Err(NameError::Form);
         }

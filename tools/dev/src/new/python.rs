@@ -61,6 +61,7 @@ pub(super) fn files(
         ))
     };
     let dependency = sdk.map_or_else(|| Ok(DEPENDENCY.to_owned()), url)?;
+
     let text = |text: &str| {
         text.replace(DEPENDENCY, &dependency)
             .replace("my-cloud", name.as_str())

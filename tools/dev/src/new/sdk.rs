@@ -33,6 +33,7 @@ impl Sdk {
                 sdk.display()
             );
         }
+
         let path =
             fs::canonicalize(sdk).with_context(|| format!("cannot read {}", sdk.display()))?;
         match path

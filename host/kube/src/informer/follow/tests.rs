@@ -129,7 +129,8 @@ fn the_watch_backoff_grows_up_to_30_seconds() {
 
 #[test]
 fn the_pause_before_a_new_list_doubles_until_a_watch_has_held() {
-    let (seconds, mut pause) = (Duration::from_secs, Duration::ZERO);
+    let seconds = Duration::from_secs;
+    let mut pause = Duration::ZERO;
     let mut pauses = Vec::new();
     for held in [0, 1, 5, 30, 60, 0, 61, 0, 3600] {
         pause = pause_after(pause, seconds(held));
@@ -238,6 +239,7 @@ async fn a_list_without_a_version_is_not_complete() {
     let running = start(&informer, api.client());
     sleep(Duration::from_millis(100)).await;
     assert!(!informer.is_synced());
+
     informer.synced().await;
     running.abort();
     assert_eq!(*seen.lock().unwrap(), ["+a@1", "a@1>10"]);
@@ -307,6 +309,7 @@ async fn watches_that_end_at_once_are_slowed_down() {
     );
     // The API server ends watches, and then they are resumed without a pause.
     assert_eq!(requests(601, &[], Duration::from_secs(10)).await, 62);
+
     let busy = requests(10, &["11"], Duration::from_millis(100)).await;
     assert!(
         (95..=102).contains(&busy),

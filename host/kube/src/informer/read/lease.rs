@@ -39,6 +39,7 @@ impl From<Sent> for Lease {
         let time = |time: Option<Value>| {
             time.and_then(|time| serde_json::from_value::<MicroTime>(time).ok())
         };
+
         let spec = spec.map(|spec| LeaseSpec {
             acquire_time: time(spec.acquire_time),
             holder_identity: spec.holder_identity,
@@ -48,6 +49,7 @@ impl From<Sent> for Lease {
             renew_time: time(spec.renew_time),
             strategy: spec.strategy,
         });
+
         Self {
             metadata: metadata.into(),
             spec,
@@ -87,6 +89,7 @@ mod tests {
             serde_json::from_value::<Lease>(lease.clone()).is_err(),
             "or there is no need of this"
         );
+
         let Read::<Lease>(lease) = serde_json::from_value(lease).unwrap();
         let spec = lease.spec.unwrap();
         assert_eq!(

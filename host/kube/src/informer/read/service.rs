@@ -45,10 +45,12 @@ impl From<Sent> for Service {
                 .filter_map(|condition| serde_json::from_value(condition).ok())
                 .collect()
         };
+
         let status = status.map(|status| ServiceStatus {
             load_balancer: status.load_balancer,
             conditions: status.conditions.map(readable),
         });
+
         Self {
             metadata: metadata.into(),
             spec,
@@ -88,6 +90,7 @@ mod tests {
         });
         let whole: Service = serde_json::from_value(service.clone()).unwrap();
         assert_eq!(read(&service), whole);
+
         service["metadata"]["managedFields"] =
             json!([{"manager": "m", "time": "2026-01-01T00:00:00Z"}]);
         assert_eq!(read(&service), whole);
@@ -114,6 +117,7 @@ mod tests {
             let Read::<Service>(service) = serde_json::from_str(&service).unwrap();
             assert_eq!(service.metadata.name.as_deref(), Some("web"));
         }
+
         let condition =
             json!({"type": "x", "status": "True", "lastTransitionTime": "9999-12-31T23:59:59Z"});
         let service =

@@ -17,6 +17,7 @@ struct List<T> {
 pub(super) fn page<K: Kind>(body: &[u8]) -> Result<Page<K>, serde_json::Error> {
     let List::<K::Read> { metadata, items } = serde_json::from_slice(body)?;
     let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+
     Ok(Page {
         entries: items
             .unwrap_or_default()
@@ -34,12 +35,14 @@ pub(super) fn event<K: Kind>(line: &str) -> Result<Option<Event<K>>, Error> {
         Ok(event) => event,
         Err(error) if error.is_eof() => return Ok(None),
         Err(error) => {
+            // A status may stand in place of an event.
             let status = serde_json::from_str(line)
                 .ok()
                 .map(|status| Error::Api(Box::new(status)));
             return Err(status.unwrap_or(Error::SerdeError(error)));
         }
     };
+
     Ok(Some(match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) => {
             Event::Applied(Entry::new(object.into()))

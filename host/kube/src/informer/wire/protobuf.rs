@@ -36,6 +36,7 @@ pub(super) fn page<K: Kind>(body: Bytes) -> Result<Page<K>, Malformed> {
         resource_version,
         r#continue,
     } = metadata.unwrap_or_default();
+
     let filled = |text: String| Some(text).filter(|text| !text.is_empty());
     Ok(Page {
         entries: items.into_iter().map(entry).collect::<Result<_, _>>()?,
@@ -49,11 +50,13 @@ pub(super) fn event<K: Kind>(frame: Bytes) -> Result<Event<K>, Malformed> {
         r#type,
         object: sent,
     } = WatchEvent::decode(frame)?;
+
     let sent = sent.ok_or(Malformed::NoObject)?.raw;
     if r#type == "ERROR" {
         return Ok(Event::Failed(Box::new(status(sent)?)));
     }
     let entry: Entry<K> = entry(object(sent, &K::Object::kind(&()))?)?;
+
     Ok(match r#type.as_str() {
         "ADDED" | "MODIFIED" => Event::Applied(entry),
         "DELETED" => Event::Deleted(entry),
@@ -88,7 +91,6 @@ fn object(mut body: Bytes, kind: &str) -> Result<Bytes, Malformed> {
     }
 }
 
-/// Declares protobuf messages.
 macro_rules! messages {
     ($($name:ident { $(#[$kind:meta] $field:ident: $type:ty,)* })*) => {$(
         #[derive(Clone, PartialEq, Message)]

@@ -139,6 +139,7 @@ async fn a_list_in_protobuf_has_its_objects_version_and_next_page() {
     let body = object("NodeList", &[field(1, &metadata), items].concat());
     let (client, accepted) = client(200, "application/vnd.kubernetes.protobuf", body);
     let page: Page<Nodes> = list(&client, None).await.unwrap();
+
     assert_eq!(
         *accepted.lock().unwrap(),
         ["application/vnd.kubernetes.protobuf,application/json"]
@@ -171,6 +172,7 @@ async fn protobuf_watch_events_may_arrive_in_any_chunks() {
     else {
         panic!("{events:?}")
     };
+
     assert_eq!((node.name(), node.resource_version()), ("n1", "5"));
     assert_eq!((gone.name(), gone.resource_version()), ("n1", "6"));
     assert_eq!(version, "9");
@@ -270,6 +272,7 @@ async fn a_server_may_answer_in_json() {
         (page.entries[0].name(), page.version, page.next),
         ("n", None, None)
     );
+
     let body = [
         json!({"type": "ADDED", "object": {"metadata": {"name": "n", "resourceVersion": "1"}}}),
         json!({"type": "DELETED", "object": {"metadata": {"name": "n", "resourceVersion": "2"}}}),

@@ -250,12 +250,14 @@ fn a_file_that_is_not_yaml_has_one_error_at_its_place() {
     ] {
         assert_told(text, (&[told], &[]));
     }
+
     let deep = "[".repeat(10_000);
     assert_eq!(reviewed(&deep).0.len(), 1);
     let laughs = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned()
         + &(0..8)
             .map(|n| {
-                let (this, last) = (char::from(b'b' + n), char::from(b'a' + n));
+                let this = char::from(b'b' + n);
+                let last = char::from(b'a' + n);
                 format!(
                     "{this}: &{this} [{}]\n",
                     vec![format!("*{last}"); 9].join(", ")
@@ -263,6 +265,7 @@ fn a_file_that_is_not_yaml_has_one_error_at_its_place() {
             })
             .collect::<String>();
     let (errors, _) = reviewed(&laughs);
+
     assert!(
         errors.concat().contains("the file is too large"),
         "{errors:?}"
@@ -283,6 +286,7 @@ fn texts_numbers_and_merged_maps_are_read_as_yaml() {
         errors.concat().contains("limits.burst: invalid type"),
         "{errors:?}"
     );
+
     let text = text.replace("0x10", "16");
     let read = Reviewed::new(&text, Path::new("c.yaml"));
     let plugin = read.configuration.unwrap().plugins.remove(0);

@@ -110,6 +110,7 @@ impl Node {
             }),
             Value::Scalar { .. } if self.is_null() => visitor.visit_unit(),
             Value::Scalar { text, plain: true } => match text.as_str() {
+                // Other words for booleans are texts, unless a boolean is expected.
                 "true" => visitor.visit_bool(true),
                 "false" => visitor.visit_bool(false),
                 text => match (text.parse(), text.parse(), text.parse()) {
@@ -206,6 +207,7 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         if self.is_null() {
+            // `options:` without anything.
             let nothing = Entries {
                 rest: [].iter(),
                 next: None,
@@ -261,6 +263,7 @@ impl<'de> Deserializer<'de> for &'de Node {
                 None => Err(de::Error::invalid_type(self.unexpected(), &visitor)),
             },
         };
+
         read.map_err(|fault: Fault| fault.at(self.at))
     }
 
@@ -319,6 +322,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         let Some(entry) = self.next.take() else {
             return Err(de::Error::custom("a value was read before its key"));
         };
+
         let read = seed.deserialize(&entry.value);
         read.map_err(|fault| {
             fault

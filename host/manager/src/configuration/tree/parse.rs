@@ -29,14 +29,19 @@ pub(crate) fn parse(text: &str, problems: &mut Vec<Problem>) -> Result<Node, Pro
         nodes: 0,
         problems,
     };
+
     let (event, at) = builder.next()?;
     if event == Event::StreamEnd {
         // Only comments.
-        let (text, plain) = (String::new(), true);
+
+        let text = String::new();
+        let plain = true;
         let value = Value::Scalar { text, plain };
         return Ok(Node { at, value });
     }
+
     let root = builder.node(event, at, &Path::default())?;
+
     match builder.next()? {
         (Event::StreamEnd, _) => Ok(root),
         (_, at) => Err(Problem::at(
@@ -64,6 +69,7 @@ impl<'a> Builder<'a, '_> {
                 Some(Err(error)) => return Err(self.broken(*error.marker(), &error.info())),
                 None => return Err(Problem::of_the_whole("the file ends too early")),
             };
+
             match event {
                 // The first document.
                 Event::DocumentStart(..) if self.nodes == 0 => {}
@@ -88,6 +94,7 @@ impl<'a> Builder<'a, '_> {
             let indentation = line.split(|c: char| c != ' ' && c != '\t').next()?;
             Some((number + 1, indentation.find('\t')? + 1))
         });
+
         // The parser notices a tab somewhere after it.
         match indented.last() {
             Some((line, column)) if line + 1 >= marker.line() => Problem::at(
@@ -115,6 +122,7 @@ impl<'a> Builder<'a, '_> {
             );
             return Err(Problem::at(at, path, most));
         }
+
         let (value, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let is_text = tag.as_deref().is_some_and(is_of_text);
@@ -127,7 +135,9 @@ impl<'a> Builder<'a, '_> {
             Event::Alias(anchor) => return self.alias(anchor, at, path),
             _ => return Err(Problem::at(at, path, "a value is missing")),
         };
+
         let node = Node { at, value };
+
         // 0 stands for none.
         if anchor != 0 {
             self.anchors.insert(anchor, node.clone());
@@ -143,6 +153,7 @@ impl<'a> Builder<'a, '_> {
                 "an alias of a value that contains it",
             ));
         };
+
         self.nodes += node.size();
         Ok(node)
     }
@@ -168,6 +179,7 @@ impl<'a> Builder<'a, '_> {
             if event == Event::MappingEnd {
                 break;
             }
+
             let key = self.node(event, at, path)?;
             let Value::Scalar { text: key, .. } = key.value else {
                 return Err(Problem::at(at, path, "a key must be a text"));
@@ -175,6 +187,7 @@ impl<'a> Builder<'a, '_> {
             let inner = path.clone().key(&key);
             let (event, value_at) = self.next()?;
             let value = self.node(event, value_at, &inner)?;
+
             if key == MERGE {
                 merged.push(value);
             } else if let Some(first) = entries.iter().find(|entry| entry.key == key) {
@@ -186,6 +199,7 @@ impl<'a> Builder<'a, '_> {
                 entries.push(Entry { at, key, value });
             }
         }
+        // Last, since the keys of the map itself go before those that it merges.
         for node in merged {
             merge(&mut entries, node);
         }

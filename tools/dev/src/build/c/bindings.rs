@@ -28,11 +28,13 @@ pub(super) fn write(
         .map(|capability| capability.name())
         .chain(["plugin"]);
     wit::write_world(wit, &served.map(wit::interface).collect())?;
+
     let put = |file: &Path, bytes: &[u8]| {
         fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))
     };
     let files = generate(wit)?;
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+
     // The type of the component is added later, to the core module.
     for (name, bytes) in files.iter().filter(|(name, _)| !name.ends_with(".o")) {
         put(&folder.join(name), bytes)?;
@@ -53,6 +55,7 @@ fn generate(wit: &Path) -> anyhow::Result<Files> {
         .build()
         .generate(&mut resolve, world, &mut files)
         .context("cannot generate the bindings in C")?;
+
     Ok(files)
 }
 
@@ -63,10 +66,12 @@ mod tests {
     #[test]
     fn bindings_have_the_exports_of_the_plugin_and_no_others() {
         let dir = tempfile::tempdir().unwrap();
-        let (wit, folder) = (dir.path().join("wit"), dir.path().join("bindings"));
+        let wit = dir.path().join("wit");
+        let folder = dir.path().join("bindings");
         wit::copy(Path::new("../../sdk/c/skydock/wit"), &wit).unwrap();
         let file = write(&wit, &[Capability::LoadBalancers], &folder).unwrap();
         let text = fs::read_to_string(file).unwrap();
+
         for (function, expected) in [
             ("plugin@0.1.0#configure", true),
             ("load-balancers@0.1.0#ensure", true),

@@ -49,12 +49,15 @@ fn of(defined: &BTreeSet<String>) -> anyhow::Result<Vec<Capability>> {
             "the program is not a plugin: it does not define {function}"
         );
     }
+
     let mut served = Vec::new();
     for capability in Capability::ALL {
         let functions = functions_of(capability);
+        // A capability without any of its functions is not served.
         if !functions.iter().any(&is_defined) {
             continue;
         }
+
         if let Some(missing) = functions.iter().find(|function| !is_defined(function)) {
             bail!(
                 "the capability {} is incomplete: {missing} is not defined",
@@ -63,6 +66,7 @@ fn of(defined: &BTreeSet<String>) -> anyhow::Result<Vec<Capability>> {
         }
         served.push(capability);
     }
+
     Ok(served)
 }
 
@@ -128,6 +132,7 @@ mod tests {
             &["zones_locate", "instances_check", "instances_describe"],
         ]
         .concat();
+
         assert_eq!(
             of(&more),
             Ok(vec![Capability::Instances, Capability::Zones])
@@ -145,6 +150,7 @@ mod tests {
             error,
             "the program is not a plugin: it does not define plugin_configure"
         );
+
         let error = of(&[
             "plugin_info",
             "plugin_configure",
@@ -152,6 +158,7 @@ mod tests {
             "routes_delete",
         ])
         .unwrap_err();
+
         assert_eq!(
             error,
             "the capability routes is incomplete: routes_create is not defined"

@@ -46,15 +46,19 @@ impl Compiler {
                 target: "--target=wasm32-wasi",
             },
         };
+
         let file = |words: &[&str]| {
             Ok::<_, anyhow::Error>(PathBuf::from(
                 CLANG.ask(compiler.command().args(words))?.trim_end(),
             ))
         };
+
+        // Clang prints only the name of a program that it does not find.
         ensure!(
             file(&["-print-prog-name=wasm-ld"])?.is_absolute(),
             LINKER.absent()
         );
+
         for (words, library) in [
             (
                 &["-print-file-name=libc.a"][..],
@@ -122,6 +126,7 @@ mod tests {
             .err()
             .unwrap();
         let message = format!("{error:#}");
+
         assert!(
             message.starts_with(
                 "the program `clang` is missing: apt-get install clang lld wasi-libc "

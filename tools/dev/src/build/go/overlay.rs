@@ -23,11 +23,13 @@ pub(super) fn write(
     let read = |path: &Path| {
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
     };
+
     let mut replaced = Map::new();
     for line in read(&sdk.join("SHA256SUMS"))?.lines() {
         let (expected, file) = line
             .split_once("  ")
             .context("SHA256SUMS of the SDK is not valid")?;
+
         let original = goroot.join(file);
         let text = read(&original)?;
         ensure!(
@@ -35,12 +37,14 @@ pub(super) fn write(
             "{version} in {} is not supported, because {file} differs: install Go 1.26.8 from https://go.dev/dl",
             goroot.display()
         );
+
         let name = Path::new(file)
             .file_name()
             .context("SHA256SUMS of the SDK is not valid")?;
         let patch = sdk.join(name).with_extension("diff");
         let patched = patched(&text, &read(&patch)?)
             .with_context(|| format!("cannot apply {}", patch.display()))?;
+
         let copy = std::path::absolute(work.join(name))?;
         fs::write(&copy, patched).with_context(|| format!("cannot write {}", copy.display()))?;
         replaced.insert(
@@ -48,6 +52,7 @@ pub(super) fn write(
             Value::String(copy.display().to_string()),
         );
     }
+
     let overlay = work.join("overlay.json");
     fs::write(&overlay, json!({ "Replace": replaced }).to_string())
         .with_context(|| format!("cannot write {}", overlay.display()))?;

@@ -21,7 +21,9 @@ pub(super) fn apply(project: &Project<'_>) -> anyhow::Result<Option<OsString>> {
     };
     let copies = project.work.join("port");
     let modfile = copies.join("go.mod");
+
     let prepare = || {
+        // Copies of an earlier build may have other patches.
         if copies.exists() {
             fs::remove_dir_all(&copies)?;
         }
@@ -30,6 +32,7 @@ pub(super) fn apply(project: &Project<'_>) -> anyhow::Result<Option<OsString>> {
         fs::copy(project.dir.join("go.sum"), copies.join("go.sum")).map(drop)
     };
     prepare().with_context(|| format!("cannot write {}", copies.display()))?;
+
     for line in modules.lines() {
         let (module, patch) = line
             .split_once(' ')
@@ -37,18 +40,23 @@ pub(super) fn apply(project: &Project<'_>) -> anyhow::Result<Option<OsString>> {
         let name = patch
             .strip_suffix(".diff")
             .context("port/modules: expected a patch whose name ends with .diff")?;
+
         let original = project.module_dir(module)?;
         let copy = copies.join(name);
         copy_tree(&original, &copy)
             .with_context(|| format!("cannot copy {}", original.display()))?;
+
         let text = fs::read_to_string(port.join(patch))
             .with_context(|| format!("cannot read port/{patch}"))?;
         apply_patches(&copy, &text).with_context(|| format!("cannot apply port/{patch}"))?;
+
+        // A folder in a `replace` must have a go.mod, which old modules do not have.
         let own = copy.join("go.mod");
         if !own.exists() {
             fs::write(&own, format!("module {module}\n"))
                 .with_context(|| format!("cannot write {}", own.display()))?;
         }
+
         let replace = format!("{module}=./{WORK}/port/{name}");
         GO.run(
             project
@@ -56,6 +64,7 @@ pub(super) fn apply(project: &Project<'_>) -> anyhow::Result<Option<OsString>> {
                 .arg(&modfile),
         )?;
     }
+
     let mut flag = OsString::from("-modfile=");
     flag.push(modfile);
     Ok(Some(flag))
@@ -66,7 +75,9 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        let (source, destination) = (entry.path(), to.join(entry.file_name()));
+        let source = entry.path();
+        let destination = to.join(entry.file_name());
+
         if entry.file_type()?.is_dir() {
             copy_tree(&source, &destination)?;
         } else {
@@ -85,15 +96,19 @@ fn apply_patches(folder: &Path, text: &str) -> anyhow::Result<()> {
             .and_then(|name| name.split_once('/'))
             .map(|(_, name)| name);
         let name = name.context("expected a line such as `+++ b/FILE`")?;
+
         ensure!(
             !name.split('/').any(|part| part == ".."),
             "{name} is outside the module"
         );
+
         let file = folder.join(name);
+        // A patch may create a file.
         let before = match fs::read_to_string(&file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             read => read.with_context(|| format!("cannot read {name}"))?,
         };
+
         let patched = diffy::apply(&before, &parsed).with_context(|| format!("{name} differs"))?;
         fs::write(&file, patched).with_context(|| format!("cannot write {name}"))?;
     }
@@ -105,8 +120,10 @@ fn split(text: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut lines = text.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {
+        // Only both lines start a file: a line that is removed may begin with `--- `, too.
         let is_start =
             line.starts_with("--- ") && lines.peek().is_some_and(|next| next.starts_with("+++ "));
+
         match out.last_mut() {
             Some(last) if !is_start => last.push_str(line),
             _ => out.push(line.to_owned()),

@@ -25,7 +25,6 @@ pub(super) struct Project {
     /// The SDK in a checkout, relative to the project, instead of the dependency.
     sdk: Option<PathBuf>,
     dependencies: Vec<String>,
-    /// Its folder.
     #[serde(skip)]
     dir: PathBuf,
 }
@@ -57,6 +56,7 @@ impl Project {
                 fs::canonicalize(&sdk).with_context(|| format!("cannot read {}", sdk.display()))?,
             );
         }
+
         let mut others = Vec::new();
         for dependency in &self.dependencies {
             match local(dependency) {
@@ -64,9 +64,11 @@ impl Project {
                 _ => others.push(dependency),
             }
         }
+
         if !others.is_empty() {
             let packages = std::path::absolute(work.join("packages"))?;
             let mut inputs = Inputs::new();
+
             for dependency in &others {
                 inputs.add(dependency);
                 if let Some(file) = local(dependency) {
@@ -79,6 +81,7 @@ impl Project {
             inputs.make(&packages, || install(&others, &packages))?;
             paths.push(packages);
         }
+
         Ok(paths)
     }
 }
@@ -101,6 +104,7 @@ fn install(packages: &[&String], folder: &Path) -> anyhow::Result<()> {
         fs::remove_dir_all(folder)
             .with_context(|| format!("cannot delete {}", folder.display()))?;
     }
+
     let mut pip = tools::pip()?;
     tools::PIP.run(
         pip.args(["--no-compile", "--target"])

@@ -27,28 +27,35 @@ pub(super) const PIP: Tool = Tool {
 pub(super) fn folder() -> anyhow::Result<PathBuf> {
     let folder = cache::folder()?.join(format!("componentize-py-{VERSION}"));
     let complete = folder.join("complete");
+
     // Not in the folder, which is cleared.
     let _lock = lock::take(&cache::folder()?.join("python"))?;
+
     // Its Python is a link to the one that is installed, which may have been replaced.
     if complete.is_file() && folder.join("bin/python").exists() {
         return Ok(folder);
     }
+
     // Standard error may be closed.
     let _ = writeln!(
         io::stderr(),
         "installing componentize-py {VERSION} to {}, once",
         folder.display()
     );
+
     PYTHON.run(
         Command::new("python3")
             .args(["-m", "venv", "--clear"])
             .arg(&folder),
     )?;
     PIP.run(pip_in(&folder).arg(format!("componentize-py=={VERSION}")))?;
+
     ensure!(
         folder.join("bin/componentize-py").is_file(),
         "componentize-py {VERSION} does not work on this platform"
     );
+
+    // Written last: an installation that was interrupted starts again.
     fs::write(&complete, "").with_context(|| format!("cannot write {}", complete.display()))?;
     Ok(folder)
 }

@@ -19,9 +19,11 @@ const COMPILER: &str = "node_modules/typescript/bin/tsc";
 pub(super) fn prepare(dir: &Path, work: &Path) -> anyhow::Result<()> {
     install(dir, work)?;
     let sdk = dir.join(SDK);
+    // A link leads to the SDK of a checkout, which has only sources.
     if sdk.is_symlink() {
         compile(&sdk)?;
     }
+
     if dir.join(COMPILER).is_file() && dir.join("tsconfig.json").is_file() {
         NODE.run(
             Command::new("node")
@@ -29,6 +31,7 @@ pub(super) fn prepare(dir: &Path, work: &Path) -> anyhow::Result<()> {
                 .current_dir(dir),
         )?;
     }
+
     Ok(())
 }
 
@@ -36,8 +39,10 @@ pub(super) fn prepare(dir: &Path, work: &Path) -> anyhow::Result<()> {
 fn install(dir: &Path, work: &Path) -> anyhow::Result<()> {
     let installed = work.join("installed");
     if !dir.join("node_modules").is_dir() {
+        // Without the packages, the note that they are installed is wrong.
         let _ = fs::remove_file(&installed);
     }
+
     versions(dir).make(&installed, || {
         NPM.run(npm(dir).arg("install"))?;
         fs::write(&installed, "").with_context(|| format!("cannot write {}", installed.display()))
@@ -61,6 +66,7 @@ fn compile(sdk: &Path) -> anyhow::Result<()> {
     for folder in ["src", "wit"] {
         inputs.add_folder(&sdk.join(folder), |_| true)?;
     }
+
     inputs.make(&sdk.join("dist"), || {
         if !sdk.join(COMPILER).is_file() {
             NPM.run(npm(&sdk).arg("ci"))?;

@@ -47,12 +47,14 @@ pub(super) fn folder() -> anyhow::Result<PathBuf> {
     if complete.is_file() {
         return Ok(folder);
     }
+
     // Standard error may be closed.
     let _ = writeln!(
         io::stderr(),
         "installing esbuild and componentize-js to {}, once",
         folder.display()
     );
+
     let write = || {
         fs::create_dir_all(&folder)?;
         FILES
@@ -60,6 +62,7 @@ pub(super) fn folder() -> anyhow::Result<PathBuf> {
             .try_for_each(|(file, text)| fs::write(folder.join(file), text))
     };
     write().with_context(|| format!("cannot write {}", folder.display()))?;
+
     let mut npm = Command::new("npm");
     npm.args([
         "ci",
@@ -69,6 +72,8 @@ pub(super) fn folder() -> anyhow::Result<PathBuf> {
         "--ignore-scripts",
     ]);
     NPM.run(npm.current_dir(&folder))?;
+
+    // Written last: an installation that was interrupted starts again.
     fs::write(&complete, "").with_context(|| format!("cannot write {}", complete.display()))?;
     Ok(folder)
 }
