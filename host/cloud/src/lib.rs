@@ -15,17 +15,11 @@ mod call_kind;
 mod capability;
 mod cluster;
 mod error;
-mod holder;
 mod info;
-mod instance;
-mod load_balancer;
-mod node;
+mod objects;
 mod provider;
 pub mod reason;
-mod route;
-mod service;
 pub mod text;
-mod transport;
 pub mod units;
 
 pub use annotations::{MAX_ANNOTATION_BYTES, MAX_ANNOTATIONS, has_room};
@@ -36,15 +30,17 @@ pub use cluster::{
     ReadError, Severity,
 };
 pub use error::{CloudError, Retry};
-pub use holder::Holder;
 pub use info::ProviderInfo;
-pub use instance::{Instance, Presence, Zone};
-pub use load_balancer::{Ingress, IpMode, LoadBalancerStatus, PortStatus};
-pub use node::{AddressKind, LABEL_ZONE, Looked, Node, NodeAddress, NodeSet, Taint, TaintEffect};
+pub use objects::holder::Holder;
+pub use objects::instance::{Instance, Presence, Zone};
+pub use objects::load_balancer::{Ingress, IpMode, LoadBalancerStatus, PortStatus};
+pub use objects::node::{
+    AddressKind, LABEL_ZONE, Looked, Node, NodeAddress, NodeSet, Taint, TaintEffect,
+};
+pub use objects::route::{NewRoute, Route};
+pub use objects::service::{IpFamily, IpFamilyPolicy, Service, ServicePort, TrafficPolicy};
+pub use objects::transport::Transport;
 pub use provider::{Answers, CloudProvider};
-pub use route::{NewRoute, Route};
-pub use service::{IpFamily, IpFamilyPolicy, Service, ServicePort, TrafficPolicy};
-pub use transport::Transport;
 
 use std::collections::BTreeMap;
 

@@ -41,12 +41,14 @@ use self::{
     ledger::{Decision, Ledger, Problem},
     metrics::IpamMetrics,
 };
-use crate::kinds::NodeKind;
+use crate::objects::kinds::NodeKind;
 use crate::{
     ClientName,
-    descriptor::{Descriptor, NeedsServices},
-    retry::Again,
-    shared::{Runner, Shared},
+    calls::retry::Again,
+    controller::{
+        descriptor::{Descriptor, NeedsServices},
+        shared::{Runner, Shared},
+    },
 };
 
 /// Maximum number of nodes that are written concurrently, as in upstream.

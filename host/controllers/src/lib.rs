@@ -9,43 +9,26 @@
 
 #![forbid(unsafe_code)]
 
-mod batches;
-mod cidrs;
-mod clients;
-mod cluster_view;
-pub mod constants;
-mod constructor;
-pub mod convert;
-mod descriptor;
-mod dry_run;
-mod holders;
+mod calls;
+mod controller;
 pub mod ipam;
-mod kinds;
 pub mod lifecycle;
-mod list;
 mod maintenance;
-mod metrics;
+mod manager;
 pub mod node;
-mod notes;
-mod options;
-mod patience;
-mod pause;
-mod reads;
-mod recorder;
-mod retry;
+mod objects;
 pub mod route;
-mod run;
 pub mod service;
-mod shared;
 #[cfg(test)]
 mod testing;
-mod uid;
 
-pub use cidrs::{ClusterCidrs, ClusterCidrsError};
-pub use clients::{ClientName, Clients};
-pub use descriptor::{Controller, Descriptor};
-pub use list::{UnknownController, controllers, parse_controllers};
-pub use metrics::Metrics;
-pub use options::Options;
-pub use recorder::recorder;
-pub use run::{Context, RunError, run};
+pub use controller::clients::{ClientName, Clients};
+pub use controller::descriptor::{Controller, Descriptor};
+pub use manager::list::{UnknownController, controllers, parse_controllers};
+pub use manager::metrics::Metrics;
+pub use manager::options::Options;
+pub use manager::recorder::recorder;
+pub use manager::run::{Context, RunError, run};
+pub use objects::cidrs::{ClusterCidrs, ClusterCidrsError};
+pub use objects::constants;
+pub use objects::convert;

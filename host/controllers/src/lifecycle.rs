@@ -40,14 +40,16 @@ use self::{
     plan::{Change, Look},
     round::{Question, Round},
 };
-use crate::kinds::NodeKind;
+use crate::objects::kinds::NodeKind;
 use crate::{
     ClientName,
-    batches::{Lanes, ask_all},
-    descriptor::{Descriptor, NeedsServices},
+    calls::pause::Pause,
+    controller::{
+        batches::{Lanes, ask_all},
+        descriptor::{Descriptor, NeedsServices},
+        shared::{Runner, Shared},
+    },
     node::plan::uninitialized,
-    pause::Pause,
-    shared::{Runner, Shared},
 };
 
 /// Maximum number of batches that are queried concurrently.
@@ -223,7 +225,10 @@ impl LifecycleController {
         }
     }
 
-    fn questions(&self, not_ready: Vec<NodeEntry>) -> Vec<(Question, crate::batches::Fit)> {
+    fn questions(
+        &self,
+        not_ready: Vec<NodeEntry>,
+    ) -> Vec<(Question, crate::controller::batches::Fit)> {
         let now = Instant::now();
         let mut memory = self.memory();
         // A node that was ready in the meantime starts without its earlier answers.

@@ -10,9 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     ClientName,
-    descriptor::{Descriptor, NeedsServices},
-    retry::Again,
-    shared::{Runner, Shared},
+    calls::retry::Again,
+    controller::{
+        descriptor::{Descriptor, NeedsServices},
+        shared::{Runner, Shared},
+    },
 };
 
 /// Delay after an error that contains no delay. That after a conflict grows up to it.

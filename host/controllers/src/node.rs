@@ -42,13 +42,15 @@ use self::{
     plan::{Kept, Need},
     round::Round,
 };
-use crate::kinds::NodeKind;
+use crate::objects::kinds::NodeKind;
 use crate::{
     ClientName,
-    batches::{Lanes, ask_all},
-    descriptor::{Descriptor, NeedsServices},
-    pause::Pause,
-    shared::{Runner, Shared, apart},
+    calls::pause::Pause,
+    controller::{
+        batches::{Lanes, ask_all},
+        descriptor::{Descriptor, NeedsServices},
+        shared::{Runner, Shared, apart},
+    },
 };
 
 /// Maximum number of nodes in one batch. Larger batches would hardly save calls, and a batch is in

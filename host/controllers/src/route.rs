@@ -45,11 +45,13 @@ use self::{
     run::Run,
     tries::{LIMITER, Tries},
 };
-use crate::kinds::NodeKind;
+use crate::objects::kinds::NodeKind;
 use crate::{
     ClientName, ClusterCidrs, ClusterCidrsError,
-    descriptor::{Descriptor, NeedsServices},
-    shared::{Runner, Shared},
+    controller::{
+        descriptor::{Descriptor, NeedsServices},
+        shared::{Runner, Shared},
+    },
 };
 
 /// Time for which changes of nodes are gathered: a new node gets its addresses and its Pod CIDRs

@@ -10,7 +10,7 @@
 //!   ([`ServiceOptions::check_period`]). Checks, including those after a start, are paced, have a
 //!   lower priority than changes, and write nothing if there is nothing to do.
 //! - A Service can select its nodes with the annotation
-//!   [`ANNOTATION_NODE_SELECTOR`](crate::constants::ANNOTATION_NODE_SELECTOR).
+//!   [`ANNOTATION_NODE_SELECTOR`](crate::objects::constants::ANNOTATION_NODE_SELECTOR).
 //!
 //! Rejections by the cloud are reported by events, not by a condition: the only condition that
 //! Kubernetes defines for Services, `LoadBalancerPortsError`, is about ports, whose errors are in
@@ -55,12 +55,16 @@ use self::{
     plan::state::State,
     selection::Selection,
 };
-use crate::kinds::ServiceKind;
+use crate::objects::kinds::ServiceKind;
 use crate::{
-    holders::{Elsewhere, Holders},
-    notes::Written,
-    reads::Reads,
-    shared::{Runner, Shared, apart},
+    controller::{
+        notes::Written,
+        shared::{Runner, Shared, apart},
+    },
+    objects::{
+        holders::{Elsewhere, Holders},
+        reads::Reads,
+    },
 };
 
 /// Time for which changes of nodes are gathered before load balancers are updated: a scale-up

@@ -22,7 +22,12 @@ use self::meeting::Meeting;
 use skydock_kube::informer::Informer;
 pub(crate) use skydock_kube::testing::{FakeApi, Request, service, with};
 
-use crate::{Metrics, descriptor::Controller, kinds::NodeKind, recorder, shared::Shared};
+use crate::{
+    Metrics,
+    controller::{descriptor::Controller, shared::Shared},
+    objects::kinds::NodeKind,
+    recorder,
+};
 
 /// Makes written addresses appear in this cache from now on, as by a watch.
 pub(crate) fn echoes(api: &FakeApi, nodes: &Arc<Informer<NodeKind>>) {

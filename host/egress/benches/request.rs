@@ -24,10 +24,12 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo},
 };
 use skydock_cloud::{CallKind, Capability};
+use skydock_credentials::{
+    Credential, CredentialMetrics, Credentials, SystemClock, Tools, config::CredentialConfig,
+};
 use skydock_egress::{
-    Call, Credential, EgressMetrics, Gateway, HostIssuer, Instance, Options, Phase, Resolver,
-    Settings, Surroundings, TlsConfig,
-    credentials::{CredentialMetrics, Credentials, SystemClock, Tools, config::CredentialConfig},
+    Call, EgressMetrics, Gateway, HostIssuer, Instance, Options, Phase, Resolver, Settings,
+    Surroundings, TlsConfig,
 };
 use tokio::{
     net::TcpListener,

@@ -19,21 +19,22 @@ use arc_swap::ArcSwap;
 use http::request::Parts;
 use ipnet::Ipv6Net;
 use skydock_cloud::Capability;
+use skydock_credentials::{Credential, Secret, config::ClientCertificate};
 use tokio::sync::watch;
 
 use crate::{
-    address::Closed,
-    audit::AuditSlot,
-    config::{ConfigErrors, ConfigWarning, EgressRule},
-    credential::Credential,
-    credentials::config::ClientCertificate,
-    dial::{ClosedSource, Resolver, SystemResolver},
-    hosts::Hosts,
-    instance::{Capacity, Instance},
-    metrics::EgressMetrics,
+    limits::{
+        hosts::Hosts,
+        instance::{Capacity, Instance},
+        shares::{Kinds, Shares},
+    },
+    network::{
+        address::Closed,
+        dial::{ClosedSource, Resolver, SystemResolver},
+    },
+    observe::{audit::AuditSlot, metrics::EgressMetrics},
     refusal::Refusal,
-    secret::Secret,
-    shares::{Kinds, Shares},
+    rules::config::{ConfigErrors, ConfigWarning, EgressRule},
 };
 
 use policy::Policy;

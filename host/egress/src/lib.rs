@@ -12,62 +12,30 @@
 
 #![forbid(unsafe_code)]
 
-mod absolute_path;
-mod actions;
-mod address;
-mod audit;
-mod breaker;
-mod config;
-mod content_type;
-mod credential;
-pub mod credentials;
-mod dial;
-mod download;
-mod encode;
+mod body;
 mod gateway;
-mod glob;
-mod grant;
-mod headers;
-mod held;
-mod hosts;
-mod instance;
-mod issuer;
-mod json;
-mod legible;
-mod meter;
-mod metrics;
-mod overrides;
-mod own;
-mod pace;
-mod path;
-mod quotes;
+mod limits;
+mod network;
+mod observe;
 mod refusal;
-mod rule;
-mod secret;
-mod shares;
-mod suffix;
-mod upload;
-mod uri;
-mod veil;
+mod rules;
 
-pub use absolute_path::{AbsolutePath, RelativePath};
-pub use address::{AddressDenied, AddressPolicy, Closed, Reason, is_metadata_address, translated};
-pub use audit::{Audit, AuditConfig, AuditSlot};
-pub use config::{
+pub use body::download::ResponseBody;
+pub use gateway::{Admitted, Call, Gateway, Options, Phase, Settings, Surroundings};
+pub use limits::held::MOST as MAX_HELD_BODIES;
+pub use limits::instance::Instance;
+pub use network::address::{
+    AddressDenied, AddressPolicy, Closed, Reason, is_metadata_address, translated,
+};
+pub use network::dial::{ClosedSource, Resolver, SystemResolver};
+pub use network::issuer::HostIssuer;
+pub use network::own::own_addresses;
+pub use observe::audit::{Audit, AuditConfig, AuditSlot};
+pub use observe::metrics::EgressMetrics;
+pub use refusal::{About, Cause, Code, Refusal};
+pub use rules::config::{
     ConfigError, ConfigErrors, ConfigWarning, EgressRule, GuestAuth, Mode, RuleLimits, TlsConfig,
     WildcardCredential,
 };
-pub use credential::{
-    Credential, CredentialError, CredentialErrorKind, Issuer, IssuerError, Prepared, Secret,
-};
-pub use dial::{ClosedSource, Resolver, SystemResolver};
-pub use download::ResponseBody;
-pub use gateway::{Admitted, Call, Gateway, Options, Phase, Settings, Surroundings};
-pub use held::MOST as MAX_HELD_BODIES;
-pub use instance::Instance;
-pub use issuer::HostIssuer;
-pub use metrics::EgressMetrics;
-pub use own::own_addresses;
-pub use refusal::{About, Cause, Code, Refusal};
-pub use rule::{Host, Rule, RuleError, Scheme, Target};
-pub use uri::is_metadata_name;
+pub use rules::rule::{Host, Rule, RuleError, Scheme, Target};
+pub use rules::uri::is_metadata_name;

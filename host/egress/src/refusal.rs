@@ -3,8 +3,9 @@
 use std::{fmt, sync::Arc};
 
 use http::Method;
+use skydock_credentials::Unmaskable;
 
-use crate::rule::Target;
+use crate::rules::rule::Target;
 
 /// The error code that the plugin receives. The names are those of wasi:http 0.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -173,6 +174,16 @@ pub struct Refusal {
     cause: Cause,
     sentence: String,
     about: Option<Box<About>>,
+}
+
+impl From<Unmaskable> for Refusal {
+    fn from(error: Unmaskable) -> Self {
+        Self::new(
+            Code::HttpResponseContentCoding,
+            Cause::Response,
+            error.to_string(),
+        )
+    }
 }
 
 impl Refusal {

@@ -27,7 +27,7 @@ use skydock_kube::{
     election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership, LeaseAccess},
     service_accounts,
 };
-use skydock_plugin::{
+use skydock_sandbox::{
     ClusterSlot, Compiler, LoadError, Plugin, PluginMetrics, PluginSource, Recordings, Runtime,
     RuntimeOptions, Taping,
 };
@@ -35,14 +35,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    accepted::AcceptedStore,
-    blocking::blocking,
     cli::COMPILER,
+    commands::accepted::AcceptedStore,
     config::{Config, PluginSettings},
     configuration::{self, FileMetrics, Followed},
     credentials,
     egress::Egress,
-    report::Reporter,
+    process::{blocking::blocking, report::Reporter},
     serving,
 };
 

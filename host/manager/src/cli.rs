@@ -22,7 +22,7 @@ use clap::{
 use ipnet::IpNet;
 use skydock_cloud::text::escape;
 
-use crate::telemetry;
+use crate::process::telemetry;
 
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;

@@ -20,13 +20,13 @@ use skydock_kube::{
     clients::ClusterAccess,
     election::{ElectionConfig, Timings, TimingsError},
 };
-use skydock_plugin::{ConfigSecrets, IngressRules};
+use skydock_sandbox::{ConfigSecrets, IngressRules};
 
 use crate::{
     cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat, PluginFallback},
     configuration::SkydockConfiguration,
     egress::Permits,
-    telemetry::LogOptions,
+    process::telemetry::LogOptions,
 };
 
 pub use self::error::ConfigError;
@@ -120,11 +120,11 @@ impl TryFrom<CcmArgs> for Config {
 
         // The last good build can serve without the file.
         if !last_good {
-            must_be_readable("--plugin", &plugin.file, skydock_plugin::open)?;
+            must_be_readable("--plugin", &plugin.file, skydock_sandbox::open)?;
         }
 
         if let Some(file) = &plugin.cloud_config {
-            must_be_readable("--cloud-config", file, skydock_plugin::open)?;
+            must_be_readable("--cloud-config", file, skydock_sandbox::open)?;
         }
         if let Some(file) = &args.kubeconfig {
             must_be_readable("--kubeconfig", file, |file| std::fs::File::open(file))?;

@@ -15,7 +15,8 @@ use std::{io::Write, path::Path};
 use ipnet::Ipv6Net;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
-use skydock_egress::{AuditConfig, credentials::config::CredentialConfig};
+use skydock_credentials::config::CredentialConfig;
+use skydock_egress::AuditConfig;
 
 use crate::egress::{self, Permits, Subject};
 
@@ -313,7 +314,7 @@ pub fn text(path: &Path) -> Result<String, ConfigurationError> {
         source,
     };
 
-    let file = skydock_plugin::open(path).map_err(unreadable)?;
+    let file = skydock_sandbox::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
     // One byte more than the maximum shows that the file is larger.
     std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_FILE + 1), &mut bytes)
@@ -356,7 +357,7 @@ pub fn print_schema() -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use skydock_plugin::{KeyRange, Permissions};
+    use skydock_sandbox::{KeyRange, Permissions};
 
     use super::*;
 

@@ -12,7 +12,7 @@ use skydock_kube::clients::{self, ClusterAccess};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::blocking::blocking;
+use crate::process::blocking::blocking;
 
 /// How often to check. Certificates are renewed long before they expire.
 const LOOK: Duration = Duration::from_secs(60);

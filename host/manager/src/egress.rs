@@ -15,16 +15,16 @@ use std::{
 use ipnet::{IpNet, Ipv6Net};
 use prometheus_client::registry::Registry;
 use skydock_cloud::Cluster;
-use skydock_egress::{
-    Audit, AuditConfig, Closed, ConfigErrors, Credential, EgressMetrics, EgressRule, Gateway,
-    HostIssuer, Settings, Surroundings, TlsConfig,
-    credentials::{
-        BindError, CredentialMetrics, Credentials, CredentialsErrors, SystemClock, Tools, Withheld,
-        config::{ClientCertificate, ClientCertificateConfig, CredentialConfig},
-    },
-    own_addresses, translated,
+use skydock_credentials::{
+    BindError, Credential, CredentialMetrics, Credentials, CredentialsErrors, SystemClock, Tools,
+    Withheld,
+    config::{ClientCertificate, ClientCertificateConfig, CredentialConfig},
 };
-use skydock_plugin::{WayOut, WithheldRule};
+use skydock_egress::{
+    Audit, AuditConfig, Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer,
+    Settings, Surroundings, TlsConfig, own_addresses, translated,
+};
+use skydock_sandbox::{WayOut, WithheldRule};
 
 use self::nodes::NodeAddresses;
 

@@ -6,21 +6,18 @@
 
 #![forbid(unsafe_code)]
 
-pub mod accepted;
-pub mod blocking;
 pub mod ccm;
 pub mod cli;
+mod commands;
 pub mod config;
 pub mod configuration;
 pub mod credentials;
 pub mod egress;
-pub mod inspect;
-pub mod precompile;
-mod program;
-pub mod report;
+mod process;
 pub mod serving;
-pub mod signals;
-pub mod telemetry;
+
+pub use commands::{accepted, inspect, precompile};
+pub use process::{blocking, report, signals, telemetry};
 
 use std::time::Duration;
 
@@ -94,10 +91,10 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
         Some(Command::Config {
             command: ConfigCommand::Schema,
         }) => configuration::print_schema(),
-        Some(Command::Dev { arguments }) => Err(program::for_developers("dev", arguments)),
+        Some(Command::Dev { arguments }) => Err(process::program::for_developers("dev", arguments)),
         Some(Command::Plugin {
             command: PluginCommand::Tool(tool),
-        }) => Err(program::tool(tool)),
+        }) => Err(process::program::tool(tool)),
         Some(Command::Plugin {
             command: PluginCommand::Precompile(args),
         }) => {

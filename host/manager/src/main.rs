@@ -9,7 +9,7 @@ use skydock::{Process, cli, telemetry};
 fn main() -> ExitCode {
     // Before anything else: the compiler process limits its own resources, and its time is limited.
     if cli::is_compiler(std::env::args_os()) {
-        return ExitCode::from(skydock_plugin::compile_as_child());
+        return ExitCode::from(skydock_sandbox::compile_as_child());
     }
 
     let process = match Process::start() {

@@ -6,7 +6,7 @@ use skydock_sdk::{
     types::{CloudError, Node, Service},
 };
 
-use crate::{api::wire::Wire, config::Config, store::Store};
+use crate::{client::api::wire::Wire, config::Config, store::Store};
 
 /// A checked configuration.
 #[derive(Clone, Debug)]

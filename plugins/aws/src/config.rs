@@ -2,7 +2,7 @@
 
 use ini::Problem;
 
-use crate::endpoint::{Endpoint, Endpoints, Override, partition_suffix};
+use crate::client::endpoint::{Endpoint, Endpoints, Override, partition_suffix};
 
 pub(crate) mod ini;
 mod options;

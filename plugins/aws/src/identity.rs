@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use skydock_sdk::{Result, types::CloudError};
 
 use crate::{
-    api::ec2::{self, Instance},
+    client::api::ec2::{self, Instance},
     cloud::Cloud,
     instances::reference::{self, Reference},
     store,

@@ -8,7 +8,7 @@ use skydock_sdk::{
     types::{CloudError, Node},
 };
 
-use crate::{api::ec2, cloud::Cloud, tags::Cluster};
+use crate::{client::api::ec2, cloud::Cloud, tags::Cluster};
 
 pub(crate) mod address;
 pub(crate) mod labels;

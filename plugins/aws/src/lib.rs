@@ -7,20 +7,20 @@
 //! The rules are pure functions of values. [`cloud`] sends the calls, and [`provider`] is the thin
 //! layer that connects it to the host.
 
-pub mod api;
-pub mod balancer;
-mod classic;
+mod client;
 pub mod cloud;
 mod config;
-pub mod endpoint;
-pub mod http;
 mod identity;
 mod instances;
-mod load_balancers;
-mod nlb;
+mod load_balancing;
 pub mod provider;
 mod routes;
 pub mod store;
 mod tags;
 #[cfg(test)]
 mod testing;
+
+pub use client::api;
+pub use client::endpoint;
+pub use client::http;
+pub use load_balancing::balancer;

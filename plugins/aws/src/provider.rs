@@ -15,10 +15,10 @@ use skydock_sdk::{
 };
 
 use crate::{
-    balancer::machine::{self, Member, Members},
+    client::http::Http,
     cloud::{Cloud, Setup},
-    http::Http,
     instances::reference::SCHEME,
+    load_balancing::balancer::machine::{self, Member, Members},
     store::Store,
 };
 

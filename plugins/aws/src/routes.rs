@@ -10,15 +10,17 @@ use skydock_sdk::{
 };
 
 use crate::{
-    api::{
-        call::Call,
-        ec2::{
-            self,
-            network::{self, RouteTable},
+    client::{
+        api::{
+            call::Call,
+            ec2::{
+                self,
+                network::{self, RouteTable},
+            },
         },
+        endpoint::Api,
     },
     cloud::{Cloud, invalid},
-    endpoint::Api,
     instances::{
         lookup::{self, Found},
         reference::{self, Reference},

@@ -9,9 +9,9 @@ use std::{
 use skydock_sdk::types::{Service, ServicePort, Transport};
 
 use crate::{
-    api::{call::Call, failure::Failure, wire::Wire},
-    balancer::annotation,
+    client::api::{call::Call, failure::Failure, wire::Wire},
     cloud::Setup,
+    load_balancing::balancer::annotation,
     store::Store,
 };
 

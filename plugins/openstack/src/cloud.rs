@@ -362,7 +362,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{network::Port, testing::Script};
+    use crate::{services::network::Port, testing::Script};
 
     #[test]
     fn lists_are_paged_by_marker() {

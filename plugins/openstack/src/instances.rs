@@ -10,10 +10,11 @@ use skydock_sdk::{
 
 use crate::{
     cloud::{Cloud, Kind},
-    compute::{Flavor, Server},
-    label,
-    network::{Network, Port},
-    provider_id,
+    label, provider_id,
+    services::{
+        compute::{Flavor, Server},
+        network::{Network, Port},
+    },
 };
 
 pub mod addresses;

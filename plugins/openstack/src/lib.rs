@@ -6,16 +6,18 @@
 //! the thin layer that connects them to the host.
 
 pub mod cloud;
-pub mod compute;
 pub mod config;
 pub mod host;
 pub mod instances;
 pub mod label;
 pub mod load_balancers;
-pub mod network;
-pub mod octavia;
 pub mod provider;
 pub mod provider_id;
 pub mod routes;
+mod services;
 #[cfg(test)]
 mod testing;
+
+pub use services::compute;
+pub use services::network;
+pub use services::octavia;

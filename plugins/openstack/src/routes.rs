@@ -15,7 +15,7 @@ use skydock_sdk::{
 use crate::{
     cloud::{Ask, BELIEVED, Cloud, Kind, send_all},
     instances::IDS,
-    network::{ExtraRoute, Port, Router, Subnet},
+    services::network::{ExtraRoute, Port, Router, Subnet},
 };
 
 mod pairs;

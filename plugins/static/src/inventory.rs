@@ -5,7 +5,7 @@ use serde_saphyr::{Location, MessageFormatter, UserMessageFormatter};
 
 use crate::{
     machine::Machines,
-    pool::Pools,
+    pools::pool::Pools,
     problem::{Problem, Problems},
 };
 

@@ -8,18 +8,20 @@
 //! nodes, [`allocate`] decides about addresses. [`provider`] is the thin layer that connects them
 //! to the host.
 
-pub mod allocate;
-pub mod holders;
 pub mod instances;
 pub mod inventory;
 pub mod load_balancers;
 pub mod machine;
-pub mod pool;
+mod pools;
 pub mod problem;
 pub mod provider;
-pub mod range;
 pub mod request;
 mod syntax;
+
+pub use pools::allocate;
+pub use pools::holders;
+pub use pools::pool;
+pub use pools::range;
 
 /// The scheme of the provider IDs that this provider creates.
 pub const SCHEME: &str = "static://";

@@ -3,8 +3,10 @@
 use skydock_sdk::types::{CloudError, Ingress, IpMode, LoadBalancerStatus, Service};
 
 use crate::{
-    allocate::{Allocation, Refusal},
-    pool::Pools,
+    pools::{
+        allocate::{Allocation, Refusal},
+        pool::Pools,
+    },
     request,
 };
 

@@ -19,11 +19,13 @@ use skydock_sdk::{
 };
 
 use crate::{
-    allocate::{Refusal, Reservations, allocate},
-    holders::Holders,
     instances,
     inventory::Inventory,
     load_balancers::{Event, failure, news, own_status, refusal_news, status},
+    pools::{
+        allocate::{Refusal, Reservations, allocate},
+        holders::Holders,
+    },
     request::{self, Request},
 };
 

@@ -7,7 +7,7 @@ use skydock_sdk::{
     types::{IpFamily, IpFamilyPolicy, Service},
 };
 
-use crate::range::Family;
+use crate::pools::range::Family;
 
 /// Annotation with the name of the pool that the service requests addresses from.
 pub const POOL_ANNOTATION: &str = "static.skydock.dev/address-pool";

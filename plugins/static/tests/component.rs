@@ -17,7 +17,7 @@ use skydock_cloud::{
     LoadBalancerStatus, NamedBy, Node, NodeSet, Note, ObjectEvent, ObjectKind, ObjectName,
     Presence, ReadError, Service,
 };
-use skydock_plugin::{
+use skydock_sandbox::{
     ClusterSlot, Compiler, LoadError, Permissions, Plugin, PluginSource, Reload, Runtime,
     RuntimeOptions, Stage,
 };
@@ -107,7 +107,7 @@ struct Bench {
 #[test]
 #[ignore = "the compiler of all other tests: not a test"]
 fn compile() {
-    std::process::exit(skydock_plugin::compile_as_child().into());
+    std::process::exit(skydock_sandbox::compile_as_child().into());
 }
 
 impl Bench {

@@ -100,22 +100,19 @@
 //! available.
 
 mod bindings;
-pub mod cache;
 pub mod calls;
 mod capabilities;
-pub mod cluster;
 mod configured;
 mod error;
-pub mod events;
 pub mod http;
-pub mod log;
+mod imports;
 mod lookup;
 mod metadata;
-pub mod objects;
 
 pub use capabilities::*;
 pub use configured::Configured;
 pub use error::Result;
+pub use imports::{cache, cluster, events, log, objects};
 pub use lookup::Lookup;
 
 /// Nodes, Services, and the errors of a cloud.

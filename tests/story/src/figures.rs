@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 use kube::api::{DeleteParams, ListParams, WatchEvent, WatchParams};
 use serde::Serialize;
 use skydock_cloud::{CloudProvider, Node};
-use skydock_plugin::{
+use skydock_sandbox::{
     ClusterSlot, Compiler, Limits, Permissions, Plugin, PluginSource, Runtime, RuntimeOptions,
     Stage as LoadStage,
 };

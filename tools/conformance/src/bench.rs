@@ -9,14 +9,16 @@ use std::{
 
 use serde_json::{Value, json};
 use skydock_cloud::CloudError;
-use skydock_plugin::{LoadError, Stage};
+use skydock_sandbox::{LoadError, Stage};
 
 pub use self::figures::{Figures, FunctionFigures};
 use crate::{
     KitError,
-    meter::{Meter, Reading},
     scenario::{Function, Given, Step, Subject, World, delay, make},
-    scene::Scene,
+    stand::{
+        meter::{Meter, Reading},
+        scene::Scene,
+    },
 };
 
 /// What to measure.

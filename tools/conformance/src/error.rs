@@ -2,7 +2,7 @@
 
 use std::io;
 
-use skydock_plugin::RuntimeError;
+use skydock_sandbox::RuntimeError;
 
 /// Reasons why a plugin cannot be checked, which are not the plugin's.
 #[derive(Debug, thiserror::Error)]

@@ -8,17 +8,14 @@ mod routes;
 use std::{path::PathBuf, sync::Arc};
 
 use skydock_cloud::Capability;
-use skydock_plugin::{
+use skydock_sandbox::{
     CallError, Compiler, Limits, LoadError, LoadProblem, PluginSource, RuntimeOptions, Stage,
 };
 
 use crate::{
     Check, Finding, KitError, Report, Subjects, Verdict,
     judge::{self, failed, skipped},
-    meter::Reading,
-    objects,
-    scene::Scene,
-    stage,
+    stand::{meter::Reading, objects, scene::Scene, stage},
 };
 
 /// What to check, and how.

@@ -14,14 +14,10 @@ mod check;
 mod error;
 mod judge;
 mod kit;
-mod meter;
-mod objects;
 mod obligation;
-mod observation;
 mod report;
 mod scenario;
-mod scene;
-mod stage;
+mod stand;
 
 pub use bench::{BenchError, BenchOptions, Figures, FunctionFigures, bench};
 pub use check::Check;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use quick_xml::escape::escape as escape_xml;
 use serde::Serialize;
 use skydock_cloud::text::escape;
-use skydock_plugin::CONTRACT;
+use skydock_sandbox::CONTRACT;
 
 use crate::Check;
 

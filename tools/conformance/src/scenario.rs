@@ -21,7 +21,7 @@ use std::{
 use prometheus_client::registry::Registry;
 use serde_saphyr::Spanned;
 use skydock_cloud::Capability;
-use skydock_plugin::{Compiler, Limits, PluginSource, Runtime, RuntimeOptions, WayOut};
+use skydock_sandbox::{Compiler, Limits, PluginSource, Runtime, RuntimeOptions, WayOut};
 
 pub use self::file::{Mistake, Scenarios};
 pub(crate) use self::{
@@ -34,8 +34,7 @@ use self::{file::Scenario, run::Run, variables::Variables};
 use crate::{
     Finding, KitError, Report, Subjects, Verdict,
     judge::{failed, skipped},
-    meter::Meter,
-    scene::no_way_out,
+    stand::{meter::Meter, scene::no_way_out},
 };
 
 /// Creates the network access of a plugin, whose metrics are added to the registry.

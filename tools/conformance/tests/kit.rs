@@ -8,12 +8,12 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use futures::{StreamExt as _, stream};
 use skydock_conformance::{Format, Options, Report, Verdict, run};
-use skydock_plugin::{Compiler, Limits, Permissions, PluginSource};
+use skydock_sandbox::{Compiler, Limits, Permissions, PluginSource};
 
 #[test]
 #[ignore = "the compiler of all other tests: not a test"]
 fn compile() {
-    std::process::exit(skydock_plugin::compile_as_child().into());
+    std::process::exit(skydock_sandbox::compile_as_child().into());
 }
 
 /// Runs the kit on a component of `target/plugins` with this configuration.

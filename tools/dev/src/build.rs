@@ -23,7 +23,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::Parser;
-use skydock_plugin::{ComponentType, Limits, LoadError};
+use skydock_sandbox::{ComponentType, Limits, LoadError};
 
 /// Build the plugin of a project with the tools of its language, which is recognized by its files:
 /// Cargo.toml for Rust, go.mod for Go, pyproject.toml for Python, package.json for TypeScript,

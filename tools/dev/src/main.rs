@@ -8,12 +8,9 @@
 mod bench;
 mod build;
 mod cli;
-mod kubeconfig;
-mod log;
+mod cluster;
 mod new;
 mod replay;
-mod run;
-mod simcloud;
 mod subject;
 mod test;
 #[cfg(test)]
@@ -29,7 +26,7 @@ fn main() -> ExitCode {
     // Must come first: the child process that compiles plugins limits its own resources, and its
     // time is limited.
     if skydock::cli::is_compiler(std::env::args_os()) {
-        return ExitCode::from(skydock_plugin::compile_as_child());
+        return ExitCode::from(skydock_sandbox::compile_as_child());
     }
     run().unwrap_or_else(|error| telemetry::fail(&error))
 }
@@ -42,7 +39,7 @@ fn run() -> anyhow::Result<ExitCode> {
     match PluginTool::selected(std::env::args_os()) {
         None => {
             let args = cli::DevArgs::parse();
-            Process::start()?.run(|shutdown| Box::pin(run::run(args, shutdown)))?;
+            Process::start()?.run(|shutdown| Box::pin(cluster::run::run(args, shutdown)))?;
         }
         Some(PluginTool::New) => new::run(&new::NewArgs::parse_from(args))?,
         Some(PluginTool::Build) => build::run(&build::BuildArgs::parse_from(args))?,

@@ -15,7 +15,7 @@ use skydock::{
 };
 use skydock_cloud::text::escape;
 use skydock_controllers::service::ServiceOptions;
-use skydock_plugin::{
+use skydock_sandbox::{
     Compiler, Replay, ReplayError, Replayed, Runtime, RuntimeOptions, ScriptError, Taping,
 };
 
@@ -47,7 +47,7 @@ pub(crate) struct ReplayArgs {
 /// # Errors
 /// If there are no recordings, or the plugin cannot be loaded.
 pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
-    skydock_plugin::open(&args.plugin)
+    skydock_sandbox::open(&args.plugin)
         .with_context(|| format!("cannot read {}", args.plugin.display()))?;
     let recordings = Replay::recordings(&args.recordings)?;
 
@@ -142,7 +142,7 @@ fn report(replayed: &Replayed) -> String {
 
 #[cfg(test)]
 mod tests {
-    use skydock_plugin::Difference;
+    use skydock_sandbox::Difference;
 
     use super::*;
 

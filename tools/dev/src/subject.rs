@@ -12,9 +12,9 @@ use skydock::{
 };
 use skydock_conformance::{Connect, Subject};
 use skydock_controllers::service::ServiceOptions;
-use skydock_plugin::{Compiler, Permissions, PluginSource, WayOut};
+use skydock_sandbox::{Compiler, Permissions, PluginSource, WayOut};
 
-use crate::simcloud::Simulated;
+use crate::cluster::simcloud::Simulated;
 
 /// A plugin and its configuration.
 #[derive(Debug, Args)]
@@ -104,7 +104,7 @@ impl SubjectArgs {
             .into_iter()
             .flatten()
         {
-            skydock_plugin::open(file)
+            skydock_sandbox::open(file)
                 .with_context(|| format!("cannot read {}", file.display()))?;
         }
 

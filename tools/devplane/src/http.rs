@@ -18,13 +18,11 @@ use serde_json::Value;
 
 use crate::{
     access::Credentials,
-    discovery,
     faults::FaultSwitch,
-    openapi,
-    plane::Plane,
+    formats::{discovery, openapi},
     refusal::{Reason, Refusal},
-    resource::{Resource, Subresource},
-    write::Target,
+    resources::resource::{Resource, Subresource},
+    storage::{plane::Plane, write::Target},
 };
 
 mod accept;
@@ -200,7 +198,7 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
         return Ok(nothing_here());
     }
 
-    let resource = crate::resource::find(&api.group, &api.version, &api.plural)
+    let resource = crate::resources::resource::find(&api.group, &api.version, &api.plural)
         .ok_or_else(Refusal::no_such_path)?;
     let (target, everywhere) = target(resource, api)?;
     let method = request.method().clone();

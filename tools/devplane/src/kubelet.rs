@@ -19,13 +19,17 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    object::{self, child, text},
-    patch::Patch,
-    plane::Plane,
+    formats::patch::Patch,
     refusal::{Reason, Refusal},
-    resource::{LEASES, NODES, Resource, Subresource},
-    store::Store,
-    write::{self, Options, Target, delete},
+    resources::{
+        object::{self, child, text},
+        resource::{LEASES, NODES, Resource, Subresource},
+    },
+    storage::{
+        plane::Plane,
+        store::Store,
+        write::{self, Options, Target, delete},
+    },
 };
 
 mod shape;

@@ -42,42 +42,26 @@ use tokio::{net::TcpListener, runtime::Handle, task::JoinHandle, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 mod access;
-mod discovery;
-mod event;
 mod faults;
+mod formats;
 mod http;
 mod kubelet;
-mod managed;
-mod object;
-mod openapi;
-mod patch;
-mod persist;
-mod plane;
-mod protobuf;
 mod refusal;
-mod render;
-mod resource;
-mod schema;
-mod selector;
-mod store;
-mod strategy;
-mod table;
+mod resources;
+mod storage;
 mod tls;
-mod validate;
-mod watch;
-mod write;
 
 pub use access::Access;
 pub use faults::{Fault, FaultSwitch, Faults, Rule, Verb};
 pub use http::behind_faults;
 pub use kubelet::{KubeletError, Kubelets, NodeSpec};
-pub use persist::StateFileError;
+pub use storage::persist::StateFileError;
 pub use tls::TlsError;
 
 use access::Credentials;
-use persist::StateFile;
-use plane::Plane;
-use store::Store;
+use storage::persist::StateFile;
+use storage::plane::Plane;
+use storage::store::Store;
 use tls::{Certificate, TlsListener};
 
 /// How long a shutdown waits for requests in flight.
@@ -326,6 +310,6 @@ async fn sweep_events(plane: Arc<Plane>) {
     let mut sweeps = tokio::time::interval(EVENT_SWEEP);
     loop {
         sweeps.tick().await;
-        plane.write(write::delete::expire_events);
+        plane.write(storage::write::delete::expire_events);
     }
 }

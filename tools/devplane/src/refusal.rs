@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use crate::{object::as_map, resource::Resource};
+use crate::resources::{object::as_map, resource::Resource};
 
 /// A rejected request. The message is for people; programs use the reason.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -381,7 +381,7 @@ impl Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resource::{LEASES, SERVICES};
+    use crate::resources::resource::{LEASES, SERVICES};
 
     #[test]
     fn messages_match_those_of_an_api_server() {

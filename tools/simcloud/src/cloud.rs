@@ -7,14 +7,14 @@ mod routes;
 mod servers;
 mod sim;
 
-use crate::calls::Calls;
+use crate::api::calls::Calls;
 use crate::failures::Failures;
-use crate::history::{History, KEPT, Millis};
-use crate::load_balancers::LoadBalancer;
 use crate::options::Options;
 use crate::rate::Used;
-use crate::routes::Route;
-use crate::servers::Server;
+use crate::resources::history::{History, KEPT, Millis};
+use crate::resources::load_balancers::LoadBalancer;
+use crate::resources::routes::Route;
+use crate::resources::servers::Server;
 use crate::settings::Settings;
 
 /// The whole cloud: a request and the time go in, an answer comes out.

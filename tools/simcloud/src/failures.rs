@@ -1,8 +1,8 @@
 //! Failures that a test asks for.
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::path::Operation;
+use crate::api::error::{Error, Result};
+use crate::api::path::Operation;
 
 /// Maximum number of failures at a time.
 const MOST: usize = 100;

@@ -16,25 +16,16 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-mod answer;
-mod calls;
-mod check;
+mod api;
 mod cloud;
-mod error;
 mod failures;
-mod history;
-mod load_balancers;
 mod options;
-mod page;
-mod parse;
-mod path;
 mod rate;
-mod routes;
+mod resources;
 mod serve;
-mod servers;
 mod settings;
 
-pub use answer::{Answer, Outcome, Reply, Request};
+pub use api::answer::{Answer, Outcome, Reply, Request};
 pub use cloud::Cloud;
 pub use options::Options;
 pub use rate::RateLimit;

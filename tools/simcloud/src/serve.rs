@@ -16,10 +16,10 @@ use serde_json::Value;
 use tokio::runtime;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::answer::{Answer, Outcome, Reply, Request};
+use crate::api::answer::{Answer, Outcome, Reply, Request};
+use crate::api::parse::BODY;
 use crate::cloud::Cloud;
 use crate::options::Options;
-use crate::parse::BODY;
 
 /// Maximum number of connections at a time; others wait.
 const CONNECTIONS: usize = 1024;

@@ -1,10 +1,10 @@
 //! What makes the cloud difficult.
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::history::{KEPT, Millis};
-use crate::parse;
+use crate::api::error::{Error, Result};
+use crate::api::parse;
 use crate::rate::RateLimit;
+use crate::resources::history::{KEPT, Millis};
 
 /// What makes the cloud difficult. Times are in milliseconds, at most a minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

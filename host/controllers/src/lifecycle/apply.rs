@@ -10,10 +10,10 @@ use skydock_kube::{
 };
 
 use super::plan::Change;
-use crate::constants::{
+use crate::objects::constants::{
     ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN,
 };
-use crate::kinds::NodeKind;
+use crate::objects::kinds::NodeKind;
 
 /// Changes taints in one patch.
 ///

@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        constants::ANNOTATION_ALLOW_DELETION,
+        objects::constants::ANNOTATION_ALLOW_DELETION,
         testing::{node, with},
     };
 

@@ -13,7 +13,7 @@ use super::{
     brake::Verdict,
     choice::{self, Choice},
 };
-use crate::constants::ANNOTATION_ALLOW_DELETION;
+use crate::objects::constants::ANNOTATION_ALLOW_DELETION;
 
 /// Maximum number of ready nodes that the cloud is asked about before nodes are deleted.
 const SAMPLE: usize = 20;

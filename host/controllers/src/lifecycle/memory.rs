@@ -10,7 +10,10 @@ use skydock_cloud::{CloudError, Node, Presence};
 use skydock_kube::queue::apart;
 use tokio::time::Instant;
 
-use crate::{batches::Fit, patience::Patience, retry::Again};
+use crate::{
+    calls::{patience::Patience, retry::Again},
+    controller::batches::Fit,
+};
 
 /// Longest delay after consecutive errors: the absence of an instance must not be noticed much
 /// later than without errors.

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use super::memory::Row;
 use crate::{
-    constants::{
+    node::plan::uninitialized,
+    objects::constants::{
         ANNOTATION_ALLOW_DELETION, ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE,
         TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN,
     },
-    node::plan::uninitialized,
 };
 
 /// Number of equal answers of the cloud that are required before an irreversible action.
@@ -159,7 +159,7 @@ mod tests {
     use skydock_cloud::Taint;
 
     use super::*;
-    use crate::{constants::TAINT_UNINITIALIZED, testing::info};
+    use crate::{objects::constants::TAINT_UNINITIALIZED, testing::info};
 
     const PERIOD: Duration = Duration::from_secs(5);
     const SHUTDOWN: (&str, TaintEffect) = (TAINT_SHUTDOWN, TaintEffect::NoSchedule);

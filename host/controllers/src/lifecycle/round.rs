@@ -12,9 +12,8 @@ use super::{
     plan::{self, Act},
 };
 use crate::{
-    batches::{Answered, Ask},
-    patience::minutes,
-    retry::SOON,
+    calls::{patience::minutes, retry::SOON},
+    controller::batches::{Answered, Ask},
 };
 
 /// One query about one node.

@@ -6,7 +6,7 @@ use skydock_kube::api::with_deadline;
 use super::*;
 use crate::{
     Metrics,
-    constants::{TAINT_SHUTDOWN, TAINT_UNINITIALIZED},
+    objects::constants::{TAINT_SHUTDOWN, TAINT_UNINITIALIZED},
     testing::{FakeApi, FakeCloud, every_error, node, shared, with},
 };
 

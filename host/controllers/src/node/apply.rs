@@ -13,8 +13,8 @@ use super::{
     labels::KeyPlan,
     plan::{Initialization, Repair},
 };
-use crate::constants::{ANNOTATION_ANNOTATIONS, ANNOTATION_LABELS, TAINT_UNINITIALIZED};
-use crate::kinds::NodeKind;
+use crate::objects::constants::{ANNOTATION_ANNOTATIONS, ANNOTATION_LABELS, TAINT_UNINITIALIZED};
+use crate::objects::kinds::NodeKind;
 
 fn target<'a>(entry: &'a Entry<NodeKind>, subresource: Option<&'static str>) -> Target<'a> {
     Target {

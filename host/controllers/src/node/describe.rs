@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use skydock_cloud::{Capability, CloudError, CloudProvider, Instance, Node, Zone};
 
-use crate::shared::complete;
+use crate::controller::shared::complete;
 
 /// Returns one answer for each node. Zones and regions come from `zones` if the provider has this
 /// capability.

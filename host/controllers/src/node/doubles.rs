@@ -19,7 +19,7 @@ use skydock_kube::{
 };
 
 use super::NodeEntry;
-use crate::{kinds::NodeKind, shared::Shared};
+use crate::{controller::shared::Shared, objects::kinds::NodeKind};
 
 /// Maximum number of nodes that a message names.
 const NAMED: usize = 3;

@@ -15,7 +15,7 @@ use skydock_cloud::NodeAddress;
 use skydock_kube::informer::Entry;
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::kinds::NodeKind;
+use crate::objects::kinds::NodeKind;
 
 /// Maximum time to wait. A watch is a few milliseconds behind, and under load some hundred.
 const PATIENCE: Duration = Duration::from_secs(5);

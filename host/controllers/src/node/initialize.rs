@@ -11,11 +11,11 @@ use super::{
     NodeController, NodeEntry, apply,
     plan::{self, Initialization, Need, Refusal},
 };
-use crate::kinds::NodeKind;
-use crate::{
+use crate::calls::{
     patience::minutes,
     retry::{self, Again},
 };
+use crate::objects::kinds::NodeKind;
 
 /// Why a node is not initialized yet.
 #[derive(Debug, thiserror::Error)]

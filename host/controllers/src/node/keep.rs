@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{NodeController, NodeEntry, apply, memory::Warning, plan};
-use crate::retry::Again;
+use crate::calls::retry::Again;
 
 impl NodeController {
     /// Makes all initialized nodes due, now and after every period. Never returns.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use skydock_cloud::{Instance, Node, Pairs, has_room};
 
-use crate::constants::{
+use crate::objects::constants::{
     ANNOTATION_ANNOTATIONS, ANNOTATION_LABELS, LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA,
     LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE, LABEL_ZONE_BETA,
 };

@@ -11,8 +11,8 @@ use skydock_cloud::CloudError;
 use skydock_kube::{events::TELL_AGAIN, informer::Entry};
 use tokio::time::Instant;
 
-use crate::kinds::NodeKind;
-use crate::{batches::Fit, patience::Patience};
+use crate::objects::kinds::NodeKind;
+use crate::{calls::patience::Patience, controller::batches::Fit};
 
 /// What is remembered about all nodes, by name.
 #[derive(Default)]

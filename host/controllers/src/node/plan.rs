@@ -6,7 +6,7 @@ use super::{
     addresses::{self, ProvidedIpError},
     labels::{self, KeyPlan},
 };
-use crate::constants::{
+use crate::objects::constants::{
     LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE,
     LABEL_ZONE_BETA, TAINT_UNINITIALIZED,
 };

@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{NodeController, NodeEntry, WRITERS, added, describe, plan};
 use crate::{
-    batches::{Answered, Ask},
-    retry::Again,
+    calls::retry::Again,
+    controller::batches::{Answered, Ask},
 };
 
 /// Maximum time for which nodes are gathered while a query is in progress, so that fewer calls are

@@ -18,7 +18,7 @@ use skydock_kube::{
 use tokio_util::sync::CancellationToken;
 
 use super::{NodeEntry, network::Network, tries::LIMITER};
-use crate::{retry::Again, shared::Shared};
+use crate::{calls::retry::Again, controller::shared::Shared};
 
 /// Maximum number of conditions that are written concurrently.
 const WRITERS: usize = 16;

@@ -9,7 +9,7 @@ use skydock_kube::queue::Limiter;
 use tokio::time::Instant;
 
 use super::{network::Standing, work::Change};
-use crate::{
+use crate::calls::{
     patience::Patience,
     retry::{self, Again},
 };

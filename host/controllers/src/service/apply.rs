@@ -11,7 +11,7 @@ use skydock_kube::{
 };
 
 use super::ServiceController;
-use crate::{
+use crate::objects::{
     constants::{ANNOTATION_CLASS, FINALIZER},
     convert::status_json,
     kinds::ServiceKind,

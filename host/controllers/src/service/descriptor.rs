@@ -2,7 +2,7 @@
 
 use skydock_cloud::Capability;
 
-use crate::{
+use crate::controller::{
     clients::ClientName,
     descriptor::{Descriptor, NeedsServices},
 };

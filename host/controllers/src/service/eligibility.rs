@@ -5,10 +5,10 @@ use skydock_cloud::Looked;
 use skydock_kube::informer::Entry;
 
 use super::NodeRules;
-use crate::constants::{
+use crate::objects::constants::{
     LABEL_CONTROL_PLANE, LABEL_EXCLUDE_FROM_LB, TAINT_SHUTDOWN, TAINT_TO_BE_DELETED,
 };
-use crate::kinds::NodeKind;
+use crate::objects::kinds::NodeKind;
 
 /// Returns true if a node may be behind load balancers. Whether it is ready is left to health
 /// checks. A node whose instance is reported as stopped needs no health check, and AWS rejects it
@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        constants::LABEL_ZONE,
+        objects::constants::LABEL_ZONE,
         testing::{node, with},
     };
 

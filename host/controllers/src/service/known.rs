@@ -21,7 +21,7 @@ use super::{
         step::{Next, Turn},
     },
 };
-use crate::patience::Patience;
+use crate::calls::patience::Patience;
 
 /// A Service that this process works on.
 pub(super) struct Known {

@@ -14,7 +14,7 @@ use super::{
     GATHER, ServiceController,
     plan::{state::Follow, step::Goal},
 };
-use crate::shared::apart;
+use crate::controller::shared::apart;
 
 /// Work on the nodes behind load balancers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

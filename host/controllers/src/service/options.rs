@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use skydock_kube::queue::Pace;
 
-use crate::convert::is_qualified_name;
+use crate::objects::convert::is_qualified_name;
 
 /// Maximum interval between re-checks.
 const SLOWEST: Duration = Duration::from_secs(1);

@@ -17,7 +17,7 @@ use skydock_kube::queue::Priority;
 
 use self::step::Goal;
 use super::Classes;
-use crate::constants::{ANNOTATION_CLASS, FINALIZER};
+use crate::objects::constants::{ANNOTATION_CLASS, FINALIZER};
 
 /// What a Service needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use skydock_cloud::{Looked, NodeSet};
 use skydock_kube::informer::{Entry, Informer};
 
 use super::{NodeRules, eligibility::eligible};
-use crate::kinds::{NodeKind, ServiceKind};
+use crate::objects::kinds::{NodeKind, ServiceKind};
 
 /// Identifies the nodes of a load balancer, by what a provider can look at, as keyed hashes of 128
 /// bits. While nodes are added and removed, each of thousands of load balancers was last updated
@@ -233,7 +233,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        constants::ANNOTATION_NODE_SELECTOR,
+        objects::constants::ANNOTATION_NODE_SELECTOR,
         testing::{node, with},
     };
 

@@ -15,9 +15,7 @@ mod upstream;
 
 use crate::{
     Metrics,
-    constants::FINALIZER,
-    holders::Holders,
-    reads::Reads,
+    objects::{constants::FINALIZER, holders::Holders, reads::Reads},
     testing::{FakeApi, FakeCloud, node, service, shared, with},
 };
 
@@ -859,7 +857,7 @@ async fn a_service_that_moves_during_a_slow_call_is_left_to_the_other_implementa
     let patch = patches.iter().rfind(|request| request.method == "PATCH");
     assert_eq!(
         patch.unwrap().body,
-        json!({"metadata": {"uid": "uid-web", "annotations": {crate::constants::ANNOTATION_CLASS: "left:@uid-web"}}})
+        json!({"metadata": {"uid": "uid-web", "annotations": {crate::objects::constants::ANNOTATION_CLASS: "left:@uid-web"}}})
     );
     assert!(!bench.reasons().contains(&"EnsuredLoadBalancer".to_owned()));
     assert!(bench.controller.known.all().is_empty());
@@ -910,8 +908,7 @@ async fn a_hand_over_is_told_once() {
 async fn a_service_with_an_edited_annotation_is_cleaned_up() {
     let bench = bench();
     bench.serves().await;
-    let edited =
-        json!({"metadata": {"annotations": {crate::constants::ANNOTATION_CLASS: "zzz@uid-web"}}});
+    let edited = json!({"metadata": {"annotations": {crate::objects::constants::ANNOTATION_CLASS: "zzz@uid-web"}}});
     bench.has(with(&served("3"), &edited)).await;
     let before = bench.api.calls().len();
     bench.has(with(&deleted("4"), &edited)).await;

@@ -10,7 +10,7 @@ use skydock_kube::{
 };
 
 use super::{CONTROLLER, Classes, plan};
-use crate::{constants::FINALIZER, kinds::ServiceKind};
+use crate::objects::{constants::FINALIZER, kinds::ServiceKind};
 
 /// Reason of the event, which is that of other failures to delete a load balancer.
 const REASON: &str = "SyncLoadBalancerFailed";

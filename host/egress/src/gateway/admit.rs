@@ -12,19 +12,21 @@ use super::{
     policy::Wired,
 };
 use crate::{
-    actions::{self, Actions},
-    address::is_metadata_address,
-    config::GuestAuth,
-    grant::{METHODS, Verdict},
-    headers::{self, Authentication},
-    meter::{self, Audited, Meter},
-    overrides,
-    path::{self, Meaning, Prefix},
+    body::upload::too_long,
+    network::address::is_metadata_address,
+    observe::meter::{self, Audited, Meter},
     refusal::{About, Cause, Code, Refusal},
-    rule::{Host, Target},
-    upload::too_long,
-    uri,
+    rules::{
+        config::GuestAuth,
+        grant::{METHODS, Verdict},
+        headers::{self, Authentication},
+        overrides,
+        path::{self, Meaning, Prefix},
+        rule::{Host, Target},
+        uri,
+    },
 };
+use skydock_credentials::request::actions::{self, Actions};
 
 /// Error for requests of a plugin before it is in service.
 const NOT_YET: &str = "plugins must not send requests during instantiation, configure or info";

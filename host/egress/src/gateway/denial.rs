@@ -2,10 +2,8 @@
 
 use http::Method;
 
-use crate::{
-    actions::{Unclear, can_read},
-    refusal::{Cause, Code, Refusal},
-};
+use crate::refusal::{Cause, Code, Refusal};
+use skydock_credentials::request::actions::{Unclear, can_read};
 
 /// The refusal of a request whose actions cannot be determined.
 pub(super) fn unclear(why: Unclear) -> Refusal {

@@ -7,17 +7,19 @@ use std::{
 
 use http::HeaderName;
 use skydock_cloud::PerKind;
+use skydock_credentials::Secret;
 use tokio::time::Instant;
 
 use super::{CONNECTIONS, Connections, Settings, Surroundings, wire::Wire};
 use crate::{
-    config::{ConfigErrors, ConfigWarning},
-    dial::Connector,
-    grant::{self, Grant},
-    hosts::lock,
-    metrics::RuleMetrics,
-    rule::Target,
-    secret::Secret,
+    limits::hosts::lock,
+    network::dial::Connector,
+    observe::metrics::RuleMetrics,
+    rules::{
+        config::{ConfigErrors, ConfigWarning},
+        grant::{self, Grant},
+        rule::Target,
+    },
 };
 
 /// Maximum number of headers of a rule that are logged.

@@ -11,10 +11,16 @@ use http::{
     HeaderValue, Request, Response, StatusCode,
     header::{ACCEPT_CHARSET, ACCEPT_ENCODING, CONTENT_LENGTH, IF_RANGE, RANGE, RETRY_AFTER},
     request::Parts,
+    response,
 };
 use http_body::Body;
 use hyper::body::Incoming;
 use skydock_cloud::CallKind;
+use skydock_credentials::{
+    AnswerMask, Credential, certificate_needs_body, remove_session_headers,
+    request::actions::{self, Actions, is_bodiless, of_head},
+    server_time,
+};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
@@ -29,27 +35,31 @@ use super::{
     wire::{Times, Unanswered},
 };
 use crate::{
-    actions::{self, Actions, is_bodiless, of_head},
-    breaker::Outcome,
-    config::GuestAuth,
-    credentials::{minting, place, skew},
-    download::{Bounds, ResponseBody, over},
-    grant::{Grant, Verdict},
-    headers::{self, Authentication, strip_hop_by_hop},
-    held::Held,
-    hosts::Host,
-    instance::{Capacity, Permits, Ticket},
-    meter::Meter,
-    overrides, pace,
+    body::{
+        download::{Bounds, ResponseBody, over},
+        upload::{BoxError, GuestBody, MAX_HELD, Progress, Upload, collect, too_long},
+    },
+    limits::{
+        breaker::Outcome,
+        held::Held,
+        hosts::{Host, Lane},
+        instance::{Capacity, Permits, Ticket},
+        pace,
+    },
+    observe::meter::Meter,
     refusal::{Cause, Code, Refusal},
-    rule::Target,
-    upload::{BoxError, GuestBody, MAX_HELD, Progress, Upload, collect, too_long},
-    veil::Veil,
+    rules::{
+        config::GuestAuth,
+        grant::{Grant, Verdict},
+        headers::{self, Authentication, strip_hop_by_hop},
+        overrides,
+        rule::Target,
+    },
 };
 
 /// Maximum number of retries after the authentication of a request was rejected. The first renewal
 /// may have happened just before a change of the password took effect.
-const REFUSALS: u32 = 2;
+const REJECTIONS: u32 = 2;
 
 /// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`].
 pub struct Admitted {
@@ -84,6 +94,81 @@ enum Answer {
     Own(Response<Bytes>),
 }
 
+/// The answer to a request, and what its body needs until it ends.
+struct Sent {
+    answer: Answer,
+    bounds: Bounds,
+    permits: Arc<Permits>,
+    mask: AnswerMask,
+}
+
+/// What all attempts to send a request have in common.
+struct Sending {
+    head: Parts,
+    wired: Arc<Wired>,
+    lane: Arc<Lane>,
+    permits: Arc<Permits>,
+    times: Times,
+    /// The announced length of the body.
+    length: Option<u64>,
+    deadline: Instant,
+}
+
+/// What attempts leave to the next one. Each cause of another attempt is limited on its own, so
+/// that they end.
+struct Attempts {
+    /// The body, until it is sent.
+    content: Option<Content>,
+    /// Number of attempts whose authentication the server rejected.
+    rejected: u32,
+    /// True after a connection turned out to be closed.
+    resent: bool,
+    /// True after the clock of the credential was corrected.
+    corrected: bool,
+    /// For all attempts, since an answer may quote a secret of an earlier one.
+    mask: AnswerMask,
+}
+
+impl Attempts {
+    fn new(content: Content) -> Self {
+        Self {
+            content: Some(content),
+            rejected: 0,
+            resent: false,
+            corrected: false,
+            mask: AnswerMask::default(),
+        }
+    }
+
+    /// Returns the body if it is in memory.
+    fn held(&self) -> Option<Bytes> {
+        match &self.content {
+            Some(Content::Held(bytes)) => Some(bytes.clone()),
+            _ => None,
+        }
+    }
+
+    /// Takes the body to send it.
+    fn upload(&mut self, sending: &Sending, progress: &Arc<Progress>) -> Upload {
+        let (progress, permits) = (progress.clone(), sending.permits.clone());
+        match self.content.take() {
+            Some(Content::Streamed(body)) => {
+                let most = sending.wired.grant.limits.request_body;
+                let length = sending.length;
+                Upload::streamed(body, length, most, sending.deadline, progress, permits)
+            }
+            Some(Content::Held(bytes)) => Upload::whole(bytes, progress, permits),
+            None => Upload::whole(Bytes::new(), progress, permits),
+        }
+    }
+}
+
+/// Returns true if it does no harm that the server may have started to process the request. With an
+/// action in the query, even a GET may change something.
+fn is_repeatable(head: &Parts) -> bool {
+    is_bodiless(&head.method) && of_head(head).is_ok_and(|actions| actions.named.is_empty())
+}
+
 impl Admitted {
     /// Sends the request whose `head` was admitted, and returns the answer when its head has
     /// arrived. Dropping the future or the answer's body cancels the request.
@@ -105,10 +190,10 @@ impl Admitted {
             .min();
         let deadline = self.started + total.map_or(self.left, |total| total.min(self.left));
 
-        let sent = timeout_at(deadline, Box::pin(self.go(head, body, deadline))).await;
+        let sent = timeout_at(deadline, Box::pin(self.send_admitted(head, body, deadline))).await;
         match sent.unwrap_or_else(|_| Err(over())) {
-            Ok((answer, bounds, permits, veil)) => {
-                let (mut head, body) = match answer {
+            Ok(sent) => {
+                let (mut head, body) = match sent.answer {
                     Answer::Network(answer) => {
                         let (head, body) = answer.into_parts();
                         (head, Ok(body))
@@ -125,7 +210,13 @@ impl Admitted {
                 self.meter.status = Some(head.status.as_u16());
 
                 let body = match body {
-                    Ok(body) => ResponseBody::streamed(body, bounds, permits, veil, self.meter),
+                    Ok(body) => ResponseBody::streamed(
+                        body,
+                        sent.bounds,
+                        sent.permits,
+                        sent.mask,
+                        self.meter,
+                    ),
                     Err(body) => ResponseBody::whole(body, self.meter),
                 };
                 Ok(Response::from_parts(head, body))
@@ -137,12 +228,12 @@ impl Admitted {
         }
     }
 
-    async fn go(
+    async fn send_admitted(
         &mut self,
         mut head: Parts,
         body: GuestBody,
         deadline: Instant,
-    ) -> Result<(Answer, Bounds, Arc<Permits>, Veil), Refusal> {
+    ) -> Result<Sent, Refusal> {
         let slot = slot(self.instance.clone()).await?;
         let (wired, content) = self.look_inside(&head, body, deadline).await?;
 
@@ -165,175 +256,196 @@ impl Admitted {
             _slots: slots,
         });
 
-        let bounds = Bounds {
-            most: grant.limits.response_body,
-            between: times.between,
-            deadline,
-        };
-
         // Before `rewrite`, which removes the header.
         let length = headers::content_length(&head.headers);
         rewrite(&mut head, &content, length);
         if grant.credential.is_some() {
-            if grant.guest_auth == GuestAuth::Denied {
-                wired.tell(
-                    &self.shared.plugin,
-                    headers::keep_listed(&mut head.headers, &grant.listed),
-                );
-            }
-            // Secrets cannot be found in a compressed body or in a part of a body.
-            head.headers
-                .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-            for name in [ACCEPT_CHARSET, RANGE, IF_RANGE] {
-                head.headers.remove(name);
+            self.make_maskable(&mut head, &wired);
+        }
+
+        let sending = Sending {
+            head,
+            wired: Arc::clone(&wired),
+            lane,
+            permits,
+            times,
+            length,
+            deadline,
+        };
+        let mut attempts = Attempts::new(content);
+        loop {
+            if let Some(answer) = self.attempt(&sending, &mut attempts).await? {
+                let own = matches!(answer, Answer::Own(_));
+                return Ok(Sent {
+                    answer,
+                    bounds: Bounds {
+                        most: grant.limits.response_body,
+                        between: times.between,
+                        deadline,
+                    },
+                    permits: sending.permits,
+                    // Answers of Skydock itself quote nothing.
+                    mask: if own {
+                        AnswerMask::default()
+                    } else {
+                        attempts.mask
+                    },
+                });
             }
         }
+    }
+
+    /// Removes headers because of which secrets of the credential could not be found in the answer:
+    /// in a compressed body, in a part of a body, or under a name that is not listed.
+    fn make_maskable(&self, head: &mut Parts, wired: &Wired) {
+        let grant = &wired.grant;
+        if grant.guest_auth == GuestAuth::Denied {
+            wired.tell(
+                &self.shared.plugin,
+                headers::keep_listed(&mut head.headers, &grant.listed),
+            );
+        }
+
+        head.headers
+            .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        for name in [ACCEPT_CHARSET, RANGE, IF_RANGE] {
+            head.headers.remove(name);
+        }
+    }
+
+    /// Authenticates the request and sends it once. Returns `None` if it is to be sent again.
+    async fn attempt(
+        &self,
+        sending: &Sending,
+        attempts: &mut Attempts,
+    ) -> Result<Option<Answer>, Refusal> {
+        let Sending { head, wired, .. } = sending;
+        let grant = &wired.grant;
+
+        let turn = (self.kind, sending.deadline);
+        match sending.lane.wait(&self.host, &grant.name, turn).await {
+            Ok(false) => {}
+            Ok(true) => wired.metrics.throttled(),
+            Err(pause) => {
+                wired.metrics.throttled();
+                return Ok(Some(Answer::Own(paused(pause))));
+            }
+        }
+
+        // The request may have waited for slots, a token or the end of a pause.
+        self.check_again(head, wired)?;
 
         let sign = Sign {
             grant,
             authentication: &self.authentication,
             target: &self.target,
         };
-        let mut content = Some(content);
+        let held = attempts.held();
+        let (prepared, used) = match sign.prepare(head.clone(), held.as_ref()).await? {
+            Signed::Send(prepared, used) => (prepared, used),
+            Signed::Answer(answer) => {
+                // A plugin has no part in a login that is masked and cannot guess, so all secrets
+                // are searched for.
+                let secrets = grant.credential.as_ref().map(|it| it.secrets());
+                let answer = AnswerMask::over_answer(secrets.unwrap_or_default(), answer)?;
+                return Ok(Some(Answer::Own(answer)));
+            }
+        };
 
-        // Each cause of another attempt is limited on its own, so that the loop ends.
-        let mut refused = 0;
-        let mut resent = false;
-        let mut corrected = false;
-        // For all attempts, since an answer may quote a secret of an earlier one.
-        let mut veil = Veil::default();
+        if let Some(credential) = &grant.credential {
+            let secrets = credential.secrets();
+            attempts
+                .mask
+                .add(&secrets, &head.headers, &prepared.headers);
+        }
 
-        loop {
-            match lane
-                .wait(&self.host, &grant.name, (self.kind, deadline))
+        // A streamed body is kept for another attempt, which only a credential can cause.
+        let keep = used.is_some() && held.is_none() && attempts.rejected == 0;
+        let progress = Progress::new(
+            self.meter.sent.clone(),
+            keep.then(|| Held::of(&self.capacity, self.kind)),
+        );
+        let upload = attempts.upload(sending, &progress);
+        let request = Request::from_parts(prepared, upload);
+
+        // The credential may have waited for its issuer.
+        self.check_again(head, wired)?;
+        let answer = self
+            .exchange(head, wired, request, &progress, sending.times)
+            .await;
+
+        if !attempts.resent && answer.as_ref().is_err_and(|it| it.stale) && is_repeatable(head) {
+            attempts.content = Some(Content::Held(Bytes::new()));
+            attempts.resent = true;
+            return Ok(None);
+        }
+
+        let answer = answer.map_err(|unanswered| unanswered.refusal)?;
+        let (mut answer, body) = answer.into_parts();
+        if let Some(pause) = pace::pause(&answer, now(), grant.limits.pause) {
+            self.host.pause(&grant.name, pause);
+        }
+
+        if let Some(credential) = &grant.credential {
+            let whole = || held.clone().or_else(|| progress.whole());
+            if self
+                .can_cure(credential, &answer, head, used, attempts, whole)
                 .await
             {
-                Ok(false) => {}
-                Ok(true) => wired.metrics.throttled(),
-                Err(pause) => {
-                    wired.metrics.throttled();
-                    return Ok((Answer::Own(paused(pause)), bounds, permits, Veil::default()));
-                }
+                return Ok(None);
             }
 
-            // The request may have waited for slots, a token or the end of a pause.
-            self.check_again(&head, &wired)?;
-
-            let held = match &content {
-                Some(Content::Held(bytes)) => Some(bytes.clone()),
-                _ => None,
-            };
-            let (prepared, used) = match sign.prepare(head.clone(), held.as_ref()).await? {
-                Signed::Send(prepared, used) => (prepared, used),
-                Signed::Answer(answer) => {
-                    // A plugin has no part in a login that is masked and cannot guess, so all
-                    // secrets are searched for.
-                    let secrets = grant.credential.as_ref().map(|it| it.secrets());
-                    let answer = Veil::over_answer(secrets.unwrap_or_default(), answer)?;
-                    return Ok((Answer::Own(answer), bounds, permits, Veil::default()));
-                }
-            };
-
-            if let Some(credential) = &grant.credential {
-                veil.add(&credential.secrets(), &head.headers, &prepared.headers);
+            if let Some(used) = used.filter(|_| answer.status.is_success()) {
+                credential.accepted(used, self.kind(head));
             }
-
-            // A streamed body is kept for another attempt, which only a credential can cause.
-            let keep = used.is_some() && held.is_none() && refused == 0;
-            let progress = Progress::new(
-                self.meter.sent.clone(),
-                keep.then(|| Held::of(&self.capacity, self.kind)),
-            );
-            let upload = match content.take() {
-                Some(Content::Streamed(body)) => {
-                    let most = grant.limits.request_body;
-                    Upload::streamed(
-                        body,
-                        length,
-                        most,
-                        deadline,
-                        progress.clone(),
-                        permits.clone(),
-                    )
-                }
-                Some(Content::Held(bytes)) => {
-                    Upload::whole(bytes, progress.clone(), permits.clone())
-                }
-                None => Upload::whole(Bytes::new(), progress.clone(), permits.clone()),
-            };
-
-            let request = Request::from_parts(prepared, upload);
-            // The credential may have waited for its issuer.
-            self.check_again(&head, &wired)?;
-            let answer = self
-                .exchange(&head, &wired, request, &progress, times)
-                .await;
-
-            // The server may have started to process the request. With an action in the query, even
-            // a GET may change something.
-            let repeatable = || {
-                is_bodiless(&head.method)
-                    && of_head(&head).is_ok_and(|actions| actions.named.is_empty())
-            };
-            if !resent && answer.as_ref().is_err_and(|it| it.stale) && repeatable() {
-                (content, resent) = (Some(Content::Held(Bytes::new())), true);
-                continue;
-            }
-
-            let answer = answer.map_err(|unanswered| unanswered.refusal);
-            let (mut answer, body) = answer?.into_parts();
-
-            if let Some(pause) = pace::pause(&answer, now(), grant.limits.pause) {
-                self.host.pause(&grant.name, pause);
-            }
-
-            // EC2 answers 400 to a signature whose time is not within five minutes of its own.
-            if let (400 | 401 | 403, Some(credential), false) =
-                (answer.status.as_u16(), &grant.credential, corrected)
-                && let Some(server) = skew::date(&answer.headers)
-                && credential.follow_clock(server)
-                && let Some(bytes) = held.clone().or_else(|| progress.whole())
-            {
-                (content, corrected) = (Some(Content::Held(bytes)), true);
-                continue;
-            }
-
-            // ELB answers 403 both to a deleted key and to a request that a policy forbids.
-            if let (
-                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN,
-                Some(used),
-                Some(credential),
-                ..REFUSALS,
-            ) = (answer.status, used, &grant.credential, refused)
-                && let Some(bytes) = held.or_else(|| progress.whole())
-                && (credential.changed(used).await
-                    || (answer.status == StatusCode::UNAUTHORIZED
-                        && credential.rejected(used, self.kind(&head)).await))
-            {
-                content = Some(Content::Held(bytes));
-                refused += 1;
-                continue;
-            }
-
-            if let Some(credential) = &grant.credential {
-                if let Some(used) = used.filter(|_| answer.status.is_success()) {
-                    credential.accepted(used, self.kind(&head));
-                }
-                credential.mask(&mut answer);
-                veil.begin(&mut answer.headers, !body.is_end_stream())?;
-            }
-
-            if grant.certificate.is_some() {
-                place::mask(&mut answer.headers);
-            }
-
-            return Ok((
-                Answer::Network(Response::from_parts(answer, body)),
-                bounds,
-                permits,
-                veil,
-            ));
+            credential.mask(&mut answer);
+            let has_body = !body.is_end_stream();
+            attempts.mask.begin(&mut answer.headers, has_body)?;
         }
+
+        if grant.certificate.is_some() {
+            remove_session_headers(&mut answer.headers);
+        }
+
+        Ok(Some(Answer::Network(Response::from_parts(answer, body))))
+    }
+
+    /// Returns true if the server rejected the authentication, the credential has a better one, and
+    /// the request, whose whole body is needed for that, can be sent again with it.
+    async fn can_cure(
+        &self,
+        credential: &Arc<dyn Credential>,
+        answer: &response::Parts,
+        head: &Parts,
+        used: Option<u64>,
+        attempts: &mut Attempts,
+        whole: impl Fn() -> Option<Bytes>,
+    ) -> bool {
+        // EC2 answers 400 to a signature whose time is not within five minutes of its own.
+        if let (400 | 401 | 403, false) = (answer.status.as_u16(), attempts.corrected)
+            && let Some(server) = server_time(&answer.headers)
+            && credential.follow_clock(server)
+            && let Some(bytes) = whole()
+        {
+            attempts.content = Some(Content::Held(bytes));
+            attempts.corrected = true;
+            return true;
+        }
+
+        // ELB answers 403 both to a deleted key and to a request that a policy forbids.
+        if let (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(used), ..REJECTIONS) =
+            (answer.status, used, attempts.rejected)
+            && let Some(bytes) = whole()
+            && (credential.changed(used).await
+                || (answer.status == StatusCode::UNAUTHORIZED
+                    && credential.rejected(used, self.kind(head)).await))
+        {
+            attempts.content = Some(Content::Held(bytes));
+            attempts.rejected += 1;
+            return true;
+        }
+
+        false
     }
 
     /// Sends the request once and reports the outcome to the breaker.
@@ -413,7 +525,7 @@ impl Admitted {
             } = &wired.grant;
             let credential = credential.as_ref();
             credential.is_some_and(|it| it.needs_body(head))
-                || certificate.is_some() && minting::needs_body(head, None)
+                || certificate.is_some() && certificate_needs_body(head)
         };
 
         // If a rule allows all methods, it does not matter which one the body names.

@@ -2,16 +2,17 @@
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, Uri, header::HOST, request::Parts};
+use skydock_credentials::{CredentialError, CredentialErrorKind, Prepared, check_certificate};
 
 use super::denial::query_authenticates;
 use crate::{
-    config::GuestAuth,
-    credential::{CredentialError, CredentialErrorKind, Prepared},
-    credentials::minting,
-    grant::Grant,
-    headers::{Authentication, authority},
     refusal::{Cause, Code, Refusal},
-    rule::Target,
+    rules::{
+        config::GuestAuth,
+        grant::Grant,
+        headers::{Authentication, authority},
+        rule::Target,
+    },
 };
 
 /// Returns the error for a failed credential. A retry may succeed if the credential is temporarily
@@ -49,7 +50,7 @@ impl Sign<'_> {
 
         let Some(credential) = &self.grant.credential else {
             if let Some(certificate) = &self.grant.certificate {
-                minting::check_certificate(&certificate.name, &head, body)
+                check_certificate(&certificate.name, &head, body)
                     .map_err(|error| without_credential(&error))?;
             }
             return Ok(Signed::Send(head, None));

@@ -10,7 +10,9 @@ use super::{
     admit::{Refused, choose, refuse_guest_authentication},
     policy::Wired,
 };
-use crate::{audit::WouldDeny, headers, hosts::lock, upload::too_long};
+use crate::{
+    body::upload::too_long, limits::hosts::lock, observe::audit::WouldDeny, rules::headers,
+};
 
 /// How often a report is logged. The metrics and the audit have all of them.
 const LOG: Duration = Duration::from_secs(10);

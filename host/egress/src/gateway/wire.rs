@@ -11,9 +11,9 @@ use hyper_util::{
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
-    dial::{Connector, HeadLimit, Opened, attached},
+    body::upload::{Progress, Upload},
+    network::dial::{Connector, HeadLimit, Opened, attached},
     refusal::{Cause, Code, Refusal},
-    upload::{Progress, Upload},
 };
 
 /// Maximum size of the head of an answer, and of a connection's buffer.

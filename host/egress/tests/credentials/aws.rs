@@ -1,5 +1,5 @@
 use http::Request;
-use skydock_egress::{CredentialError, CredentialErrorKind};
+use skydock_credentials::{CredentialError, CredentialErrorKind};
 
 use crate::world::World;
 

@@ -9,7 +9,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use skydock_egress::{Issuer, IssuerError};
+use skydock_credentials::{Issuer, IssuerError};
 
 /// A client for plain HTTP.
 pub(crate) struct Plain(Client<HttpConnector, Full<Bytes>>);

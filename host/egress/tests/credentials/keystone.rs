@@ -2,7 +2,7 @@ use bytes::Bytes;
 use http::Request;
 use serde_json::{Value, json};
 use skydock_clouds::OpenStack;
-use skydock_egress::{Credential, CredentialErrorKind, Issuer};
+use skydock_credentials::{Credential, CredentialErrorKind, Issuer};
 use tokio::sync::OnceCell;
 
 use crate::{issuer::Plain, world::World};
@@ -82,7 +82,7 @@ impl Real {
     async fn catalog(
         &self,
         credential: &dyn Credential,
-    ) -> Result<Value, skydock_egress::CredentialError> {
+    ) -> Result<Value, skydock_credentials::CredentialError> {
         let request = Request::get(format!("{}/v3/auth/catalog", self.url));
         let answer = self.world.send(credential, request, "").await?;
         assert_eq!(answer.status, 200, "{answer:?}");

@@ -10,10 +10,8 @@ use base64::{Engine as _, engine::general_purpose};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
-use skydock_egress::{
-    Call, Code, Credential, CredentialError, Gateway, Instance, Options, Phase, Settings,
-    Surroundings,
-};
+use skydock_credentials::{Credential, CredentialError};
+use skydock_egress::{Call, Code, Gateway, Instance, Options, Phase, Settings, Surroundings};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{
@@ -91,7 +89,7 @@ fn forms(secret: &str) -> Vec<String> {
 
 fn secrets() -> Vec<String> {
     // The lines of the PEM key. No single line may leak either.
-    let key = include_str!("../data/rsa.key")
+    let key = include_str!("../../../credentials/tests/data/rsa.key")
         .lines()
         .filter(|line| !line.starts_with('-'));
     let fixed = [
@@ -227,7 +225,7 @@ async fn logs_errors_metrics_and_answers_contain_no_secrets() {
     // The test's own server and client log bytes on the wire, which is not relevant here.
     let ours: Vec<&str> = logged
         .lines()
-        .filter(|line| line.contains("skydock_egress"))
+        .filter(|line| line.contains("skydock_egress") || line.contains("skydock_credentials"))
         .collect();
     assert!(ours.len() > 50, "{}", ours.len());
     assert_none(&ours.join("\n"), "logs");

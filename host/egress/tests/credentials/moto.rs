@@ -1,6 +1,6 @@
 use http::Request;
 use skydock_clouds::Aws;
-use skydock_egress::{Credential, Issuer};
+use skydock_credentials::{Credential, Issuer};
 
 use crate::{issuer::Plain, world::World};
 

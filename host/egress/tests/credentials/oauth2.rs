@@ -1,5 +1,5 @@
 use http::Request;
-use skydock_egress::CredentialErrorKind;
+use skydock_credentials::CredentialErrorKind;
 
 use crate::world::World;
 

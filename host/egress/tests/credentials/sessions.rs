@@ -1,5 +1,5 @@
 use http::Request;
-use skydock_egress::CredentialErrorKind;
+use skydock_credentials::CredentialErrorKind;
 
 use crate::world::World;
 
@@ -47,7 +47,7 @@ async fn an_expired_session_is_renewed_once() {
 /// Sends several requests concurrently, and returns what the cloud received in each retry.
 async fn futures_join(
     world: &World,
-    credential: &dyn skydock_egress::Credential,
+    credential: &dyn skydock_credentials::Credential,
     count: usize,
 ) -> Vec<String> {
     let one = || async {

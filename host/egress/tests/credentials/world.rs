@@ -4,12 +4,9 @@ use std::{fs, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use skydock_egress::{
-    Credential, CredentialError, Issuer, Prepared,
-    credentials::{
-        CredentialMetrics, Credentials, CredentialsErrors, SystemClock, Tools,
-        config::CredentialConfig,
-    },
+use skydock_credentials::{
+    Credential, CredentialError, CredentialMetrics, Credentials, CredentialsErrors, Issuer,
+    Prepared, SystemClock, Tools, config::CredentialConfig,
 };
 use tempfile::TempDir;
 

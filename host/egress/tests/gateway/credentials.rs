@@ -13,9 +13,8 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::{Request, Response, request, response};
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use skydock_egress::{
-    Call, Cause, Code, Credential, CredentialError, CredentialErrorKind, Instance, Prepared, Secret,
-};
+use skydock_credentials::{Credential, CredentialError, CredentialErrorKind, Prepared, Secret};
+use skydock_egress::{Call, Cause, Code, Instance};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     sync::Semaphore,

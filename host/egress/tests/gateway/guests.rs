@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use skydock_egress::{
-    Cause, Credential, HostIssuer, TlsConfig,
-    credentials::{CredentialMetrics, Credentials, SystemClock, Tools, config::CredentialConfig},
+use skydock_credentials::{
+    Credential, CredentialMetrics, Credentials, SystemClock, Tools, config::CredentialConfig,
 };
+use skydock_egress::{Cause, HostIssuer, TlsConfig};
 
 use crate::support::{Plugin, Server, get, rule, settings};
 

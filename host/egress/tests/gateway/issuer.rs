@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
-use skydock_egress::{HostIssuer, Issuer as _, TlsConfig};
+use skydock_credentials::Issuer as _;
+use skydock_egress::{HostIssuer, TlsConfig};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::{Names, Server};

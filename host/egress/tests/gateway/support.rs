@@ -19,8 +19,9 @@ use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_cloud::{CallKind, Capability};
+use skydock_credentials::Credential;
 use skydock_egress::{
-    Call, Closed, Credential, EgressMetrics, Gateway, Instance, Options, Phase, Refusal, Resolver,
+    Call, Closed, EgressMetrics, Gateway, Instance, Options, Phase, Refusal, Resolver,
     ResponseBody, Settings, Surroundings,
 };
 use tokio::{

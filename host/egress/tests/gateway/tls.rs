@@ -5,7 +5,8 @@ use std::{fs, path::PathBuf, sync::Arc};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use skydock_egress::{Code, Refusal, credentials::config::ClientCertificateConfig};
+use skydock_credentials::config::ClientCertificateConfig;
+use skydock_egress::{Code, Refusal};
 use tempfile::TempDir;
 use tokio_rustls::TlsAcceptor;
 
@@ -260,7 +261,8 @@ async fn a_server_without_tls_has_its_own_code() {
 
 #[tokio::test]
 async fn an_issuer_is_verified_by_its_own_name() {
-    use skydock_egress::{HostIssuer, Issuer as _, TlsConfig};
+    use skydock_credentials::Issuer as _;
+    use skydock_egress::{HostIssuer, TlsConfig};
     let authority = Authority::new();
     let (server, _) = authority.serve("login.example.com", None).await;
     let names = crate::support::Names::default().with("login.example.com", &[&["127.0.0.1"]]);

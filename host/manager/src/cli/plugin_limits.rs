@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, ops::RangeInclusive, time::Duration};
 
 use skydock_cloud::units::{self, duration};
-use skydock_plugin::Limits;
+use skydock_sandbox::Limits;
 
 use super::parse_duration;
 

@@ -6,8 +6,8 @@ use std::{
 };
 
 use skydock_cloud::Pairs;
-use skydock_egress::credentials::config::DigestPin;
-use skydock_plugin::{ConfigSecrets, Limits, Overlap, Permissions, PluginSource};
+use skydock_credentials::config::DigestPin;
+use skydock_sandbox::{ConfigSecrets, Limits, Overlap, Permissions, PluginSource};
 
 use super::{ConfigError, config_secrets};
 use crate::{

@@ -1,6 +1,6 @@
 //! Tests of flags and files together.
 
-use skydock_plugin::Overlap;
+use skydock_sandbox::Overlap;
 
 use super::*;
 

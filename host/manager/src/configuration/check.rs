@@ -5,16 +5,16 @@ use std::{io::Write as _, path::Path};
 use anyhow::anyhow;
 use skydock_cloud::text::escape;
 use skydock_controllers::service::ServiceOptions;
-use skydock_plugin::{Limits, LoadProblem, PluginSource, Stage};
+use skydock_sandbox::{Limits, LoadProblem, PluginSource, Stage};
 
 use super::{
     PluginConfiguration, Problem, Reviewed, SkydockConfiguration, files, located, tree::Path as At,
 };
 use crate::{
-    blocking::blocking,
     cli::{CheckArgs, plugin_limits::PluginLimit},
+    commands::inspect,
     config::PluginFlags,
-    inspect,
+    process::blocking::blocking,
 };
 
 /// Validates a configuration file, the files that it names, and the plugin with its configuration,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use skydock_egress::credentials::{
+use skydock_credentials::{
     clouds_file,
     config::{ClientCertificateConfig, CredentialConfig},
     split_cloud_conf,
@@ -122,7 +122,7 @@ fn files_in<'a>(path: &tree::Path, text: &'a str) -> Vec<&'a str> {
 
 fn component(file: &Path) -> Result<(), String> {
     let mut start = [0; COMPONENT.len()];
-    let read = skydock_plugin::open(file)
+    let read = skydock_sandbox::open(file)
         .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
 
     match read {
@@ -138,7 +138,7 @@ fn component(file: &Path) -> Result<(), String> {
 /// Checks that a file can be read and is not empty. What it contains is a secret.
 fn secret(file: &Path) -> Result<(), String> {
     let name = file.display();
-    let meta = skydock_plugin::open(file)
+    let meta = skydock_sandbox::open(file)
         .and_then(|file| file.metadata())
         .map_err(|error| format!("cannot read {name}: {error}"))?;
 

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use skydock_cloud::{ForeignKind, ForeignObject};
 use skydock_controllers::service::ServiceOptions;
-use skydock_egress::{EgressRule, credentials::config::DigestPin};
-use skydock_plugin::{KeyRange, ObjectGrant, Overlap, Permissions, check_label};
+use skydock_credentials::config::DigestPin;
+use skydock_egress::EgressRule;
+use skydock_sandbox::{KeyRange, ObjectGrant, Overlap, Permissions, check_label};
 
 use super::tree::Path;
 use crate::cli::plugin_limits::{self, PluginLimit};

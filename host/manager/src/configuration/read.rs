@@ -1,7 +1,7 @@
 //! Reads a configuration file, and reports everything that is wrong in it.
 
 use serde::{Deserialize as _, de::Error as _};
-use skydock_egress::credentials::config::CredentialConfig;
+use skydock_credentials::config::CredentialConfig;
 
 use super::{
     ApiVersion, Kind, PluginConfiguration, SkydockConfiguration,

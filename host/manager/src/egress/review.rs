@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use skydock_egress::{
-    ConfigErrors, Credential, EgressRule, Gateway, Host, Rule, Settings, Surroundings,
-    credentials::{CredentialMetrics, Withheld, config::CredentialConfig},
-};
+use skydock_credentials::{Credential, CredentialMetrics, Withheld, config::CredentialConfig};
+use skydock_egress::{ConfigErrors, EgressRule, Gateway, Host, Rule, Settings, Surroundings};
 
 use super::{Permits, credentials, unbound};
 

@@ -269,11 +269,11 @@ fn operating_md_lists_every_egress_metric() {
     };
     let egress = of(
         "skydock_egress",
-        include_str!("../../../egress/src/metrics.rs"),
+        include_str!("../../../egress/src/observe/metrics.rs"),
     );
     let credentials = of(
         "skydock_credential",
-        include_str!("../../../egress/src/credentials/metrics.rs"),
+        include_str!("../../../credentials/src/sources/metrics.rs"),
     );
     assert!(
         egress.len() >= 8 && credentials.len() == 1,

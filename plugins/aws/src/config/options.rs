@@ -8,7 +8,7 @@ use super::{
     Family, SharedProbe,
     ini::{self, Entry, Problem},
 };
-use crate::endpoint::{Endpoint, Override};
+use crate::client::endpoint::{Endpoint, Override};
 
 /// The options of `[Global]` in lower case: gcfg ignores case.
 const GLOBAL: &[&str] = &[

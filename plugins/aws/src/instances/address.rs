@@ -7,7 +7,7 @@ use skydock_sdk::{
     types::{AddressKind, CloudError, NodeAddress},
 };
 
-use crate::{api::ec2::Instance, config::Family};
+use crate::{client::api::ec2::Instance, config::Family};
 
 /// Maximum number of node addresses that the host accepts. An instance whose interfaces have
 /// additional addresses for Pods has more. The first ones, which are its own, are kept.
@@ -182,7 +182,7 @@ mod tests {
             let address = format!("10.2.0.{number}");
             lent.private_ip_addresses_set
                 .items
-                .push(crate::api::ec2::PrivateAddress {
+                .push(crate::client::api::ec2::PrivateAddress {
                     private_ip_address: address,
                 });
         }

@@ -13,7 +13,7 @@ use skydock_sdk::{
 };
 
 use crate::{
-    api::{
+    client::api::{
         self,
         ec2::{self, Instance},
         failure::{Answer, Failure},

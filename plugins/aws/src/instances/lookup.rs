@@ -10,7 +10,7 @@ use skydock_sdk::{Result, types::CloudError};
 
 use super::{Machines, Reference};
 use crate::{
-    api::{ec2, failure::Failure, wire::Wire},
+    client::api::{ec2, failure::Failure, wire::Wire},
     tags::Cluster,
 };
 

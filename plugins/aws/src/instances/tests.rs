@@ -2,7 +2,7 @@ use std::cell::RefCell;
 
 use super::*;
 use crate::{
-    api::{call::Call, failure::Failure, wire::Wire},
+    client::api::{call::Call, failure::Failure, wire::Wire},
     cloud::Setup,
     testing::Memory,
 };

@@ -11,9 +11,11 @@ use ipnet::IpNet;
 use skydock_sdk::types::{AddressKind, NodeAddress};
 
 use crate::{
-    compute::{Server, ServerAddress},
     config::Networking,
-    network::Port,
+    services::{
+        compute::{Server, ServerAddress},
+        network::Port,
+    },
 };
 
 /// A subport of a trunk.

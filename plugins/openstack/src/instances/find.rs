@@ -11,8 +11,8 @@ use skydock_sdk::{
 
 use crate::{
     cloud::{Cloud, Kind, send_all_for},
-    compute::Server,
     provider_id::{self, Machine},
+    services::compute::Server,
 };
 
 /// Up to this number, nodes are looked up individually by ID. More are searched in lists first.

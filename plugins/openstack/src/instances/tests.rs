@@ -2,9 +2,11 @@ use skydock_sdk::types::{AddressKind, NodeAddress};
 
 use super::*;
 use crate::{
-    compute::{FlavorOfServer, ServerAddress},
     config::Networking,
-    network::{FixedIp, SubPort, Trunk},
+    services::{
+        compute::{FlavorOfServer, ServerAddress},
+        network::{FixedIp, SubPort, Trunk},
+    },
 };
 
 fn server() -> Server {

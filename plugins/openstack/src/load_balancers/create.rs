@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     cloud::{Cloud, Kind},
-    octavia::LoadBalancer,
+    services::octavia::LoadBalancer,
 };
 
 /// How long it is remembered what a load balancer was created with.

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     cloud::{Cloud, Kind},
     host::Event,
-    octavia::{Listener, LoadBalancer, Phase},
+    services::octavia::{Listener, LoadBalancer, Phase},
 };
 
 /// How often a Service that was switched to another load balancer waits for the previous one, for

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     cloud::{Cloud, Kind},
     host::Event,
-    octavia::{LoadBalancer, Phase},
+    services::octavia::{LoadBalancer, Phase},
 };
 
 /// Creates or updates the load balancer of this Service, and returns its status when it is

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cloud::{Cloud, Kind},
-    octavia::{LoadBalancer, Phase},
+    services::octavia::{LoadBalancer, Phase},
 };
 
 /// A load balancer, and how it was found.

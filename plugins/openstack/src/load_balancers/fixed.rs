@@ -9,7 +9,7 @@ use super::{
     tree::Ownership,
     want::{Want, version},
 };
-use crate::octavia::LoadBalancer;
+use crate::services::octavia::LoadBalancer;
 
 /// Returns one message about the settings of a Service that its load balancer does not have, or an
 /// empty one. Defaults of `cloud.conf` are meant for new load balancers.

@@ -19,8 +19,10 @@ use super::{
 use crate::{
     cloud::{BELIEVED, Cloud, Kind},
     host::Event,
-    network::{FloatingIp, Network, Subnet},
-    octavia::LoadBalancer,
+    services::{
+        network::{FloatingIp, Network, Subnet},
+        octavia::LoadBalancer,
+    },
 };
 
 /// The reason of the event about a request for another floating IP.

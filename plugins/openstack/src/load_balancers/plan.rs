@@ -14,7 +14,7 @@ use super::{
     tree::{Ownership, Tree},
     want::{PortWant, Want},
 };
-use crate::octavia::{Listener, Member, Monitor, Pool};
+use crate::services::octavia::{Listener, Member, Monitor, Pool};
 
 /// Returns all steps, and one sentence if another Service uses a port of this one. Steps for parts of
 /// resources that do not exist yet refer to them with `MADE`.

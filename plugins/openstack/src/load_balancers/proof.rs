@@ -20,9 +20,11 @@ use super::{
 use crate::{
     cloud::Cloud,
     instances::ports_of,
-    network::is_same,
-    octavia::{LoadBalancer, Member, Phase},
     provider_id::{self, Machine},
+    services::{
+        network::is_same,
+        octavia::{LoadBalancer, Member, Phase},
+    },
 };
 
 /// How long it is remembered that a load balancer leads to this cluster.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     cloud::{Cloud, Kind, send_all},
-    octavia::{LoadBalancer, Member, Monitor, Pool},
+    services::octavia::{LoadBalancer, Member, Monitor, Pool},
 };
 
 #[derive(Deserialize)]
@@ -52,7 +52,7 @@ pub(super) fn read(
     }
 
     // If the cluster was renamed, its listeners still have the old tag.
-    let is_own = |tree: &Tree, listener: &&crate::octavia::Listener| {
+    let is_own = |tree: &Tree, listener: &&crate::services::octavia::Listener| {
         tree.is_own(listener, want, ownership) || ownership.renamed_from.is_some()
     };
 

@@ -20,9 +20,11 @@ use super::{
 use crate::{
     cloud::{Ask, Cloud, Kind, send_all_for},
     instances::ports_of,
-    network::{Port, SecurityGroup, SecurityGroupRule},
-    octavia::LoadBalancer,
     provider_id::{self, Machine},
+    services::{
+        network::{Port, SecurityGroup, SecurityGroupRule},
+        octavia::LoadBalancer,
+    },
 };
 
 /// How long the absence of a security group is cached if security groups are not managed.

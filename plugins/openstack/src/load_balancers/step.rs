@@ -12,7 +12,7 @@ use skydock_sdk::{
 use super::doubt::doubt;
 use crate::{
     cloud::{Cloud, Kind},
-    octavia::Reference,
+    services::octavia::Reference,
 };
 
 /// One change.

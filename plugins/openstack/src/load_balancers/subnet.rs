@@ -23,9 +23,11 @@ use super::{
 use crate::{
     cloud::{BELIEVED, Cloud, Kind},
     instances::ports_of,
-    network::{Subnet, is_same},
-    octavia::LoadBalancer,
     provider_id::{self, Machine},
+    services::{
+        network::{Subnet, is_same},
+        octavia::LoadBalancer,
+    },
 };
 
 /// When to retry if no node shows which subnet the load balancer should use.

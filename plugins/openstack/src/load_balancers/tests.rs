@@ -6,7 +6,7 @@ use skydock_sdk::types::{
 use super::{tree::Ownership, *};
 use crate::{
     host::Host,
-    octavia::LoadBalancer,
+    services::octavia::LoadBalancer,
     testing::{NoNodes, Script},
 };
 

@@ -8,7 +8,7 @@ use super::{
     names,
     want::{PortWant, Want},
 };
-use crate::octavia::{Listener, LoadBalancer, Member, Monitor, Pool};
+use crate::services::octavia::{Listener, LoadBalancer, Member, Monitor, Pool};
 
 /// A load balancer with its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::{
     todo::{self, Left},
     waited, wanted,
 };
-use crate::{cloud::Cloud, octavia::Phase};
+use crate::{cloud::Cloud, services::octavia::Phase};
 
 /// Sets the members of this Service's pools to these nodes.
 ///

@@ -4,7 +4,7 @@ use super::{
     Ask, BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, Value,
     canonical, json, router, send_all,
 };
-use crate::{instances::ports_of, network::FixedIp};
+use crate::{instances::ports_of, services::network::FixedIp};
 
 /// Adds the destinations of routes to the allowed addresses of the ports at their next hops, or
 /// removes them. Returns one result per route.
@@ -108,7 +108,7 @@ fn at<'a>(ports: &'a [Port], address: &str) -> Option<&'a Port> {
 
 /// Returns the pairs of a port with these added or removed, or `None` if nothing changes.
 fn changed(port: &Port, destinations: &[&str], add: bool) -> Option<Vec<Value>> {
-    let pair = |pair: &crate::network::AddressPair| match &pair.mac_address {
+    let pair = |pair: &crate::services::network::AddressPair| match &pair.mac_address {
         Some(mac) => json!({"ip_address": pair.ip_address, "mac_address": mac}),
         None => json!({"ip_address": pair.ip_address}),
     };
@@ -145,8 +145,9 @@ fn changed(port: &Port, destinations: &[&str], add: bool) -> Option<Vec<Value>> 
         return None;
     }
 
-    let stays =
-        |pair: &&crate::network::AddressPair| !destinations.contains(&pair.ip_address.as_str());
+    let stays = |pair: &&crate::services::network::AddressPair| {
+        !destinations.contains(&pair.ip_address.as_str())
+    };
     Some(
         port.allowed_address_pairs
             .iter()
@@ -250,7 +251,7 @@ pub(super) fn interfaces(cloud: &Cloud<'_>) -> Result<Vec<(String, String)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::AddressPair;
+    use crate::services::network::AddressPair;
 
     #[test]
     fn address_pairs_are_added_once_and_others_are_kept() {

@@ -7,9 +7,11 @@ use serde_saphyr::{Location, Spanned};
 use super::{API_VERSION, Inventory, KIND, file, is_under};
 use crate::{
     machine::{AddressType, Key, Machine, Machines},
-    pool::{Pool, Pools},
+    pools::{
+        pool::{Pool, Pools},
+        range::{Range, unusable},
+    },
     problem::{Problem, Problems},
-    range::{Range, unusable},
     syntax,
 };
 

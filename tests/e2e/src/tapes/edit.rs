@@ -22,7 +22,7 @@ struct Edit {
 fn edit(provider: &str) -> Result<Edit> {
     Ok(match provider {
         "aws" => Edit {
-            file: "plugins/aws/src/api/elbv2.rs",
+            file: "plugins/aws/src/client/api/elbv2.rs",
             from: r#".with("Type", "network")"#,
             to: r#".with("Type", "gateway")"#,
         },

@@ -6,7 +6,7 @@ use skydock_cloud::CloudError;
 
 use crate::{
     Verdict,
-    observation::{Element, Observation, Value},
+    stand::observation::{Element, Observation, Value},
 };
 
 pub(super) fn seen(

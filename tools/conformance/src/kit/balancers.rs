@@ -7,10 +7,7 @@ use skydock_cloud::{Capability, CloudError, LoadBalancerStatus, Node, NodeSet};
 use crate::{
     Verdict,
     judge::{self, difference, failed, sequence, skipped},
-    objects,
-    observation::Observation,
-    scene::Scene,
-    stage::Stage,
+    stand::{objects, observation::Observation, scene::Scene, stage::Stage},
 };
 
 /// The calls in their order.

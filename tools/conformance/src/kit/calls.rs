@@ -11,9 +11,7 @@ use skydock_cloud::{Capability, Node, NodeSet, Service};
 use crate::{
     Verdict,
     judge::{self, equal},
-    objects,
-    observation::Observation,
-    scene::Scene,
+    stand::{objects, observation::Observation, scene::Scene},
 };
 
 /// Observations of calls about nodes.

@@ -1,7 +1,7 @@
 //! Bad configurations.
 
 use skydock_cloud::CloudError;
-use skydock_plugin::{ConfigSecrets, PluginSource, Stage};
+use skydock_sandbox::{ConfigSecrets, PluginSource, Stage};
 
 use super::{Loader, refusal};
 use crate::{

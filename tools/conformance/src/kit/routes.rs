@@ -7,9 +7,7 @@ use skydock_cloud::{Capability, NewRoute, Node, Route};
 use crate::{
     Verdict,
     judge::{difference, failed, sequence, skipped},
-    objects,
-    observation::Observation,
-    scene::Scene,
+    stand::{objects, observation::Observation, scene::Scene},
 };
 
 /// The life of routes.

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::PathBuf};
 
-use skydock_plugin::PluginSource;
+use skydock_sandbox::PluginSource;
 
 /// The copies. They are deleted when this is dropped.
 pub(super) struct Files {

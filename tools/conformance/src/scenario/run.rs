@@ -9,7 +9,7 @@ use std::{
 
 use futures::future::{join, join_all};
 use skydock_cloud::Capability;
-use skydock_plugin::{LoadError, PluginSource, Reload, Runtime};
+use skydock_sandbox::{LoadError, PluginSource, Reload, Runtime};
 use tokio::time::sleep;
 
 use super::{
@@ -23,8 +23,10 @@ use super::{
 use crate::{
     KitError, Verdict,
     judge::{failed, skipped},
-    meter::{Meter, Reading},
-    scene::Scene,
+    stand::{
+        meter::{Meter, Reading},
+        scene::Scene,
+    },
 };
 
 /// Time between two looks at something that is not yet as expected.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use skydock_cloud::{Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Route, Service};
 
 use super::{answer, file::Given};
-use crate::stage::Stage;
+use crate::stand::stage::Stage;
 
 /// Objects of the cluster, of which the plugin sees those that exist.
 #[derive(Default)]

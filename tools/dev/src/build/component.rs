@@ -132,7 +132,7 @@ mod tests {
         make(&module, &wit, &output).unwrap();
         let component = fs::read(&output).unwrap();
         let typed =
-            skydock_plugin::ComponentType::read(&component, &skydock_plugin::Limits::default())
+            skydock_sandbox::ComponentType::read(&component, &skydock_sandbox::Limits::default())
                 .unwrap();
         assert_eq!(typed.exports, ["skydock:provider/plugin@0.1.0"]);
         assert!(

@@ -3,7 +3,7 @@
 use std::{fs, io, path::Path};
 
 use anyhow::Context as _;
-use skydock_plugin::metadata::{Metadata, SECTION};
+use skydock_sandbox::metadata::{Metadata, SECTION};
 
 /// The file in the folder of a project.
 pub(super) const FILE: &str = "plugin.json";
@@ -52,7 +52,7 @@ fn length(bytes: &mut Vec<u8>, mut number: usize) {
 
 #[cfg(test)]
 mod tests {
-    use skydock_plugin::{ComponentType, Limits};
+    use skydock_sandbox::{ComponentType, Limits};
 
     use super::*;
 

@@ -5,7 +5,7 @@
 use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context as _, ensure};
-use skydock_plugin::{ComponentType, Limits};
+use skydock_sandbox::{ComponentType, Limits};
 use wac_graph::{CompositionGraph, EncodeOptions, plug, types::Package};
 use wit_component::{
     ComponentEncoder, DecodedWasm, StringEncoding, WitPrinter, dummy_module,

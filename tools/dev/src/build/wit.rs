@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path};
 
 use anyhow::Context as _;
-use skydock_plugin::CONTRACT;
+use skydock_sandbox::CONTRACT;
 
 /// Name of the world that is made for a plugin.
 pub(super) const WORLD: &str = "built";

@@ -1,8 +1,8 @@
 //! Content negotiation: always JSON, in one of three forms.
 
 use crate::{
+    formats::render::{Form, Include},
     refusal::{Reason, Refusal},
-    render::{Form, Include},
 };
 
 /// Returns the first form in `Accept` that is available.

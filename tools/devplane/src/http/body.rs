@@ -7,10 +7,9 @@ use serde_json::Value;
 
 use super::header_text;
 use crate::{
-    patch::Patch,
-    protobuf,
+    formats::{patch::Patch, protobuf},
     refusal::{Reason, Refusal},
-    schema,
+    resources::schema,
 };
 
 /// Maximum bytes of a body, as in an API server.

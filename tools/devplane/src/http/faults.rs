@@ -15,8 +15,8 @@ use tokio::time::sleep;
 use super::{JSON, header_text, path, query::Query, raw};
 use crate::{
     faults::{Call, Fate, Fault, FaultSwitch, Verb},
+    formats::render::Rendering,
     refusal::{Reason, Refusal},
-    render::Rendering,
 };
 
 /// Applies the faults to a request.

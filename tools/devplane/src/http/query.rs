@@ -6,9 +6,9 @@ use http::Uri;
 use rand::Rng as _;
 
 use crate::{
+    formats::render::Include,
     refusal::{Cause, Refusal},
-    render::Include,
-    write::{self, FieldValidation, Options},
+    storage::write::{self, FieldValidation, Options},
 };
 
 /// All query parameters of all requests. Unknown ones are ignored, as by an API server.

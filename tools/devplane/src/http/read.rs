@@ -8,15 +8,19 @@ use serde_json::{Value, json};
 
 use super::{JSON, Line, accept, query::Query, raw};
 use crate::{
-    object::{self, Object},
-    plane::Plane,
+    formats::render::{ListMeta, Rendering},
     refusal::{Reason, Refusal},
-    render::{ListMeta, Rendering},
-    resource::Shelf,
-    selector::{Selector, SelectorError},
-    store::Store,
-    watch::{Start, Watch, WatchRequest},
-    write::{self, Target},
+    resources::{
+        object::{self, Object},
+        resource::Shelf,
+        selector::{Selector, SelectorError},
+    },
+    storage::{
+        plane::Plane,
+        store::Store,
+        watch::{Start, Watch, WatchRequest},
+        write::{self, Target},
+    },
 };
 
 pub(super) fn get(
@@ -150,7 +154,7 @@ fn not_to_come(wanted: u64, current: u64) -> Result<(), Refusal> {
 /// Returns one page of a list, or the complete list.
 pub(super) fn page(
     store: &Store,
-    resource: &'static crate::resource::Resource,
+    resource: &'static crate::resources::resource::Resource,
     namespace: Option<&str>,
     selector: &Selector,
     query: &Query,
@@ -225,7 +229,7 @@ pub(super) fn page(
 
 /// Returns the requested revision. For an invalid one, an API server returns another error for
 /// resources that it caches.
-fn version(resource: &crate::resource::Resource, query: &Query) -> Result<u64, Refusal> {
+fn version(resource: &crate::resources::resource::Resource, query: &Query) -> Result<u64, Refusal> {
     revision(&query.resource_version).map_err(|refusal| match resource.shelf {
         Shelf::Events => refusal,
         _ => unforeseen(&refusal),

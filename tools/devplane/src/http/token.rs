@@ -7,11 +7,15 @@ use serde_json::{Value, json};
 
 use super::{body, json, query::Query};
 use crate::{
-    object::{self, as_map, child},
-    plane::Plane,
     refusal::{Cause, Refusal},
-    schema,
-    write::{self, Target},
+    resources::{
+        object::{self, as_map, child},
+        schema,
+    },
+    storage::{
+        plane::Plane,
+        write::{self, Target},
+    },
 };
 
 /// Creates a token for a service account. This server does not accept it anywhere.

@@ -6,14 +6,18 @@ use serde_json::{Value, json};
 
 use super::{JSON, accept, body, header_text, query::Query, raw};
 use crate::{
-    object::{self, as_map, text},
-    plane::Plane,
+    formats::render::Rendering,
     refusal::Refusal,
-    render::Rendering,
-    schema::{self, meta::DELETE_OPTIONS},
-    write::{
-        self, Options, Target, Written,
-        delete::{DeleteOptions, Deleted},
+    resources::{
+        object::{self, as_map, text},
+        schema::{self, meta::DELETE_OPTIONS},
+    },
+    storage::{
+        plane::Plane,
+        write::{
+            self, Options, Target, Written,
+            delete::{DeleteOptions, Deleted},
+        },
     },
 };
 

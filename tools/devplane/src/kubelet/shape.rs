@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::NodeSpec;
 use crate::{
-    discovery,
-    object::{self, list, text},
+    formats::discovery,
+    resources::object::{self, list, text},
 };
 
 /// Health of a node.

@@ -1,7 +1,7 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::{access::Access, resource::Shelf};
+use crate::{access::Access, resources::resource::Shelf};
 
 fn kubelets() -> Kubelets {
     let plane = Arc::new(Plane::new(Store::new(0, [])));

@@ -2,10 +2,10 @@
 use std::time::Duration;
 
 use super::{Cloud, sim};
-use crate::answer::{Answer, Outcome, Reply, Request};
-use crate::error::{Error, Result};
-use crate::history::Millis;
-use crate::path::Operation;
+use crate::api::answer::{Answer, Outcome, Reply, Request};
+use crate::api::error::{Error, Result};
+use crate::api::path::Operation;
+use crate::resources::history::Millis;
 
 impl Cloud {
     /// Answers a request. `now` is the time since the start, which never goes back.

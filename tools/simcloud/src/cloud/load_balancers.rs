@@ -2,10 +2,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Cloud;
-use crate::error::{Error, Result};
-use crate::history::Millis;
-use crate::load_balancers::{self, Change, Health, Hook, LoadBalancer, MOST, New, Status, View};
-use crate::parse;
+use crate::api::error::{Error, Result};
+use crate::api::parse;
+use crate::resources::history::Millis;
+use crate::resources::load_balancers::{
+    self, Change, Health, Hook, LoadBalancer, MOST, New, Status, View,
+};
 
 impl Cloud {
     /// Returns a load balancer as clients see it.

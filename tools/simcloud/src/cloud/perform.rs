@@ -2,13 +2,16 @@
 use serde::Serialize;
 
 use super::Cloud;
-use crate::answer::{Reply, Request, check_match};
-use crate::check::Labels;
-use crate::error::Result;
-use crate::history::Millis;
-use crate::page::Wanted;
-use crate::path::{Action, Kind, Operation};
-use crate::{load_balancers, parse, routes};
+use crate::api::answer::{Reply, Request, check_match};
+use crate::api::check::Labels;
+use crate::api::error::Result;
+use crate::api::page::Wanted;
+use crate::api::path::{Action, Kind, Operation};
+use crate::resources::history::Millis;
+use crate::{
+    api::parse,
+    resources::{load_balancers, routes},
+};
 
 /// A zone as clients see it.
 #[derive(Clone, Debug, Serialize)]

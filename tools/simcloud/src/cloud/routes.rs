@@ -1,9 +1,12 @@
 //! Operations on routes.
 use super::Cloud;
-use crate::error::{Error, Result};
-use crate::history::Millis;
-use crate::routes::{MOST, Route, View};
-use crate::{check, parse, routes, servers};
+use crate::api::error::{Error, Result};
+use crate::resources::history::Millis;
+use crate::resources::routes::{MOST, Route, View};
+use crate::{
+    api::{check, parse},
+    resources::{routes, servers},
+};
 
 impl Cloud {
     /// Returns a route as clients see it.

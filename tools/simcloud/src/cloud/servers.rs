@@ -2,9 +2,9 @@
 use std::net::IpAddr;
 
 use super::Cloud;
-use crate::error::{Error, Result};
-use crate::history::Millis;
-use crate::servers::{Change, MOST, Server, State, number};
+use crate::api::error::{Error, Result};
+use crate::resources::history::Millis;
+use crate::resources::servers::{Change, MOST, Server, State, number};
 
 impl Cloud {
     pub(crate) fn server(&self, now: Millis, id: &str) -> Result<(u64, &Server)> {

@@ -2,12 +2,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::Cloud;
-use crate::answer::{Reply, Request};
-use crate::calls::Call;
-use crate::error::{Error, Result};
+use crate::api::answer::{Reply, Request};
+use crate::api::calls::Call;
+use crate::api::error::{Error, Result};
 use crate::failures::Failure;
-use crate::history::Millis;
-use crate::{load_balancers, parse, routes, servers};
+use crate::resources::history::Millis;
+use crate::{
+    api::parse,
+    resources::{load_balancers, routes, servers},
+};
 
 /// Maximum number of milliseconds that pass at once: a day.
 const ADVANCE: Millis = 86_400_000;

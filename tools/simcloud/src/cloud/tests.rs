@@ -4,8 +4,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::answer::{Answer, Request};
-use crate::parse;
+use crate::api::answer::{Answer, Request};
+use crate::api::parse;
 
 /// A cloud, and the time.
 struct World {

@@ -5,7 +5,7 @@ use skydock_cloud::AddressKind;
 use skydock_kube::informer::Entry;
 
 use super::*;
-use crate::{constants::TAINT_UNINITIALIZED, testing::with};
+use crate::{objects::constants::TAINT_UNINITIALIZED, testing::with};
 
 /// Parses the ranges of upstream's tests.
 fn cidrs(list: &[&str]) -> ClusterCidrs {

@@ -11,7 +11,7 @@ use super::{
     step::{Attempt, Failure, Goal, Next, Requeue, Step, Why},
     wants_load_balancer,
 };
-use crate::kinds::ServiceKind;
+use crate::objects::kinds::ServiceKind;
 
 impl Attempt<'_> {
     /// The cloud is asked whether there is a load balancer, unless a request is unfinished: it may

@@ -13,7 +13,7 @@ use super::{
     step::{Attempt, Failure, Next, Requeue, Step, Turn, Why},
 };
 use crate::{
-    retry::{self, Again},
+    calls::retry::{self, Again},
     service::selection::Choice,
 };
 

@@ -11,9 +11,8 @@ use super::{
     state::{Sent, State},
 };
 use crate::{
-    convert::ConvertError,
-    kinds::ServiceKind,
-    retry::{self, Again},
+    calls::retry::{self, Again},
+    objects::{convert::ConvertError, kinds::ServiceKind},
     service::Classes,
 };
 

@@ -15,7 +15,7 @@ use super::{
     step::{Attempt, Goal},
 };
 use crate::{
-    kinds::ServiceKind,
+    objects::kinds::ServiceKind,
     service::{
         Classes,
         selection::{Choice, Fingerprint},

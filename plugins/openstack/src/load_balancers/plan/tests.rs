@@ -7,7 +7,7 @@ use crate::{
     cloud::Features,
     config::Config,
     load_balancers::{annotation, want::Want},
-    octavia::{LoadBalancer, Persistence, Reference},
+    services::octavia::{LoadBalancer, Persistence, Reference},
 };
 
 const NAME: &str = "kube_service_c_shop_web";

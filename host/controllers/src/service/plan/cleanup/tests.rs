@@ -10,8 +10,8 @@ use super::{
     *,
 };
 use crate::{
-    constants::{ANNOTATION_CLASS, FINALIZER},
-    retry::Again,
+    calls::retry::Again,
+    objects::constants::{ANNOTATION_CLASS, FINALIZER},
     testing::{every_error, with},
 };
 

@@ -11,7 +11,7 @@ use super::{
     },
     *,
 };
-use crate::{constants::FINALIZER, retry::Again, testing::every_error};
+use crate::{calls::retry::Again, objects::constants::FINALIZER, testing::every_error};
 
 const SUCCESS: [Requeue; 2] = [Requeue::Reset, Requeue::Check];
 

@@ -19,7 +19,7 @@ use super::{
     *,
 };
 use crate::{
-    constants::{ANNOTATION_CLASS, FINALIZER},
+    objects::constants::{ANNOTATION_CLASS, FINALIZER},
     service::Classes,
     testing::every_error,
 };

@@ -1,0 +1,134 @@
+//! Reports operations in the cloud that take too long. Work in progress, and what another writer is
+//! changing, is not a failure and is not reported at first.
+
+use std::{sync::Arc, time::Duration};
+
+use prometheus_client::metrics::gauge::Gauge;
+use skydock_cloud::CloudError;
+use skydock_kube::events::TELL_AGAIN;
+use tokio::time::Instant;
+
+use crate::calls::retry;
+
+/// Time after which an operation is reported: most operations in clouds take seconds, and the
+/// longest some minutes.
+const LONG: Duration = Duration::from_secs(10 * 60);
+
+/// Tracks for how long an operation on one object has been in progress.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Patience {
+    since: Option<Instant>,
+    /// Time of the next report.
+    tell: Option<Instant>,
+    counted: Option<Arc<Counted>>,
+}
+
+/// Increments a gauge for as long as it exists.
+#[derive(Debug)]
+struct Counted(Gauge);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Patience {
+    /// Returns true while an operation is in progress.
+    pub(crate) fn is_tried(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// Records an error. Returns how long the operation has been in progress if it is to be
+    /// reported.
+    pub(crate) fn note(
+        &mut self,
+        error: &CloudError,
+        long: &Gauge,
+        now: Instant,
+    ) -> Option<Duration> {
+        if !matches!(error, CloudError::InProgress(_) | CloudError::Conflict(_)) {
+            // A temporary error says nothing about the operation.
+            if !retry::passes(error) {
+                *self = Self::default();
+            }
+            return None;
+        }
+
+        let since = *self.since.get_or_insert(now);
+        if now < *self.tell.get_or_insert(since + LONG) {
+            return None;
+        }
+
+        self.tell = Some(now + TELL_AGAIN);
+        self.counted.get_or_insert_with(|| {
+            long.inc();
+            Arc::new(Counted(long.clone()))
+        });
+
+        Some(now - since)
+    }
+}
+
+/// Formats a duration for an event.
+pub(crate) fn minutes(time: Duration) -> String {
+    format!("{} minutes", time.as_secs() / 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use skydock_cloud::Retry;
+
+    use super::*;
+
+    #[test]
+    fn long_progress_is_reported_after_10_minutes_then_half_hourly() {
+        let minute = Duration::from_secs(60);
+        let at_it = CloudError::InProgress(Retry {
+            after: minute,
+            message: String::new(),
+        });
+        let (start, gauge, mut patience) = (Instant::now(), Gauge::default(), Patience::default());
+        assert!(!patience.is_tried());
+
+        let mut told = Vec::new();
+        for minutes in 0..=75 {
+            if let Some(lasted) = patience.note(&at_it, &gauge, start + minutes * minute) {
+                assert_eq!(lasted, minutes * minute);
+                told.push(minutes);
+            }
+            assert_eq!(gauge.get(), i64::from(minutes >= 10), "{minutes}");
+        }
+        assert_eq!(told, [10, 40, 70]);
+
+        let other =
+            |patience: &mut Patience, error| patience.note(&error, &gauge, start + 76 * minute);
+        assert_eq!(
+            other(&mut patience, CloudError::Unavailable(String::new())),
+            None
+        );
+        assert!(patience.is_tried());
+        assert_eq!(
+            gauge.get(),
+            1,
+            "nobody knows that it is not in progress any more"
+        );
+        assert_eq!(
+            other(&mut patience, CloudError::Denied(String::new())),
+            None
+        );
+        assert_eq!((patience.is_tried(), gauge.get()), (false, 0));
+        assert_eq!(patience.note(&at_it, &gauge, start + 77 * minute), None);
+        assert_eq!(patience.note(&at_it, &gauge, start + 86 * minute), None);
+        assert!(patience.note(&at_it, &gauge, start + 87 * minute).is_some());
+
+        let busy = CloudError::Conflict(String::new());
+        patience = Patience::default();
+        assert_eq!(patience.note(&busy, &gauge, start), None);
+
+        let lasted = patience.note(&busy, &gauge, start + LONG);
+        assert_eq!(lasted, Some(LONG), "a conflict that does not end");
+        drop(patience);
+        assert_eq!(gauge.get(), 0, "what is forgotten is in progress no more");
+    }
+}

@@ -1,0 +1,10 @@
+//! Starts and stops the controllers.
+
+pub(crate) mod cluster_view;
+pub(crate) mod constructor;
+pub(crate) mod dry_run;
+pub(crate) mod list;
+pub(crate) mod metrics;
+pub(crate) mod options;
+pub(crate) mod recorder;
+pub(crate) mod run;

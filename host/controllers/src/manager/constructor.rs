@@ -1,0 +1,121 @@
+//! How controllers are built. [`crate::manager::list`] has a [`Constructor`] for each.
+
+use std::sync::Arc;
+
+use kube::Client;
+use skydock_cloud::{Capability, ProviderInfo};
+use skydock_kube::{dry_run::Said, informer::Informer};
+
+use crate::{
+    controller::{
+        descriptor::{Controller, NeedsServices},
+        notes::Notes,
+        shared::{Runner, Shared},
+    },
+    manager::{metrics::Metrics, options::Options},
+    objects::{cidrs::ClusterCidrsError, holders::Holders, kinds::ServiceKind, reads::Reads},
+};
+
+/// How a controller is built.
+pub(crate) struct Constructor {
+    pub(crate) controller: Controller,
+    /// Returns the flag that disables it.
+    pub(crate) disabled_by: fn(&Options) -> Option<&'static str>,
+    pub(crate) build: fn(Setup<'_>) -> Result<Arc<dyn Runner>, Obstacle>,
+}
+
+/// What a controller is built from.
+pub(crate) struct Setup<'a> {
+    /// What it shares with the others.
+    pub(crate) shared: Shared,
+    /// Metrics, among them its own.
+    pub(crate) metrics: &'a Metrics,
+    /// The API client with its name.
+    pub(crate) client: Client,
+    pub(crate) options: &'a Options,
+    /// The Services of the cluster; complete if the descriptor says that it needs them.
+    pub(crate) services: &'a Arc<Informer<ServiceKind>>,
+    /// Annotations that the provider wants.
+    pub(crate) notes: &'a Notes,
+    /// Objects that the provider reads.
+    pub(crate) reads: &'a Reads,
+    /// What has which addresses.
+    pub(crate) holders: &'a Holders,
+    /// Set in a dry run.
+    pub(crate) said: Option<&'a Arc<Said>>,
+    /// True if requests of the previous leader may still arrive.
+    pub(crate) unreleased: bool,
+}
+
+/// Which Services are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// Some: they are being listed.
+    Partial,
+    /// None: they are not watched, or must not be listed.
+    Denied,
+    /// All.
+    Complete,
+}
+
+/// Why an enabled controller is not running.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Obstacle {
+    /// A flag disables it.
+    #[error("it is disabled by {0}=false")]
+    TurnedOff(&'static str),
+    /// The provider cannot do what it needs.
+    #[error("provider {provider} does not support {capability}")]
+    Unsupported {
+        provider: String,
+        capability: Capability,
+    },
+    /// The objects that it needs are not known yet.
+    #[error(
+        "cannot read {0} from the API server yet; the controller starts after they have been read"
+    )]
+    NotListed(&'static str),
+    /// At startup, this is checked earlier; here, the capability was added by a later generation.
+    #[error("{0}")]
+    ClusterCidrs(#[from] ClusterCidrsError),
+}
+
+impl Obstacle {
+    /// Returns true if somebody has to change the configuration.
+    pub(crate) fn is_mistake(&self) -> bool {
+        matches!(self, Self::ClusterCidrs(_))
+    }
+}
+
+impl Constructor {
+    /// Checks what can be checked without building it.
+    pub(crate) fn check(
+        &self,
+        options: &Options,
+        provider: &ProviderInfo,
+        services: Listing,
+    ) -> Result<(), Obstacle> {
+        if let Some(flag) = (self.disabled_by)(options) {
+            return Err(Obstacle::TurnedOff(flag));
+        }
+
+        if let Some(capability) = self
+            .controller
+            .needs
+            .filter(|capability| !provider.can(*capability))
+        {
+            return Err(Obstacle::Unsupported {
+                provider: provider.name.clone(),
+                capability,
+            });
+        }
+
+        // Nodes are served even if Services must not be listed.
+        match (self.controller.needs_services, services) {
+            (NeedsServices::No, _)
+            | (_, Listing::Complete)
+            | (NeedsServices::IfAllowed, Listing::Denied) => Ok(()),
+            _ => Err(Obstacle::NotListed("Services")),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The list of all controllers, how each is built, and how `--controllers` selects from it.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use crate::{
+    controller::descriptor::Controller,
+    ipam::{self, IpamController},
+    lifecycle::{self, LifecycleController},
+    maintenance::{self, MaintenanceController},
+    manager::constructor::Constructor,
+    node::{self, NodeController},
+    route::{self, RouteController, RouteOptions},
+    service::{self, ServiceController},
+};
+
+/// All controllers with their constructors, in the order in which they are started.
+pub(crate) const CONSTRUCTORS: &[Constructor] = &[
+    Constructor {
+        controller: &node::CONTROLLER,
+        disabled_by: |_| None,
+        build: |setup| {
+            Ok(Arc::new(NodeController::new(
+                setup.shared,
+                setup.metrics.node.clone(),
+                setup.client,
+                setup.options.node,
+            )))
+        },
+    },
+    Constructor {
+        controller: &lifecycle::CONTROLLER,
+        disabled_by: |_| None,
+        build: |setup| {
+            let options = setup.options.lifecycle;
+            let said = setup.said.cloned();
+            let metrics = setup.metrics.lifecycle.clone();
+            Ok(Arc::new(LifecycleController::new(
+                setup.shared,
+                metrics,
+                setup.client,
+                options,
+                said,
+            )))
+        },
+    },
+    Constructor {
+        controller: &service::CONTROLLER,
+        disabled_by: |_| None,
+        build: |setup| {
+            let services = Arc::clone(setup.services);
+            let options = setup.options.services.clone();
+            let others = (setup.notes.written(), setup.reads, setup.holders);
+            let metrics = setup.metrics.service.clone();
+            Ok(Arc::new(ServiceController::new(
+                setup.shared,
+                metrics,
+                setup.client,
+                services,
+                options,
+                others,
+            )))
+        },
+    },
+    Constructor {
+        controller: &route::CONTROLLER,
+        disabled_by: |options| (!options.routes.configure).then_some("--configure-cloud-routes"),
+        build: |setup| {
+            let RouteOptions {
+                cluster_cidrs,
+                rhythm,
+                ..
+            } = setup.options.routes.clone();
+            let process = setup.options.process.clone();
+            let metrics = setup.metrics.route.clone();
+            Ok(Arc::new(RouteController::new(
+                setup.shared,
+                metrics,
+                setup.client,
+                cluster_cidrs?,
+                rhythm,
+                process,
+            )))
+        },
+    },
+    Constructor {
+        controller: &ipam::CONTROLLER,
+        disabled_by: |options| {
+            options
+                .ipam
+                .ranges
+                .is_empty()
+                .then_some("--allocate-node-cidrs")
+        },
+        build: |setup| {
+            let quiet = if setup.unreleased {
+                ipam::LATE_WRITES
+            } else {
+                Duration::ZERO
+            };
+            let metrics = &setup.metrics.ipam;
+            Ok(Arc::new(IpamController::new(
+                setup.shared,
+                metrics,
+                setup.client,
+                &setup.options.ipam,
+                quiet,
+            )))
+        },
+    },
+    Constructor {
+        controller: &maintenance::CONTROLLER,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(MaintenanceController::new(setup.shared))),
+    },
+];
+
+/// Returns all controllers, in the order in which they are started.
+pub fn controllers() -> impl Iterator<Item = Controller> {
+    CONSTRUCTORS.iter().map(|it| it.controller)
+}
+
+/// A name in `--controllers` that is not the name of a controller.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown controller {name:?}; expected one of {}", known())]
+pub struct UnknownController {
+    /// The given name.
+    pub name: String,
+}
+
+fn known() -> String {
+    let names =
+        controllers().map(|controller| format!("{} ({})", controller.name, controller.alias));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// Parses a `--controllers` list: `NAME` enables a controller, `-NAME` disables it, and `*` enables
+/// all that are not named. The first matching entry wins; an empty list disables all.
+///
+/// # Errors
+///
+/// Returns an error if a name is unknown.
+pub fn parse_controllers<S: AsRef<str>>(
+    list: &[S],
+) -> Result<BTreeSet<Controller>, UnknownController> {
+    let mut named = Vec::new();
+    let mut all = false;
+
+    for entry in list
+        .iter()
+        .map(|entry| entry.as_ref().trim())
+        .filter(|entry| !entry.is_empty())
+    {
+        if entry == "*" {
+            all = true;
+            continue;
+        }
+
+        let (on, name) = entry
+            .strip_prefix('-')
+            .map_or((true, entry), |name| (false, name));
+        let controller =
+            controllers().find(|controller| name == controller.name || name == controller.alias);
+        let controller = controller.ok_or_else(|| UnknownController {
+            name: name.to_owned(),
+        })?;
+
+        named.push((controller, on));
+    }
+
+    let enabled = |controller: &Controller| {
+        named
+            .iter()
+            .find(|(named, _)| named == controller)
+            .map_or(all, |&(_, on)| on)
+    };
+
+    Ok(controllers().filter(enabled).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(list: &[&str]) -> BTreeSet<Controller> {
+        parse_controllers(list).unwrap()
+    }
+
+    // Holds: C-01, C-02, C-03
+    #[test]
+    fn controller_client_and_event_names_match_upstream() {
+        let table: &[(Controller, _, _, _, _)] = &[
+            (
+                &node::CONTROLLER,
+                "cloud-node-controller",
+                "cloud-node",
+                "node-controller",
+                "cloud-node-controller",
+            ),
+            (
+                &lifecycle::CONTROLLER,
+                "cloud-node-lifecycle-controller",
+                "cloud-node-lifecycle",
+                "node-controller",
+                "cloud-node-lifecycle-controller",
+            ),
+            (
+                &service::CONTROLLER,
+                "service-lb-controller",
+                "service",
+                "service-controller",
+                "service-controller",
+            ),
+            (
+                &route::CONTROLLER,
+                "node-route-controller",
+                "route",
+                "route-controller",
+                "route_controller",
+            ),
+            (
+                &ipam::CONTROLLER,
+                "node-ipam-controller",
+                "nodeipam",
+                "node-controller",
+                "cidrAllocator",
+            ),
+            (
+                &maintenance::CONTROLLER,
+                "cloud-maintenance-controller",
+                "maintenance",
+                "node-controller",
+                "cloud-maintenance-controller",
+            ),
+        ];
+        for &(controller, name, alias, client, source) in table {
+            assert_eq!((controller.name, controller.alias), (name, alias));
+            assert_eq!(
+                (controller.client.as_str(), controller.event_source),
+                (client, source),
+                "{name}"
+            );
+            for text in [name, alias] {
+                assert_eq!(parse(&[text]), BTreeSet::from([controller]), "{text}");
+            }
+        }
+        let listed: BTreeSet<_> = table.iter().map(|row| row.0).collect();
+        assert_eq!(listed, controllers().collect());
+    }
+
+    // Holds: C-01
+    #[test]
+    fn a_star_enables_all_and_a_minus_disables_one() {
+        let all: BTreeSet<_> = controllers().collect();
+        assert!(all.contains(&service::CONTROLLER));
+        assert_eq!(parse(&["*"]), all);
+        for off in ["-service", "-service-lb-controller"] {
+            let enabled = parse(&["*", off]);
+            assert!(
+                !enabled.contains(&service::CONTROLLER) && enabled.len() == all.len() - 1,
+                "{off}"
+            );
+        }
+    }
+
+    // Holds: C-01
+    #[test]
+    fn without_a_star_only_named_controllers_are_enabled() {
+        assert_eq!(
+            parse(&["cloud-node", "node-route-controller"]),
+            BTreeSet::from([&node::CONTROLLER, &route::CONTROLLER])
+        );
+        assert!(parse(&[]).is_empty());
+    }
+
+    // Holds: C-01
+    #[test]
+    fn the_first_entry_that_matches_wins() {
+        assert!(parse(&["route", "-route"]).contains(&route::CONTROLLER));
+        assert!(!parse(&["*", "-route", "route"]).contains(&route::CONTROLLER));
+    }
+
+    // Holds: P-02
+    #[test]
+    fn an_unknown_name_is_an_error_that_lists_the_known_ones() {
+        let error = parse_controllers(&["*", "-servise"])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("unknown controller \"servise\""), "{error}");
+        assert!(error.contains("service-lb-controller (service)"), "{error}");
+    }
+}

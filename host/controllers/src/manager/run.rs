@@ -1,0 +1,87 @@
+//! Starts the controllers, fills their caches, and stops them in order.
+
+mod host;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use skydock_cloud::{CloudProvider, Cluster};
+use skydock_kube::{
+    dry_run::Said,
+    events::{EventWriter, Recorder},
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use self::host::Host;
+use crate::{Controller, Metrics, Options, controller::clients::Clients, manager::dry_run};
+
+/// Dependencies of the controllers.
+pub struct Context {
+    /// API clients.
+    pub clients: Clients,
+    /// The cloud provider.
+    pub provider: Arc<dyn CloudProvider>,
+    /// Changes with each new generation of the provider's plugin; then all objects are checked
+    /// again.
+    pub generations: watch::Receiver<u64>,
+    /// Options of the controllers.
+    pub options: Options,
+    /// Enabled controllers; see [`crate::parse_controllers`].
+    pub enabled: BTreeSet<Controller>,
+    /// Metrics of the controllers.
+    pub metrics: Metrics,
+    /// The recorder of events of this process.
+    pub recorder: Recorder,
+    /// Called with the provider's view of the cluster when all nodes are known, before any
+    /// controller starts. The view contains no Services until all of them are known.
+    pub on_cluster: Box<dyn FnOnce(Arc<dyn Cluster>) + Send>,
+    /// True if the previous leader has not released its Lease: its last requests to the API server
+    /// may still arrive.
+    pub unreleased: bool,
+    /// Cancelled to shut everything down.
+    pub shutdown: CancellationToken,
+    /// Cancelled by [`run()`] when all controllers have stopped: from then on, another process may
+    /// lead, while the last events are written.
+    pub worked: CancellationToken,
+}
+
+/// Why the controllers ended before they were shut down.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A task panicked or returned; this is a bug.
+    #[error("{0} ended unexpectedly; this is a bug, please report it with the preceding log lines")]
+    Ended(String),
+}
+
+/// Runs the enabled controllers for which the provider has the capability, until the shutdown token
+/// is cancelled. If a later generation adds a capability, its controller is started then. At
+/// shutdown, no new work is started, running calls get [`Options::shutdown_grace`] to end, and
+/// queued events are written: `events` is the writer of the recorder in the context.
+///
+/// # Errors
+///
+/// Returns an error if a controller ends by itself.
+pub async fn run(mut context: Context, events: EventWriter) -> Result<(), RunError> {
+    context.clients = context.clients.with_deadlines();
+
+    let said = context.options.dry_run.then(Arc::<Said>::default);
+    if let Some(said) = &said {
+        (context.provider, context.clients) =
+            dry_run::harmless(context.provider, &context.clients, said);
+    }
+
+    let worked = context.worked.clone();
+    let writing = tokio::spawn(events.run(context.clients.informers.clone(), worked.clone()));
+    let result = Box::pin(Host::new(context, said).run()).await;
+
+    // Another process may lead from here on; only the last events are still to be written.
+    worked.cancel();
+    if writing.await.is_err() {
+        return Err(RunError::Ended("the writer of events".to_owned()));
+    }
+
+    result
+}
+
+#[cfg(test)]
+mod tests;

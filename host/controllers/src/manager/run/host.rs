@@ -1,0 +1,321 @@
+//! Runs the controllers of one context.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, OnceLock},
+};
+
+use skydock_cloud::ProviderInfo;
+use skydock_kube::{dry_run::Said, informer::Informer};
+use tokio::{
+    task::{Id, JoinSet},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Context, RunError};
+use crate::{
+    controller::{
+        descriptor::{Controller, NeedsServices},
+        notes::Notes,
+        shared::{Runner, Shared},
+    },
+    manager::{
+        cluster_view::{self, ClusterView},
+        constructor::{Constructor, Listing, Obstacle, Setup},
+        list::CONSTRUCTORS,
+    },
+    objects::{
+        holders::Holders,
+        kinds::{NodeKind, ServiceKind},
+        reads::Reads,
+        uid,
+    },
+    service,
+};
+
+pub(super) struct Host {
+    context: Context,
+    /// Set in a dry run.
+    said: Option<Arc<Said>>,
+    pub(super) nodes: Arc<Informer<NodeKind>>,
+    pub(super) services: Arc<Informer<ServiceKind>>,
+    notes: Arc<Notes>,
+    reads: Arc<Reads>,
+    holders: Arc<Holders>,
+    pub(super) started: BTreeMap<Controller, Arc<dyn Runner>>,
+    /// Reasons that were logged for controllers that were not started.
+    pub(super) skipped: BTreeMap<Controller, Obstacle>,
+    pub(super) tasks: JoinSet<()>,
+    pub(super) names: HashMap<Id, String>,
+    stop: CancellationToken,
+}
+
+impl Host {
+    pub(super) fn new(context: Context, said: Option<Arc<Said>>) -> Self {
+        let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) =
+            Default::default();
+
+        let clients = (
+            context.clients.node.clone(),
+            context.clients.service.clone(),
+        );
+        let notes = Notes::new(
+            clients,
+            (Arc::clone(&nodes), Arc::clone(&services)),
+            Arc::clone(&context.provider),
+            &context.metrics.shared,
+        );
+        let reads = Reads::new(context.clients.service.clone());
+        let holders = Holders::follow(&nodes, &services);
+
+        if context.enabled.contains(&&service::CONTROLLER) {
+            service::unserved::follow(
+                &services,
+                context.options.services.classes.clone(),
+                Arc::clone(&context.provider),
+                context.recorder.clone(),
+            );
+        }
+
+        Self {
+            context,
+            said,
+            holders,
+            nodes,
+            services,
+            notes: Arc::new(notes),
+            reads: Arc::new(reads),
+            started: BTreeMap::new(),
+            skipped: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            names: HashMap::new(),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    pub(super) async fn run(mut self) -> Result<(), RunError> {
+        let mut watching = self.watch();
+        let uid = Arc::<OnceLock<String>>::default();
+        self.serve_provider(&mut watching, Arc::clone(&uid));
+
+        let result = tokio::select! {
+            () = self.context.shutdown.clone().cancelled_owned() => Ok(()),
+            Some(_) = watching.join_next() => Err(RunError::Ended("the watch of the API server".to_owned())),
+            result = self.control(uid) => result,
+        };
+
+        self.stop().await;
+        // Ends the task that writes annotations; `finish` writes the rest.
+        drop(watching);
+        self.notes.finish().await;
+
+        result
+    }
+
+    /// Watches only the required objects, so that a host with fewer controllers needs fewer
+    /// permissions.
+    fn watch(&self) -> JoinSet<()> {
+        let mut watching = JoinSet::new();
+        let client = &self.context.clients.informers;
+        watching.spawn({
+            let nodes = Arc::clone(&self.nodes);
+            let client = client.clone();
+            async move { nodes.run(client).await }
+        });
+
+        if self.watches_services() {
+            let services = Arc::clone(&self.services);
+            let client = client.clone();
+            watching.spawn(async move { services.run(client).await });
+        }
+
+        watching
+    }
+
+    /// Starts tasks that do what the provider requests in addition to its answers.
+    fn serve_provider(&self, watching: &mut JoinSet<()>, uid: Arc<OnceLock<String>>) {
+        let notes = Arc::clone(&self.notes);
+        watching.spawn(async move { notes.run().await });
+
+        let reads = Arc::clone(&self.reads);
+        let services = Arc::clone(&self.services);
+        watching.spawn(async move { reads.follow(|key| services.get(key).is_some()).await });
+
+        let client = self.context.clients.informers.clone();
+        watching.spawn(async move {
+            uid::find(&client, &uid).await;
+            // A task that returns would end the process.
+            std::future::pending::<()>().await;
+        });
+    }
+
+    fn watches_services(&self) -> bool {
+        self.context
+            .enabled
+            .iter()
+            .any(|controller| controller.needs_services == NeedsServices::Yes)
+    }
+
+    fn listing(&self) -> Listing {
+        if self.services.is_synced() {
+            Listing::Complete
+        } else if self.services.is_forbidden() || !self.watches_services() {
+            Listing::Denied
+        } else {
+            Listing::Partial
+        }
+    }
+
+    pub(super) async fn control(&mut self, uid: Arc<OnceLock<String>>) -> Result<(), RunError> {
+        self.nodes.synced().await;
+        tracing::info!(nodes = self.nodes.list().len(), "node cache synced");
+
+        let on_cluster = std::mem::replace(&mut self.context.on_cluster, Box::new(|_| {}));
+        let nodes = Arc::clone(&self.nodes);
+        let services = Arc::clone(&self.services);
+        let recorder = self.context.recorder.of_provider();
+        let classes = self.context.options.services.classes.clone();
+
+        on_cluster(Arc::new(ClusterView {
+            revision: cluster_view::count_changes(&nodes, &services),
+            nodes,
+            services,
+            recorder,
+            classes,
+            with_services: self.watches_services(),
+            uid,
+            notes: Arc::clone(&self.notes),
+            reads: Arc::clone(&self.reads),
+            holders: Arc::clone(&self.holders),
+        }));
+
+        let mut swaps = true;
+        loop {
+            // Read only once: if the list becomes complete after this, the loop is woken.
+            let services = Arc::clone(&self.services);
+            let listing = self.listing();
+            self.start(listing);
+
+            tokio::select! {
+                () = services.synced(), if listing != Listing::Complete && self.watches_services() => {
+                    tracing::info!(services = self.services.list().len(), "service cache synced");
+                }
+                () = services.forbidden(), if listing == Listing::Partial => {}
+                changed = self.context.generations.changed(), if swaps => match changed {
+                    Ok(()) => {
+                        tracing::info!("plugin replaced; checking all objects again");
+                        self.started.values().for_each(|runner| runner.recheck());
+                    }
+                    // A receiver without a sender would be ready all the time.
+                    Err(_) => swaps = false,
+                },
+                Some(ended) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
+                    let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+                    let name = self.names.remove(&id).unwrap_or_default();
+                    return Err(RunError::Ended(name));
+                }
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Starts all controllers that are enabled, possible and not started yet.
+    fn start(&mut self, services: Listing) {
+        let info = self.context.provider.info();
+        for constructor in CONSTRUCTORS {
+            let controller = constructor.controller;
+            if !self.context.enabled.contains(controller) || self.started.contains_key(controller) {
+                continue;
+            }
+
+            let runner = match self.build(constructor, &info, services) {
+                Ok(runner) => runner,
+                Err(obstacle) => {
+                    self.skip(controller, obstacle);
+                    continue;
+                }
+            };
+
+            let task = {
+                let runner = Arc::clone(&runner);
+                let stop = self.stop.clone();
+                self.tasks.spawn(async move { runner.run(stop).await })
+            };
+
+            self.names.insert(task.id(), controller.name.to_owned());
+            self.context.metrics.shared.running(controller, true);
+            self.started.insert(controller, runner);
+            tracing::info!("started {controller}");
+        }
+    }
+
+    fn build(
+        &self,
+        constructor: &Constructor,
+        info: &ProviderInfo,
+        services: Listing,
+    ) -> Result<Arc<dyn Runner>, Obstacle> {
+        let Context {
+            clients,
+            options,
+            provider,
+            metrics,
+            recorder,
+            unreleased,
+            ..
+        } = &self.context;
+
+        constructor.check(options, info, services)?;
+        let controller = constructor.controller;
+        (constructor.build)(Setup {
+            shared: Shared {
+                controller,
+                provider: Arc::clone(provider),
+                nodes: Arc::clone(&self.nodes),
+                recorder: recorder.clone(),
+                metrics: metrics.shared.clone(),
+            },
+            metrics,
+            client: clients.named(controller.client).clone(),
+            options,
+            services: &self.services,
+            notes: &self.notes,
+            reads: &self.reads,
+            holders: &self.holders,
+            said: self.said.as_ref(),
+            unreleased: *unreleased,
+        })
+    }
+
+    /// Logs once why a controller is not running.
+    fn skip(&mut self, controller: Controller, obstacle: Obstacle) {
+        if self.skipped.get(controller) == Some(&obstacle) {
+            return;
+        }
+
+        if obstacle.is_mistake() {
+            tracing::error!("skipping {controller}: {obstacle}");
+        } else {
+            tracing::info!("skipping {controller}: {obstacle}");
+        }
+
+        self.skipped.insert(controller, obstacle);
+    }
+
+    async fn stop(&mut self) {
+        self.stop.cancel();
+        let grace = self.context.options.shutdown_grace;
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+
+        if timeout(grace, ended).await.is_err() {
+            tracing::warn!("some calls did not finish within {grace:?} and were canceled");
+            self.tasks.shutdown().await;
+        }
+
+        for &controller in self.started.keys() {
+            self.context.metrics.shared.running(controller, false);
+            tracing::info!("stopped {controller}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Credentials that are sent as they are in files: a header, or user name and password.
+
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use base64::{Engine as _, engine::general_purpose};
+use bytes::Bytes;
+use http::{HeaderMap, request, response};
+use zeroize::Zeroizing;
+
+use crate::credential::{Credential, CredentialError, Prepared};
+use crate::masking::{answer_mask::AnswerMask, quotes::SHORTEST, secret::Secret};
+use crate::{
+    config::{BasicConfig, HeaderConfig},
+    kinds::place::{self, Place},
+    minting,
+    sources::{
+        failure::{Failure, Vault},
+        file::SecretFile,
+    },
+};
+
+/// A credential with a fixed value.
+#[derive(Debug)]
+pub(crate) struct Fixed {
+    name: String,
+    place: Place,
+    /// The file with the value, or the files with the user name and the password.
+    files: Vec<SecretFile>,
+    basic: bool,
+    vault: Vault,
+    /// The value that was sent last, and its number.
+    last: Mutex<(u64, Option<Secret>)>,
+}
+
+impl Fixed {
+    pub(crate) fn header(config: &HeaderConfig) -> Result<Self, String> {
+        let place = Place::header(&config.header, &config.prefix)?;
+        Ok(Self::new(
+            &config.name,
+            place,
+            vec![SecretFile::new(&config.value_file)],
+            false,
+        ))
+    }
+
+    pub(crate) fn basic(config: &BasicConfig) -> Result<Self, String> {
+        let place = Place::header("authorization", "Basic ")?;
+        let files = vec![
+            SecretFile::new(&config.user_file),
+            SecretFile::new(&config.password_file),
+        ];
+        Ok(Self::new(&config.name, place, files, true))
+    }
+
+    fn new(name: &str, place: Place, files: Vec<SecretFile>, basic: bool) -> Self {
+        Self {
+            name: name.to_owned(),
+            place,
+            files,
+            basic,
+            vault: Vault::default(),
+            last: Mutex::default(),
+        }
+    }
+
+    /// Returns the current value and its number.
+    async fn current(&self) -> Result<(u64, Secret), Failure> {
+        let mut parts = Vec::new();
+        for file in &self.files {
+            parts.push(file.text().await?);
+        }
+
+        // A user name is not a secret, and may occur in many texts.
+        if let Some(secret) = parts.last() {
+            self.vault.note(secret);
+        }
+
+        let value = match parts.as_slice() {
+            [user, password] if self.basic => {
+                if user.expose().contains(&b':') {
+                    return Err(Failure::malformed(
+                        "the user name contains a colon, which basic authentication does not support",
+                    ));
+                }
+                let both = Zeroizing::new([user.expose(), b":", password.expose()].concat());
+                Secret::new(general_purpose::STANDARD.encode(&*both))
+            }
+            [value, ..] => value.clone(),
+            [] => return Err(Failure::malformed("it has no file")),
+        };
+
+        // A server can quote what was sent, which for basic authentication is the encoded pair.
+        self.vault.note(&value);
+
+        // By the number, `changed` knows that a file has changed.
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.1.as_ref() != Some(&value) {
+            *last = (last.0.saturating_add(1), Some(value.clone()));
+            if !self.is_masked(&value) {
+                tracing::warn!(
+                    credential = self.name,
+                    "its secret has fewer than {SHORTEST} bytes: it is not masked in answers that quote it, because a plugin \
+                     could guess it; use a longer one"
+                );
+            }
+        }
+
+        Ok((last.0, value))
+    }
+
+    /// Returns true if an answer that quotes this value is masked.
+    fn is_masked(&self, value: &Secret) -> bool {
+        let none = HeaderMap::new();
+        let mut sent = HeaderMap::new();
+        let mut mask = AnswerMask::default();
+
+        let inserted = self.place.insert(&mut sent, value);
+        mask.add(&self.vault.all(), &none, &sent);
+        inserted.is_err() || mask.hides()
+    }
+}
+
+#[async_trait]
+impl Credential for Fixed {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn needs_body(&self, head: &request::Parts) -> bool {
+        minting::needs_body(head, Some(&self.place))
+    }
+
+    async fn prepare(
+        &self,
+        head: &mut request::Parts,
+        body: Option<&Bytes>,
+    ) -> Result<Prepared, CredentialError> {
+        let prepared = async {
+            minting::check(head, body.map(AsRef::as_ref), Some(&self.place))?;
+            self.place.strip(&mut head.headers);
+            let (used, value) = self.current().await?;
+            self.place.insert(&mut head.headers, &value)?;
+            Ok(Prepared::Send { used })
+        };
+        prepared
+            .await
+            .map_err(|failure: Failure| failure.named(&self.name))
+    }
+
+    fn accepted(&self, _used: u64, _kind: u64) {}
+
+    async fn rejected(&self, used: u64, _kind: u64) -> bool {
+        // Nobody issues another value: only a changed file has one.
+        self.changed(used).await
+    }
+
+    async fn changed(&self, used: u64) -> bool {
+        self.current().await.is_ok_and(|(now, _)| now > used)
+    }
+
+    fn mask(&self, head: &mut response::Parts) {
+        place::remove_session_headers(&mut head.headers);
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
+        self.vault.all()
+    }
+}

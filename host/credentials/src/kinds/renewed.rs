@@ -1,0 +1,296 @@
+//! A value that is renewed before it expires, by one task for all users of the value.
+//!
+//! The task starts at the first use. It renews a value that is in use some time before it expires,
+//! and stops renewing when the value is not used any more. Requests without a valid value wait for
+//! the attempt in progress. If an attempt fails while the old value is still valid, a warning is
+//! logged. Further attempts back off, so that an issuer that is down does not receive too many
+//! requests and accounts are not locked. After a change of a file, the next attempt follows
+//! immediately.
+
+mod refusals;
+mod rule;
+mod state;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::{
+    sync::{Notify, watch},
+    task::AbortHandle,
+    time::{Instant, sleep_until, timeout},
+};
+
+use self::state::{Ask, Rejection, State};
+use crate::sources::{failure::Failure, metrics::CredentialMetrics};
+
+/// Timeout of an attempt. An issuer that takes longer counts as unavailable.
+const ATTEMPT: Duration = Duration::from_secs(30);
+
+/// After a file has changed, requests that still have a valid value wait at most this long for the
+/// one that is created from the changed file.
+const MOMENT: Duration = Duration::from_secs(2);
+
+/// A value that was obtained from an issuer.
+pub(crate) struct Fresh<T> {
+    pub(crate) value: T,
+    /// How long it is valid from now; `None` if the issuer did not specify it.
+    pub(crate) lifetime: Option<Duration>,
+}
+
+/// The source of a value.
+#[async_trait]
+pub(crate) trait Source: Send + Sync + 'static {
+    type Value: Send + Sync + 'static;
+
+    /// Returns the name of the credential.
+    fn name(&self) -> &str;
+
+    /// Obtains a new value.
+    async fn renew(&self) -> Result<Fresh<Self::Value>, Failure>;
+
+    /// Returns true if `renew` has failed because of the clock, which is corrected now.
+    fn was_corrected(&self) -> bool {
+        false
+    }
+
+    /// Returns a number that changes whenever a file that `renew` reads has changed.
+    async fn inputs(&self) -> u64;
+}
+
+/// A value and the task that renews it.
+pub(crate) struct Renewed<S: Source> {
+    shared: Arc<Shared<S>>,
+    task: Mutex<Option<AbortHandle>>,
+}
+
+struct Shared<S: Source> {
+    source: S,
+    state: Mutex<State<S::Value>>,
+    /// Number of attempts that have ended, which notifies waiting requests.
+    attempts: watch::Sender<u64>,
+    wake: Notify,
+    metrics: CredentialMetrics,
+}
+
+impl<S: Source> Renewed<S> {
+    pub(crate) fn new(source: S, metrics: CredentialMetrics) -> Self {
+        let state = Mutex::default();
+        let attempts = watch::Sender::new(0);
+        let wake = Notify::new();
+
+        Self {
+            shared: Arc::new(Shared {
+                source,
+                state,
+                attempts,
+                wake,
+                metrics,
+            }),
+            task: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn source(&self) -> &S {
+        &self.shared.source
+    }
+
+    /// Returns the current value and its number. Waits if there is no valid one.
+    pub(crate) async fn get(&self) -> Result<(u64, Arc<S::Value>), Failure> {
+        self.start();
+        let inputs = self.shared.source.inputs().await;
+        let ask = self.shared.state().ask(Instant::now(), inputs);
+
+        match ask {
+            Ask::Have {
+                number,
+                value,
+                first_use,
+            } => {
+                if first_use {
+                    self.shared.wake.notify_one();
+                }
+                Ok((number, value))
+            }
+            Ask::Fail(failure) => Err(failure),
+            Ask::Wait { attempts, valid } => {
+                let attempt = self.attempt_after(attempts);
+                if valid {
+                    // Requests with a valid value do not wait long for an issuer that does not
+                    // answer.
+                    let _ = timeout(MOMENT, attempt).await;
+                } else {
+                    attempt.await;
+                }
+
+                let outcome = self.shared.state().outcome(Instant::now());
+                // The value is in use from this time, so the task must plan its renewal.
+                self.shared.wake.notify_one();
+                outcome
+            }
+        }
+    }
+
+    /// Reports that the cloud accepted the value with this number for this kind of request.
+    pub(crate) fn accepted(&self, used: u64, kind: u64) {
+        self.shared.state().accept(used, kind);
+    }
+
+    /// Reports that the cloud rejected the value with this number for this kind of request. Returns
+    /// true if there is a newer value.
+    pub(crate) async fn rejected(&self, used: u64, kind: u64) -> bool {
+        self.start();
+        loop {
+            let rejection = self.shared.state().reject(Instant::now(), used, kind);
+            match rejection {
+                Rejection::Newer => return true,
+                Rejection::TooSoon => return false,
+                Rejection::Later(at) => sleep_until(at).await,
+                Rejection::Wait { attempts } => {
+                    self.attempt_after(attempts).await;
+                    return self.shared.state().is_newer_than(used);
+                }
+            }
+        }
+    }
+
+    /// Returns true if there is a value with a higher number, which is obtained first if a file has
+    /// changed.
+    pub(crate) async fn changed(&self, used: u64) -> bool {
+        self.get().await.is_ok_and(|(number, _)| number > used)
+    }
+
+    async fn attempt_after(&self, attempts: u64) {
+        let mut receiver = self.shared.attempts.subscribe();
+        self.shared.wake.notify_one();
+        // The sender is part of `shared`, so the channel cannot be closed.
+        let _ = receiver.wait_for(|ended| *ended > attempts).await;
+    }
+
+    fn start(&self) {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        // The task is finished only if its runtime was shut down.
+        if task.as_ref().is_none_or(AbortHandle::is_finished) {
+            *task = Some(tokio::spawn(run(Arc::clone(&self.shared))).abort_handle());
+        }
+    }
+}
+
+impl<S: Source> Drop for Renewed<S> {
+    fn drop(&mut self) {
+        if let Some(task) = self
+            .task
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
+            task.abort();
+        }
+    }
+}
+
+impl<S: Source> fmt::Debug for Renewed<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Renewed")
+            .field("name", &self.shared.source.name())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: Source> Shared<S> {
+    fn state(&self) -> MutexGuard<'_, State<S::Value>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn renew(&self) -> Result<Fresh<S::Value>, Failure> {
+        let late = || {
+            Failure::unavailable(format!(
+                "its issuer did not answer within {} s",
+                ATTEMPT.as_secs()
+            ))
+        };
+        let renewed = timeout(ATTEMPT, self.source.renew()).await;
+        renewed.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn attempt(&self) {
+        let name = self.source.name();
+        // Read before the attempt: a file that changes meanwhile causes another one.
+        let inputs = self.source.inputs().await;
+        let mut result = self.renew().await;
+
+        // A failure because of the clock needs no delay: the next attempt uses the corrected time.
+        if result.is_err() && self.source.was_corrected() {
+            result = self.renew().await;
+        }
+
+        let result = result.and_then(|fresh| match fresh.lifetime {
+            // If this counted as success, every request would cause a renewal.
+            Some(Duration::ZERO) => Err(Failure::unavailable(
+                "its issuer returned an expired value: check the clock of this machine",
+            )),
+            _ => Ok(fresh),
+        });
+
+        let outcome = result
+            .as_ref()
+            .map_or_else(|failure| failure.kind.as_str(), |_| "renewed");
+        self.metrics.renewed(name, outcome);
+
+        let now = Instant::now();
+        match &result {
+            Ok(fresh) => {
+                let lifetime = fresh.lifetime.map(|it| it.as_secs());
+                tracing::debug!(
+                    credential = name,
+                    lifetime_seconds = lifetime,
+                    "credential renewed"
+                );
+            }
+            Err(failure) => match self.state().valid_for(now) {
+                Some(left) => {
+                    let left = left.map(|it| it.as_secs());
+                    tracing::warn!(credential = name, error = %failure, valid_for_seconds = left,
+                        "cannot renew credential; using the current one");
+                }
+                None => {
+                    tracing::error!(credential = name, error = %failure,
+                        "cannot get credential; requests that need it are not sent");
+                }
+            },
+        }
+
+        let spread = rand::random::<f64>();
+        let attempts = self.state().finish(now, result, inputs, spread);
+        self.attempts.send_replace(attempts);
+    }
+}
+
+async fn run<S: Source>(shared: Arc<Shared<S>>) {
+    loop {
+        let next = shared.state().next(Instant::now());
+        let due = async {
+            match next {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+
+        tokio::select! {
+            () = due => {
+                let begun = shared.state().begin(Instant::now());
+                if begun {
+                    shared.attempt().await;
+                }
+            }
+            // The state has changed, and with it the time of the next attempt.
+            () = shared.wake.notified() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

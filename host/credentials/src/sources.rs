@@ -1,0 +1,9 @@
+//! Where secrets come from: files, issuers, and the clock that both sides must agree on.
+
+pub(crate) mod absolute_path;
+pub(crate) mod clock;
+pub(crate) mod failure;
+pub(crate) mod file;
+pub(crate) mod metrics;
+pub(crate) mod skew;
+pub(crate) mod upstream;

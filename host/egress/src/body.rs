@@ -1,0 +1,4 @@
+//! Bodies on their way up and down.
+
+pub(crate) mod download;
+pub(crate) mod upload;

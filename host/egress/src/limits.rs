@@ -1,0 +1,8 @@
+//! How many requests and bytes at a time: of a plugin, and to a server.
+
+pub(crate) mod breaker;
+pub(crate) mod held;
+pub(crate) mod hosts;
+pub(crate) mod instance;
+pub(crate) mod pace;
+pub(crate) mod shares;

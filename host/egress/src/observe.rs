@@ -1,0 +1,5 @@
+//! What is recorded about requests: metrics, and the audit.
+
+pub(crate) mod audit;
+pub(crate) mod meter;
+pub(crate) mod metrics;

@@ -1,0 +1,280 @@
+//! Measurement of requests.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+use http::Method;
+use skydock_cloud::{Capability, text::beginning};
+use skydock_credentials::request::actions::Actions;
+use tokio::time::Instant;
+
+use crate::{
+    limits::hosts::Hosts,
+    observe::{
+        audit::{Audit, AuditLine, WouldDeny},
+        metrics::{End, RuleMetrics},
+    },
+    refusal::{About, Refusal},
+    rules::{grant::Grant, rule::Target},
+};
+
+/// The measurement of a request, from its admission until its answer is read or it is canceled.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    pub(crate) metrics: Arc<RuleMetrics>,
+    pub(crate) hosts: Arc<Hosts>,
+    pub(crate) method: Method,
+    pub(crate) target: Target,
+    pub(crate) path: String,
+    pub(crate) started: Instant,
+    pub(crate) status: Option<u16>,
+    pub(crate) sent: Arc<AtomicU64>,
+    pub(crate) received: u64,
+    /// Why there is no complete answer.
+    pub(crate) error: Option<&'static str>,
+    pub(crate) audit: Option<Box<Audited>>,
+}
+
+/// What only the audit needs to know about a request.
+#[derive(Debug)]
+pub(crate) struct Audited {
+    audit: Arc<Audit>,
+    time: jiff::Timestamp,
+    digest: Arc<str>,
+    capability: Capability,
+    actions: Vec<String>,
+    credential: Option<String>,
+    would_deny: Option<WouldDeny>,
+}
+
+impl Audited {
+    pub(crate) fn new(audit: Arc<Audit>, digest: Arc<str>, capability: Capability) -> Self {
+        Self {
+            audit,
+            time: jiff::Timestamp::try_from(SystemTime::now()).unwrap_or_default(),
+            digest,
+            capability,
+            actions: Vec::new(),
+            credential: None,
+            would_deny: None,
+        }
+    }
+}
+
+impl Meter {
+    pub(crate) fn start(self) -> Self {
+        self.metrics.started();
+        self
+    }
+
+    /// Sets the rule that applies, which may differ from the first candidate.
+    pub(crate) fn rule(&mut self, metrics: &Arc<RuleMetrics>) {
+        self.metrics.moved(metrics);
+        self.metrics = metrics.clone();
+    }
+
+    /// Records by which rule the request is sent, for the audit.
+    pub(crate) fn decided(
+        &mut self,
+        grant: &Grant,
+        actions: &Actions,
+        would_deny: Option<WouldDeny>,
+    ) {
+        if let Some(audited) = &mut self.audit {
+            audited.actions = without_the_rest(&actions.named);
+            audited.credential = grant.credential.as_ref().map(|it| it.name().to_owned());
+            audited.would_deny = would_deny;
+        }
+    }
+
+    /// Returns which request this is.
+    pub(crate) fn about(&self) -> About {
+        About {
+            rule: Some(self.metrics.rule().clone()),
+            method: self.method.clone(),
+            target: Some(self.target.clone()),
+        }
+    }
+
+    /// Records why there is no answer, or no complete one.
+    pub(crate) fn failed(&mut self, refusal: &Refusal) {
+        self.status = None;
+        self.error = Some(refusal.cause().as_str());
+        if refusal.cause().is_denial() {
+            self.metrics.denied(refusal.cause());
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        let took = self.started.elapsed();
+        let sent = self.sent.load(Ordering::Relaxed);
+
+        let end = End {
+            method: &self.method,
+            status: self.status,
+            took,
+            sent,
+            received: self.received,
+            breakers_open: self.hosts.open(),
+        };
+        self.metrics.ended(&end);
+
+        // The search takes time, so it is only made if the path is shown.
+        if self.audit.is_some() || tracing::enabled!(target: "egress", tracing::Level::DEBUG) {
+            self.path = without_secrets(&self.path);
+        }
+
+        tracing::debug!(
+            target: "egress",
+            plugin = %self.metrics.plugin(),
+            rule = %self.metrics.rule(),
+            method = %self.method,
+            host = %self.target,
+            path = %self.path,
+            status = self.status.unwrap_or_default(),
+            sent,
+            received = self.received,
+            seconds = took.as_secs_f64(),
+            "request"
+        );
+
+        if let Some(audited) = self.audit.take() {
+            let canceled = self.status.is_none().then_some("canceled");
+            audited.audit.record(AuditLine {
+                time: audited.time,
+                plugin: self.metrics.plugin().clone(),
+                digest: audited.digest,
+                capability: audited.capability.name(),
+                rule: self.metrics.rule().clone(),
+                method: self.method.to_string(),
+                host: self.target.to_string(),
+                path: std::mem::take(&mut self.path),
+                actions: audited.actions,
+                credential: audited.credential,
+                status: self.status,
+                error: self.error.or(canceled),
+                would_deny: audited.would_deny,
+                sent_bytes: sent,
+                received_bytes: self.received,
+                seconds: took.as_secs_f64(),
+            });
+        }
+    }
+}
+
+/// Returns a path for the log: names of query parameters are kept, but their values, which may be
+/// secrets, are removed.
+pub(crate) fn without_values(uri: &http::Uri) -> String {
+    let mut text = uri.path().to_owned();
+    for (at, pair) in uri
+        .query()
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .enumerate()
+    {
+        text.push(if at == 0 { '?' } else { '&' });
+        text.push_str(pair.split('=').next().unwrap_or_default());
+    }
+
+    text.truncate(text.floor_char_boundary(512));
+    text
+}
+
+/// Returns a path for the log without what looks like a secret in it, such as the token of a webhook.
+/// Of the query, names that look generated are none.
+fn without_secrets(path: &str) -> String {
+    // What is found in URLs depends on what is before the path.
+    const HOST: &str = "https://hook";
+    let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+
+    let whole = format!("{HOST}{path}");
+    let shown = skydock_secrets::redacted(&whole);
+    let query = skydock_secrets::redacted(query);
+    let query = skydock_secrets::without_generated(&query);
+    format!("{}{query}", shown.strip_prefix(HOST).unwrap_or(path))
+}
+
+/// Maximum number of actions of a request in the audit, and maximum bytes of each: a plugin chooses
+/// them, and should not fill the file with one request.
+const TOLD: (usize, usize) = (16, 128);
+
+/// Returns the beginning of the list of actions, with the beginning of each.
+fn without_the_rest(named: &[String]) -> Vec<String> {
+    let (most, bytes) = TOLD;
+    let told = named.iter().take(most);
+    let told = told.map(|action| beginning(action, bytes).into_owned());
+
+    let rest = named.len().saturating_sub(most);
+    let rest = (rest > 0).then(|| format!("… and {rest} more"));
+    told.chain(rest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_in_the_audit_are_limited() {
+        let short = ["A".to_owned(), "B".to_owned()];
+        assert_eq!(without_the_rest(&short), short);
+        let many = vec!["Describe".to_owned() + &"A".repeat(1_000_000); 1000];
+        let told = without_the_rest(&many);
+        assert_eq!(told.last().map(String::as_str), Some("… and 984 more"));
+        assert!(told.concat().len() < 3000);
+    }
+
+    // Holds: SEC-38
+    #[test]
+    fn a_logged_path_has_nothing_that_looks_like_a_secret() {
+        for (path, shown) in [
+            (
+                "/bot123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11/send?x",
+                "/[redacted]/send?x",
+            ),
+            (
+                "/services/T00000000/B00000000/abcDEF0123456789ghiJKL45",
+                "/services/T00000000/B00000000/[redacted]",
+            ),
+            (
+                "/v1/auth/token/lookup/hvs.CAESIJ0a1b2c3d4e5f6a7b8c9d",
+                "/v1/auth/token/lookup/[redacted]",
+            ),
+            (
+                "/x/y?Hunter2-Sw0rdfish-9f8e7d6c5b4a&limit",
+                "/x/y?[redacted]&limit",
+            ),
+        ] {
+            assert_eq!(without_secrets(path), shown);
+        }
+        for path in [
+            "/v2.1/servers/123e4567-e89b-12d3-a456-426614174000?limit&marker",
+            "/subscriptions/123e4567-e89b-12d3-a456-426614174000/resourceGroups/rg?api-version",
+            "/compute/v1/projects/my-project-123456/zones/europe-west4-a/instances?pageToken&filter",
+            "/",
+        ] {
+            assert_eq!(without_secrets(path), path);
+        }
+    }
+
+    #[test]
+    fn a_logged_path_omits_query_values() {
+        let table = [
+            (
+                "https://a.example/v3/x?limit=5&marker=secret&flag",
+                "/v3/x?limit&marker&flag",
+            ),
+            ("https://a.example", "/"),
+            ("https://a.example/x?", "/x?"),
+        ];
+        for (uri, logged) in table {
+            assert_eq!(without_values(&uri.parse().unwrap()), logged);
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! Headers and parameters with which some servers replace the method of a request.
+//!
+//! Rules decide on the method of the request line. A server that reads another one elsewhere would
+//! do what no rule allows.
+
+use http::{HeaderMap, Method, header::CONTENT_ENCODING, request::Parts};
+use memchr::memmem;
+use skydock_credentials::{
+    request::actions::{Unclear, decode},
+    request::content_type::ContentType,
+    request::json,
+};
+
+/// Maximum bytes of a name that are read: what is longer is the text of another format, unless a
+/// server ends the name before.
+const LONGEST: usize = 256;
+
+/// Returns the header or query parameter that could replace the method.
+pub(crate) fn in_head(head: &Parts) -> Option<String> {
+    let mut headers = head.headers.keys().map(http::HeaderName::as_str);
+    let has_word = |name: &str| {
+        let ends = ["method", "verb", "override"];
+        ends.iter().any(|end| name.ends_with(end))
+    };
+
+    if let Some(name) = headers.find(|name| has_word(name) && is_override(name.as_bytes())) {
+        return Some(format!("header {name}"));
+    }
+
+    let parameters = head
+        .uri
+        .path()
+        .split('/')
+        .filter_map(|segment| segment.split_once(';'));
+    for (_, parameters) in parameters {
+        if let Some(name) = form_override(parameters.as_bytes()) {
+            return Some(format!("path parameter {name}"));
+        }
+    }
+
+    let name = form_override(head.uri.query()?.as_bytes())?;
+    Some(format!("query parameter {name}"))
+}
+
+/// Returns true if servers may read a method in the body of this request: they do so only with
+/// POST, in a form or in JSON.
+pub(crate) fn may_be_in_body(head: &Parts) -> bool {
+    head.method == Method::POST
+        // A `Content-Type` that is not valid is denied when the body is read.
+        && ContentType::of(&head.headers).map_or(true, |content| is_read(&content.kind))
+}
+
+/// Returns true for media types that servers read parameters from.
+fn is_read(kind: &str) -> bool {
+    let other = [
+        "application/",
+        "image/",
+        "audio/",
+        "video/",
+        "font/",
+        "text/",
+    ];
+    !other.iter().any(|family| kind.starts_with(family))
+        || ["urlencoded", "form", "json", "text/plain"]
+            .iter()
+            .any(|word| kind.contains(word))
+}
+
+/// Returns the parameter in the body that could replace the method.
+///
+/// # Errors
+/// If that cannot be determined.
+pub(crate) fn in_body(headers: &HeaderMap, body: &[u8]) -> Result<Option<String>, Unclear> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+
+    let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
+    if encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err("its body is compressed");
+    }
+
+    let content = ContentType::of(headers)?;
+    content.check_charset()?;
+
+    // Signs of forms within JSON belong to a text.
+    if content.is_json() {
+        return json_override(body);
+    }
+
+    if looks_like_json(body)
+        && let Some(name) = json_override(body)?
+    {
+        return Ok(Some(name));
+    }
+
+    Ok(form_override(body).or_else(|| multipart_override(body)))
+}
+
+/// Returns true if the body starts like a JSON object, or like a list of them, also in UTF-16. Some
+/// servers read JSON whatever its type.
+fn looks_like_json(body: &[u8]) -> bool {
+    let is_before = |byte: &u8| b" \t\r\n[\0\xef\xbb\xbf\xfe\xff".contains(byte);
+    body.iter().find(|byte| !is_before(byte)) == Some(&b'{')
+}
+
+/// Returns true for names that mean another method: `_method` (Rails, Laravel, Symfony, Spring),
+/// `_HttpMethod` (Salesforce), `$httpMethod` (Google), `X-HTTP-Method-Override` and so on. PHP reads
+/// `.method` and `_method[]` as `_method`, and ends a name at a zero byte.
+fn is_override(name: &[u8]) -> bool {
+    let name = until_bracket(name);
+    let letters: Vec<u8> = name
+        .iter()
+        .filter(|byte| byte.is_ascii_alphanumeric())
+        .map(u8::to_ascii_lowercase)
+        .collect();
+
+    let mut word = letters.as_slice();
+    for start in [b"x".as_slice(), b"http"] {
+        word = word.strip_prefix(start).unwrap_or(word);
+    }
+    word = word.strip_suffix(b"override").unwrap_or(word);
+
+    // A parameter with the plain name has another meaning.
+    [&b"method"[..], b"verb"].contains(&word) && !name.eq_ignore_ascii_case(word)
+}
+
+/// Returns true for names of fields and parameters that mean another method. Without a sign before
+/// it, or the word at its end, `httpMethod` is a common field, for example of health checks.
+fn is_field(name: &[u8]) -> bool {
+    let name = until_bracket(name);
+    let is_sign = |byte: &u8| !byte.is_ascii_alphanumeric();
+
+    let means = match name {
+        [b'x' | b'X', second, ..] => is_sign(second),
+        [first, ..] => is_sign(first),
+        [] => false,
+    };
+
+    let end = name.len().checked_sub(b"override".len());
+    let end = end.and_then(|at| name.get(at..));
+    let overrides = end.is_some_and(|end| end.eq_ignore_ascii_case(b"override"));
+
+    (means || overrides) && is_override(name)
+}
+
+fn until_bracket(name: &[u8]) -> &[u8] {
+    let mut parts = name.split(|byte| b"[\0".contains(byte));
+    parts.next().unwrap_or_default()
+}
+
+/// Returns the name of a pair in a form or a query that means another method.
+fn form_override(text: &[u8]) -> Option<String> {
+    let mut names = text
+        .split(|byte| b"&;".contains(byte))
+        .filter_map(|pair| pair.split(|byte| *byte == b'=').next())
+        .map(|name| decode(beginning(without_blanks(name))));
+
+    names.find(|name| is_field(name)).map(|name| shown(&name))
+}
+
+fn beginning(name: &[u8]) -> &[u8] {
+    name.get(..LONGEST).unwrap_or(name)
+}
+
+/// Returns the name without the blanks before it, which PHP ignores.
+fn without_blanks(mut name: &[u8]) -> &[u8] {
+    let blanks: [&[u8]; 3] = [b" ", b"+", b"%20"];
+    while let Some(rest) = blanks.iter().find_map(|blank| name.strip_prefix(*blank)) {
+        name = rest;
+    }
+    name
+}
+
+/// Returns a name of a part of a multipart body that means another method, wherever it is written.
+fn multipart_override(body: &[u8]) -> Option<String> {
+    let lower = body.to_ascii_lowercase();
+    let mut places = memmem::find_iter(&lower, b"name").peekable();
+    std::iter::from_fn(|| Some((places.next()?, places.peek().copied()))).find_map(|(at, next)| {
+        // A body can consist of nothing but such names. What has another in it is no method.
+        let rest = lower.get(at + b"name".len()..next.unwrap_or(lower.len()));
+        let rest = rest.unwrap_or_default();
+
+        let extended = rest.strip_prefix(b"*");
+        // A name that is continued (RFC 2231) is found only if all of its pieces are put together.
+        if extended.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit)) {
+            return Some("`name*0`".to_owned());
+        }
+
+        let rest = extended.unwrap_or(rest).trim_ascii_start();
+        let value = rest.strip_prefix(b"=")?.trim_ascii_start();
+        let (value, ends) = match value.strip_prefix(b"\"") {
+            Some(quoted) => (quoted, &b"\"\r\n"[..]),
+            None => (value, &b";\r\n"[..]),
+        };
+
+        let value = beginning(without_blanks(value));
+        let name = value.split(|byte| ends.contains(byte)).next();
+        let name = decode(name?);
+
+        // In the extended form, the charset and the language come before the name; and PHP takes
+        // single quotes, too.
+        let mut parts = name.split(|byte| *byte == b'\'');
+        parts.find(|part| is_field(part)).map(shown)
+    })
+}
+
+/// Returns a key of a JSON object that means another method.
+fn json_override(body: &[u8]) -> Result<Option<String>, Unclear> {
+    let keys = json::keys(body).map_err(|_| "its body is not valid JSON")?;
+    let found = keys.into_iter().find(|key| is_field(key.as_bytes()));
+    Ok(found.map(|key| shown(key.as_bytes())))
+}
+
+/// Returns the name for a message.
+fn shown(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name);
+    format!("`{}`", name.chars().take(40).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(method: &str, uri: &str, headers: &[(&str, &str)]) -> Parts {
+        let mut request = http::Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn another_method_in_a_head_is_found() {
+        let long_name = format!("/?a=b&_method%00{}", "=DELETE".repeat(300));
+        let table = [
+            ("/?_method=DELETE", "x-a", true),
+            ("/?a=1&%5FMETHOD=DELETE", "x-a", true),
+            ("/?a=1;_method", "x-a", true),
+            ("/?x_method=DELETE", "x-a", true),
+            ("/?a=1;_HttpMethod=x", "x-a", true),
+            ("/?$httpMethod=DELETE", "x-a", true),
+            ("/?httpMethod=GET&http_method=GET", "x-a", false),
+            ("/?http_method_override=DELETE", "x-a", true),
+            ("/?x.http.method=DELETE", "x-a", true),
+            (&long_name, "x-a", true),
+            ("/", "method-override", true),
+            ("/", "http-verb", true),
+            ("/?X-HTTP-Method-Override=DELETE", "x-a", true),
+            ("/?.method=DELETE", "x-a", true),
+            ("/?_method[]=DELETE", "x-a", true),
+            ("/x;a=b;_method=DELETE/y", "x-a", true),
+            ("/x;a=b/_method=DELETE", "x-a", false),
+            ("/", "x-method", true),
+            ("/", "x-http-method", true),
+            ("/", "x-http-method-override", true),
+            ("/", "x-method-override", true),
+            ("/?method=listZones&auth_method=x", "method", false),
+            ("/?a=_method", "access-control-request-method", false),
+            ("/?_verb=DELETE", "x-a", true),
+            ("/?verb=get&adverb=x&httpVerb=x&httpMethods=x", "x-a", false),
+        ];
+        for (uri, header, expected) in table {
+            let found = in_head(&head("GET", uri, &[(header, "DELETE")]));
+            assert_eq!(found.is_some(), expected, "{uri} {header}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn another_method_in_a_body_is_found() {
+        let form = "application/x-www-form-urlencoded";
+        let multipart = "multipart/form-data; boundary=x";
+        let json = "application/json; charset=utf-8";
+        let blanks = format!("{}%20_method=DELETE", "+".repeat(260));
+        let names = "name=".repeat(200_000);
+        let long = "x".repeat(300);
+        let ended = format!("_method%00{long}=DELETE");
+        let in_brackets = format!("a=b&_method[{long}]=DELETE");
+        let (padded, long_part) = [" ".repeat(300), String::new()]
+            .map(|blanks| {
+                format!("--x\r\nContent-Disposition: form-data; name=\"{blanks}_method[{long}]\"")
+            })
+            .into();
+        let table = [
+            (form, "_method=DELETE", true),
+            (form, "a=b&%5fmethod=DELETE", true),
+            (form, "a=b&_HttpMethod=DELETE", true),
+            ("", "a&_method=DELETE", true),
+            ("text/plain", "_method=DELETE", true),
+            (form, "a=b&_method%00x=DELETE", true),
+            (form, &blanks, true),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name='_method'\r\n\r\nDELETE\r\n--x--",
+                true,
+            ),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name=\"_method\r\n\r\nDELETE\r\n--x--",
+                true,
+            ),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name*0=\"_met\"; name*1=\"hod\"\r\n\r\nDELETE",
+                true,
+            ),
+            (form, "_verb=DELETE", true),
+            (form, &ended, true),
+            (form, &in_brackets, true),
+            (multipart, &padded, true),
+            (multipart, &long_part, true),
+            // The media type is what counts, and not other words in the header.
+            (
+                "application/x-www-form-urlencoded; a=json",
+                "\"&_method=DELETE&\"",
+                true,
+            ),
+            (
+                "application/x-www-form-urlencoded; v=json",
+                "[\"&_method=DELETE&\"]",
+                true,
+            ),
+            (
+                "application/x-www-form-urlencoded; charset=iso-8859-15",
+                "_method=DELETE",
+                true,
+            ),
+            ("application/json; charset=utf8", "{\"a\": 1}", false),
+            // Some servers read JSON of any type.
+            ("text/plain", "{\"_method\": \"DELETE\"}", true),
+            ("", "\u{feff} [{\"_method\": \"DELETE\"}]", true),
+            (form, "{\"a\": 1, \"_method\": \"DELETE\"}", true),
+            ("text/json", "{\"_method\": \"DELETE\"}", true),
+            ("text/plain", "{\"a\": \"b\"}", false),
+            ("text/plain", "[section]\nmethod = x", false),
+            (form, "HttpMethod=GET&http-method=GET", false),
+            (form, "http_method_override=DELETE", true),
+            // It takes no longer than another one.
+            (form, &names, false),
+            (form, "method=DELETE&a=_method", false),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name=\"_method\"\r\n\r\nDELETE\r\n--x--",
+                true,
+            ),
+            (
+                multipart,
+                "--x\r\ncontent-disposition:form-data;NAME = _Method\r\n\r\nDELETE\r\n--x--",
+                true,
+            ),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name*=UTF-8''%5Fmethod\r\n\r\nDELETE",
+                true,
+            ),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name=\"method\"\r\n\r\n_method\r\n--x--",
+                false,
+            ),
+            (json, r#"{"a": 1, "_method": "DELETE"}"#, true),
+            (json, r#"{"\u005fmethod": "DELETE"}"#, true),
+            (json, r#"{"$httpMethod": "DELETE"}"#, true),
+            (json, "{}\n{\"_method\": 1}", true),
+            // Fields of health checks.
+            (json, r#"{"healthmonitor": {"http_method": "GET"}}"#, false),
+            (json, r#"{"httpMethod": "GET", "method": "GET"}"#, false),
+            (json, r#"[{"a": [1.5, -1, null, true, "x"]}]"#, false),
+            (json, r#"[{"_method": "DELETE"}]"#, true),
+            (json, r#"{"url": "http://h/?a=1&_method=x"}"#, false),
+            (json, r#"{"description": "HTTP probe; method"}"#, false),
+            (
+                json,
+                r#"{"rule": "a&!method", "x": "set name=_method"}"#,
+                false,
+            ),
+            (json, "", false),
+        ];
+        for (kind, body, expected) in table {
+            let head = head("POST", "/", &[("content-type", kind)]);
+            assert!(may_be_in_body(&head), "{kind}");
+            let found = in_body(&head.headers, body.as_bytes()).unwrap();
+            assert_eq!(found.is_some(), expected, "{kind} {body}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_cannot_be_read_is_unclear() {
+        const KIND: &str = "content-type";
+        const FORM: &str = "application/x-www-form-urlencoded";
+        let table: [(&[(&str, &str)], &str); 9] = [
+            (&[(KIND, "application/json")], "{'_method': 'DELETE'}"),
+            (
+                &[(KIND, "application/x-www-form-urlencoded; charset=ibm037")],
+                "x",
+            ),
+            (
+                &[(
+                    KIND,
+                    "application/x-www-form-urlencoded; xcharset=utf-8; charset=ibm037",
+                )],
+                "x",
+            ),
+            (
+                &[(KIND, "application/json"), (KIND, FORM)],
+                "\"&_method=DELETE&\"",
+            ),
+            (
+                &[(KIND, "text/xml; a=b, application/x-www-form-urlencoded")],
+                "_method=DELETE",
+            ),
+            (&[(KIND, "application/json; x=é")], "{}"),
+            (&[(KIND, "text/plain")], "{\"a\": 1} x"),
+            (&[], "\0{\0\"\0_\0m\0\""),
+            (&[("content-encoding", "gzip")], "x"),
+        ];
+        for (headers, body) in table {
+            let head = head("POST", "/", headers);
+            assert!(may_be_in_body(&head), "{headers:?}");
+            assert!(
+                in_body(&head.headers, body.as_bytes()).is_err(),
+                "{headers:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_forms_and_json_of_posts_are_read() {
+        for (method, kind, expected) in [
+            ("POST", "application/octet-stream", false),
+            ("POST", "text/xml; charset=utf-8", false),
+            ("POST", "application/octet-stream; a=json", false),
+            ("POST", "application/soap+xml", false),
+            ("POST", "application/vnd.api+json", true),
+            ("POST", "nonsense", true),
+            ("PUT", "application/json", false),
+        ] {
+            let head = head(method, "/", &[("content-type", kind)]);
+            assert_eq!(may_be_in_body(&head), expected, "{method} {kind}");
+        }
+
+        let none = head("POST", "/", &[]);
+        assert!(may_be_in_body(&none));
+    }
+}

@@ -1,0 +1,261 @@
+//! Output to standard error: the log, and the error with which the process ends.
+
+mod line;
+
+use std::{
+    env,
+    io::{self, IsTerminal, Write as _},
+    process::ExitCode,
+};
+
+use skydock_cloud::text::escape;
+use tracing::Subscriber;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt,
+    fmt::MakeWriter,
+    layer::SubscriberExt as _,
+    registry,
+    util::SubscriberInitExt as _,
+};
+
+/// Log lines of the client about failed requests, which are logged by the caller too. Those about
+/// an answer that cannot be parsed contain the answer, which may be all Services of the cluster.
+const SAID_ELSEWHERE: [(&str, LevelFilter); 3] = [
+    ("kube_client::client", LevelFilter::ERROR),
+    ("kube_client::client::builder", LevelFilter::OFF),
+    ("kube_runtime::watcher", LevelFilter::ERROR),
+];
+
+/// Log targets of Skydock and its plugins.
+const OURS: &[&str] = &[
+    "skydock",
+    "skydock_controllers",
+    "skydock_sandbox",
+    "plugin",
+    "egress",
+];
+
+/// Log options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// klog's verbosity: 0 to 3 is info, 4 and 5 debug, 6 and more trace.
+    pub verbosity: u8,
+    /// One JSON object per line.
+    pub json: bool,
+    /// Log only messages of plugins, what of their requests is not sent, and errors.
+    pub quiet: bool,
+}
+
+impl LogOptions {
+    fn filter(self) -> Targets {
+        if self.quiet {
+            // The rest is visible in the cluster's events.
+            return Targets::new()
+                .with_default(LevelFilter::ERROR)
+                .with_targets(SAID_ELSEWHERE)
+                .with_target("skydock_sandbox", LevelFilter::OFF)
+                .with_target("plugin", LevelFilter::INFO)
+                .with_target("egress", LevelFilter::WARN);
+        }
+
+        let ours = match self.verbosity {
+            0..=3 => LevelFilter::INFO,
+            4..=5 => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        };
+
+        // Libraries log only warnings and errors, unless everything is requested.
+        let others = if self.verbosity >= 8 {
+            LevelFilter::DEBUG
+        } else {
+            LevelFilter::WARN
+        };
+
+        Targets::new()
+            .with_default(others)
+            .with_targets(SAID_ELSEWHERE)
+            .with_targets(OURS.iter().map(|&target| (target, ours)))
+    }
+}
+
+/// Starts logging. `RUST_LOG` takes precedence over the flags. Does nothing if logging has already
+/// been started.
+pub fn init(options: LogOptions) {
+    let asked = env::var("RUST_LOG").ok().and_then(|text| text.parse().ok());
+    let filter = asked.unwrap_or_else(|| options.filter());
+
+    // An error means that a test has already set a subscriber, which is kept.
+    let _ = if options.json {
+        let lines = fmt::layer()
+            .json()
+            .flatten_event(true)
+            .log_internal_errors(false)
+            .with_writer(io::stderr);
+        registry().with(filter).with(lines).try_init()
+    } else {
+        text(filter, io::stderr().is_terminal(), io::stderr).try_init()
+    };
+}
+
+/// Creates a subscriber that logs human-readable lines.
+fn text<W>(filter: Targets, color: bool, writer: W) -> impl Subscriber + Send + Sync
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    // Lines are lost if the disk is full or the reader has closed the pipe. Reporting this on the
+    // same output would end the process.
+    let lines = fmt::layer()
+        .with_ansi(color)
+        .fmt_fields(line::OneLine)
+        .log_internal_errors(false)
+        .with_writer(writer);
+
+    registry().with(filter).with(lines)
+}
+
+/// Prints the error with its causes as one line.
+pub fn fail(error: &anyhow::Error) -> ExitCode {
+    say(&one_line(error));
+    ExitCode::FAILURE
+}
+
+/// Prints a line on standard error. If it is closed, this cannot be reported.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "skydock: {text}");
+}
+
+/// Formats an error with its causes, omitting those that the error already contains.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error
+        .chain()
+        .map(|cause| escape(&cause.to_string().replace('\n', " ")).into_owned())
+    {
+        if line.ends_with(&cause) {
+            continue;
+        }
+
+        if !line.is_empty() {
+            line.push_str(": ");
+        }
+        line.push_str(&cause);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+    };
+
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_without_repeated_causes() {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let error = anyhow::Error::from(refused)
+            .context("connect: connection refused")
+            .context("no\nAPI server");
+        assert_eq!(
+            one_line(&error),
+            "no API server: connect: connection refused"
+        );
+        let forged = anyhow::anyhow!("imports `\u{1b}]0;owned\u{7}`");
+        assert_eq!(one_line(&forged), "imports `\\u{1b}]0;owned\\u{7}`");
+    }
+
+    #[test]
+    fn plugin_requests_are_logged_at_verbosity_four() {
+        for (verbosity, told) in [(2, false), (3, false), (4, true), (8, true)] {
+            let buffer = Buffer::default();
+            let writer = buffer.clone();
+            let filter = LogOptions {
+                quiet: false,
+                json: false,
+                verbosity,
+            }
+            .filter();
+            let subscriber = text(filter, false, move || writer.clone());
+            tracing::subscriber::with_default(
+                subscriber,
+                || tracing::debug!(target: "egress", "request"),
+            );
+            assert_eq!(
+                !buffer.0.lock().unwrap().is_empty(),
+                told,
+                "--v={verbosity}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_quiet_log_has_what_is_not_sent() {
+        let buffer = Buffer::default();
+        let writer = buffer.clone();
+        let options = LogOptions {
+            quiet: true,
+            json: false,
+            verbosity: 2,
+        };
+        let subscriber = text(options.filter(), false, move || writer.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(target: "egress", "a header is not sent");
+            tracing::warn!(target: "skydock", "seen in events");
+        });
+        let log = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+
+        assert!(
+            log.contains("is not sent") && !log.contains("seen in events"),
+            "{log}"
+        );
+    }
+
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    // Holds: SEC-15
+    #[test]
+    fn control_characters_are_escaped_in_the_log() {
+        let buffer = Buffer::default();
+        let writer = buffer.clone();
+        let subscriber = text(LogOptions::default().filter(), false, move || {
+            writer.clone()
+        });
+        let odd = "a\n2026-11-22T02:40:00Z  INFO skydock: forged\r\u{1b}[2J\u{9b}31m\u{202e}";
+        tracing::subscriber::with_default(subscriber, || {
+            let span = tracing::info_span!("span", odd);
+            let _in = span.enter();
+            let cause = io::Error::other(odd);
+            tracing::warn!(odd, shown = %odd, debug = ?odd, error = &cause as &dyn std::error::Error, "call failed: {odd}");
+            tracing::error!(message = odd);
+        });
+        let said = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(said.lines().count(), 2, "{said}");
+        assert_eq!(
+            said.chars().filter(|c| c.is_control()).count(),
+            2,
+            "{said:?}"
+        );
+        assert!(
+            !said.contains('\u{202e}') && said.contains("call failed: a\\n2026"),
+            "{said}"
+        );
+        assert!(
+            said.contains(" shown=a\\n2026") && said.contains("\\u{1b}[2J\\u{9b}31m"),
+            "{said}"
+        );
+    }
+}

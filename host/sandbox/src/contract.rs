@@ -1,0 +1,19 @@
+//! The contract with plugins (`wit/`). The rest of this crate knows a plugin in the types of
+//! `skydock-cloud`: as [`Exports`] of a component, [`Functions`] of an instance, and a [`Guest`]
+//! during a call.
+//!
+//! Each version has a folder, as in `wit/`. Its generated types are private to the folder, so that
+//! nothing else can name them. For a second version, [`Exports`], [`Functions`] and [`Guest`]
+//! become enums here, with one case for each version.
+
+mod v0_1;
+
+use futures::future::BoxFuture;
+
+use crate::execution::call::CallError;
+
+pub(crate) use v0_1::{Exports, Functions, Guest, link};
+
+/// A running call of a function. The outer error is how the guest ended; the inner one is what it
+/// answered, or what is wrong with that.
+pub(crate) type Running<'a, T> = BoxFuture<'a, wasmtime::Result<Result<T, CallError>>>;

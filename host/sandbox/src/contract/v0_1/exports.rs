@@ -1,0 +1,118 @@
+//! The functions that a plugin exports: one module for each interface, with its calls and the rules
+//! for their answers.
+
+mod instances;
+mod load_balancers;
+mod maintenance;
+mod plugin;
+mod replay;
+mod routes;
+mod zones;
+
+use std::{collections::BTreeSet, marker::PhantomData};
+
+use skydock_cloud::Capability;
+use wasmtime::{
+    Store,
+    component::{Instance, InstancePre},
+};
+
+use super::bindings::exports::skydock::provider as generated;
+use crate::{error::LoadProblem, imports::State};
+
+/// An instance during one call. Each function consumes it; its arguments live for `'s`, longer than
+/// the call.
+pub(crate) struct Guest<'a, 's> {
+    functions: &'a Functions,
+    store: &'a mut Store<State>,
+    arguments: PhantomData<&'a &'s ()>,
+}
+
+impl<'a> Guest<'a, '_> {
+    /// Prepares a call.
+    pub(crate) fn new(functions: &'a Functions, store: &'a mut Store<State>) -> Self {
+        Self {
+            functions,
+            store,
+            arguments: PhantomData,
+        }
+    }
+}
+
+/// Defines [`Exports`] and [`Functions`] from the interfaces that are capabilities.
+macro_rules! capabilities {
+    ($($interface:ident: $capability:ident),* $(,)?) => {
+        /// Positions of the functions of each exported interface in a component.
+        pub(crate) struct Exports {
+            plugin: generated::plugin::GuestIndices,
+            $($interface: Option<generated::$interface::GuestIndices>,)*
+        }
+
+        /// The functions of each exported interface of one instance.
+        pub(crate) struct Functions {
+            plugin: generated::plugin::Guest,
+            $($interface: Option<generated::$interface::Guest>,)*
+        }
+
+        impl Exports {
+            /// Finds the functions of each capability.
+            ///
+            /// # Errors
+            /// [`LoadProblem::WrongType`], if a function of an exported interface is missing.
+            pub(crate) fn find(
+                pre: &InstancePre<State>,
+                capabilities: &BTreeSet<Capability>,
+            ) -> Result<Self, LoadProblem> {
+                let plugin = generated::plugin::GuestIndices::new(pre).map_err(wrong(PLUGIN))?;
+                $(let $interface = capabilities
+                    .contains(&Capability::$capability)
+                    .then(|| generated::$interface::GuestIndices::new(pre))
+                    .transpose()
+                    .map_err(wrong(Capability::$capability.name()))?;)*
+
+                Ok(Self { plugin, $($interface),* })
+            }
+
+            /// Loads the functions, which checks their types.
+            ///
+            /// # Errors
+            /// [`LoadProblem::WrongType`], if a function does not have the contract's type.
+            pub(crate) fn load(&self, store: &mut Store<State>, instance: &Instance) -> Result<Functions, LoadProblem> {
+                Ok(Functions {
+                    plugin: self.plugin.load(&mut *store, instance).map_err(wrong(PLUGIN))?,
+                    $($interface: self
+                        .$interface
+                        .as_ref()
+                        .map(|interface| interface.load(&mut *store, instance))
+                        .transpose()
+                        .map_err(wrong(Capability::$capability.name()))?,)*
+                })
+            }
+        }
+    };
+}
+
+capabilities! {
+    instances: Instances,
+    load_balancers: LoadBalancers,
+    routes: Routes,
+    zones: Zones,
+    maintenance: Maintenance,
+}
+
+/// Name of the interface that every plugin exports.
+const PLUGIN: &str = "plugin";
+
+/// Returns the conversion of an error about an interface.
+fn wrong(interface: &'static str) -> impl FnOnce(wasmtime::Error) -> LoadProblem {
+    move |reason| LoadProblem::WrongType {
+        interface,
+        reason: reason.into(),
+    }
+}
+
+/// Returns the functions of an interface that the plugin exports. The caller has checked that it
+/// does.
+fn exported<T>(interface: Option<&T>) -> wasmtime::Result<&T> {
+    interface.ok_or_else(|| wasmtime::format_err!("the interface is not exported"))
+}

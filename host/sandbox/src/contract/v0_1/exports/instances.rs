@@ -1,0 +1,189 @@
+//! The interface `instances`.
+
+use std::sync::Arc;
+
+use skydock_cloud::{self as cloud, Capability};
+
+use super::{Guest, exported, generated::instances};
+use crate::{
+    answers::{
+        AnswerError, Checked, Element, IngressRules, Refused,
+        names::{self, Meant},
+        pairs, text, value,
+    },
+    contract::{
+        Running,
+        v0_1::{
+            from_guest::{addresses, each},
+            to_guest,
+        },
+    },
+    execution::call::Function,
+    imports::Owned,
+    words::text::Quoted,
+};
+
+/// Maximum bytes of a provider ID.
+pub(super) const MAX_PROVIDER_ID: usize = 512;
+
+impl Function {
+    pub(crate) const CHECK: Self = Self::reads(Capability::Instances, "check");
+    pub(crate) const DESCRIBE: Self = Self::reads(Capability::Instances, "describe");
+}
+
+impl<'a, 's> Guest<'a, 's> {
+    /// Calls `instances.check`.
+    pub(crate) fn check(
+        self,
+        nodes: &'s [Arc<cloud::Node>],
+    ) -> Running<'a, Vec<Element<cloud::Presence>>> {
+        let Self {
+            functions, store, ..
+        } = self;
+        let records = to_guest::nodes(nodes);
+
+        Box::pin(async move {
+            store.data().called("instances.check", &(&records,));
+            let answer = exported(functions.instances.as_ref())?
+                .call_check(&mut *store, &records)
+                .await?;
+            store.data().answered(&answer);
+
+            Ok(each(nodes, answer, |_, it| Ok(presence(it))))
+        })
+    }
+
+    /// Calls `instances.describe`.
+    pub(crate) fn describe(
+        self,
+        nodes: &'s [Arc<cloud::Node>],
+    ) -> Running<'a, Vec<Element<cloud::Instance>>> {
+        let Self {
+            functions, store, ..
+        } = self;
+        let records = to_guest::nodes(nodes);
+
+        Box::pin(async move {
+            store.data().called("instances.describe", &(&records,));
+            let answer = exported(functions.instances.as_ref())?
+                .call_describe(&mut *store, &records)
+                .await?;
+            store.data().answered(&answer);
+
+            let owned = &store.data().owned;
+            let shared = &store.data().shared;
+
+            let judge = |node: &cloud::Node, meant: Meant<'_>| match meant {
+                Meant::Address(address) => {
+                    let taken = shared.taken(address);
+                    shared.ingress.node(address, node, &taken)
+                }
+                Meant::Name(name) => IngressRules::node_name(node, shared.named(name)),
+                Meant::Service { namespace, name } => shared.no_service(namespace, name),
+            };
+
+            Ok(each(nodes, answer, |node, it| {
+                instance(it, owned, node, &|meant| judge(node, meant))
+            }))
+        })
+    }
+}
+
+fn presence(presence: instances::Presence) -> cloud::Presence {
+    match presence {
+        instances::Presence::Running => cloud::Presence::Running,
+        instances::Presence::Stopped => cloud::Presence::Stopped,
+        instances::Presence::Absent => cloud::Presence::Absent,
+    }
+}
+
+/// Checks the instance of this node. `judge` checks what an address or a name of it stands for.
+fn instance(
+    instance: instances::Instance,
+    owned: &Owned,
+    node: &cloud::Node,
+    judge: &dyn Fn(Meant<'_>) -> Result<(), Refused>,
+) -> Checked<cloud::Instance> {
+    let id = instance.provider_id.filter(|id| !id.is_empty());
+    Ok(cloud::Instance {
+        provider_id: id.map(|id| provider_id(id, owned)).transpose()?,
+        instance_type: text::label_value("instance type", instance.instance_type)?,
+        zone: text::label_value("zone", instance.zone)?,
+        region: text::label_value("region", instance.region)?,
+        addresses: addresses(instance.addresses)?
+            .into_iter()
+            .map(|address| written(address, node, judge))
+            .collect::<Checked<_>>()?,
+        labels: pairs::labels(instance.labels, owned)?,
+        annotations: pairs::annotations(instance.annotations, owned)?,
+    })
+}
+
+fn provider_id(id: String, owned: &Owned) -> Checked<String> {
+    let printable = id.len() <= MAX_PROVIDER_ID && id.bytes().all(|b| b.is_ascii_graphic());
+    value(
+        "provider ID",
+        &id,
+        "printable ASCII of at most 512 bytes",
+        printable.then_some(()),
+    )?;
+
+    // A prefix alone does not identify an instance.
+    let prefixes = owned.provider_ids();
+    let is_owned = prefixes
+        .iter()
+        .any(|prefix| id.len() > prefix.len() && id.starts_with(prefix));
+
+    if is_owned {
+        Ok(id)
+    } else {
+        Err(AnswerError::ForeignProviderId {
+            id: Quoted::new(&id),
+            prefixes: Quoted::new(&prefixes.join(", ")),
+        })
+    }
+}
+
+/// Rejects an address that must not be written to the node. The API server may connect to any of
+/// them, also to a host name, and some clouds use IP addresses as names.
+fn written(
+    checked: cloud::NodeAddress,
+    node: &cloud::Node,
+    judge: &dyn Fn(Meant<'_>) -> Result<(), Refused>,
+) -> Checked<cloud::NodeAddress> {
+    let what = "address";
+
+    match checked.address.parse() {
+        Ok(address) => {
+            judge(Meant::Address(address)).map_err(|why| AnswerError::Address {
+                what,
+                address,
+                why: Refused::OfNode(Box::new(why)),
+            })?;
+        }
+        Err(_) => {
+            let refused = |why| AnswerError::Name {
+                what,
+                name: Quoted::new(&checked.address),
+                why: Refused::OfNode(Box::new(why)),
+            };
+            let has_it = || {
+                let mut known = node.addresses.iter();
+                known.any(|it| it.address == checked.address)
+            };
+
+            match names::check(&checked.address, None, judge) {
+                // It was chosen when the kubelet registered the node.
+                Err(Refused::ClusterName | Refused::ServiceName(_))
+                    if checked.address == node.name => {}
+                // A Service or a node that was created later does not take away the name.
+                Err(Refused::ServiceName(_) | Refused::Held(_)) if has_it() => {}
+                named => named.map_err(refused)?,
+            }
+        }
+    }
+    Ok(checked)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! The interface `cluster`.
+
+use std::sync::Arc;
+
+use skydock_cloud::ObjectKind;
+use wasmtime::{StoreContextMut, component::Linker};
+
+use crate::{
+    contract::v0_1::{
+        bindings::skydock::provider::types::{Node, Service},
+        to_guest,
+    },
+    imports::State,
+    recording::tape::{List, observed, observed_later},
+};
+
+const INTERFACE: &str = "skydock:provider/cluster@0.1.0";
+
+/// Linked manually, so that only a few complete lists are lent at a time
+/// ([`Lists`](crate::imports::Lists)).
+pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    type Call<'a> = StoreContextMut<'a, State>;
+    let mut interface = linker.instance(INTERFACE)?;
+    interface.func_wrap_async("nodes", |call: Call<'_>, (): ()| {
+        // The Service of the call then follows labels, taints and readiness of nodes, too.
+        call.data().looks_at_nodes();
+        let shared = Arc::clone(&call.data().shared);
+        let view = call.data().view();
+        let tape = call.data().tape().cloned();
+
+        let nodes = move |()| async move {
+            List(shared.lists.lend(move || view.nodes(to_guest::node)).await)
+        };
+
+        Box::new(async move {
+            let nodes: List<Node> = observed_later(tape, "cluster.nodes", (), nodes).await?;
+            Ok((nodes.0,))
+        })
+    })?;
+
+    interface.func_wrap_async("services", |call: Call<'_>, (): ()| {
+        let shared = Arc::clone(&call.data().shared);
+        let view = call.data().view();
+        let tape = call.data().tape().cloned();
+
+        let services = move |()| async move {
+            List(
+                shared
+                    .lists
+                    .lend(move || view.services(to_guest::service))
+                    .await,
+            )
+        };
+
+        Box::new(async move {
+            let services: List<Service> =
+                observed_later(tape, "cluster.services", (), services).await?;
+            Ok((services.0,))
+        })
+    })?;
+
+    interface.func_wrap("uid", |call: Call<'_>, (): ()| {
+        let state = call.data();
+        Ok((observed(state.tape(), "cluster.uid", (), |()| {
+            state.cluster().and_then(|it| it.uid())
+        })?,))
+    })?;
+
+    interface.func_wrap("revision", |call: Call<'_>, (): ()| {
+        let state = call.data();
+        Ok((observed(state.tape(), "cluster.revision", (), |()| {
+            state.cluster().and_then(|it| it.revision())
+        })?,))
+    })?;
+
+    interface.func_wrap("node-json", |call: Call<'_>, arguments: (String,)| {
+        let state = call.data();
+        Ok((observed(
+            state.tape(),
+            "cluster.node-json",
+            arguments,
+            |(name,)| state.view().json(ObjectKind::Node, "", &name),
+        )?,))
+    })?;
+
+    interface.func_wrap(
+        "service-json",
+        |call: Call<'_>, arguments: (String, String)| {
+            let state = call.data();
+            Ok((observed(
+                state.tape(),
+                "cluster.service-json",
+                arguments,
+                |(namespace, name)| state.view().json(ObjectKind::Service, &namespace, &name),
+            )?,))
+        },
+    )
+}

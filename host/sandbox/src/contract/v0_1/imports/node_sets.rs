@@ -1,0 +1,81 @@
+//! The interface `node-sets`: the nodes that a call is lent.
+//!
+//! Linked manually: the code that `bindgen!` generates would create a list for each call, and there
+//! may be thousands of calls about the same thousands of nodes.
+
+use std::sync::Arc;
+
+use wasmtime::{
+    StoreContextMut,
+    component::{Linker, Resource, ResourceType},
+};
+
+use crate::{
+    contract::v0_1::{
+        bindings::skydock::provider::{
+            node_sets::{NodeChanges, NodeSet, Target},
+            types::Node,
+        },
+        to_guest,
+    },
+    imports::State,
+    recording::tape::{List, observed, observed_later},
+};
+
+const INTERFACE: &str = "skydock:provider/node-sets@0.1.0";
+
+/// Links the interface. Targets are shared by all calls about the same nodes, and only a few lists
+/// of complete nodes are lent at a time ([`Lists`](crate::imports::Lists)). Copying them to the
+/// guest's memory counts as its CPU time.
+pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    type Call<'a> = StoreContextMut<'a, State>;
+    type Handle = (Resource<NodeSet>,);
+    let mut interface = linker.instance(INTERFACE)?;
+
+    // Guests do not own sets, so dropping a handle has no effect.
+    interface.resource("node-set", ResourceType::host::<NodeSet>(), |_, _| Ok(()))?;
+
+    interface.func_wrap("[method]node-set.size", |call: Call<'_>, _: Handle| {
+        let state = call.data();
+        let size = |()| u32::try_from(state.lent_nodes().len()).unwrap_or(u32::MAX);
+        Ok((observed(state.tape(), "node-sets.size", (), size)?,))
+    })?;
+
+    interface.func_wrap("[method]node-set.targets", |call: Call<'_>, _: Handle| {
+        let state = call.data();
+        let targets: List<Target> = observed(state.tape(), "node-sets.targets", (), |()| {
+            List(state.targets(to_guest::target))
+        })?;
+        Ok((targets.0,))
+    })?;
+
+    interface.func_wrap_async("[method]node-set.nodes", |call: Call<'_>, _: Handle| {
+        let state = call.data();
+        // The Service of the call then follows labels, taints and readiness of nodes, too.
+        state.looks_at_nodes();
+        let shared = Arc::clone(&state.shared);
+        let nodes = Arc::clone(state.lent_nodes());
+        let tape = state.tape().cloned();
+
+        let nodes =
+            move |()| async move { List(shared.lists.lend(move || to_guest::nodes(&nodes)).await) };
+
+        Box::new(async move {
+            let nodes: List<Node> = observed_later(tape, "node-sets.nodes", (), nodes).await?;
+            Ok((nodes.0,))
+        })
+    })?;
+
+    interface.func_wrap("[method]node-set.changes", |call: Call<'_>, _: Handle| {
+        let state = call.data();
+        Ok((observed(state.tape(), "node-sets.changes", (), |()| {
+            let changes = state.changes(to_guest::target);
+            changes.map(|changes| NodeChanges {
+                added: changes.added,
+                removed: changes.removed,
+            })
+        })?,))
+    })?;
+
+    Ok(())
+}

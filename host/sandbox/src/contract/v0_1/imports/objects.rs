@@ -1,0 +1,59 @@
+//! The interface `objects`.
+
+use skydock_cloud::ReadError;
+use wasmtime::{StoreContextMut, component::Linker};
+
+use crate::{
+    contract::v0_1::bindings::skydock::provider::objects::Refusal,
+    imports::State,
+    recording::tape::{observed, observed_later},
+};
+
+const INTERFACE: &str = "skydock:provider/objects@0.1.0";
+
+/// Linked manually, because only `read` waits.
+pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    type Call<'a> = StoreContextMut<'a, State>;
+    let mut interface = linker.instance(INTERFACE)?;
+
+    interface.func_wrap_async(
+        "read",
+        |call: Call<'_>, arguments: (String, String, String)| {
+            let (kind, namespace, name) = &arguments;
+            let granted = call.data().granted(kind, namespace.clone(), name.clone());
+            let tape = call.data().tape().cloned();
+
+            Box::new(async move {
+                let read = |_| async move {
+                    match granted {
+                        Some(granted) => granted.read().await.map_err(refusal),
+                        None => Err(Refusal::NotGranted),
+                    }
+                };
+
+                Ok((observed_later(tape, "objects.read", arguments, read).await?,))
+            })
+        },
+    )?;
+
+    interface.func_wrap(
+        "annotate",
+        |call: Call<'_>, arguments: (String, String, Option<String>)| {
+            let state = call.data();
+            Ok((observed(
+                state.tape(),
+                "objects.annotate",
+                arguments,
+                |(name, key, value)| state.annotate(&name, key, value),
+            )?,))
+        },
+    )
+}
+
+fn refusal(error: ReadError) -> Refusal {
+    match error {
+        ReadError::NotThere => Refusal::NotThere,
+        ReadError::NotGranted => Refusal::NotGranted,
+        ReadError::Unavailable(why) => Refusal::Unavailable(why),
+    }
+}

@@ -1,0 +1,211 @@
+//! Calls of a plugin: back-off, tracing span, metrics, and the conversion of errors for
+//! controllers.
+
+use std::{sync::Arc, time::Instant};
+
+use skydock_cloud::{Answers, CloudError, NodeSet};
+use tracing::Instrument as _;
+
+use crate::{
+    answers::Element,
+    contract::{Guest, Running},
+    execution::{
+        call::{CallError, Function, Place},
+        generation::Generation,
+        metrics::PluginMetrics,
+        supervise::Scope,
+    },
+    imports::{ClusterSlot, Notes, Subject},
+    plugin::Plugin,
+};
+
+/// Counts a call when it ends, also if its caller was canceled.
+struct Meter<'a> {
+    metrics: &'a PluginMetrics,
+    plugin: &'a str,
+    function: Function,
+    started: Instant,
+    outcome: &'static str,
+    trap: Option<&'static str>,
+}
+
+impl Drop for Meter<'_> {
+    fn drop(&mut self) {
+        self.metrics.call(
+            self.plugin,
+            self.function,
+            self.outcome,
+            self.started.elapsed(),
+        );
+        if let Some(kind) = self.trap {
+            self.metrics.trap(self.plugin, kind);
+        }
+    }
+}
+
+/// Has the annotations of a call written, however the call ends.
+struct Left<'a> {
+    notes: Option<Arc<Notes>>,
+    cluster: &'a ClusterSlot,
+}
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        self.notes
+            .iter()
+            .for_each(|notes| notes.hand_over(self.cluster));
+    }
+}
+
+impl Plugin {
+    /// Runs one call.
+    pub(super) async fn call<'s, T: Send>(
+        &self,
+        function: Function,
+        subject: Subject,
+        call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T> + Send,
+    ) -> Result<T, CloudError> {
+        self.call_on(&self.current(), function, subject, call).await
+    }
+
+    /// Runs one call on this generation.
+    pub(super) async fn call_on<'s, T: Send>(
+        &self,
+        generation: &Generation,
+        function: Function,
+        subject: Subject,
+        call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T> + Send,
+    ) -> Result<T, CloudError> {
+        // Calls that only read can be repeated at any time, so they write no annotations.
+        let subject = if function.writes {
+            subject.with_notes()
+        } else {
+            subject
+        };
+
+        let _left = Left {
+            notes: subject.notes.clone(),
+            cluster: &self.shared.cluster,
+        };
+
+        let place = self.place(generation, function);
+        let Place {
+            plugin,
+            generation: number,
+            ..
+        } = place;
+
+        let span = tracing::debug_span!(
+            "plugin_call",
+            plugin,
+            generation = number,
+            interface = function.capability.name(),
+            function = function.name
+        );
+
+        // If the caller is canceled, the meter is dropped with these.
+        let mut meter = Meter {
+            metrics: &self.shared.metrics,
+            plugin,
+            function,
+            started: Instant::now(),
+            outcome: "canceled",
+            trap: Some("canceled"),
+        };
+
+        let answer = async {
+            let scope = Scope {
+                capability: function.capability,
+                namespace: subject.namespace(),
+            };
+            let admitted = generation.supervisor.admit(scope, Instant::now());
+            let attempt = admitted.map_err(CallError::BackOff)?;
+
+            let answer = generation.call(function, subject, call).await;
+            attempt.ended(match &answer {
+                // An error of the cloud shows that the plugin works.
+                Ok(_) | Err(CallError::Cloud(_)) => Some(false),
+                Err(error) if error.is_plugin_failure() => Some(true),
+                // Others, such as a full queue, show nothing about the plugin.
+                Err(_) => None,
+            });
+
+            answer
+        };
+        let answer = answer.instrument(span).await;
+
+        meter.outcome = answer.as_ref().map_or_else(CallError::kind, |_| "ok");
+        meter.trap = answer
+            .as_ref()
+            .err()
+            .filter(|error| error.ends_instance())
+            .map(CallError::kind);
+
+        if let Err(CallError::BadAnswer(_) | CallError::Unreadable(_)) = &answer {
+            self.shared.metrics.bad_answers(plugin, function, 1);
+        }
+
+        answer.map_err(|error| {
+            if error.is_plugin_failure() {
+                tracing::warn!(
+                    plugin,
+                    generation = number,
+                    function = %function,
+                    kind = error.kind(),
+                    "call failed: {error}"
+                );
+            }
+            place.cloud_error(error)
+        })
+    }
+
+    /// Runs a call about several objects. An answer that violates the contract becomes an error in
+    /// its place, and is counted.
+    pub(super) async fn call_for_each<'s, T: Send>(
+        &self,
+        function: Function,
+        subject: Subject,
+        call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, Vec<Element<T>>> + Send,
+    ) -> Result<Answers<T>, CloudError> {
+        let generation = self.current();
+        let elements = self.call_on(&generation, function, subject, call).await?;
+
+        let place = self.place(&generation, function);
+        let bad = elements.iter().filter(|element| element.is_err()).count();
+        self.shared.metrics.bad_answers(place.plugin, function, bad);
+
+        Ok(elements
+            .into_iter()
+            .map(|element| place.element(element))
+            .collect())
+    }
+
+    /// Runs a call with the nodes of a Service's load balancer. The plugin can query the difference
+    /// from the previous call.
+    pub(super) async fn call_with_nodes<'s, T: Send>(
+        &self,
+        function: Function,
+        (subject, uid, nodes): (Subject, &str, &NodeSet),
+        call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T> + Send,
+    ) -> Result<T, CloudError> {
+        let last = &self.shared.last_nodes;
+        let generation = self.current();
+        let number = generation.info.number;
+        let subject = subject.with_nodes(nodes, last.take(uid, number));
+        let answer = self.call_on(&generation, function, subject, call).await;
+
+        if answer.is_ok() {
+            last.set(uid, number, nodes);
+        }
+        answer
+    }
+
+    fn place<'a>(&'a self, generation: &'a Generation, function: Function) -> Place<'a> {
+        Place {
+            plugin: self.name(),
+            generation: generation.info.number,
+            function,
+            settings: generation.settings(),
+        }
+    }
+}

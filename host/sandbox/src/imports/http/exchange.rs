@@ -1,0 +1,457 @@
+//! Records HTTP exchanges as a guest sees them, and replays them.
+//!
+//! A request is recorded before the gateway adds credentials to it, and a response after the
+//! gateway has masked them in it.
+
+use std::{
+    collections::VecDeque,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::{Buf as _, Bytes};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Request, Response,
+    header::{ACCEPT_ENCODING, CONTENT_ENCODING},
+    request,
+};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use skydock_credentials::Secret;
+use wasmtime_wasi_http::{RequestOptions, WasiBody};
+
+use super::{Failure, Sent};
+use crate::recording::tape::{
+    COMPRESSED, Ending, Fields, Player, Recorder, RequestHead, ResponseHead, Timeouts,
+};
+
+/// Sends a request, and records the exchange, without the secrets of credentials.
+pub(super) fn record(
+    recorder: &Arc<Recorder>,
+    request: Request<WasiBody>,
+    options: Option<RequestOptions>,
+    secrets: impl FnOnce() -> Vec<Secret> + Send + 'static,
+    send: impl FnOnce(Request<WasiBody>) -> Sent,
+) -> Sent {
+    let (mut head, body) = request.into_parts();
+    let exchange = recorder.request(head_of(&head, options));
+
+    if is_compressed(&head.headers) {
+        recorder.stop(COMPRESSED);
+    }
+
+    // Secrets in a compressed answer could not be masked.
+    head.headers
+        .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+
+    let length = head
+        .headers
+        .get(http::header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse().ok());
+    let length = length.or_else(|| body.is_end_stream().then_some(0));
+
+    let note = Upload {
+        recorder: Arc::clone(recorder),
+        exchange,
+        sent: 0,
+        length,
+        noted: false,
+    };
+
+    let sent = send(Request::from_parts(
+        head,
+        Noted { body, note }.boxed_unsync(),
+    ));
+
+    let recorder = Arc::clone(recorder);
+    Box::pin(async move {
+        let response = sent
+            .await
+            .inspect_err(|failure| recorder.end(exchange, ending(failure)))?;
+
+        let (head, body) = response.into_parts();
+        if is_compressed(&head.headers) {
+            recorder.stop(COMPRESSED);
+        }
+
+        // An answer may quote one that was sent with an earlier request.
+        recorder.know(secrets());
+        recorder.response(
+            exchange,
+            ResponseHead {
+                status: head.status.as_u16(),
+                headers: fields(&head.headers),
+            },
+        );
+
+        let note = Download {
+            recorder,
+            exchange,
+            received: false,
+        };
+
+        Ok(Response::from_parts(
+            head,
+            Noted { body, note }.boxed_unsync(),
+        ))
+    })
+}
+
+/// Compares a request with the recorded one, and returns the recorded response.
+pub(super) fn play(
+    player: &Arc<Player>,
+    request: Request<WasiBody>,
+    options: Option<RequestOptions>,
+) -> Sent {
+    let (head, body) = request.into_parts();
+    let Some(exchange) = player.request(&head_of(&head, options)) else {
+        // The request differs from the recording, and the player ends the call.
+        return Box::pin(std::future::pending());
+    };
+
+    let player = Arc::clone(player);
+    Box::pin(async move {
+        let sending = send(Arc::clone(&player), exchange, body);
+        // A server may answer before it has read the whole request, as it did when this was
+        // recorded.
+        if player.answers_last(exchange) {
+            sending.await;
+        } else {
+            player.sending(sending);
+        }
+
+        let (head, pieces, ending) = player.response(exchange);
+        match (head, ending) {
+            (Some(head), ending) => Ok(response(
+                head,
+                Replayed {
+                    player,
+                    pieces,
+                    ending,
+                },
+            )),
+            (None, Some(Ending::Failure { code, message })) => Err(Failure { code, message }),
+            _ => {
+                player.waits();
+                std::future::pending().await
+            }
+        }
+    })
+}
+
+/// Reads the body of a request to its end, and compares it.
+async fn send(player: Arc<Player>, exchange: u64, body: WasiBody) {
+    let mut body = pin!(body);
+    let mut bytes = Vec::new();
+
+    let complete = loop {
+        match body.frame().await {
+            Some(Ok(frame)) => frame
+                .data_ref()
+                .into_iter()
+                .for_each(|data| bytes.extend_from_slice(data)),
+            Some(Err(_)) => break false,
+            None => break true,
+        }
+    };
+
+    player.sent(exchange, &bytes, complete);
+}
+
+fn head_of(head: &request::Parts, options: Option<RequestOptions>) -> RequestHead {
+    let millis = |timeout: Option<Duration>| {
+        timeout.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX))
+    };
+
+    let timeouts = options.map(|it| Timeouts {
+        connect: millis(it.connect_timeout),
+        first_byte: millis(it.first_byte_timeout),
+        between_bytes: millis(it.between_bytes_timeout),
+    });
+    let method = head.method.to_string();
+    let uri = head.uri.to_string();
+
+    RequestHead {
+        method,
+        uri,
+        headers: fields(&head.headers),
+        timeouts,
+    }
+}
+
+fn is_compressed(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
+fn fields(headers: &HeaderMap) -> Fields {
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    headers
+        .iter()
+        .map(|(name, value)| (name.to_string(), text(value)))
+        .collect()
+}
+
+fn headers(fields: Fields) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields {
+        if let (Ok(name), Ok(value)) = (
+            name.parse::<HeaderName>(),
+            HeaderValue::from_bytes(value.as_bytes()),
+        ) {
+            headers.append(name, value);
+        }
+    }
+    headers
+}
+
+fn response(head: ResponseHead, body: Replayed) -> Response<super::Body> {
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = http::StatusCode::from_u16(head.status).unwrap_or_default();
+    *response.headers_mut() = headers(head.headers);
+    response
+}
+
+fn ending(failure: &Failure) -> Ending {
+    Ending::Failure {
+        code: failure.code,
+        message: failure.message.clone(),
+    }
+}
+
+/// Records a body.
+trait Note<E> {
+    /// A piece of it.
+    fn data(&mut self, data: &Bytes);
+
+    /// Its end.
+    fn end(&mut self, end: Result<Option<&HeaderMap>, &E>);
+}
+
+/// A body that is recorded while it is read.
+struct Noted<B, N> {
+    body: B,
+    note: N,
+}
+
+impl<B: Body<Data = Bytes> + Unpin, N: Note<B::Error> + Unpin> Body for Noted<B, N> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let Self { body, note } = &mut *self;
+        let frame = ready!(Pin::new(body).poll_frame(cx));
+
+        match &frame {
+            Some(Ok(frame)) => {
+                frame
+                    .data_ref()
+                    .into_iter()
+                    .for_each(|data| note.data(data));
+                frame
+                    .trailers_ref()
+                    .into_iter()
+                    .for_each(|trailers| note.end(Ok(Some(trailers))));
+            }
+            Some(Err(error)) => note.end(Err(error)),
+            None => note.end(Ok(None)),
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Records the body of a request, when it has ended.
+struct Upload {
+    recorder: Arc<Recorder>,
+    exchange: u64,
+    /// Number of bytes so far.
+    sent: usize,
+    /// Number of bytes, if it is known before.
+    length: Option<usize>,
+    noted: bool,
+}
+
+impl Upload {
+    fn note(&mut self, complete: bool) {
+        if !std::mem::replace(&mut self.noted, true) {
+            self.recorder.request_body(self.exchange, complete);
+        }
+    }
+}
+
+impl<E> Note<E> for Upload {
+    fn data(&mut self, data: &Bytes) {
+        self.recorder.sent(self.exchange, data.chunk());
+        self.sent = self.sent.saturating_add(data.len());
+        // An HTTP client that knows the length does not ask for the end.
+        if self.length == Some(self.sent) {
+            self.note(true);
+        }
+    }
+
+    fn end(&mut self, end: Result<Option<&HeaderMap>, &E>) {
+        self.note(end.is_ok());
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        // A body that is dropped before its end was read only in part.
+        self.note(self.length == Some(self.sent));
+    }
+}
+
+/// Records the body of a response with its pieces, when it has ended.
+struct Download {
+    recorder: Arc<Recorder>,
+    exchange: u64,
+    /// There is a piece that is not noted.
+    received: bool,
+}
+
+impl Download {
+    fn note(&mut self) {
+        if std::mem::replace(&mut self.received, false) {
+            self.recorder.response_body(self.exchange);
+        }
+    }
+}
+
+impl Drop for Download {
+    fn drop(&mut self) {
+        self.note();
+    }
+}
+
+impl Note<Failure> for Download {
+    fn data(&mut self, data: &Bytes) {
+        self.recorder.received(self.exchange, data.chunk());
+        self.received = true;
+    }
+
+    fn end(&mut self, end: Result<Option<&HeaderMap>, &Failure>) {
+        let ending = match end {
+            Ok(trailers) => Ending::Trailers(trailers.map(fields)),
+            Err(failure) => ending(failure),
+        };
+        self.note();
+        self.recorder.end(self.exchange, ending);
+    }
+}
+
+/// The body of a recorded response.
+struct Replayed {
+    player: Arc<Player>,
+    pieces: VecDeque<Vec<u8>>,
+    ending: Option<Ending>,
+}
+
+impl Body for Replayed {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        if let Some(piece) = self.pieces.pop_front() {
+            return Poll::Ready(Some(Ok(Frame::data(piece.into()))));
+        }
+
+        match self.ending.take() {
+            Some(Ending::Trailers(trailers)) => {
+                // Whoever asks again gets the end again.
+                self.ending = Some(Ending::Trailers(None));
+                Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(headers(trailers)))))
+            }
+            Some(Ending::Failure { code, message }) => {
+                Poll::Ready(Some(Err(Failure { code, message })))
+            }
+            None => {
+                self.player.waits();
+                Poll::Pending
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use http_body_util::Full;
+
+    use super::*;
+    use crate::{recording::tape::Recordings, resources::account::Account};
+
+    /// Sends a request with this coding, which is answered with that one, and returns the
+    /// recording.
+    async fn recorded(sent: &'static str, answered: &'static str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let recordings = Recordings::open(&dir.path().join("new"), 1 << 20).unwrap();
+        let memory = Account::new(1 << 30, prometheus_client::metrics::gauge::Gauge::default());
+        let recorder = Arc::new(Recorder::begin(&recordings, "p", 1, "digest", &memory));
+        let body = |text: &'static str| Full::new(Bytes::from(text));
+        let request = Request::post("http://cloud/v1")
+            .header("accept-encoding", "gzip")
+            .header(CONTENT_ENCODING, sent);
+        let request = request
+            .body(
+                body("question")
+                    .map_err(|never| match never {})
+                    .boxed_unsync(),
+            )
+            .unwrap();
+        let answer = record(&recorder, request, None, Vec::new, |request| {
+            Box::pin(async move {
+                assert_eq!(request.headers()[ACCEPT_ENCODING], "identity");
+                request.into_body().collect().await.unwrap();
+                let response = Response::builder().header(CONTENT_ENCODING, answered);
+                Ok(response
+                    .body(body("reply").map_err(|never| match never {}).boxed_unsync())
+                    .unwrap())
+            })
+        });
+        answer.await.unwrap().into_body().collect().await.unwrap();
+        drop((recorder, recordings));
+        let mut files = fs::read_dir(dir.path().join("new")).unwrap();
+        fs::read_to_string(files.next().unwrap().unwrap().path()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_compressed_body_is_not_recorded() {
+        let text = recorded("identity", "identity").await;
+        assert!(
+            text.contains("question")
+                && text.contains("reply")
+                && text.contains(r#"["accept-encoding","gzip"]"#),
+            "{text}"
+        );
+        let text = recorded("gzip", "identity").await;
+        assert!(
+            !text.contains("question")
+                && text.ends_with(&format!("{{\"cut\":\"{COMPRESSED}\"}}\n")),
+            "{text}"
+        );
+        let text = recorded("identity", "gzip").await;
+        assert!(
+            text.contains("question") && !text.contains("reply") && text.contains(COMPRESSED),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! Runs cloud providers as sandboxed WebAssembly components.
+//!
+//! A [`Runtime`] is the engine, one for each process. A [`Plugin`] is a component in service, and a
+//! [`skydock_cloud::CloudProvider`] that controllers call like any other. It can be replaced while
+//! it is in use: a new component goes through the [`Stage`]s of loading while the previous one
+//! stays in service, and replaces it only if it passes all of them.
+//!
+//! A plugin is not trusted. Its CPU time, wall-clock time, memory, answers and log lines are
+//! limited ([`Limits`]). It has access only to what the contract (`wit/`) provides. Its answers are
+//! checked before a controller sees them. A call that fails affects nothing else: its instance is
+//! dropped.
+
+mod answers;
+mod contract;
+mod error;
+mod execution;
+mod grants;
+mod imports;
+mod load;
+mod plugin;
+mod recording;
+mod resources;
+mod words;
+
+pub use answers::{AnswerError, IngressRules, Refused};
+pub use error::{LoadError, LoadProblem, Stage, TooMuch};
+pub use execution::call::{CallError, HandleLimit};
+pub use execution::metrics::PluginMetrics;
+pub use execution::overlap::Overlap;
+pub use execution::runtime::{Runtime, RuntimeError, RuntimeOptions};
+pub use grants::permissions::{
+    KeyRange, KeyRangeError, NotPermitted, ObjectGrant, Permissions, UselessError, check_label,
+};
+pub use grants::way_out::{CutOff, WayOut, WithheldRule};
+pub use imports::ClusterSlot;
+pub use load::accepted::{Accepted, Grown};
+pub use load::artifacts::CacheDirError;
+pub use load::compile::{CompileError, Compiler, compile_as_child};
+pub use load::info::GenerationInfo;
+pub use load::inspect::ComponentType;
+pub use load::metadata;
+pub use load::outline::Outline;
+pub use load::source::{CloudConfig, ConfigSecrets, PluginSource, Settings, open};
+pub use plugin::{Plugin, Reload, SwapOutcome, SwapReport};
+pub use recording::replay::{Replay, ReplayError, Replayed};
+pub use recording::tape::{Difference, Recordings, RecordingsError, ScriptError, Taping};
+pub use resources::deadline::Deadline;
+pub use resources::limits::Limits;
+pub use words::names::CONTRACT;
+pub use words::text::{Cause, Names, Quoted};

@@ -1,0 +1,84 @@
+//! Decides whether a component may replace another.
+
+use std::collections::BTreeSet;
+
+use skydock_cloud::Capability;
+
+use crate::{error::LoadProblem, grants::permissions::Permissions, load::accepted::Accepted};
+
+/// What identifies a plugin, and what it needs.
+pub(crate) struct Identity<'a> {
+    /// The plugin's own name.
+    pub(crate) name: &'a str,
+    /// Exports of its component, including those that it does not serve.
+    pub(crate) exports: &'a BTreeSet<Capability>,
+    pub(crate) accepted: &'a Accepted,
+}
+
+impl Identity<'_> {
+    /// Checks whether this plugin may replace the previous one: it must be the same provider,
+    /// export at least the same capabilities, and [need no more](Accepted::may_follow).
+    ///
+    /// # Errors
+    /// [`LoadProblem::OtherName`], [`LoadProblem::Lost`] or [`LoadProblem::Grown`].
+    pub(crate) fn may_follow(
+        &self,
+        before: &Identity<'_>,
+        permissions: &Permissions,
+    ) -> Result<(), LoadProblem> {
+        if before.name != self.name {
+            return Err(LoadProblem::OtherName {
+                before: before.name.to_owned(),
+                now: self.name.to_owned(),
+            });
+        }
+
+        // Controllers that are running depend on these.
+        let lost: Vec<_> = before.exports.difference(self.exports).copied().collect();
+        if !lost.is_empty() {
+            return Err(LoadProblem::Lost(lost));
+        }
+
+        self.accepted
+            .may_follow(before.accepted, permissions)
+            .map_err(LoadProblem::Grown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Capability::{Instances, Routes};
+
+    #[test]
+    fn a_replacement_keeps_the_name_and_all_capabilities() {
+        let accepted = |digest: &str, hosts: &[&str]| Accepted {
+            digest: digest.to_owned(),
+            hosts: hosts.iter().map(|it| (*it).to_owned()).collect(),
+            ..Accepted::default()
+        };
+        let (first, second) = (accepted("1", &[]), accepted("2", &[]));
+        let grown = accepted("2", &["https://a.example:443"]);
+        let follows = |name, exports: &[Capability], accepted| {
+            let next = Identity {
+                name,
+                exports: &exports.iter().copied().collect(),
+                accepted,
+            };
+            let metal = Identity {
+                name: "metal",
+                exports: &[Instances].into(),
+                accepted: &first,
+            };
+            next.may_follow(&metal, &Permissions::default())
+        };
+        assert!(follows("metal", &[Instances, Routes], &second).is_ok());
+
+        let refused = follows("other", &[Instances], &second);
+        assert!(matches!(refused, Err(LoadProblem::OtherName { .. })));
+        let refused = follows("metal", &[Routes], &second);
+        assert!(matches!(refused, Err(LoadProblem::Lost(lost)) if lost == [Instances]));
+        let refused = follows("metal", &[Instances], &grown);
+        assert!(matches!(refused, Err(LoadProblem::Grown(_))));
+    }
+}

@@ -1,0 +1,227 @@
+//! Replays recordings: gives a component the world that another run had, and compares what it does.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::{
+    error::{LoadError, LoadProblem, Stage},
+    execution::{
+        call::CallError,
+        instance::{Blueprint, Instance},
+        metrics::PluginMetrics,
+        runtime::Runtime,
+    },
+    imports::{ClusterSlot, Shared},
+    load::{
+        code::Code,
+        info::Stopwatch,
+        source::{Files, PluginSource, Settings},
+    },
+    plugin::read,
+    recording::tape::{Difference, Player, Script, ScriptError, Tape, Taping, recordings},
+};
+
+/// Time for a call, which only computes.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A component that recordings are replayed with.
+pub struct Replay {
+    runtime: Runtime,
+    code: Code,
+}
+
+/// Reasons why a recording cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The component cannot be loaded.
+    #[error("cannot load the plugin: {0}")]
+    Load(#[from] LoadError),
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+}
+
+/// The result of replaying one recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// File of the recording.
+    pub recording: PathBuf,
+    /// Whether it was recorded with this component.
+    pub same_component: bool,
+    /// Number of calls that were as recorded.
+    pub calls: u64,
+    /// Number of functions of the host, and of requests, that were as recorded.
+    pub steps: u64,
+    /// Whether everything was exactly as recorded, in the same order, including clocks, randomness
+    /// and log.
+    pub exact: bool,
+    /// Why the recording is incomplete.
+    pub cut: Option<String>,
+    /// The first difference, after which nothing was compared.
+    pub difference: Option<Difference>,
+}
+
+impl Replay {
+    /// Loads the component from a file. The runtime must be one for [`Taping::Replay`].
+    ///
+    /// # Errors
+    /// [`ReplayError::Load`].
+    pub async fn load(runtime: &Runtime, component: &Path) -> Result<Self, ReplayError> {
+        let source = PluginSource {
+            component: component.to_owned(),
+            ..PluginSource::default()
+        };
+
+        let (
+            Files {
+                component, digests, ..
+            },
+            reading,
+        ) = read(&source).await?;
+
+        let mut watch = Stopwatch::start(reading);
+        let code = Code::make(
+            runtime,
+            "replay",
+            (component, digests.component),
+            &mut watch,
+        )
+        .await?;
+
+        Ok(Self {
+            runtime: runtime.clone(),
+            code,
+        })
+    }
+
+    /// Returns the recordings in a directory, the oldest first, or the file itself.
+    ///
+    /// # Errors
+    /// [`ReplayError::Script`].
+    pub fn recordings(path: &Path) -> Result<Vec<PathBuf>, ReplayError> {
+        Ok(recordings(path)?)
+    }
+
+    /// Replays one recording, which is that of one instance.
+    ///
+    /// # Errors
+    /// [`ReplayError`]. A difference is not an error.
+    pub async fn play(&self, recording: &Path) -> Result<Replayed, ReplayError> {
+        let mut script = Script::read(recording)?;
+        let header = script.header.clone();
+        let cut = script.cut.take();
+        let player = Arc::new(Player::new(script));
+
+        let source = PluginSource {
+            name: header.plugin.clone(),
+            ..PluginSource::default()
+        };
+
+        let limits = self.runtime.limits().clone();
+        let ticker = Arc::clone(&self.runtime.inner.ticker);
+        let metrics = PluginMetrics::default();
+        // Empty: the recording has what the cluster answered.
+        let cluster = ClusterSlot::default();
+
+        let shared = Arc::new(Shared::new(
+            &source,
+            limits,
+            metrics,
+            cluster,
+            ticker,
+            Taping::Replay,
+        ));
+
+        // Empty, because the recorded call of `configure` has the configuration.
+        let options = skydock_cloud::Pairs::new();
+        let settings = Settings::new(String::new(), Vec::new(), None, options);
+        let Code {
+            pre,
+            capabilities,
+            digest,
+            ..
+        } = &self.code;
+        let number = (header.generation, digest.as_str());
+
+        let blueprint = Blueprint::new(
+            pre.clone(),
+            capabilities,
+            shared,
+            number,
+            Arc::new(settings),
+        )
+        .map_err(|problem| LoadError::new(Stage::Type, problem))?;
+
+        let tape = Some(Tape::Playing(Arc::clone(&player)));
+        let made = blueprint
+            .instantiate_with(tape, Instant::now() + DEADLINE)
+            .await;
+
+        match made {
+            Ok(instance) => calls(&player, instance).await,
+            // The recorded instantiation may have failed, too.
+            Err(LoadProblem::Call(error)) => player.ended(Err(error.kind().to_owned())),
+            Err(problem) => return Err(LoadError::new(Stage::Instantiate, problem).into()),
+        }
+
+        let same_component = header.component == *digest;
+        let (outcome, difference) = player.outcome();
+        let cut = cut.map(|why| match outcome.unreached {
+            0 => why,
+            steps => {
+                format!("{why}, and {steps} steps in it follow an answer that was not written")
+            }
+        });
+
+        Ok(Replayed {
+            recording: recording.to_owned(),
+            same_component,
+            calls: outcome.calls,
+            steps: outcome.steps,
+            exact: difference.is_none() && !outcome.uneven,
+            cut,
+            difference,
+        })
+    }
+}
+
+/// Makes the recorded calls, until one differs or ends the instance.
+async fn calls(player: &Player, mut instance: Instance) {
+    while let Some((function, arguments)) = player.next() {
+        let deadline = Instant::now() + DEADLINE;
+
+        let call =
+            tokio::time::timeout_at(deadline, instance.replay(&function, &arguments, deadline));
+        let answer = tokio::select! {
+            answer = call => answer.ok(),
+            () = player.over.notified() => None,
+            () = player.starves() => None,
+        };
+
+        let goes_on = match answer {
+            Some(Ok(answer)) => {
+                player.ended(Ok(answer));
+                true
+            }
+            Some(Err(error)) => {
+                player.ended(Err(CallError::kind(&error).to_owned()));
+                false
+            }
+            None => {
+                player.stopped();
+                false
+            }
+        };
+
+        // The bodies of its requests may not have been compared yet.
+        player.settle().await;
+        if !goes_on || player.differs() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Recording and replay: what an instance sees of the world, and what it does.
+//!
+//! An instance depends on its component, the arguments of its calls, and what the host answers. A
+//! [`Recorder`] writes calls, answers of the host and HTTP exchanges of one instance to a file; a
+//! [`Player`] gives the same to an instance and compares what that does. Every function of the host
+//! whose answer depends on the world goes through [`Tape`]: those of the contract in `contract/`,
+//! those of WASI in [`host/taped.rs`](crate::imports), and requests in [`host/http`](crate::imports).
+//! Without a tape, nothing is done.
+
+mod archive;
+mod compare;
+mod entry;
+mod mask;
+mod player;
+mod recorder;
+mod script;
+
+use std::sync::Arc;
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+pub(crate) use self::{
+    archive::COMPRESSED,
+    entry::{Ending, Fields, Payload, RequestHead, ResponseHead, Timeouts},
+    player::{LINE, Player},
+    recorder::Recorder,
+    script::{Script, files as recordings},
+};
+pub use self::{
+    archive::{Recordings, RecordingsError},
+    compare::Difference,
+    script::ScriptError,
+};
+
+/// Where the instances of a plugin get their tapes.
+#[derive(Clone, Debug, Default)]
+pub enum Taping {
+    /// They have none.
+    #[default]
+    Off,
+    /// Each writes one of its own.
+    Record(Recordings),
+    /// They are given recorded ones, by [`Replay`](crate::Replay).
+    Replay,
+}
+
+impl Taping {
+    /// Returns true if instances have tapes.
+    pub(crate) fn is_on(&self) -> bool {
+        !matches!(self, Self::Off)
+    }
+}
+
+/// The tape of one instance.
+#[derive(Clone)]
+pub(crate) enum Tape {
+    /// It is written.
+    Recording(Arc<Recorder>),
+    /// It is played.
+    Playing(Arc<Player>),
+}
+
+/// The recording does not go on as the plugin does: the call ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the recording ends here, or differs")]
+pub(crate) struct Departed;
+
+impl Tape {
+    /// Returns the recorded answer of a function of the host, if this tape is played and has one.
+    ///
+    /// # Errors
+    /// [`Departed`], if the plugin did something else when it was recorded.
+    pub(crate) fn recall<T: DeserializeOwned>(
+        &self,
+        function: &'static str,
+        arguments: &impl Serialize,
+    ) -> Result<Option<T>, Departed> {
+        match self {
+            Self::Recording(_) => Ok(None),
+            Self::Playing(player) => player.recall(function, value(arguments)),
+        }
+    }
+
+    /// Writes a function of the host with its arguments and its answer.
+    pub(crate) fn note(&self, function: &'static str, arguments: Value, answer: &impl Serialize) {
+        if let Self::Recording(recorder) = self {
+            recorder.host(function, arguments, value(answer));
+        }
+    }
+}
+
+/// Runs a function of the host, or returns its recorded answer. `T` is what is written and read.
+///
+/// # Errors
+/// [`Departed`].
+pub(crate) fn observed<A: Serialize, T: Serialize + DeserializeOwned>(
+    tape: Option<&Tape>,
+    function: &'static str,
+    arguments: A,
+    live: impl FnOnce(A) -> T,
+) -> Result<T, Departed> {
+    let Some(tape) = tape else {
+        return Ok(live(arguments));
+    };
+    if let Some(answer) = tape.recall(function, &arguments)? {
+        return Ok(answer);
+    }
+
+    // Before `live` takes the arguments.
+    let noted = value(&arguments);
+    let answer = live(arguments);
+    tape.note(function, noted, &answer);
+
+    Ok(answer)
+}
+
+/// Like [`observed`], for a function that waits.
+///
+/// # Errors
+/// [`Departed`].
+pub(crate) async fn observed_later<
+    A: Serialize,
+    T: Serialize + DeserializeOwned,
+    F: Future<Output = T>,
+>(
+    tape: Option<Tape>,
+    function: &'static str,
+    arguments: A,
+    live: impl FnOnce(A) -> F,
+) -> Result<T, Departed> {
+    let Some(tape) = tape else {
+        return Ok(live(arguments).await);
+    };
+    if let Some(answer) = tape.recall(function, &arguments)? {
+        return Ok(answer);
+    }
+
+    let noted = value(&arguments);
+    let answer = live(arguments).await;
+    tape.note(function, noted, &answer);
+    Ok(answer)
+}
+
+/// A list that calls share.
+pub(crate) struct List<T>(pub(crate) Arc<Vec<T>>);
+
+impl<T: Serialize> Serialize for List<T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de, T: serde::Deserialize<'de>> serde::Deserialize<'de> for List<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::deserialize(deserializer).map(Arc::new).map(Self)
+    }
+}
+
+/// Returns the value as JSON.
+pub(crate) fn value(it: &impl Serialize) -> Value {
+    // It only fails for maps whose keys are no strings, which the contract does not have.
+    serde_json::to_value(it).unwrap_or_default()
+}

@@ -1,0 +1,227 @@
+//! The thread that masks and writes recordings, and removes the oldest ones.
+
+pub(in crate::recording::tape) mod film;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fs::File,
+    io::{self, Write as _},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use rustix::{
+    fs::{AtFlags, Mode, OFlags},
+    io::Errno,
+};
+
+use super::{super::mask::Masks, Note, SUFFIX};
+use crate::{recording::tape::entry::Entry, resources::account::Share};
+
+use self::film::Film;
+
+/// What the thread is told.
+pub(super) enum Message {
+    Open {
+        file: u64,
+        name: String,
+    },
+    Note {
+        file: u64,
+        note: Note,
+        /// Bytes that waited for the thread.
+        size: usize,
+        /// Returned when it is written.
+        held: Share,
+    },
+    Close {
+        file: u64,
+    },
+}
+
+/// Returns true for a name that [`open_reel`](super::Recordings::open_reel) gives. Other files are
+/// not ours to remove.
+fn is_name(name: &str) -> bool {
+    let parts = name
+        .strip_suffix(SUFFIX)
+        .and_then(|name| name.split_once('-'));
+    parts.is_some_and(|(time, _)| time.len() == 14 && time.bytes().all(|it| it.is_ascii_digit()))
+}
+
+/// The state of the thread.
+pub(super) struct Writer {
+    /// Held open: whoever can rename a directory above it cannot replace it.
+    directory: OwnedFd,
+    /// Its path, for messages.
+    path: PathBuf,
+    limit: u64,
+    backlog: Arc<AtomicUsize>,
+    open: HashMap<u64, Film>,
+    /// Complete files, the oldest first.
+    closed: VecDeque<(String, u64)>,
+    /// Bytes of all files.
+    total: u64,
+    /// That the limit is reached was reported, and there was no room since.
+    silent: bool,
+    /// They know the secrets of all instances.
+    masks: Masks,
+}
+
+impl Writer {
+    /// Begins with the recordings of earlier processes.
+    pub(super) fn new(
+        directory: OwnedFd,
+        path: &Path,
+        limit: u64,
+        backlog: Arc<AtomicUsize>,
+    ) -> io::Result<Self> {
+        let mut writer = Self {
+            directory,
+            path: path.to_owned(),
+            limit,
+            backlog,
+            open: HashMap::new(),
+            closed: VecDeque::new(),
+            total: 0,
+            silent: false,
+            masks: Masks::default(),
+        };
+
+        writer.find()?;
+        Ok(writer)
+    }
+
+    /// Finds the recordings of earlier processes.
+    fn find(&mut self) -> io::Result<()> {
+        let mut found = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.directory)? {
+            let entry = entry?;
+            let Some(name) = entry.file_name().to_str().ok().filter(|name| is_name(name)) else {
+                continue;
+            };
+
+            let stat = rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
+                let size = u64::try_from(stat.st_size).unwrap_or_default();
+                self.total += size;
+                found.push((name.to_owned(), size));
+            }
+        }
+
+        // Their names begin with the time.
+        found.sort_unstable();
+        self.closed = found.into();
+        Ok(())
+    }
+
+    pub(super) fn take(&mut self, message: Message) {
+        match message {
+            Message::Open { file, name } => {
+                let opened = self.create(&name);
+                let opened = opened.inspect_err(|error| self.tell(&name, error)).ok();
+                self.open.insert(file, Film::new(name, opened));
+            }
+            Message::Note {
+                file,
+                note,
+                size,
+                held,
+            } => {
+                self.backlog.fetch_sub(size, Ordering::Relaxed);
+
+                let film = self.open.get_mut(&file);
+                let Some(film) = film.filter(|film| film.file.is_some()) else {
+                    return;
+                };
+
+                for line in film.lines(note, held, &self.masks) {
+                    self.write(file, &line);
+                }
+            }
+            Message::Close { file } => {
+                if let Some(film) = self.open.remove(&file) {
+                    self.closed.push_back((film.name, film.size));
+                }
+            }
+        }
+    }
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::WRONLY
+            | OFlags::APPEND
+            | OFlags::CREATE
+            | OFlags::EXCL
+            | OFlags::NOFOLLOW
+            | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+
+        Ok(rustix::fs::openat(&self.directory, name, flags, mode)?.into())
+    }
+
+    fn write(&mut self, file: u64, line: &[u8]) {
+        let room = self.make_room(line.len() as u64);
+        let silent = std::mem::replace(&mut self.silent, !room);
+
+        let Some(film) = self.open.get_mut(&file) else {
+            return;
+        };
+        let Some(to) = &mut film.file else { return };
+
+        let last = (!room).then(|| cut("the limit of all recordings was reached"));
+        let written = to.write_all(last.as_deref().unwrap_or(line));
+        let is_last = last.is_some() || written.is_err();
+
+        if is_last {
+            // What follows a gap would make no sense.
+            film.file = None;
+        } else {
+            film.size += line.len() as u64;
+            self.total += line.len() as u64;
+        }
+
+        if let Err(error) = &written {
+            let name = film.name.clone();
+            self.tell(&name, error);
+        }
+
+        if last.is_some() && !silent {
+            tracing::warn!(
+                "recording stopped: the recordings of instances in use fill --record-limit; increase it"
+            );
+        }
+    }
+
+    /// Removes the oldest recordings until the line fits. Returns false if it does not.
+    fn make_room(&mut self, line: u64) -> bool {
+        while self.total + line > self.limit {
+            let Some((name, size)) = self.closed.pop_front() else {
+                return false;
+            };
+
+            match rustix::fs::unlinkat(&self.directory, &name, AtFlags::empty()) {
+                // Someone else may have removed it.
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => self.tell(&name, &error.into()),
+            }
+
+            self.total = self.total.saturating_sub(size);
+        }
+        true
+    }
+
+    fn tell(&self, name: &str, error: &io::Error) {
+        let path = self.path.join(name);
+        tracing::warn!(%error, "cannot write recording {}; calls are not affected", path.display());
+    }
+}
+
+/// Returns the line that says why the rest of a recording is missing.
+fn cut(why: &str) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&Entry::Cut(why.to_owned())).unwrap_or_default();
+    line.push(b'\n');
+    line
+}

@@ -1,0 +1,189 @@
+//! Writes the tape of one instance.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+use skydock_credentials::Secret;
+
+use super::{
+    archive::{Note, Recordings, Reel},
+    entry::{Ending, Entry, FORMAT, Header, RequestHead, ResponseHead},
+    value,
+};
+use crate::{resources::account::Account, words::names::CONTRACT};
+
+/// Writes what one instance does. Nothing here fails or waits: secrets are masked and files are
+/// written by a thread, and what cannot be written is missing in the file.
+pub(crate) struct Recorder {
+    writing: Mutex<Writing>,
+    /// The file is large enough: the instance is not used for another call.
+    full: AtomicBool,
+}
+
+struct Writing {
+    reel: Reel,
+    calls: u64,
+    exchanges: u64,
+    /// Secrets of credentials that the thread knows.
+    known: Vec<Secret>,
+}
+
+impl Recorder {
+    /// Begins the recording of an instance. What is not written yet counts toward this memory.
+    pub(crate) fn begin(
+        recordings: &Recordings,
+        plugin: &str,
+        generation: u64,
+        component: &str,
+        memory: &Arc<Account>,
+    ) -> Self {
+        let started = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let started_ms = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
+        let reel = recordings.open_reel(plugin, generation, started_ms, memory);
+
+        let header = Header {
+            format: FORMAT,
+            contract: CONTRACT.to_owned(),
+            skydock: env!("CARGO_PKG_VERSION").to_owned(),
+            plugin: plugin.to_owned(),
+            generation,
+            component: component.to_owned(),
+            instance: reel.instance(),
+            started_ms,
+        };
+
+        let writing = Writing {
+            reel,
+            calls: 0,
+            exchanges: 0,
+            known: Vec::new(),
+        };
+
+        let recorder = Self {
+            writing: Mutex::new(writing),
+            full: AtomicBool::new(false),
+        };
+
+        recorder.write(Note::Plain(Entry::Recording(header)));
+        recorder
+    }
+
+    fn writing(&self) -> MutexGuard<'_, Writing> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, note: Note) {
+        self.writing().reel.write(note);
+    }
+
+    /// Writes that a call of the plugin begins.
+    pub(crate) fn call(&self, function: &str, arguments: &impl Serialize) {
+        let arguments = value(arguments);
+        let mut writing = self.writing();
+        writing.calls += 1;
+        let number = writing.calls;
+
+        writing.reel.write(Note::Entry(Entry::Call {
+            number,
+            function: function.to_owned(),
+            arguments,
+        }));
+    }
+
+    /// Writes the answer of the call.
+    pub(crate) fn answer(&self, answer: &impl Serialize) {
+        let answer = value(answer);
+        let mut writing = self.writing();
+        writing.reel.write(Note::Entry(Entry::Answer(answer)));
+        self.full.store(writing.reel.is_full(), Ordering::Relaxed);
+    }
+
+    /// Writes that the call has ended the instance.
+    pub(crate) fn trap(&self, kind: &str) {
+        self.write(Note::Plain(Entry::Trap(kind.to_owned())));
+    }
+
+    /// Returns true if the instance should not be used for another call.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Writes a function of the host.
+    pub(super) fn host(&self, function: &str, arguments: Value, answer: Value) {
+        self.write(Note::Host {
+            function: function.to_owned(),
+            arguments,
+            answer,
+        });
+    }
+
+    /// Writes a request, and returns the number of its exchange.
+    pub(crate) fn request(&self, head: RequestHead) -> u64 {
+        let mut writing = self.writing();
+        writing.exchanges += 1;
+        let exchange = writing.exchanges;
+
+        writing
+            .reel
+            .write(Note::Entry(Entry::Request { exchange, head }));
+
+        exchange
+    }
+
+    /// Keeps a part of the body of a request.
+    pub(crate) fn sent(&self, exchange: u64, part: &[u8]) {
+        self.write(Note::Sent(exchange, Bytes::copy_from_slice(part)));
+    }
+
+    /// Writes the body of a request.
+    pub(crate) fn request_body(&self, exchange: u64, complete: bool) {
+        self.write(Note::SentAll(exchange, complete));
+    }
+
+    /// Masks these secrets of credentials from here on.
+    pub(crate) fn know(&self, secrets: Vec<Secret>) {
+        let mut writing = self.writing();
+        let is_new = |secret: &&Secret| !writing.known.contains(secret);
+        let new: Vec<_> = secrets.iter().filter(is_new).cloned().collect();
+
+        if !new.is_empty() {
+            writing.known = secrets;
+            writing.reel.write(Note::Known(new));
+        }
+    }
+
+    /// Writes a response.
+    pub(crate) fn response(&self, exchange: u64, head: ResponseHead) {
+        self.write(Note::Entry(Entry::Response { exchange, head }));
+    }
+
+    /// Writes nothing more, and says why.
+    pub(crate) fn stop(&self, why: &str) {
+        self.writing().reel.stop(why);
+    }
+
+    /// Keeps a part of the body of a response.
+    pub(crate) fn received(&self, exchange: u64, part: &[u8]) {
+        self.write(Note::Received(exchange, Bytes::copy_from_slice(part)));
+    }
+
+    /// Writes the body of a response.
+    pub(crate) fn response_body(&self, exchange: u64) {
+        self.write(Note::ReceivedAll(exchange));
+    }
+
+    /// Writes how an exchange ended.
+    pub(crate) fn end(&self, exchange: u64, ending: Ending) {
+        self.write(Note::Entry(Entry::End { exchange, ending }));
+    }
+}

@@ -1,0 +1,39 @@
+//! The deadline of a call.
+
+use std::{fmt, time::Duration};
+
+use skydock_cloud::units::duration;
+
+use crate::resources::limits::Limits;
+
+/// The wall-clock time that a call may take, and the limit that sets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    pub(crate) limit: Duration,
+    /// Key in `--plugin-limit`.
+    key: &'static str,
+}
+
+impl Deadline {
+    /// Returns that of a call that changes nothing.
+    pub(crate) fn of_read(limits: &Limits) -> Self {
+        Self {
+            limit: limits.read_deadline,
+            key: "read-deadline",
+        }
+    }
+
+    /// Returns that of a call that may change the cloud.
+    pub(crate) fn of_write(limits: &Limits) -> Self {
+        Self {
+            limit: limits.write_deadline,
+            key: "write-deadline",
+        }
+    }
+}
+
+impl fmt::Display for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (--plugin-limit {})", duration(self.limit), self.key)
+    }
+}

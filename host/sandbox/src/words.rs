@@ -1,0 +1,4 @@
+//! Texts of plugins and names in the contract.
+
+pub(crate) mod names;
+pub(crate) mod text;

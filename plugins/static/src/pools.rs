@@ -1,0 +1,6 @@
+//! Pools of addresses, and which Service has which.
+
+pub mod allocate;
+pub mod holders;
+pub mod pool;
+pub mod range;
