@@ -185,10 +185,17 @@ pub(crate) fn ensure(
 
     if errors.is_empty() {
         // The previous groups are in use until all changes are made.
-        cloud.close_access(&cluster, Some(&vpc), &wish.name, &former.closing)?;
         let detached: Vec<String> = former.detached.into_iter().collect();
-        cloud.remove_groups(Some(&cluster), service, &detached, &kept(cloud, service))?;
-        former::settled(cloud, &wish.name, former.opened);
+        let closed = cloud
+            .close_access(&cluster, Some(&vpc), &wish.name, &former.closing)
+            .and_then(|()| {
+                let kept = kept(cloud, service);
+                cloud.remove_groups(Some(&cluster), service, &detached, &kept)
+            });
+        match closed {
+            Ok(()) => former::settled(cloud, &wish.name, former.opened),
+            Err(error) => errors.push(error),
+        }
     }
     // What failed may still have the earlier settings, which a later call then undoes.
     if !errors.is_empty() {

@@ -181,6 +181,9 @@ pub(crate) fn ensure(
     errors.extend(reconcile(at_work, &mut observed, &targets, &vpc));
     // AWS asks for a pause, so the call ends here.
     if let Some(throttled) = errors.iter().find(|error| is_throttled(error)) {
+        // Part of it is set, and must be undone if the Service asks for something else by then.
+        applied.extend(before);
+        applied::remember(cloud, &wish.name, &applied);
         return Err(throttled.clone());
     }
 

@@ -415,3 +415,34 @@ fn removed_tags_and_attributes_are_removed_in_the_cloud() {
         );
     }
 }
+
+#[test]
+fn tags_of_a_call_that_was_throttled_are_removed_later() {
+    let mut world = World::new(1, "");
+    let mut web = service(&[(80, 30080)]);
+    web.annotations.push(annotation("type", "nlb"));
+    ensure(&world, &web).unwrap();
+
+    world.launch(1);
+    let fault = ("RegisterTargets", 0, 1, "Throttling");
+    world.line.faults.borrow_mut().push(fault);
+    web.annotations
+        .push(annotation("additional-resource-tags", "env=x"));
+    let throttled = ensure(&world, &web);
+    assert!(
+        matches!(throttled, Err(CloudError::Throttled(_))),
+        "{throttled:?}"
+    );
+    let has_tag = || {
+        let found = world.elbv2("DescribeLoadBalancers", &[("Names.member.1", &name(&web))]);
+        let arn = text(&found, "LoadBalancerArn");
+        let tags = world.elbv2("DescribeTags", &[("ResourceArns.member.1", &arn)]);
+        tags.contains("<Key>env<")
+    };
+    assert!(has_tag());
+
+    let mut less = web.clone();
+    less.annotations.pop();
+    ensure(&world, &less).unwrap();
+    assert!(!has_tag());
+}

@@ -28,6 +28,18 @@ const ALL: &[Decided] = &[
         field: "cloud/load balancers/default/service-*/attributes/access_logs.s3.enabled",
         why: "`false` is AWS's default; the peer sets it all the same, and moto tells only what was set",
     },
+    Decided {
+        kind: Some(Kind::Aws),
+        side: None,
+        field: "cloud/load balancers/default/service-*/listeners/TCP/80/itself/SslPolicy",
+        why: "moto gives a new listener the default policy, also without TLS; the peer removes it, AWS never has it",
+    },
+    Decided {
+        kind: Some(Kind::Openstack),
+        side: Some(Side::Skydock),
+        field: "cluster/nodes/node-*/metadata/labels/topology.openstack.org/host-id",
+        why: "newer releases of the peer set this label, too",
+    },
 ];
 
 /// Returns the accepted difference for a field, if there is one.

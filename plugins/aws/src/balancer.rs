@@ -1,0 +1,13 @@
+//! What network and classic load balancers have in common.
+
+pub(crate) mod annotation;
+pub(crate) mod applied;
+pub(crate) mod fixed;
+pub mod machine;
+pub(crate) mod name;
+pub(crate) mod node_rules;
+pub(crate) mod rule_change;
+pub(crate) mod security_group;
+pub(crate) mod subnet;
+mod turn;
+pub(crate) mod warning;

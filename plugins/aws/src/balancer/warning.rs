@@ -1,0 +1,187 @@
+//! Warnings on Services, and errors of independent steps.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use skydock_sdk::types::{CloudError, Service};
+
+use crate::{api::failure::Failure, cloud::Cloud};
+
+/// How long a warning is remembered, so that it is not published again by each check.
+const WARNED: Duration = Duration::from_hours(24);
+
+/// Instances that AWS rejected as targets.
+pub(crate) const TARGET_REJECTED: &str = "LoadBalancerTargetRejected";
+
+/// Annotations without effect.
+pub(crate) const ANNOTATION_IGNORED: &str = "LoadBalancerAnnotationIgnored";
+
+/// Source ranges that cannot be enforced.
+pub(crate) const NOT_ENFORCED: &str = "LoadBalancerSourceRangesNotEnforced";
+
+/// Instances with several security groups that could be the nodes' group.
+pub(crate) const NODE_GROUP_UNCLEAR: &str = "LoadBalancerNodeGroupUnclear";
+
+/// Properties that cannot change after the creation, and listeners of users.
+pub(crate) const NOT_CHANGED: &str = "LoadBalancerNotChanged";
+
+impl Cloud<'_> {
+    /// Publishes sentences as one event on a Service, unless the last event with this reason had
+    /// the same ones. Without a sentence, the last event is forgotten.
+    pub(crate) fn warn(&self, service: &Service, reason: &str, sentences: &[String]) {
+        let key = self.warned(service, reason);
+        if sentences.is_empty() {
+            self.store.remove(&key);
+            return;
+        }
+
+        let text = sentences.join("; ");
+        if self.store.get(&key).as_ref() != Some(&text) {
+            self.store.set(&key, &text, WARNED);
+            (self.tell)(service, reason, &text);
+        }
+    }
+
+    /// Returns the error with which a Service is retried while its last warning with this reason
+    /// holds. The address of a new load balancer does not wait for that.
+    pub(crate) fn still_warned(&self, service: &Service, reason: &str) -> Option<CloudError> {
+        let text = self.store.get(&self.warned(service, reason))?;
+        (!service.status.ingress.is_empty()).then(|| CloudError::internal(text))
+    }
+
+    fn warned(&self, service: &Service, reason: &str) -> String {
+        self.key(&format!("warned/{reason}/{}", service.uid))
+    }
+
+    /// Publishes which instances AWS rejected as targets. Returns the error with which the call is
+    /// retried, or `None` if there are none.
+    pub(crate) fn tell_rejected(
+        &self,
+        service: &Service,
+        rejected: &BTreeMap<String, Failure>,
+    ) -> Option<CloudError> {
+        let sentences: Vec<String> = rejected
+            .iter()
+            .map(|(id, failure)| format!("AWS rejects instance {id} as a target: {failure}"))
+            .collect();
+        self.warn(service, TARGET_REJECTED, &sentences);
+        (!sentences.is_empty()).then(|| CloudError::internal(sentences.join("; ")))
+    }
+}
+
+/// Returns one error for the errors of independent steps, or `None` if there is none.
+///
+/// It is retried if one of them would be, and people hear of it if they should hear of one of them.
+pub(crate) fn together(mut errors: Vec<CloudError>) -> Option<CloudError> {
+    let of_user = |error: &CloudError| matches!(error, CloudError::Invalid(_));
+    let invalid = errors.iter().any(of_user);
+    let other = errors.iter().any(|error| !of_user(error));
+
+    // The most important one decides; `sort` keeps the order of equal ones.
+    errors.sort_by_key(weight);
+    let mut texts: Vec<String> = Vec::new();
+    for error in &errors {
+        if !texts.iter().any(|text| text == error.message()) {
+            texts.push(error.message().to_owned());
+        }
+    }
+
+    let first = errors.into_iter().next()?;
+    if texts.len() == 1 {
+        return Some(first);
+    }
+
+    let text = texts.join("; ");
+    Some(match first {
+        // An invalid Service alone is not retried, but the other errors have to be.
+        CloudError::Invalid(_) if invalid && other => CloudError::internal(text),
+        CloudError::NotFound(_) => CloudError::internal(text),
+        CloudError::Denied(_) => CloudError::denied(text),
+        CloudError::Invalid(_) => CloudError::invalid(text),
+        CloudError::Unavailable(_) => CloudError::unavailable(text),
+        CloudError::Conflict(_) => CloudError::conflict(text),
+        CloudError::Throttled(retry) => {
+            CloudError::throttled(Duration::from_millis(retry.after_ms), text)
+        }
+        CloudError::InProgress(retry) => {
+            CloudError::in_progress(Duration::from_millis(retry.after_ms), text)
+        }
+        CloudError::Internal(_) | CloudError::ImplementedElsewhere => CloudError::internal(text),
+    })
+}
+
+/// Throttling comes first, because AWS asks for a pause; what passes by itself comes last.
+fn weight(error: &CloudError) -> u8 {
+    match error {
+        CloudError::Throttled(_) => 0,
+        CloudError::Invalid(_) => 1,
+        CloudError::Denied(_) | CloudError::Internal(_) | CloudError::NotFound(_) => 2,
+        CloudError::Unavailable(_) => 3,
+        CloudError::Conflict(_) => 4,
+        CloudError::InProgress(_) | CloudError::ImplementedElsewhere => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::testing::{Memory, Scripted, nothing, service, setup};
+
+    #[test]
+    fn a_warning_is_published_once_until_it_changes() {
+        let (setup, store, wire, none) =
+            (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
+        let told = RefCell::new(Vec::new());
+        let tell = |_: &Service, reason: &str, text: &str| {
+            told.borrow_mut().push(format!("{reason}: {text}"));
+        };
+        let cloud = Cloud::new(&setup, &wire, &store, &none, 0).with_events(&tell);
+        let web = service(&[]);
+        let warn = |texts: &[&str]| {
+            let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+            cloud.warn(&web, "R", &texts);
+            std::mem::take(&mut *told.borrow_mut()).join(" ")
+        };
+
+        assert_eq!(warn(&["a", "b"]), "R: a; b");
+        assert_eq!(warn(&["a", "b"]), "");
+        assert_eq!(warn(&["a"]), "R: a");
+        assert_eq!(warn(&[]), "");
+        assert_eq!(warn(&["a"]), "R: a", "it was right in the meantime");
+    }
+
+    #[test]
+    fn errors_of_independent_steps_become_one_error() {
+        let second = Duration::from_secs(1);
+        let internal = || CloudError::internal("state");
+        let invalid = || CloudError::invalid("text");
+        for (errors, expected) in [
+            (vec![], None),
+            (vec![invalid()], Some(invalid())),
+            (vec![internal(), internal()], Some(internal())),
+            (
+                vec![internal(), invalid()],
+                Some(CloudError::internal("text; state")),
+            ),
+            (
+                vec![CloudError::in_progress(second, "wait"), invalid()],
+                Some(CloudError::internal("text; wait")),
+            ),
+            (
+                vec![invalid(), CloudError::invalid("other")],
+                Some(CloudError::invalid("text; other")),
+            ),
+            (
+                vec![CloudError::in_progress(second, "wait"), internal()],
+                Some(CloudError::internal("state; wait")),
+            ),
+            (
+                vec![internal(), CloudError::throttled(second, "slow")],
+                Some(CloudError::throttled(second, "slow; state")),
+            ),
+        ] {
+            assert_eq!(together(errors), expected);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Computes what changes a load balancer to what is requested.
+
+use std::collections::BTreeSet;
+
+use super::wish::Wish;
+use crate::{
+    api::{
+        call::Call,
+        elb::{self, AccessLog, Attributes, Description, Listener},
+    },
+    tags::Tags,
+};
+
+/// The names of the official provider's policies.
+const PROXY_POLICY: &str = "k8s-proxyprotocol-enabled";
+
+fn tls_policy(policy: &str) -> String {
+    format!("k8s-SSLNegotiationPolicy-{policy}")
+}
+
+/// The observed state of a load balancer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Observed {
+    pub(crate) balancer: Description,
+    pub(crate) attributes: Attributes,
+    /// The tags, or `None` if the credentials do not allow reading them.
+    pub(crate) tags: Option<Tags>,
+}
+
+/// The listeners to delete and to create.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ListenerChanges {
+    /// The current listeners that are not requested in this form.
+    pub(crate) gone: Vec<Listener>,
+    /// The requested listeners that do not exist.
+    pub(crate) fresh: Vec<Listener>,
+    /// The current listeners that get another certificate, and what they become. Other properties may
+    /// differ too.
+    pub(crate) certified: Vec<(Listener, Listener)>,
+}
+
+/// Compares the listeners with the requested ones.
+pub(crate) fn listener_changes(wish: &Wish, there: &Description) -> ListenerChanges {
+    let lacking = |these: &[Listener], others: &[Listener]| -> Vec<Listener> {
+        let is_lacking = |one: &&Listener| !others.iter().any(|other| one.is(other));
+        these.iter().filter(is_lacking).cloned().collect()
+    };
+
+    let descriptions = there.listener_descriptions.items.iter();
+    let listeners: Vec<Listener> = descriptions.map(|one| one.listener.clone()).collect();
+    let mut changes = ListenerChanges {
+        gone: lacking(&listeners, &wish.listeners),
+        fresh: lacking(&wish.listeners, &listeners),
+        certified: Vec::new(),
+    };
+
+    for after in std::mem::take(&mut changes.fresh) {
+        let same = |before: &Listener| {
+            before.load_balancer_port == after.load_balancer_port
+                && (before.is_tls() && after.is_tls())
+                && !before.certificate.eq_ignore_ascii_case(&after.certificate)
+        };
+        match changes.gone.iter().position(same) {
+            Some(index) => changes.certified.push((changes.gone.remove(index), after)),
+            None => changes.fresh.push(after),
+        }
+    }
+    changes
+}
+
+/// Returns the calls that change the properties of the load balancer to what is requested: those
+/// before its listeners are changed, and those after it.
+pub(crate) fn stages(wish: &Wish, observed: &Observed, groups: &[String]) -> [Vec<Call>; 2] {
+    let there = &observed.balancer;
+    let name = wish.name.as_str();
+    let mut stages = [Vec::new(), Vec::new()];
+    let [first, second] = &mut stages;
+
+    let secured: BTreeSet<&String> = there.security_groups.items.iter().collect();
+    if groups.iter().collect::<BTreeSet<_>>() != secured {
+        second.push(
+            elb::on("ApplySecurityGroupsToLoadBalancer", name).list("SecurityGroups", groups),
+        );
+    }
+
+    // AWS may reject the bucket of the logs, which has nothing to do with the other attributes.
+    if logs_differ(&wish.attributes.access_log, &observed.attributes.access_log) {
+        second.push(elb::set_access_log(name, &wish.attributes.access_log));
+    }
+    if differ(&wish.attributes, &observed.attributes) {
+        second.push(elb::set_attributes(name, &wish.attributes));
+    }
+
+    let lacks = |tags: &Tags| {
+        wish.tags
+            .iter()
+            .any(|(key, value)| tags.get(key) != Some(value))
+    };
+    if observed.tags.as_ref().is_some_and(lacks) {
+        second.push(elb::add_tags(name, &wish.tags));
+    }
+    let excess = |tags: &Tags| wish.removed_tags.iter().any(|key| tags.contains_key(key));
+    if observed.tags.as_ref().is_some_and(excess) {
+        second.push(elb::remove_tags(name, &wish.removed_tags));
+    }
+
+    if wish.health != there.health_check {
+        second.push(elb::set_health(name, &wish.health));
+    }
+    proxy(wish, there, first, second);
+    tls(wish, there, first, second);
+
+    stages
+}
+
+/// Returns the instances to register and the instances to deregister.
+pub(crate) fn machine_changes(
+    there: &Description,
+    machines: &BTreeSet<String>,
+) -> (Vec<String>, Vec<String>) {
+    let behind: BTreeSet<String> = there
+        .instances
+        .items
+        .iter()
+        .map(|one| one.instance_id.clone())
+        .collect();
+
+    (
+        machines.difference(&behind).cloned().collect(),
+        behind.difference(machines).cloned().collect(),
+    )
+}
+
+fn other<T: PartialEq>(wanted: Option<&T>, there: Option<&T>) -> bool {
+    wanted.is_some() && wanted != there
+}
+
+/// Returns true if a requested setting of the access log differs.
+fn logs_differ(wanted: &AccessLog, there: &AccessLog) -> bool {
+    wanted.enabled != there.enabled
+        || (wanted.enabled
+            && (other(wanted.emit_interval.as_ref(), there.emit_interval.as_ref())
+                || other(wanted.bucket.as_ref(), there.bucket.as_ref())
+                || wanted.prefix.as_deref().unwrap_or_default()
+                    != there.prefix.as_deref().unwrap_or_default()))
+}
+
+/// Returns true if another requested attribute differs. Attributes that are not requested are
+/// ignored.
+fn differ(wanted: &Attributes, there: &Attributes) -> bool {
+    wanted.connection_draining.enabled != there.connection_draining.enabled
+        || other(
+            wanted.connection_draining.timeout.as_ref(),
+            there.connection_draining.timeout.as_ref(),
+        )
+        || other(
+            wanted.connection_settings.idle_timeout.as_ref(),
+            there.connection_settings.idle_timeout.as_ref(),
+        )
+        || wanted.cross_zone_load_balancing != there.cross_zone_load_balancing
+}
+
+/// Enables or disables the PROXY protocol for the ports of the instances.
+fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut Vec<Call>) {
+    let exists = there
+        .policies
+        .other_policies
+        .items
+        .iter()
+        .any(|policy| policy == PROXY_POLICY);
+    if wish.proxy && !exists {
+        let kind = "ProxyProtocolPolicyType";
+        first.push(elb::create_policy(
+            &wish.name,
+            PROXY_POLICY,
+            kind,
+            "ProxyProtocol",
+            "true",
+        ));
+    }
+
+    let wanted: BTreeSet<u16> = wish
+        .listeners
+        .iter()
+        .map(|one| one.instance_port)
+        .filter(|_| wish.proxy)
+        .collect();
+    let has = |port: &&elb::Backend| {
+        port.policy_names
+            .items
+            .iter()
+            .any(|policy| policy == PROXY_POLICY)
+    };
+    let there: BTreeSet<u16> = there
+        .backend_server_descriptions
+        .items
+        .iter()
+        .filter(has)
+        .map(|one| one.instance_port)
+        .collect();
+
+    let set = |port: &u16| {
+        elb::on("SetLoadBalancerPoliciesForBackendServer", &wish.name).with("InstancePort", port)
+    };
+    second.extend(
+        wanted
+            .difference(&there)
+            .map(|port| set(port).list("PolicyNames", [PROXY_POLICY])),
+    );
+
+    // An empty list removes all policies.
+    second.extend(
+        there
+            .difference(&wanted)
+            .map(|port| set(port).with("PolicyNames", "")),
+    );
+}
+
+/// Sets the TLS policy of the listeners, if one is requested.
+fn tls(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut Vec<Call>) {
+    let Some(reference) = &wish.policy else {
+        return;
+    };
+    let policy = tls_policy(reference);
+    if !there.policies.other_policies.items.contains(&policy) {
+        let kind = "SSLNegotiationPolicyType";
+        first.push(elb::create_policy(
+            &wish.name,
+            &policy,
+            kind,
+            "Reference-Security-Policy",
+            reference,
+        ));
+    }
+
+    for listener in wish.listeners.iter().filter(|listener| listener.is_tls()) {
+        let set = there
+            .listener_descriptions
+            .items
+            .iter()
+            .any(|one| one.listener.is(listener) && one.policy_names.items == [policy.clone()]);
+        if !set {
+            second.push(
+                elb::on("SetLoadBalancerPoliciesOfListener", &wish.name)
+                    .with("LoadBalancerPort", listener.load_balancer_port)
+                    .list("PolicyNames", [&policy]),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

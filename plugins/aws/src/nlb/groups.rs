@@ -1,0 +1,106 @@
+//! The security group that is created for a network load balancer (`NLBSecurityGroupMode =
+//! Managed`).
+
+use std::collections::BTreeSet;
+
+use skydock_sdk::{Result, log, types::Service};
+
+use super::{
+    observed::Observed,
+    wish::{Security, Wish},
+};
+use crate::{api::elbv2::LoadBalancer, balancer::security_group, cloud::Cloud, tags::Cluster};
+
+/// The description that the official provider uses.
+const DESCRIPTION: &str = "[k8s] Managed SecurityGroup for LoadBalancer";
+
+/// Returns the group, and creates it if it does not exist.
+///
+/// # Errors
+/// Fails if a request to AWS fails.
+pub(crate) fn ensure(
+    cloud: &Cloud<'_>,
+    cluster: &Cluster,
+    vpc: &str,
+    name: &str,
+    wish: &Wish,
+) -> Result<String> {
+    cloud.own_group(cluster, vpc, name, DESCRIPTION, &wish.tags)
+}
+
+/// Returns the group for an existing load balancer. If the load balancer does not have it yet, its
+/// rules are set before it gets it, so that clients keep their access.
+///
+/// # Errors
+/// Fails if a request to AWS fails.
+pub(super) fn prepare(
+    cloud: &Cloud<'_>,
+    cluster: &Cluster,
+    name: &str,
+    wish: &Wish,
+    balancer: &LoadBalancer,
+) -> Result<String> {
+    let group = ensure(cloud, cluster, &balancer.vpc_id, name, wish)?;
+    if !balancer.security_groups.items.contains(&group) {
+        let rules = security_group::rules(&ports(wish), &wish.ranges);
+        cloud.set_rules(&group, &rules)?;
+    }
+    Ok(group)
+}
+
+/// Sets the rules of the group, and deletes the previous group.
+///
+/// # Errors
+/// Fails if a request to AWS fails.
+pub(super) fn settle(
+    cloud: &Cloud<'_>,
+    cluster: &Cluster,
+    service: &Service,
+    wish: &Wish,
+    observed: &Observed,
+    before: &[String],
+    fresh: bool,
+) -> Result<()> {
+    let now = &observed.balancer.security_groups.items;
+    let own = if fresh {
+        now.first()
+    } else {
+        observed.managed_group.as_ref()
+    };
+
+    if let (Security::Managed(_), Some(own)) = (&wish.security, own) {
+        cloud.set_rules(own, &security_group::rules(&ports(wish), &wish.ranges))?;
+    }
+
+    let detached: Vec<String> = before
+        .iter()
+        .filter(|id| !now.contains(id))
+        .cloned()
+        .collect();
+    if let Err(error) = cloud.remove_groups(Some(cluster), service, &detached, &[]) {
+        // The load balancer is as requested, so this failure is only logged. If groups are managed,
+        // the deletion of the Service retries.
+        log::warn(
+            "groups",
+            format_args!(
+                "previous resources of load balancer {} cannot be deleted: {error}",
+                wish.name
+            ),
+        );
+    }
+    Ok(())
+}
+
+fn ports(wish: &Wish) -> BTreeSet<(&'static str, u16)> {
+    let mut ports = BTreeSet::new();
+    // `TCP_UDP` is both.
+    for front in &wish.fronts {
+        if front.protocol.contains("UDP") {
+            ports.insert(("udp", front.port));
+        }
+        if front.protocol != "UDP" {
+            ports.insert(("tcp", front.port));
+        }
+    }
+    ports
+}

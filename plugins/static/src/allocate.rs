@@ -1,0 +1,376 @@
+//! Decides which addresses a service gets. The decision depends only on values and on reservations;
+//! the reservations serialize calls that run at the same time.
+//!
+//! 1. An address that the service requests explicitly is assigned, or the request is rejected. No
+//!    other address is assigned instead.
+//! 2. Otherwise, an address in the status is kept for the life of the service: across restarts,
+//!    swaps and changes of the inventory. If the address is not in any pool, the service is
+//!    rejected instead of moved, because a mistake in the inventory must not renumber a cluster.
+//!    Requesting a pool or an address moves the service. An address that was assigned but is not
+//!    yet in the status is kept too.
+//! 3. Otherwise, the first free address is assigned: of the requested pool, or of the pools with
+//!    automatic assignment, in the order of the inventory.
+//!
+//! Addresses are not shared. If two services have the same address in their status (somebody else
+//! wrote it there), the service whose reservation has not expired keeps it, otherwise the first one
+//! by namespace and name. The other service gets another address.
+
+use std::net::IpAddr;
+
+use crate::{
+    holders::{Holder, Holders},
+    pool::{Pool, Pools},
+    range::Family,
+    request::Request,
+};
+
+/// Reservations of addresses by service UID, which expire by themselves. They bridge the time until
+/// an assigned address appears in the status of the service.
+pub trait Reservations {
+    /// Returns the UID of the service that has reserved the address.
+    fn holder(&self, address: IpAddr) -> Option<String>;
+
+    /// Reserves the address for the service being processed, or renews its reservation. Returns
+    /// false if another service has reserved the address.
+    fn reserve(&mut self, address: IpAddr) -> bool;
+}
+
+/// An address assigned to a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The address.
+    pub address: IpAddr,
+    /// The name of its pool.
+    pub pool: String,
+    /// True if the service already has the address in its status, or was assigned it recently.
+    pub kept: bool,
+}
+
+/// An address in the status of the service that another service keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The address.
+    pub address: IpAddr,
+    /// `NAMESPACE/NAME` of the service that keeps it, if known from its status.
+    pub keeper: Option<String>,
+}
+
+/// The addresses assigned to a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allocation {
+    /// The assigned addresses, at least one and at most one per family, in the order of the
+    /// service's families.
+    pub given: Vec<Given>,
+    /// Addresses in the service's status that another service keeps.
+    pub lost: Vec<Lost>,
+}
+
+/// The reason why a service gets no address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The requested pool is not in the inventory.
+    #[error("unknown address pool `{pool}`; the inventory has {known}")]
+    UnknownPool {
+        /// The requested pool.
+        pool: String,
+        /// The names of the pools in the inventory.
+        known: String,
+    },
+    /// The requested address is in no pool.
+    #[error("the requested address {0} is not in any address pool of the inventory")]
+    OutsidePools(IpAddr),
+    /// The requested address is in another pool than the requested one.
+    #[error(
+        "the requested address {address} is in address pool `{actual}`, not in the requested pool `{requested}`"
+    )]
+    OtherPool {
+        /// The requested address.
+        address: IpAddr,
+        /// The pool that the address is in.
+        actual: String,
+        /// The requested pool.
+        requested: String,
+    },
+    /// The address in the status is not in any pool.
+    #[error(
+        "its address {0} is no longer in any address pool of the inventory: add it to a pool again, or select a pool with the \
+         annotation {pool} to move the Service",
+        pool = crate::request::POOL_ANNOTATION
+    )]
+    Stranded(IpAddr),
+    /// No eligible pool has addresses of this family.
+    #[error("no address pool {scope} has {family} addresses", scope = scope(pool.as_deref()))]
+    NoPool {
+        /// The required family.
+        family: Family,
+        /// The requested pool.
+        pool: Option<String>,
+    },
+    /// The requested address belongs to another service.
+    #[error("the requested address {address} is in use by {keeper}; addresses cannot be shared", keeper = whose(keeper.as_deref()))]
+    Taken {
+        /// The requested address.
+        address: IpAddr,
+        /// `NAMESPACE/NAME` of the other service, if known from its status.
+        keeper: Option<String>,
+    },
+    /// All addresses in the eligible pools are in use.
+    #[error("no free {family} address in address pool {pools}")]
+    Exhausted {
+        /// The required family.
+        family: Family,
+        /// The names of the eligible pools.
+        pools: String,
+    },
+}
+
+impl Refusal {
+    /// Returns true if the same request can succeed later without a change of the service or of the
+    /// inventory, because another service may release an address.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        matches!(self, Self::Taken { .. } | Self::Exhausted { .. })
+    }
+}
+
+fn scope(pool: Option<&str>) -> String {
+    pool.map_or_else(
+        || "with `autoAssign: true`".to_owned(),
+        |pool| format!("`{pool}`"),
+    )
+}
+
+fn whose(name: Option<&str>) -> String {
+    name.map_or_else(
+        || "another Service".to_owned(),
+        |name| format!("Service {name}"),
+    )
+}
+
+/// Decides which addresses the service gets, and reserves them. `holders` may be older than some
+/// reservations, but every address assigned since it was read must still be reserved.
+///
+/// # Errors
+/// Returns a [`Refusal`] if the request cannot be met. Some addresses may be reserved in this case
+/// although they are not assigned.
+pub fn allocate(
+    pools: &Pools,
+    request: &Request,
+    holders: &Holders,
+    reservations: &mut impl Reservations,
+) -> Result<Allocation, Refusal> {
+    if let Some(pool) = request
+        .pool
+        .as_deref()
+        .filter(|pool| pools.named(pool).is_none())
+    {
+        return Err(Refusal::UnknownPool {
+            pool: pool.to_owned(),
+            known: pools.names(),
+        });
+    }
+
+    let mut desk = Desk {
+        pools,
+        request,
+        holders,
+        reservations,
+        lost: Vec::new(),
+    };
+
+    let mut given = Vec::new();
+    let mut missing = None;
+    for family in request.families.iter().copied() {
+        match desk.serve(family) {
+            Ok(address) => given.push(address),
+            // PreferDualStack accepts a single family.
+            Err(refusal @ (Refusal::NoPool { .. } | Refusal::Exhausted { .. }))
+                if !request.require_all =>
+            {
+                missing.get_or_insert(refusal);
+            }
+            Err(refusal) => return Err(refusal),
+        }
+    }
+
+    match missing {
+        Some(refusal) if given.is_empty() => Err(refusal),
+        _ => Ok(Allocation {
+            given,
+            lost: desk.lost,
+        }),
+    }
+}
+
+/// The state while one request is processed.
+struct Desk<'a, R> {
+    pools: &'a Pools,
+    request: &'a Request,
+    holders: &'a Holders,
+    reservations: &'a mut R,
+    lost: Vec<Lost>,
+}
+
+impl<R: Reservations> Desk<'_, R> {
+    /// Assigns one address of this family.
+    fn serve(&mut self, family: Family) -> Result<Given, Refusal> {
+        let of_family = |address: &&IpAddr| Family::of(**address) == family;
+        if let Some(address) = self.request.addresses.iter().find(of_family) {
+            return self.give_requested(*address);
+        }
+
+        let mut stranded = None;
+        for address in self.request.current.iter().filter(of_family) {
+            match self.pools.of(*address) {
+                None => stranded = stranded.or(Some(*address)),
+                // The Service requests another pool, so it moves.
+                Some(pool) if !self.serves(pool) => {}
+                Some(pool) => match self.take(*address) {
+                    Ok(()) => return Ok(self.given(*address, pool)),
+                    Err(keeper) => self.lost.push(Lost {
+                        address: *address,
+                        keeper,
+                    }),
+                },
+            }
+        }
+
+        if let Some(address) = stranded.filter(|_| self.request.pool.is_none()) {
+            return Err(Refusal::Stranded(address));
+        }
+        match self.give_again(family) {
+            Some(given) => Ok(given),
+            None => self.give_free(family),
+        }
+    }
+
+    /// Assigns the address of this family that was assigned before and is not yet in the status.
+    fn give_again(&mut self, family: Family) -> Option<Given> {
+        let given = self
+            .request
+            .given
+            .iter()
+            .filter(|address| Family::of(**address) == family);
+        for address in given {
+            let pool = self.pools.of(*address).filter(|pool| self.serves(pool));
+            if let Some(pool) = pool
+                && self.take(*address).is_ok()
+            {
+                return Some(self.given(*address, pool));
+            }
+        }
+        None
+    }
+
+    /// Returns true if the service may have addresses of this pool: of the requested pool, or of
+    /// any pool if it requests none.
+    fn serves(&self, pool: &Pool) -> bool {
+        self.request
+            .pool
+            .as_ref()
+            .is_none_or(|requested| *requested == pool.name)
+    }
+
+    /// Assigns the address that the service requests.
+    fn give_requested(&mut self, address: IpAddr) -> Result<Given, Refusal> {
+        let pool = self
+            .pools
+            .of(address)
+            .ok_or(Refusal::OutsidePools(address))?;
+
+        if let Some(requested) = self
+            .request
+            .pool
+            .clone()
+            .filter(|requested| *requested != pool.name)
+        {
+            return Err(Refusal::OtherPool {
+                address,
+                actual: pool.name.clone(),
+                requested,
+            });
+        }
+
+        match self.take(address) {
+            Ok(()) => Ok(self.given(address, pool)),
+            Err(keeper) => Err(Refusal::Taken { address, keeper }),
+        }
+    }
+
+    /// Assigns the first free address of the eligible pools.
+    fn give_free(&mut self, family: Family) -> Result<Given, Refusal> {
+        let pools: Vec<&Pool> = match &self.request.pool {
+            Some(name) => self.pools.named(name).into_iter().collect(),
+            None => self
+                .pools
+                .0
+                .iter()
+                .filter(|pool| pool.auto_assign)
+                .collect(),
+        };
+        let pools: Vec<&Pool> = pools.into_iter().filter(|pool| pool.has(family)).collect();
+
+        for pool in &pools {
+            for address in pool.addresses(family) {
+                if self.take(address).is_ok() {
+                    return Ok(self.given(address, pool));
+                }
+            }
+        }
+
+        if pools.is_empty() {
+            return Err(Refusal::NoPool {
+                family,
+                pool: self.request.pool.clone(),
+            });
+        }
+
+        let pools = pools
+            .iter()
+            .map(|pool| pool.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
+        Err(Refusal::Exhausted { family, pools })
+    }
+
+    /// Reserves the address. If it belongs to another service, the error is the name of that
+    /// service, if known.
+    fn take(&mut self, address: IpAddr) -> Result<(), Option<String>> {
+        let request = self.request;
+        let rivals = self.holders.others(address, &request.uid);
+
+        let rival = if !request.current.contains(&address) {
+            // An address that the Service does not have belongs to whoever has it.
+            rivals.min_by(|one, other| one.name.cmp(&other.name))
+        } else if self.reservations.holder(address).as_ref() == Some(&request.uid) {
+            // Of several that have it, the one whose reservation has not expired keeps it.
+            None
+        } else {
+            // Without such a reservation, the first one by namespace and name keeps it.
+            rivals
+                .filter(|rival| rival.name < request.name)
+                .min_by(|one, other| one.name.cmp(&other.name))
+        };
+
+        match rival {
+            Some(Holder { name, .. }) => Err(Some(name.clone())),
+            None if self.reservations.reserve(address) => Ok(()),
+            None => Err(self
+                .holders
+                .others(address, &request.uid)
+                .next()
+                .map(|holder| holder.name.clone())),
+        }
+    }
+
+    fn given(&self, address: IpAddr, pool: &Pool) -> Given {
+        Given {
+            address,
+            pool: pool.name.clone(),
+            kept: self.request.has(address),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
