@@ -1,5 +1,9 @@
 //! Reasons of events. A reason tells people, alerts and scripts who says what: only Skydock
 //! publishes its own, and a provider cannot use them, or those of Kubernetes' other components.
+//!
+//! A reason is a line of `reasons!`. If it has `Ours` in its comment, `docs/operating.md` needs a
+//! row about it under "Events". Controllers publish through `Shared` (`controller/shared.rs`); what
+//! they say about a Service is an `Event` in `service/plan/event.rs`.
 
 /// Declares constants, and a list of all their values.
 macro_rules! reasons {

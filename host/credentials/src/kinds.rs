@@ -1,4 +1,9 @@
 //! The kinds of credentials, and where each puts its value into a request.
+//!
+//! A kind is a case of `CredentialConfig`, an implementation of [`Credential`](crate::Credential)
+//! here, and a line of `build` in `credentials.rs`. If requests can obtain further secrets with it,
+//! `minting` has to deny them. Add its secrets to the test
+//! `host/egress/tests/credentials/leaks.rs`.
 
 pub(crate) mod aws;
 pub(crate) mod fixed;

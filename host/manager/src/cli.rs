@@ -2,6 +2,13 @@
 //!
 //! Every flag that is parsed here has an effect. Upstream flags that Skydock does not support are
 //! rejected by name (see `upstream`).
+//!
+//! A flag is a field of the `Args` struct of its group, in `cli/`; the comment on the field is the
+//! text of `--help`. It becomes a field of the options of its controller, such as
+//! `LifecycleOptions`, which have the same default. [`crate::config`] checks all flags together,
+//! and [`crate::ccm`] passes the options to [`skydock_controllers::run()`]. If upstream has the
+//! flag, remove it from [`NOT_HONORED`]. `docs/flags.md` is then out of date; the beginning of that
+//! page says how it is written.
 
 pub mod feature_gates;
 mod ipam;

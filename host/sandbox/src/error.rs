@@ -1,4 +1,7 @@
 //! Reasons why a plugin cannot be used.
+//!
+//! Their words are here, in [`LoadProblem`]; whether one applies is decided in `load`, `contract`
+//! and `grants`.
 
 use std::{fmt, io, path::PathBuf};
 

@@ -1,4 +1,11 @@
 //! From a file to code that can run: reading, checking, compiling, and what is kept for the next start.
+//!
+//! A changed file goes this way: `watch` waits until the files are stable; `code` has the stages
+//! from its type (`inspect`, `shape`) to machine code (`compile`);
+//! [`Generation::load`](crate::execution::generation::Generation::load) configures the first
+//! instance and compares it with the generation in service (`identity`) and with what the operator
+//! permits (`grants`). `Plugin::publish` then puts it into service, and all controllers check their
+//! objects again. After an error, the previous generation continues.
 
 pub(crate) mod accepted;
 pub(crate) mod artifacts;

@@ -1,4 +1,7 @@
 //! The operator's configuration: the official provider's file, and the plugin's options.
+//!
+//! An option is a name in `options.rs`, where it is also read, a field of [`Config`], and a row of
+//! the table of options in `README.md`.
 
 use ini::Problem;
 

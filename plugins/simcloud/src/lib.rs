@@ -4,6 +4,10 @@
 //! Start with `provider`, which connects the host to the functions of the other modules. They take
 //! everything that comes from the host as an argument, so that their tests run natively, against a
 //! simcloud in the same process.
+//!
+//! Another provider of this repository is a folder beside this one, with a crate type `cdylib`, and
+//! one of the `members` in the main `Cargo.toml`. To have it in the image, add it to
+//! `deploy/Dockerfile`, with an example in `deploy/`.
 
 mod api;
 mod cloud;

@@ -1,5 +1,8 @@
 //! Decides what to do about a node whose instance may be stopped or missing. All functions are
 //! pure.
+//!
+//! [`decide`] says for how long, and how often, the cloud has to report that an instance does not
+//! exist before its node is deleted. `brake.rs` says how many nodes may be.
 
 use std::time::Duration;
 

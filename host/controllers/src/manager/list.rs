@@ -1,4 +1,9 @@
 //! The list of all controllers, how each is built, and how `--controllers` selects from it.
+//!
+//! A controller is a module with its `CONTROLLER` (a
+//! [`Descriptor`](crate::controller::descriptor::Descriptor)), a type that is a
+//! [`Runner`](crate::controller::shared::Runner), a `plan` and `metrics`, and an entry here. Its
+//! flags go into `options.rs`, and its permissions into the roles in `deploy/`.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

@@ -1,4 +1,8 @@
 //! The `egress` list of a plugin in the configuration file.
+//!
+//! A field of a rule is one of [`EgressRule`]. `grant/compile.rs` checks it and makes it part of
+//! the `Grant`, which `gateway/admit.rs` and `gateway/send.rs` ask. Operators read about it under
+//! "What a plugin may reach" in `docs/operating.md`.
 
 mod error;
 

@@ -1,4 +1,7 @@
 //! Applies changes of the configuration file while the process runs.
+//!
+//! Rules and credentials are replaced in the gateways (`egress.rs`); for other settings, the plugin
+//! is loaded again.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,6 @@
 //! The annotations of Services, with upstream's names, and how their values are read.
+//!
+//! What an annotation asks for is decided in `want.rs`; `README.md` has a table of all.
 
 use skydock_sdk::{Lookup, types::Service};
 
