@@ -7,7 +7,7 @@
 //! [`AddressPolicy`], and the connection goes to an address that passed. So a name cannot resolve
 //! to an address of the cluster between the check and the connection. Redirects are not followed,
 //! and proxy settings in the environment are ignored. Size, time, number and rate of requests are
-//! limited in both directions. Requests are authenticated by a [`Credential`], which is bound to
+//! limited in both directions. Requests are authenticated by a `Credential`, which is bound to
 //! the rule and does not depend on what the plugin sends.
 
 #![forbid(unsafe_code)]
