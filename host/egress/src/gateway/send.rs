@@ -275,7 +275,6 @@ impl Admitted {
         let mut attempts = Attempts::new(content);
         loop {
             if let Some(answer) = self.attempt(&sending, &mut attempts).await? {
-                let own = matches!(answer, Answer::Own(_));
                 return Ok(Sent {
                     answer,
                     bounds: Bounds {
@@ -284,12 +283,7 @@ impl Admitted {
                         deadline,
                     },
                     permits: sending.permits,
-                    // Answers of Skydock itself quote nothing.
-                    mask: if own {
-                        AnswerMask::default()
-                    } else {
-                        attempts.mask
-                    },
+                    mask: attempts.mask,
                 });
             }
         }
