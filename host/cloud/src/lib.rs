@@ -15,6 +15,7 @@ mod call_kind;
 mod capability;
 mod cluster;
 mod error;
+mod function;
 mod info;
 mod objects;
 mod provider;
@@ -30,6 +31,7 @@ pub use cluster::{
     ReadError, Severity,
 };
 pub use error::{CloudError, Retry};
+pub use function::{Answer, ArgumentKind, Arguments, Call, Function};
 pub use info::ProviderInfo;
 pub use objects::holder::Holder;
 pub use objects::instance::{Instance, Presence, Zone};

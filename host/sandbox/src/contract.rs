@@ -6,13 +6,15 @@
 //! nothing else can name them. For a second version, [`Exports`], [`Functions`] and [`Guest`]
 //! become enums here, with one case for each version.
 //!
-//! A function, field or capability begins with a new version in `wit/`, by the rules in
-//! `wit/README.md`, and with the trait and the types of `skydock-cloud`. In the folder of the
-//! version, `to_guest` and `from_guest` convert values, `exports` has the calls and the rules for
-//! answers, and `imports` has what a plugin can call. Then follow `dry_run.rs` of
-//! `skydock-controllers`, because a dry run does not call a function that is missing there, each
-//! SDK in `sdk/`, and the obligation with its check in `tools/conformance/src/obligation/table.rs`.
+//! A function or a capability begins with a new version in `wit/`, by the rules in `wit/README.md`,
+//! and with an entry in the table `functions!` of `skydock-cloud`, beside its types. In the folder
+//! of the version, `to_guest` and `from_guest` convert values, `exports` has the calls and the rules
+//! for answers, and `imports` has what a plugin can call. `execution/provider.rs` says what a call is
+//! about. Then follow each SDK in `sdk/`, and the obligation with its check in
+//! `tools/conformance/src/obligation/table.rs`. A dry run does not call a function that may change
+//! the cloud; `dry_run.rs` of `skydock-controllers` has words for what is not done.
 
+mod dynamic;
 mod v0_1;
 
 use futures::future::BoxFuture;

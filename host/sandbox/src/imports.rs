@@ -18,6 +18,7 @@ mod subject;
 mod taped;
 
 use std::{
+    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -266,9 +267,9 @@ impl State {
     }
 
     /// Records that a call begins.
-    pub(crate) fn called(&self, function: &str, arguments: &impl Serialize) {
+    pub(crate) fn called(&self, function: &impl fmt::Display, arguments: &impl Serialize) {
         if let Some(Tape::Recording(recorder)) = &self.tape {
-            recorder.call(function, arguments);
+            recorder.call(&function.to_string(), arguments);
         }
     }
 

@@ -8,13 +8,13 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use skydock_cloud::CloudError;
+use skydock_cloud::{ArgumentKind, CloudError, Function};
 use skydock_sandbox::{LoadError, Stage};
 
 pub use self::figures::{Figures, FunctionFigures};
 use crate::{
     KitError,
-    scenario::{Function, Given, Step, Subject, World, delay, make},
+    scenario::{Given, Step, Subject, World, delay, make},
     stand::{
         meter::{Meter, Reading},
         scene::Scene,
@@ -79,7 +79,7 @@ pub async fn bench(options: BenchOptions) -> Result<Figures, BenchError> {
     // life.
     let mut functions = Vec::new();
     for &function in Function::ALL {
-        let can = second.scene.info().can(function.parts().0);
+        let can = second.scene.info().can(function.capability());
         if can && (options.writes || function.only_reads()) {
             functions.push(bench.measure(function, Box::pin(bench.load()).await?).await);
         }
@@ -118,7 +118,9 @@ struct Loaded {
 fn step(function: Function) -> Step {
     Step {
         call: Some(function),
-        service: function.is_about_service().then(|| SERVICE.to_owned()),
+        service: function
+            .takes(ArgumentKind::Service)
+            .then(|| SERVICE.to_owned()),
         ..Step::default()
     }
 }
@@ -220,7 +222,7 @@ impl Loaded {
     /// Makes a call until it succeeds, or nothing helps. What it needs may not exist, as without a
     /// cloud.
     async fn settle(&self, function: Function, on_wait: fn(&str, &CloudError)) {
-        if !self.scene.info().can(function.parts().0) {
+        if !self.scene.info().can(function.capability()) {
             return;
         }
         let begun = Instant::now();

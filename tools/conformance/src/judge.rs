@@ -7,7 +7,7 @@ mod samples;
 
 use std::time::Duration;
 
-use skydock_cloud::CloudError;
+use skydock_cloud::{Capability, CloudError};
 
 pub(crate) use self::{
     comparison::{difference, equal, lookup, order},
@@ -138,7 +138,7 @@ const WAITING: Duration = Duration::from_millis(1500);
 pub(crate) fn no_wait(seen: &[&Observation]) -> Verdict {
     let balancers: Vec<_> = seen
         .iter()
-        .filter(|it| it.function.starts_with("load-balancers."))
+        .filter(|it| it.function.capability() == Capability::LoadBalancers)
         .copied()
         .collect();
     let problem = |it: &Observation| {
@@ -202,15 +202,7 @@ pub(crate) fn unusual(seen: &[&Observation]) -> Verdict {
 /// Judges calls whose requests were all denied. A call without a request cannot know more, if
 /// others of its interface send some.
 pub(crate) fn refused_cloud(seen: &[&Observation]) -> Verdict {
-    let writes = [
-        "ensure",
-        "update-nodes",
-        "ensure-deleted",
-        "create-routes",
-        "delete-routes",
-    ];
-
-    let interface = |it: &Observation| it.function.split_once('.').unwrap_or_default().0;
+    let interface = |it: &Observation| it.function.capability();
     let asking: Vec<_> = seen
         .iter()
         .filter(|it| it.denied > 0)
@@ -218,10 +210,9 @@ pub(crate) fn refused_cloud(seen: &[&Observation]) -> Verdict {
         .collect();
 
     let problem = |it: &Observation| {
-        let changes = it
-            .function
-            .split_once('.')
-            .is_some_and(|(_, name)| writes.contains(&name));
+        // Maintenance may find nothing to do without the cloud.
+        let changes =
+            !it.function.only_reads() && it.function.capability() != Capability::Maintenance;
         let without = if it.denied == 0 {
             " without a request"
         } else {
@@ -327,6 +318,8 @@ pub(crate) fn sequence(steps: &[&Observation]) -> Option<Verdict> {
 
 #[cfg(test)]
 mod tests {
+    use skydock_cloud::Function;
+
     use super::{
         samples::{fails, seen, value},
         *,
@@ -506,7 +499,7 @@ mod tests {
             assert_eq!(fails(&empty(&[&it])), bad, "{it:?}");
         }
         assert!(!fails(&empty(&[&Observation::uncalled(
-            "instances.check",
+            Function::Check,
             "no nodes",
             0
         )])));
@@ -521,7 +514,7 @@ mod tests {
             ..error()
         }])));
         assert!(!fails(&unusual(&[&Observation::uncalled(
-            "instances.check",
+            Function::Check,
             "names",
             1
         )])));

@@ -1,6 +1,5 @@
 //! Scenarios: sequences of calls as controllers make them, with a cloud behind the plugin.
 
-mod answer;
 mod call;
 mod file;
 mod files;
@@ -26,7 +25,7 @@ use skydock_sandbox::{Compiler, Limits, PluginSource, Runtime, RuntimeOptions, W
 pub use self::file::{Mistake, Scenarios};
 pub(crate) use self::{
     call::make,
-    file::{Function, Given, Step},
+    file::{Given, Step},
     patience::delay,
     world::World,
 };
@@ -179,7 +178,7 @@ impl Context<'_> {
         let needs = |steps: &[Spanned<Step>]| -> BTreeSet<Capability> {
             steps
                 .iter()
-                .filter_map(|step| Some(step.value.call?.parts().0))
+                .filter_map(|step| Some(step.value.call?.capability()))
                 .collect()
         };
         if let Some(missing) = needs(&scenario.steps).into_iter().find(|it| !run.can(*it)) {
@@ -206,7 +205,7 @@ impl Context<'_> {
                 let is_without = step
                     .value
                     .call
-                    .is_some_and(|function| !run.can(function.parts().0));
+                    .is_some_and(|function| !run.can(function.capability()));
 
                 let verdict = match &problem {
                     Some(earlier) if !is_cleanup => skipped(format!("{earlier} failed")),

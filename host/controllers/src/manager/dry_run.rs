@@ -2,13 +2,10 @@
 //! cloud are not; the API server validates writes without storing them (see
 //! [`skydock_kube::dry_run`]).
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use skydock_cloud::{
-    Answers, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet,
-    Presence, ProviderInfo, Route, Service, Zone,
-};
+use skydock_cloud::{Answer, Call, CloudError, CloudProvider, Node, ProviderInfo, Service};
 use skydock_kube::dry_run::{self, Said};
 
 use crate::controller::clients::Clients;
@@ -36,19 +33,72 @@ pub(crate) fn harmless(
     )
 }
 
-/// Forwards queries. Calls that would change the cloud are reported instead. Those about load
-/// balancers succeed, so that what would follow is reported, too; those about routes fail with
-/// [`CloudError::ImplementedElsewhere`], after which nothing is changed or retried.
+/// Forwards queries. Calls that would change the cloud are reported instead.
 struct Cloud {
     provider: Arc<dyn CloudProvider>,
     said: Arc<Said>,
 }
 
 impl Cloud {
-    fn untold<T>(&self, what: &str) -> Result<T, CloudError> {
+    fn not_made<T>(&self, what: &str) -> Result<T, CloudError> {
         self.said.once(what);
         Err(CloudError::ImplementedElsewhere)
     }
+
+    /// Reports a call that would change the cloud, and returns an answer instead of making it. Calls
+    /// about load balancers succeed, so that what would follow is reported, too; others fail with
+    /// [`CloudError::ImplementedElsewhere`], after which nothing is changed or retried.
+    fn instead(&self, call: Call<'_>) -> Result<Answer, CloudError> {
+        match call {
+            Call::Ensure { service, nodes } => {
+                let name = name(service);
+                let nodes = names(nodes);
+                self.said.once(&format!(
+                    "ensure the load balancer of Service {name} with {nodes}"
+                ));
+                // The Service has this status already, so that none is written.
+                Ok(Answer::Ensure(service.status.clone()))
+            }
+            Call::UpdateNodes { service, nodes } => {
+                let name = name(service);
+                let nodes = names(nodes);
+                self.said.once(&format!(
+                    "update the load balancer of Service {name} to {nodes}"
+                ));
+                Ok(Answer::UpdateNodes(()))
+            }
+            Call::EnsureDeleted { service } => {
+                let name = name(service);
+                self.said
+                    .once(&format!("delete the load balancer of Service {name}"));
+                Ok(Answer::EnsureDeleted(()))
+            }
+            Call::CreateRoutes { routes } => {
+                let created = routes.iter().map(|route| {
+                    self.not_made(&format!(
+                        "create a route to {} via node {}",
+                        route.destination_cidr, route.target_node
+                    ))
+                });
+                Ok(Answer::CreateRoutes(created.collect()))
+            }
+            Call::DeleteRoutes { routes } => {
+                let deleted = routes.iter().map(|route| {
+                    self.not_made(&format!(
+                        "delete route {} to {}",
+                        route.name, route.destination_cidr
+                    ))
+                });
+                Ok(Answer::DeleteRoutes(deleted.collect()))
+            }
+            Call::Maintain {} => self.not_made("run the provider's periodic maintenance"),
+            other => self.not_made(&format!("call {} of the provider", other.function())),
+        }
+    }
+}
+
+fn name(service: &Service) -> String {
+    format!("{}/{}", service.namespace, service.name)
 }
 
 fn names(nodes: &[Arc<Node>]) -> String {
@@ -60,105 +110,46 @@ fn names(nodes: &[Arc<Node>]) -> String {
     }
 }
 
-#[async_trait]
-impl CloudProvider for Cloud {
-    fn info(&self) -> Arc<ProviderInfo> {
-        self.provider.info()
-    }
-
-    async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
-        self.provider.check(nodes).await
-    }
-
-    async fn describe(&self, nodes: &[Arc<Node>]) -> Result<Answers<Instance>, CloudError> {
-        self.provider.describe(nodes).await
-    }
-
-    async fn get_load_balancer(
-        &self,
-        service: &Service,
-    ) -> Result<Option<LoadBalancerStatus>, CloudError> {
-        self.provider.get_load_balancer(service).await
-    }
-
-    async fn ensure_load_balancer(
-        &self,
-        service: &Service,
-        nodes: &NodeSet,
-    ) -> Result<LoadBalancerStatus, CloudError> {
-        let Service {
-            namespace, name, ..
-        } = service;
-        self.said.once(&format!(
-            "ensure the load balancer of Service {namespace}/{name} with {}",
-            names(nodes)
-        ));
-
-        // The Service has this status already, so that none is written.
-        Ok(service.status.clone())
-    }
-
-    async fn update_load_balancer(
-        &self,
-        service: &Service,
-        nodes: &NodeSet,
-    ) -> Result<(), CloudError> {
-        let Service {
-            namespace, name, ..
-        } = service;
-        self.said.once(&format!(
-            "update the load balancer of Service {namespace}/{name} to {}",
-            names(nodes)
-        ));
-        Ok(())
-    }
-
-    async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError> {
-        let Service {
-            namespace, name, ..
-        } = service;
-        self.said.once(&format!(
-            "delete the load balancer of Service {namespace}/{name}"
-        ));
-        Ok(())
-    }
-
-    fn max_routes(&self) -> Option<usize> {
-        self.provider.max_routes()
-    }
-
-    async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
-        self.provider.list_routes().await
-    }
-
-    async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {
-        let created = routes.iter().map(|route| {
-            self.untold(&format!(
-                "create a route to {} via node {}",
-                route.destination_cidr, route.target_node
-            ))
-        });
-        Ok(created.collect())
-    }
-
-    async fn delete_routes(&self, routes: &[Route]) -> Result<Answers<()>, CloudError> {
-        let deleted = routes.iter().map(|route| {
-            self.untold(&format!(
-                "delete route {} to {}",
-                route.name, route.destination_cidr
-            ))
-        });
-        Ok(deleted.collect())
-    }
-
-    async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {
-        self.provider.locate(nodes).await
-    }
-
-    async fn maintain(&self) -> Result<Duration, CloudError> {
-        self.untold("run the provider's periodic maintenance")
-    }
+/// Makes a call that only reads, and the answer to one that writes.
+macro_rules! answer {
+    (reads $cloud:ident $function:ident $method:ident($($argument:ident),*)) => {
+        $cloud.provider.$method($($argument),*).await
+    };
+    (writes $cloud:ident $function:ident $method:ident($($argument:ident),*)) => {
+        match $cloud.instead(Call::$function { $($argument),* })? {
+            Answer::$function(answer) => Ok(answer),
+            _ => Err(CloudError::ImplementedElsewhere),
+        }
+    };
 }
+
+/// Implements [`CloudProvider`] for [`Cloud`].
+macro_rules! dry_run {
+    ($(
+        $(#[$doc:meta])*
+        $function:ident $effect:ident $capability:ident $name:literal:
+            $method:ident($($argument:ident: $type:ty),*) -> $answer:ty;
+    )*) => {
+        #[async_trait]
+        impl CloudProvider for Cloud {
+            fn info(&self) -> Arc<ProviderInfo> {
+                self.provider.info()
+            }
+
+            fn max_routes(&self) -> Option<usize> {
+                self.provider.max_routes()
+            }
+
+            $(
+                async fn $method(&self, $($argument: &$type),*) -> Result<$answer, CloudError> {
+                    answer!($effect self $function $method($($argument),*))
+                }
+            )*
+        }
+    };
+}
+
+skydock_cloud::functions!(dry_run);
 
 #[cfg(test)]
 mod tests;

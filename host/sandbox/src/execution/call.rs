@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use skydock_cloud::{
-    Capability, CloudError, Retry,
+    CloudError, Function, Retry,
     units::{bytes, duration},
 };
 use wasmtime::Trap;
@@ -11,55 +11,12 @@ use wasmtime::Trap;
 use crate::{
     answers::AnswerError,
     load::source::Settings,
-    resources::{deadline::Deadline, limits::Limits},
+    resources::deadline::Deadline,
     words::text::{Cause, LastWords},
 };
 
 /// Delay after which a call that waited in vain for an instance queues again.
 const TURN: Duration = Duration::from_secs(1);
-
-/// A function of the contract. [`contract`](crate::contract) defines them, each beside its call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Function {
-    pub(crate) capability: Capability,
-    pub(crate) name: &'static str,
-    /// It may change the cloud: it has the longer deadline, and may write annotations.
-    pub(crate) writes: bool,
-}
-
-impl Function {
-    /// A function that changes nothing.
-    pub(crate) const fn reads(capability: Capability, name: &'static str) -> Self {
-        Self {
-            capability,
-            name,
-            writes: false,
-        }
-    }
-
-    /// A function that may change the cloud.
-    pub(crate) const fn writes(capability: Capability, name: &'static str) -> Self {
-        Self {
-            capability,
-            name,
-            writes: true,
-        }
-    }
-
-    pub(crate) fn deadline(self, limits: &Limits) -> Deadline {
-        if self.writes {
-            Deadline::of_write(limits)
-        } else {
-            Deadline::of_read(limits)
-        }
-    }
-}
-
-impl fmt::Display for Function {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.capability, self.name)
-    }
-}
 
 /// Reasons why a guest was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -304,6 +261,7 @@ impl Place<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resources::limits::Limits;
 
     #[test]
     fn exceeding_a_shared_limit_is_not_a_failure_of_the_call() {
@@ -312,7 +270,7 @@ mod tests {
         let place = Place {
             plugin: "test",
             generation: 1,
-            function: Function::CHECK,
+            function: Function::Check,
             settings: &settings,
         };
         let error = CloudError::Denied("for me/correct-horse".to_owned());
@@ -348,8 +306,8 @@ mod tests {
     #[test]
     fn a_call_that_is_late_names_the_limit_to_raise() {
         let limits = Limits::default();
-        let write = Function::writes(Capability::Routes, "create").deadline(&limits);
-        let read = Function::CHECK.deadline(&limits);
+        let write = Deadline::of(Function::CreateRoutes, &limits);
+        let read = Deadline::of(Function::Check, &limits);
         assert_eq!(
             CallError::Deadline(read).to_string(),
             "it did not answer within 30s (--plugin-limit read-deadline)"

@@ -2,14 +2,14 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use skydock_cloud::ProviderInfo;
+use skydock_cloud::{Function, ProviderInfo};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     contract::{Guest, Running},
     error::{LoadError, LoadProblem, Stage},
     execution::{
-        call::{CallError, Function},
+        call::CallError,
         instance::{Blueprint, Instance},
         pool::Pool,
         supervise::Supervisor,
@@ -225,13 +225,13 @@ impl Generation {
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T>,
     ) -> Result<T, CallError> {
         // The configuration may leave an exported interface unused.
-        if !self.provider.can(function.capability) {
+        if !self.provider.can(function.capability()) {
             return Err(CallError::Unsupported);
         }
 
         let limits = &self.blueprint.shared.limits;
         let queue = limits.queue_deadline;
-        let waiting = timeout(queue, self.pool.acquire(function.capability));
+        let waiting = timeout(queue, self.pool.acquire(function.capability()));
         let mut slot = waiting.await.map_err(|_| CallError::TooBusy(queue))?;
 
         let instance = match slot.warm() {
@@ -247,11 +247,11 @@ impl Generation {
             return Err(CallError::Unsupported);
         };
 
-        let deadline = function.deadline(limits);
+        let deadline = Deadline::of(function, limits);
         let answer = within(
             deadline,
             instance.run(
-                function.capability,
+                function.capability(),
                 subject,
                 Instant::now() + deadline.limit,
                 call,

@@ -214,12 +214,12 @@ impl PluginMetrics {
     pub(crate) fn call(
         &self,
         plugin: &str,
-        function: crate::execution::call::Function,
+        function: skydock_cloud::Function,
         outcome: &'static str,
         took: Duration,
     ) {
-        let interface = function.capability.name();
-        let function = function.name;
+        let interface = function.capability().name();
+        let function = function.name();
 
         self.calls
             .get_or_create(&Outcome {
@@ -296,12 +296,12 @@ impl PluginMetrics {
     pub(crate) fn bad_answers(
         &self,
         plugin: &str,
-        function: crate::execution::call::Function,
+        function: skydock_cloud::Function,
         count: usize,
     ) {
         if count > 0 {
-            let interface = function.capability.name();
-            let function = function.name;
+            let interface = function.capability().name();
+            let function = function.name();
 
             let labels = Function {
                 plugin: plugin.into(),

@@ -6,11 +6,11 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    Answers, CloudError, CloudProvider, Instance, LoadBalancerStatus, Looked, NewRoute, Node,
-    NodeSet, Presence, ProviderInfo, Route, Service, Zone,
+    Answers, CloudError, CloudProvider, Function, Instance, LoadBalancerStatus, Looked, NewRoute,
+    Node, NodeSet, Presence, ProviderInfo, Route, Service, Zone,
 };
 
-use crate::{execution::call::Function, imports::Subject, plugin::Plugin};
+use crate::{imports::Subject, plugin::Plugin};
 
 impl Plugin {
     /// Returns the subject of a call about routes to these nodes.
@@ -30,14 +30,14 @@ impl CloudProvider for Plugin {
     }
 
     async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
-        self.call_for_each(Function::CHECK, Subject::nodes(nodes), |guest| {
+        self.call_for_each(Function::Check, Subject::nodes(nodes), |guest| {
             guest.check(nodes)
         })
         .await
     }
 
     async fn describe(&self, nodes: &[Arc<Node>]) -> Result<Answers<Instance>, CloudError> {
-        self.call_for_each(Function::DESCRIBE, Subject::nodes(nodes), |guest| {
+        self.call_for_each(Function::Describe, Subject::nodes(nodes), |guest| {
             guest.describe(nodes)
         })
         .await
@@ -47,7 +47,7 @@ impl CloudProvider for Plugin {
         &self,
         service: &Service,
     ) -> Result<Option<LoadBalancerStatus>, CloudError> {
-        self.call(Function::GET, Subject::service(service), |guest| {
+        self.call(Function::Get, Subject::service(service), |guest| {
             guest.get_load_balancer(service)
         })
         .await
@@ -64,7 +64,7 @@ impl CloudProvider for Plugin {
             nodes,
         );
 
-        self.call_with_nodes(Function::ENSURE, about, |guest| {
+        self.call_with_nodes(Function::Ensure, about, |guest| {
             guest.ensure_load_balancer(service)
         })
         .await
@@ -76,7 +76,7 @@ impl CloudProvider for Plugin {
         nodes: &NodeSet,
     ) -> Result<(), CloudError> {
         let about = (Subject::service(service), service.uid.as_str(), nodes);
-        self.call_with_nodes(Function::UPDATE_NODES, about, |guest| {
+        self.call_with_nodes(Function::UpdateNodes, about, |guest| {
             guest.update_load_balancer(service)
         })
         .await
@@ -88,7 +88,7 @@ impl CloudProvider for Plugin {
         self.shared.lookers.remove(&service.uid);
 
         let subject = Subject::service(service);
-        self.call(Function::ENSURE_DELETED, subject, |guest| {
+        self.call(Function::EnsureDeleted, subject, |guest| {
             guest.ensure_load_balancer_deleted(service)
         })
         .await
@@ -115,7 +115,7 @@ impl CloudProvider for Plugin {
 
             let call = self.call_on(
                 &generation,
-                Function::LIST_ROUTES,
+                Function::ListRoutes,
                 Subject::default(),
                 |guest| guest.list_routes(asked.as_deref(), before),
             );
@@ -142,7 +142,7 @@ impl CloudProvider for Plugin {
 
     async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {
         let subject = self.named(routes.iter().map(|route| route.target_node.as_str()));
-        self.call_for_each(Function::CREATE_ROUTES, subject, |guest| {
+        self.call_for_each(Function::CreateRoutes, subject, |guest| {
             guest.create_routes(routes)
         })
         .await
@@ -154,21 +154,21 @@ impl CloudProvider for Plugin {
                 .iter()
                 .filter_map(|route| route.target_node.as_deref()),
         );
-        self.call_for_each(Function::DELETE_ROUTES, subject, |guest| {
+        self.call_for_each(Function::DeleteRoutes, subject, |guest| {
             guest.delete_routes(routes)
         })
         .await
     }
 
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {
-        self.call_for_each(Function::LOCATE, Subject::nodes(nodes), |guest| {
+        self.call_for_each(Function::Locate, Subject::nodes(nodes), |guest| {
             guest.locate(nodes)
         })
         .await
     }
 
     async fn maintain(&self) -> Result<Duration, CloudError> {
-        self.call(Function::MAINTAIN, Subject::everything(), |guest| {
+        self.call(Function::Maintain, Subject::everything(), |guest| {
             guest.maintain()
         })
         .await

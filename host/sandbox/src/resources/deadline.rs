@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use skydock_cloud::units::duration;
+use skydock_cloud::{Function, units::duration};
 
 use crate::resources::limits::Limits;
 
@@ -15,6 +15,15 @@ pub struct Deadline {
 }
 
 impl Deadline {
+    /// Returns that of a call of this function.
+    pub(crate) fn of(function: Function, limits: &Limits) -> Self {
+        if function.only_reads() {
+            Self::of_read(limits)
+        } else {
+            Self::of_write(limits)
+        }
+    }
+
     /// Returns that of a call that changes nothing.
     pub(crate) fn of_read(limits: &Limits) -> Self {
         Self {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use skydock_cloud::CloudError;
+use skydock_cloud::{CloudError, Function};
 
 use crate::{
     Verdict,
@@ -14,7 +14,7 @@ pub(super) fn seen(
     answer: Result<Vec<Element>, CloudError>,
 ) -> Observation {
     Observation {
-        function,
+        function: Function::named(function).unwrap(),
         with: "nodes",
         answer,
         questions: 1,

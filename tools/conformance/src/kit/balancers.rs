@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use skydock_cloud::{Capability, CloudError, LoadBalancerStatus, Node, NodeSet};
+use skydock_cloud::{Answer, Capability, CloudError, Function, LoadBalancerStatus, Node};
 
 use crate::{
     Verdict,
@@ -51,44 +51,48 @@ pub(super) async fn run(
 }
 
 async fn live(scene: &Scene, nodes: &[Arc<Node>], stage: &Stage) -> Life {
-    let mut service = objects::service();
-    let nodes: NodeSet = nodes.to_vec().into();
-    stage.serve(Some(&service));
+    let mut with = objects::arguments(nodes);
+    stage.serve(Some(&with.service));
 
-    let before = scene
-        .get("a Service without a load balancer", &service)
-        .await;
-    let missing = scene
-        .update("a Service without a load balancer", &service, &nodes)
-        .await;
+    let unknown = "a Service without a load balancer";
+    let before = scene.call(Function::Get, unknown, &with).await;
+    let missing = scene.call(Function::UpdateNodes, unknown, &with).await;
 
-    let (first, status) = scene.ensure("a Service", &service, &nodes).await;
+    let (first, answer) = scene.answer(Function::Ensure, "a Service", &with).await;
     // Controllers pass the status that they have written.
-    service.status = status.unwrap_or_default();
-    stage.serve(Some(&service));
+    if let Some(Answer::Ensure(status)) = answer {
+        with.service.status = status;
+    }
+    stage.serve(Some(&with.service));
 
-    let (again, _) = scene
-        .ensure("the same Service again", &service, &nodes)
+    let again = scene
+        .call(Function::Ensure, "the same Service again", &with)
         .await;
 
-    let get = scene.get("a Service", &service).await;
-    let get_twice = scene.get("a Service again", &service).await;
+    let get = scene.call(Function::Get, "a Service", &with).await;
+    let get_twice = scene.call(Function::Get, "a Service again", &with).await;
 
-    let (without_nodes, _) = scene
-        .ensure("a Service and no nodes", &service, &NodeSet::default())
+    let nodes = std::mem::take(&mut with.node_set);
+    let without_nodes = scene
+        .call(Function::Ensure, "a Service and no nodes", &with)
         .await;
-    let update = scene.update("a Service", &service, &nodes).await;
-    let get_again = scene.get("a Service", &service).await;
+    with.node_set = nodes;
+    let update = scene.call(Function::UpdateNodes, "a Service", &with).await;
+    let get_again = scene.call(Function::Get, "a Service", &with).await;
 
     // The Service still exists: Kubernetes deletes it when its finalizer is removed.
-    service.deleting = true;
-    stage.serve(Some(&service));
-    let delete = scene.delete("a Service", &service).await;
-    let delete_again = scene.delete("a deleted Service", &service).await;
+    with.service.deleting = true;
+    stage.serve(Some(&with.service));
+    let delete = scene
+        .call(Function::EnsureDeleted, "a Service", &with)
+        .await;
+    let delete_again = scene
+        .call(Function::EnsureDeleted, "a deleted Service", &with)
+        .await;
 
-    service.status = LoadBalancerStatus::default();
+    with.service.status = LoadBalancerStatus::default();
     stage.serve(None);
-    let gone = scene.get("a deleted Service", &service).await;
+    let gone = scene.call(Function::Get, "a deleted Service", &with).await;
 
     Life {
         before,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use skydock_cloud::{Capability, Node, NodeSet, Service};
+use skydock_cloud::{ArgumentKind, Arguments, Capability, Function, Node};
 
 use crate::{
     Verdict,
@@ -35,18 +35,16 @@ const UNUSUAL: &str = "unusual objects";
 
 /// Asks all functions about nodes.
 async fn ask(scene: &Scene, with: &'static str, nodes: &[Arc<Node>]) -> Vec<Observation> {
-    let info = scene.info();
-    let mut seen = Vec::new();
+    let mut arguments = Arguments {
+        nodes: nodes.to_vec(),
+        ..Arguments::default()
+    };
+    scene.call_all(with, &mut arguments, is_about_nodes).await
+}
 
-    if info.can(Capability::Instances) {
-        seen.push(scene.check(with, nodes).await);
-        seen.push(scene.describe(with, nodes).await);
-    }
-    if info.can(Capability::Zones) {
-        seen.push(scene.locate(with, nodes).await);
-    }
-
-    seen
+/// Returns true for a function that is called with nodes alone.
+fn is_about_nodes(function: Function) -> bool {
+    function.arguments() == [ArgumentKind::Nodes]
 }
 
 /// Calls the functions in `scene`, and in `fresh`, which has an instance for each call.
@@ -77,10 +75,10 @@ pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>]) -> Ca
     let mixed = mixed(scene, nodes).await;
     let unusual = unusual(scene, nodes).await;
 
-    let mut others = Vec::new();
-    if scene.info().can(Capability::Maintenance) {
-        others.push(scene.maintain().await);
-    }
+    let is_maintenance = |it: Function| it.capability() == Capability::Maintenance;
+    let others = scene
+        .call_all("nothing", &mut Arguments::default(), is_maintenance)
+        .await;
 
     Calls {
         single: joined(&once, &single),
@@ -116,31 +114,14 @@ async fn mixed(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
     seen
 }
 
-/// Calls the functions with unusual objects.
+/// Calls the functions with unusual objects. Maintenance is about none.
 async fn unusual(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
-    let info = scene.info();
-    let mut seen = ask(scene, UNUSUAL, &objects::unusual_nodes(&info)).await;
-
-    if info.can(Capability::LoadBalancers) {
-        let service = objects::unusual_service();
-        let nodes: NodeSet = nodes.to_vec().into();
-        seen.push(scene.get(UNUSUAL, &service).await);
-        seen.push(scene.ensure(UNUSUAL, &service, &nodes).await.0);
-        seen.push(scene.update(UNUSUAL, &service, &nodes).await);
-        seen.push(scene.delete(UNUSUAL, &service).await);
-    }
-
-    if info.can(Capability::Routes) {
-        let wanted = objects::unusual_routes(&info);
-        seen.push(scene.create_routes(UNUSUAL, &wanted).await);
-
-        let (listed, routes) = scene.list_routes(UNUSUAL).await;
-        let mut ours = super::routes::ours(routes, &wanted);
-        ours.push(objects::unknown_route());
-        seen.extend([listed, scene.delete_routes(UNUSUAL, &ours).await]);
-    }
-
-    seen
+    let mut arguments = objects::unusual_arguments(&scene.info(), nodes);
+    scene
+        .call_all(UNUSUAL, &mut arguments, |it| {
+            it.capability() != Capability::Maintenance
+        })
+        .await
 }
 
 /// Puts the answers to single questions together, for each function.
@@ -229,8 +210,13 @@ pub(super) async fn lookup(scene: &Scene, nodes: &[Arc<Node>]) -> Verdict {
         return judge::skipped("it takes one node at a time");
     };
 
-    let describe =
-        async |node: &Arc<Node>| scene.describe("one node", std::slice::from_ref(node)).await;
+    let describe = async |node: &Arc<Node>| {
+        let arguments = Arguments {
+            nodes: vec![Arc::clone(node)],
+            ..Arguments::default()
+        };
+        scene.call(Function::Describe, "one node", &arguments).await
+    };
 
     let first = describe(one).await;
     let second = describe(other).await;
@@ -247,8 +233,6 @@ pub(super) async fn lookup(scene: &Scene, nodes: &[Arc<Node>]) -> Verdict {
 
 /// Makes many calls of each function in one instance, until it is certain whether memory grows.
 pub(super) async fn flat(scene: &Scene, nodes: &[Arc<Node>], calls: usize) -> Verdict {
-    let service = objects::service();
-    let set = nodes.to_vec().into();
     let before = scene.reading();
     let mut peaks = Vec::new();
     let mut rounds = 0;
@@ -259,10 +243,12 @@ pub(super) async fn flat(scene: &Scene, nodes: &[Arc<Node>], calls: usize) -> Ve
         // them.
         let end = (calls / 2).max(1) << peaks.len();
         while rounds < end {
-            let made = round(scene, nodes, &service, &set).await;
+            // What a round creates, it deletes.
+            let mut arguments = objects::arguments(nodes);
+            let made = scene.call_all("objects", &mut arguments, |_| true).await;
             rounds += 1;
 
-            if made == 0 {
+            if made.is_empty() {
                 return judge::skipped("it exports no function that can be called often");
             }
 
@@ -289,34 +275,3 @@ pub(super) async fn flat(scene: &Scene, nodes: &[Arc<Node>], calls: usize) -> Ve
 
 /// Time for all calls. Hundreds of calls that wait would take hours.
 const PATIENCE: Duration = Duration::from_mins(5);
-
-/// Calls each function once, and returns how many there are. What it creates, it deletes.
-async fn round(scene: &Scene, nodes: &[Arc<Node>], service: &Service, set: &NodeSet) -> usize {
-    let info = scene.info();
-    let mut made = ask(scene, "nodes", nodes).await.len();
-
-    if info.can(Capability::LoadBalancers) {
-        scene.ensure("a Service", service, set).await;
-        scene.get("a Service", service).await;
-        scene.update("a Service", service, set).await;
-        scene.delete("a Service", service).await;
-        made += 4;
-    }
-
-    if info.can(Capability::Routes) {
-        let wanted = objects::routes(nodes);
-        scene.create_routes("new routes", &wanted).await;
-        let (_, routes) = scene.list_routes("nothing").await;
-        scene
-            .delete_routes("routes", &super::routes::ours(routes, &wanted))
-            .await;
-        made += 3;
-    }
-
-    if info.can(Capability::Maintenance) {
-        scene.maintain().await;
-        made += 1;
-    }
-
-    made
-}

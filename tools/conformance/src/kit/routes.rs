@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use skydock_cloud::{Capability, NewRoute, Node, Route};
+use skydock_cloud::{Answer, Arguments, Capability, Function, NewRoute, Node, Route};
 
 use crate::{
     Verdict,
@@ -21,45 +21,47 @@ pub(super) struct Routed {
     left: Vec<String>,
 }
 
-/// Returns those of the routes that were created like this.
-pub(super) fn ours(routes: Vec<Route>, wanted: &[NewRoute]) -> Vec<Route> {
-    routes
-        .into_iter()
-        .filter(|it| {
-            wanted
-                .iter()
-                .any(|new| new.destination_cidr == it.destination_cidr)
-        })
-        .collect()
-}
-
 /// Creates twice, once all together and once each alone; lists twice, deletes twice, and lists.
 pub(super) async fn run(scene: &Scene, nodes: &[Arc<Node>]) -> Routed {
     if !scene.info().can(Capability::Routes) {
         return Routed::default();
     }
-    let wanted = objects::routes(nodes);
-    let mut seen = vec![scene.create_routes("new routes", &wanted).await];
+    let mut with = objects::arguments(nodes);
+    let wanted = with.new_routes.clone();
+    let mut seen = vec![
+        scene
+            .call(Function::CreateRoutes, "new routes", &with)
+            .await,
+    ];
 
     let mut again = Vec::new();
     for route in &wanted {
+        with.new_routes = vec![route.clone()];
         again.push(
             scene
-                .create_routes("an existing route", std::slice::from_ref(route))
+                .call(Function::CreateRoutes, "an existing route", &with)
                 .await,
         );
     }
     seen.extend(Observation::together(&again));
 
-    let (listed, routes) = scene.list_routes("nothing").await;
-    seen.extend([listed, scene.list_routes("nothing").await.0]);
+    let list = async |with: &Arguments| {
+        let (seen, answer) = scene.answer(Function::ListRoutes, "nothing", with).await;
+        match answer {
+            Some(Answer::ListRoutes(routes)) => (seen, routes),
+            _ => (seen, Vec::new()),
+        }
+    };
+    let (listed, routes) = list(&with).await;
+    seen.extend([listed, list(&with).await.0]);
 
-    // Other routes are those of the cloud's owner.
-    let ours = ours(routes, &wanted);
-    seen.push(scene.delete_routes("routes", &ours).await);
-    seen.push(scene.delete_routes("deleted routes", &ours).await);
+    let ours = objects::created(routes, &wanted);
+    with.routes.clone_from(&ours);
+    seen.push(scene.call(Function::DeleteRoutes, "routes", &with).await);
+    let deleted = "deleted routes";
+    seen.push(scene.call(Function::DeleteRoutes, deleted, &with).await);
 
-    let (rest, routes) = scene.list_routes("nothing").await;
+    let (rest, routes) = list(&with).await;
     seen.push(rest);
 
     let is_in = |routes: &[Route], new: &NewRoute| {

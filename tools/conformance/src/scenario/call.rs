@@ -1,14 +1,14 @@
 //! Calls as controllers make them, and what follows from their answers.
 
-use serde_json::Value;
-use skydock_cloud::{Answers, CloudError, CloudProvider};
+use serde_json::{Value, json};
+use skydock_cloud::{Answer, CloudError, CloudProvider, Function};
 
 use super::{
-    answer,
-    file::{ErrorCase, Expect, Function, Step},
+    file::{ErrorCase, Expect, Step},
     matching::{Order, difference},
     world::World,
 };
+use crate::stand::answer::{Part, parts};
 
 /// How a call ended.
 pub(crate) struct Answered {
@@ -18,21 +18,30 @@ pub(crate) struct Answered {
 }
 
 impl Answered {
-    fn one<T>(answer: Result<T, CloudError>, value: impl FnOnce(&T) -> Value) -> Self {
-        Self {
-            answer: answer.map(|it| value(&it)),
-            failed: Vec::new(),
-        }
-    }
+    fn new(function: Function, answer: Result<Answer, CloudError>) -> Self {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                return Self {
+                    answer: Err(error),
+                    failed: Vec::new(),
+                };
+            }
+        };
 
-    fn each<T>(answers: Result<Answers<T>, CloudError>, value: impl Fn(&T) -> Value) -> Self {
-        let failed = answers
-            .iter()
-            .flatten()
-            .filter_map(|it| it.as_ref().err().cloned())
-            .collect();
+        let parts = parts(&answer);
+        let failed = parts.iter().filter_map(|it| it.err().cloned()).collect();
+        let mut values = parts
+            .into_iter()
+            .map(|it| it.map_or_else(error, Part::json));
+        let answer = if function.answers_each() {
+            values.collect()
+        } else {
+            values.next().unwrap_or_default()
+        };
+
         Self {
-            answer: answers.map(|it| answer::each(&it, value)),
+            answer: Ok(answer),
             failed,
         }
     }
@@ -94,6 +103,11 @@ impl Answered {
     }
 }
 
+/// Returns the error of an element.
+fn error(error: &CloudError) -> Value {
+    json!({"error": ErrorCase::of(error).name(), "message": error.to_string()})
+}
+
 /// Makes the call of a step. With `writes`, the cluster changes as controllers change it after the
 /// answer.
 ///
@@ -106,80 +120,13 @@ pub(crate) async fn make(
     step: &Step,
     writes: bool,
 ) -> Result<Answered, String> {
-    let names = step.nodes.as_deref();
-    let service = step.service.as_deref().unwrap_or_default();
+    let arguments = world.arguments(function, step)?;
+    let answer = function.with(&arguments).make(cloud).await;
 
-    let object = |deleting| {
-        world
-            .service(service, deleting)
-            .ok_or_else(|| format!("unknown Service `{service}`"))
-    };
-
-    Ok(match function {
-        Function::Check => Answered::each(cloud.check(&world.nodes(names)).await, answer::presence),
-        Function::Locate => Answered::each(cloud.locate(&world.nodes(names)).await, answer::zone),
-        Function::Describe => {
-            let nodes = world.nodes(names);
-            let answers = cloud.describe(&nodes).await;
-
-            for (node, described) in nodes.iter().zip(answers.iter().flatten()) {
-                if let Some(instance) = described.as_ref().ok().filter(|_| writes) {
-                    world.described(&node.name, instance);
-                }
-            }
-
-            Answered::each(answers, answer::instance)
-        }
-        Function::Get => Answered::one(cloud.get_load_balancer(&object(None)?).await, |status| {
-            status.as_ref().map_or(Value::Null, answer::status)
-        }),
-        Function::Ensure => {
-            let answer = cloud
-                .ensure_load_balancer(&object(Some(false))?, &world.targets(names))
-                .await;
-            if let Some(status) = answer.as_ref().ok().filter(|_| writes) {
-                world.ensured(service, status);
-            }
-            Answered::one(answer, answer::status)
-        }
-        Function::UpdateNodes => {
-            let answer = cloud
-                .update_load_balancer(&object(None)?, &world.targets(names))
-                .await;
-            Answered::one(answer, |()| Value::Null)
-        }
-        Function::EnsureDeleted => {
-            let answer = cloud
-                .ensure_load_balancer_deleted(&object(Some(true))?)
-                .await;
-            if answer.is_ok() && writes {
-                world.deleted(service);
-            }
-
-            Answered::one(answer, |()| Value::Null)
-        }
-        Function::ListRoutes => {
-            let answer = cloud.list_routes().await;
-            if let Some(routes) = answer.as_ref().ok().filter(|_| writes) {
-                world.listed(routes);
-            }
-            Answered::one(answer, |routes| routes.iter().map(answer::route).collect())
-        }
-        Function::CreateRoutes => {
-            Answered::each(cloud.create_routes(&world.new_routes(names)).await, |()| {
-                Value::Null
-            })
-        }
-        Function::DeleteRoutes => {
-            let routes = world
-                .routes(names)
-                .ok_or("no routes were listed: call routes.list-routes first")?;
-            Answered::each(cloud.delete_routes(&routes).await, |()| Value::Null)
-        }
-        Function::Maintain => {
-            Answered::one(cloud.maintain().await, |delay| delay.as_secs_f64().into())
-        }
-    })
+    if let Some(answer) = answer.as_ref().ok().filter(|_| writes) {
+        world.write(&arguments, answer);
+    }
+    Ok(Answered::new(function, answer))
 }
 
 #[cfg(test)]
@@ -194,16 +141,21 @@ mod tests {
         serde_saphyr::from_str(text).unwrap()
     }
 
+    fn done() -> Answered {
+        Answered::new(Function::EnsureDeleted, Ok(Answer::EnsureDeleted(())))
+    }
+
     #[test]
     fn an_answer_is_success_unless_something_else_is_expected() {
         let not_found = || CloudError::NotFound("n2".into());
-        let good = Answered::each(Ok(vec![Ok(Presence::Running)]), answer::presence);
-        let mixed = Answered::each(
-            Ok(vec![Ok(Presence::Running), Err(not_found())]),
-            answer::presence,
-        );
-        let whole = Answered::each::<Presence>(Err(not_found()), answer::presence);
-        let none = Answered::one(Ok(()), |()| Value::Null);
+        let check = |answers| Answered::new(Function::Check, answers);
+        let good = check(Ok(Answer::Check(vec![Ok(Presence::Running)])));
+        let mixed = check(Ok(Answer::Check(vec![
+            Ok(Presence::Running),
+            Err(not_found()),
+        ])));
+        let whole = check(Err(not_found()));
+        let none = done();
         for (answered, text, bad) in [
             (&good, "{}", false),
             (&good, "error: not-found", true),
@@ -234,9 +186,8 @@ mod tests {
             destination_cidr: cidr.into(),
             blackhole: false,
         };
-        let routes = Answered::one(Ok(vec![route("a"), route("b")]), |all| {
-            all.iter().map(answer::route).collect()
-        });
+        let routes = Answer::ListRoutes(vec![route("a"), route("b")]);
+        let routes = Answered::new(Function::ListRoutes, Ok(routes));
         assert_eq!(
             routes.judge(&expect(
                 "answer: [{destinationCIDR: b}, {destinationCIDR: a}]"
@@ -254,7 +205,10 @@ mod tests {
 
     #[test]
     fn only_routes_are_compared_without_their_order() {
-        let names = Answered::one(Ok(()), |()| serde_json::json!(["a", "b"]));
+        let names = Answered {
+            answer: Ok(json!(["a", "b"])),
+            failed: Vec::new(),
+        };
         assert!(names.judge(&expect("answer: [b, a]")).is_some());
         assert_eq!(names.judge(&expect("answer: [a, b]")), None);
     }
@@ -262,12 +216,10 @@ mod tests {
     #[test]
     fn what_was_seen_is_shown() {
         let denied = || CloudError::Denied("no".into());
-        let done = Answered::one(Ok(()), |()| Value::Null);
-        let mixed = Answered::each(
-            Ok(vec![Ok(Presence::Running), Err(denied())]),
-            answer::presence,
-        );
-        let whole = Answered::one::<()>(Err(denied()), |()| Value::Null);
+        let done = done();
+        let mixed = Answer::Check(vec![Ok(Presence::Running), Err(denied())]);
+        let mixed = Answered::new(Function::Check, Ok(mixed));
+        let whole = Answered::new(Function::Maintain, Err(denied()));
         assert_eq!((done.shown().as_str(), done.error()), ("success", None));
         assert!(
             mixed.shown().starts_with("[\"running\","),

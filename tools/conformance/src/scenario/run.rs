@@ -8,14 +8,14 @@ use std::{
 };
 
 use futures::future::{join, join_all};
-use skydock_cloud::Capability;
+use skydock_cloud::{Capability, Function};
 use skydock_sandbox::{LoadError, PluginSource, Reload, Runtime};
 use tokio::time::sleep;
 
 use super::{
     Context, Subject,
     call::{self, Answered},
-    file::{Action, Expect, Function, Kill, Span, Step},
+    file::{Action, Expect, Kill, Span, Step},
     files::Files,
     hook, patience,
     world::World,

@@ -6,10 +6,13 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use skydock_cloud::{Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Route, Service};
+use skydock_cloud::{
+    Answer, ArgumentKind, Arguments, Function, Instance, LoadBalancerStatus, NewRoute, Node,
+    NodeSet, Route, Service,
+};
 
-use super::{answer, file::Given};
-use crate::stand::stage::Stage;
+use super::file::{Given, Step};
+use crate::stand::{answer::Part as _, stage::Stage};
 
 /// Objects of the cluster, of which the plugin sees those that exist.
 #[derive(Default)]
@@ -63,8 +66,60 @@ impl World {
         self.show(&state);
     }
 
+    /// Returns what a function is called with in a step.
+    ///
+    /// # Errors
+    /// A sentence, if something does not exist.
+    pub(super) fn arguments(&self, function: Function, step: &Step) -> Result<Arguments, String> {
+        let names = step.nodes.as_deref();
+        let mut arguments = Arguments {
+            nodes: self.nodes(names),
+            node_set: self.targets(names),
+            new_routes: self.new_routes(names),
+            ..Arguments::default()
+        };
+
+        if function.takes(ArgumentKind::Service) {
+            let name = step.service.as_deref().unwrap_or_default();
+            let deleting = match function {
+                Function::Ensure => Some(false),
+                Function::EnsureDeleted => Some(true),
+                _ => None,
+            };
+            arguments.service = self
+                .service(name, deleting)
+                .ok_or_else(|| format!("unknown Service `{name}`"))?;
+        }
+
+        if function.takes(ArgumentKind::Routes) {
+            arguments.routes = self
+                .routes(names)
+                .ok_or("no routes were listed: call routes.list-routes first")?;
+        }
+
+        Ok(arguments)
+    }
+
+    /// Writes an answer, as controllers do.
+    pub(super) fn write(&self, arguments: &Arguments, answer: &Answer) {
+        let service = &arguments.service.name;
+        match answer {
+            Answer::Describe(described) => {
+                for (node, instance) in arguments.nodes.iter().zip(described) {
+                    if let Ok(instance) = instance {
+                        self.described(&node.name, instance);
+                    }
+                }
+            }
+            Answer::Ensure(status) => self.ensured(service, status),
+            Answer::EnsureDeleted(()) => self.deleted(service),
+            Answer::ListRoutes(routes) => self.listed(routes),
+            _ => {}
+        }
+    }
+
     /// Returns the nodes with these names; all by default.
-    pub(super) fn nodes(&self, names: Option<&[String]>) -> Vec<Arc<Node>> {
+    fn nodes(&self, names: Option<&[String]>) -> Vec<Arc<Node>> {
         let state = self.state();
         let find = |name: &String| state.nodes.get(name).cloned().map(Arc::new);
         match names {
@@ -74,7 +129,7 @@ impl World {
     }
 
     /// Returns the targets of a load balancer: without duplicates, ordered by name.
-    pub(super) fn targets(&self, names: Option<&[String]>) -> NodeSet {
+    fn targets(&self, names: Option<&[String]>) -> NodeSet {
         let mut nodes = self.nodes(names);
         nodes.sort_by(|one, other| one.name.cmp(&other.name));
         nodes.dedup_by(|one, other| one.name == other.name);
@@ -82,7 +137,7 @@ impl World {
     }
 
     /// Returns a Service as it is passed to a call; before it is deleted, it is marked.
-    pub(super) fn service(&self, name: &str, deleting: Option<bool>) -> Option<Service> {
+    fn service(&self, name: &str, deleting: Option<bool>) -> Option<Service> {
         let mut state = self.state();
         let served = state.services.get_mut(name)?;
 
@@ -99,7 +154,7 @@ impl World {
     }
 
     /// Writes what was described to a node, as the node controller does.
-    pub(super) fn described(&self, name: &str, instance: &Instance) {
+    fn described(&self, name: &str, instance: &Instance) {
         let mut state = self.state();
         let Some(node) = state.nodes.get_mut(name) else {
             return;
@@ -132,7 +187,7 @@ impl World {
     }
 
     /// Writes the status of a Service, as the service controller does.
-    pub(super) fn ensured(&self, name: &str, status: &LoadBalancerStatus) {
+    fn ensured(&self, name: &str, status: &LoadBalancerStatus) {
         let mut state = self.state();
         if let Some(served) = state.services.get_mut(name) {
             served.service.status = status.clone();
@@ -141,7 +196,7 @@ impl World {
     }
 
     /// Deletes a Service whose load balancer was deleted.
-    pub(super) fn deleted(&self, name: &str) {
+    fn deleted(&self, name: &str) {
         let mut state = self.state();
         if let Some(served) = state.services.get_mut(name) {
             served.service.status = LoadBalancerStatus::default();
@@ -150,13 +205,13 @@ impl World {
         self.show(&state);
     }
 
-    pub(super) fn listed(&self, routes: &[Route]) {
+    fn listed(&self, routes: &[Route]) {
         self.state().routes = Some(routes.to_vec());
     }
 
     /// Returns the routes of the last list that lead to these nodes; all by default. `None` if
     /// there was no list.
-    pub(super) fn routes(&self, names: Option<&[String]>) -> Option<Vec<Route>> {
+    fn routes(&self, names: Option<&[String]>) -> Option<Vec<Route>> {
         let routes = self.state().routes.clone()?;
         let leads = |route: &Route| {
             names.is_none_or(|names| {
@@ -170,7 +225,7 @@ impl World {
     }
 
     /// Returns a route for each Pod CIDR of these nodes, as the route controller does.
-    pub(super) fn new_routes(&self, names: Option<&[String]>) -> Vec<NewRoute> {
+    fn new_routes(&self, names: Option<&[String]>) -> Vec<NewRoute> {
         let of = |node: &Arc<Node>| -> Vec<NewRoute> {
             let route = |cidr: &String| NewRoute {
                 name_hint: node.uid.clone(),
@@ -194,7 +249,7 @@ impl World {
         let services = state.services.values().map(|Served { service, .. }| {
             json!({
                 "name": service.name, "namespace": service.namespace, "uid": service.uid,
-                "status": answer::status(&service.status),
+                "status": service.status.json(),
             })
         });
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use skydock_cloud::{
-    AddressKind, IpFamily, NewRoute, Node, NodeAddress, ProviderInfo, Route, Service, ServicePort,
-    Transport,
+    AddressKind, Arguments, IpFamily, NewRoute, Node, NodeAddress, ProviderInfo, Route, Service,
+    ServicePort, Transport,
 };
 
 /// Returns a node with this name and number.
@@ -105,7 +105,7 @@ pub(crate) fn service() -> Service {
 
 /// Returns a Service with long names and annotations, ports of all kinds, and fields that others do
 /// not have.
-pub(crate) fn unusual_service() -> Service {
+fn unusual_service() -> Service {
     let annotations = [(
         "example.com/text".to_owned(),
         "Ünïcødé 日本語 🚢 \u{202e}".repeat(2000),
@@ -138,7 +138,7 @@ pub(crate) fn unusual_service() -> Service {
 }
 
 /// Returns routes of both IP families to nodes of which little is known.
-pub(crate) fn unusual_routes(info: &ProviderInfo) -> Vec<NewRoute> {
+fn unusual_routes(info: &ProviderInfo) -> Vec<NewRoute> {
     let mut unusual = routes(&unusual_nodes(info));
     for (route, cidr) in unusual.iter_mut().zip(["2001:db8:1::/64", "10.245.0.0/16"]) {
         cidr.clone_into(&mut route.destination_cidr);
@@ -147,7 +147,7 @@ pub(crate) fn unusual_routes(info: &ProviderInfo) -> Vec<NewRoute> {
 }
 
 /// Returns a route of which the cloud knows little, and which does not exist.
-pub(crate) fn unknown_route() -> Route {
+fn unknown_route() -> Route {
     Route {
         name: "../conformance?unknown".to_owned(),
         target_node: None,
@@ -158,7 +158,7 @@ pub(crate) fn unknown_route() -> Route {
 }
 
 /// Returns a route to each node.
-pub(crate) fn routes(nodes: &[Arc<Node>]) -> Vec<NewRoute> {
+fn routes(nodes: &[Arc<Node>]) -> Vec<NewRoute> {
     let route = |node: &Arc<Node>| NewRoute {
         name_hint: node.uid.clone(),
         target_node: node.name.clone(),
@@ -167,4 +167,35 @@ pub(crate) fn routes(nodes: &[Arc<Node>]) -> Vec<NewRoute> {
         destination_cidr: node.pod_cidrs.first().cloned().unwrap_or_default(),
     };
     nodes.iter().map(route).collect()
+}
+
+/// Returns those of the routes that were created like this. Others are those of the cloud's owner.
+pub(crate) fn created(routes: Vec<Route>, wanted: &[NewRoute]) -> Vec<Route> {
+    let is_created = |it: &Route| {
+        let mut wanted = wanted.iter();
+        wanted.any(|new| new.destination_cidr == it.destination_cidr)
+    };
+    routes.into_iter().filter(is_created).collect()
+}
+
+/// Returns the arguments of calls about these nodes.
+pub(crate) fn arguments(nodes: &[Arc<Node>]) -> Arguments {
+    Arguments {
+        nodes: nodes.to_vec(),
+        service: service(),
+        node_set: nodes.to_vec().into(),
+        new_routes: routes(nodes),
+        routes: Vec::new(),
+    }
+}
+
+/// Returns unusual arguments. The nodes of the load balancer are these.
+pub(crate) fn unusual_arguments(info: &ProviderInfo, nodes: &[Arc<Node>]) -> Arguments {
+    Arguments {
+        nodes: unusual_nodes(info),
+        service: unusual_service(),
+        node_set: nodes.to_vec().into(),
+        new_routes: unusual_routes(info),
+        routes: vec![unknown_route()],
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use skydock_cloud::{CloudError, Presence};
+use skydock_cloud::{CloudError, Function};
 
 /// An element of an answer, as far as judgments need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,22 +11,6 @@ pub(crate) struct Value {
     pub(crate) shown: String,
     /// It says that something does not exist: an absent instance, no load balancer.
     pub(crate) denies: bool,
-}
-
-impl Value {
-    pub(crate) fn of(value: &impl std::fmt::Debug) -> Self {
-        Self {
-            shown: format!("{value:?}"),
-            denies: false,
-        }
-    }
-
-    pub(crate) fn presence(presence: &Presence) -> Self {
-        Self {
-            denies: *presence == Presence::Absent,
-            ..Self::of(presence)
-        }
-    }
 }
 
 /// Stands for a reason for ending an instance, if a call was not made.
@@ -38,8 +22,7 @@ pub(crate) type Element = Result<Value, CloudError>;
 /// A call, and how it ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Observation {
-    /// For example `instances.check`.
-    pub(crate) function: &'static str,
+    pub(crate) function: Function,
     /// What it was called with, in a few words.
     pub(crate) with: &'static str,
     /// One element for each question; functions with a single answer have one.
@@ -92,7 +75,7 @@ impl Observation {
     }
 
     /// Returns what stands for a call that was not made.
-    pub(crate) fn uncalled(function: &'static str, with: &'static str, questions: usize) -> Self {
+    pub(crate) fn uncalled(function: Function, with: &'static str, questions: usize) -> Self {
         let error =
             CloudError::Unavailable("not called: others have exceeded their time".to_owned());
         Self {

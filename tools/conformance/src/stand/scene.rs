@@ -1,7 +1,6 @@
 //! A loaded plugin whose calls are observed.
 
 use std::{
-    future::Future,
     net::IpAddr,
     sync::{
         Arc,
@@ -12,8 +11,7 @@ use std::{
 
 use prometheus_client::registry::Registry;
 use skydock_cloud::{
-    Answers, CloudError, CloudProvider as _, LoadBalancerStatus, NewRoute, Node, NodeSet,
-    ProviderInfo, Route, Service,
+    Answer, Arguments, CloudError, CloudProvider as _, Function, Node, ProviderInfo,
 };
 use skydock_egress::{EgressMetrics, Gateway, Settings, Surroundings};
 use skydock_sandbox::{
@@ -23,8 +21,10 @@ use skydock_sandbox::{
 use crate::{
     KitError, judge,
     stand::{
+        answer::{Part, parts},
         meter::{Meter, Reading},
-        observation::{Element, Observation, Value},
+        objects,
+        observation::Observation,
         stage::Stage,
     },
 };
@@ -80,9 +80,6 @@ pub(crate) struct Scene {
 
 /// Number of calls that may exceed their time. Each may take two minutes, and there are many.
 const LATE: usize = 2;
-
-/// A call, its name and what it was called with.
-type Name = (&'static str, &'static str);
 
 impl Scene {
     /// Loads the plugin; the outer error is not the plugin's.
@@ -146,21 +143,33 @@ impl Scene {
         self.meter.read()
     }
 
-    async fn observe<T>(
+    /// Calls a function; `with` says with what, in a few words.
+    pub(crate) async fn call(
         &self,
-        (function, with): Name,
-        questions: usize,
-        call: impl Future<Output = Result<T, CloudError>>,
-        elements: impl FnOnce(T) -> Vec<Element>,
+        function: Function,
+        with: &'static str,
+        arguments: &Arguments,
     ) -> Observation {
+        self.answer(function, with, arguments).await.0
+    }
+
+    /// Calls a function, and returns its answer, too.
+    pub(crate) async fn answer(
+        &self,
+        function: Function,
+        with: &'static str,
+        arguments: &Arguments,
+    ) -> (Observation, Option<Answer>) {
+        let call = function.with(arguments);
+        let questions = call.questions();
         if self.late.load(Ordering::Relaxed) >= LATE {
-            return Observation::uncalled(function, with, questions);
+            return (Observation::uncalled(function, with, questions), None);
         }
 
         // The metrics are read before the clock starts and after it stops, as that takes time, too.
         let before = self.meter.read();
         let started = Instant::now();
-        let answer = call.await.map(elements);
+        let answer = call.make(&*self.plugin).await;
         let took = started.elapsed();
         let after = self.meter.read();
 
@@ -170,39 +179,46 @@ impl Scene {
             .any(|kind| judge::is_late(kind));
         self.late.fetch_add(usize::from(is_late), Ordering::Relaxed);
 
-        Observation {
+        let element =
+            |part: Result<&dyn Part, &CloudError>| part.map(Part::value).map_err(Clone::clone);
+        let elements = |answer: &Answer| parts(answer).into_iter().map(element).collect();
+
+        let seen = Observation {
             function,
             with,
-            answer,
+            answer: answer.as_ref().map(elements).map_err(Clone::clone),
             questions,
             ended: after.ended_since(&before),
             rejected: after.rejected - before.rejected,
             denied: after.denied - before.denied,
             took,
             cpu: Duration::from_micros(after.cpu.saturating_sub(before.cpu)),
+        };
+        (seen, answer.ok())
+    }
+
+    /// Calls the functions of the plugin that `which` selects, in the order of the contract. The
+    /// routes to delete are those that it has created and listed.
+    pub(crate) async fn call_all(
+        &self,
+        with: &'static str,
+        arguments: &mut Arguments,
+        which: impl Fn(Function) -> bool,
+    ) -> Vec<Observation> {
+        let info = self.info();
+        let exported = |it: &Function| info.can(it.capability()) && which(*it);
+        let mut seen = Vec::new();
+
+        for function in Function::ALL.iter().copied().filter(exported) {
+            let (observation, answer) = self.answer(function, with, arguments).await;
+            seen.push(observation);
+            if let Some(Answer::ListRoutes(routes)) = answer {
+                let ours = objects::created(routes, &arguments.new_routes);
+                arguments.routes.extend(ours);
+            }
         }
-    }
 
-    pub(crate) async fn check(&self, with: &'static str, nodes: &[Arc<Node>]) -> Observation {
-        let elements = |answers| each(answers, Value::presence);
-        self.observe(
-            ("instances.check", with),
-            nodes.len(),
-            self.plugin.check(nodes),
-            elements,
-        )
-        .await
-    }
-
-    pub(crate) async fn describe(&self, with: &'static str, nodes: &[Arc<Node>]) -> Observation {
-        let elements = |answers| each(answers, Value::of);
-        self.observe(
-            ("instances.describe", with),
-            nodes.len(),
-            self.plugin.describe(nodes),
-            elements,
-        )
-        .await
+        seen
     }
 
     /// Returns the provider ID that a node would get.
@@ -214,141 +230,4 @@ impl Scene {
             .ok()?;
         described.into_iter().next()?.ok()?.provider_id
     }
-
-    pub(crate) async fn locate(&self, with: &'static str, nodes: &[Arc<Node>]) -> Observation {
-        let elements = |answers| each(answers, Value::of);
-        self.observe(
-            ("zones.locate", with),
-            nodes.len(),
-            self.plugin.locate(nodes),
-            elements,
-        )
-        .await
-    }
-
-    pub(crate) async fn get(&self, with: &'static str, service: &Service) -> Observation {
-        let elements = |status: Option<LoadBalancerStatus>| {
-            vec![Ok(Value {
-                denies: status.is_none(),
-                ..Value::of(&status)
-            })]
-        };
-        self.observe(
-            ("load-balancers.get", with),
-            1,
-            self.plugin.get_load_balancer(service),
-            elements,
-        )
-        .await
-    }
-
-    /// Returns the status, too.
-    pub(crate) async fn ensure(
-        &self,
-        with: &'static str,
-        service: &Service,
-        nodes: &NodeSet,
-    ) -> (Observation, Option<LoadBalancerStatus>) {
-        let mut kept = None;
-        let elements = |status: LoadBalancerStatus| {
-            let value = Value::of(&Some(&status));
-            kept = Some(status);
-            vec![Ok(value)]
-        };
-
-        let call = self.plugin.ensure_load_balancer(service, nodes);
-        let seen = self
-            .observe(("load-balancers.ensure", with), 1, call, elements)
-            .await;
-
-        (seen, kept)
-    }
-
-    pub(crate) async fn update(
-        &self,
-        with: &'static str,
-        service: &Service,
-        nodes: &NodeSet,
-    ) -> Observation {
-        let call = self.plugin.update_load_balancer(service, nodes);
-        self.observe(("load-balancers.update-nodes", with), 1, call, |()| {
-            vec![Ok(Value::of(&()))]
-        })
-        .await
-    }
-
-    pub(crate) async fn delete(&self, with: &'static str, service: &Service) -> Observation {
-        let call = self.plugin.ensure_load_balancer_deleted(service);
-        self.observe(("load-balancers.ensure-deleted", with), 1, call, |()| {
-            vec![Ok(Value::of(&()))]
-        })
-        .await
-    }
-
-    /// Returns the routes, too.
-    pub(crate) async fn list_routes(&self, with: &'static str) -> (Observation, Vec<Route>) {
-        let mut kept = Vec::new();
-        let elements = |routes: Vec<Route>| {
-            kept.clone_from(&routes);
-            vec![Ok(Value {
-                denies: routes.is_empty(),
-                ..Value::of(&routes)
-            })]
-        };
-
-        let seen = self
-            .observe(
-                ("routes.list-routes", with),
-                1,
-                self.plugin.list_routes(),
-                elements,
-            )
-            .await;
-
-        (seen, kept)
-    }
-
-    pub(crate) async fn create_routes(
-        &self,
-        with: &'static str,
-        routes: &[NewRoute],
-    ) -> Observation {
-        let elements = |answers| each(answers, Value::of);
-        self.observe(
-            ("routes.create-routes", with),
-            routes.len(),
-            self.plugin.create_routes(routes),
-            elements,
-        )
-        .await
-    }
-
-    pub(crate) async fn delete_routes(&self, with: &'static str, routes: &[Route]) -> Observation {
-        let elements = |answers| each(answers, Value::of);
-        self.observe(
-            ("routes.delete-routes", with),
-            routes.len(),
-            self.plugin.delete_routes(routes),
-            elements,
-        )
-        .await
-    }
-
-    pub(crate) async fn maintain(&self) -> Observation {
-        let elements = |delay| vec![Ok(Value::of(&delay))];
-        self.observe(
-            ("maintenance.maintain", "nothing"),
-            1,
-            self.plugin.maintain(),
-            elements,
-        )
-        .await
-    }
-}
-
-fn each<T>(answers: Answers<T>, value: impl Fn(&T) -> Value) -> Vec<Element> {
-    answers
-        .into_iter()
-        .map(|answer| answer.map(|it| value(&it)))
-        .collect()
 }

@@ -1,3 +1,5 @@
+use skydock_cloud::{Arguments, Function, NewRoute, NodeSet, Route};
+
 use super::*;
 use crate::testing::{FakeApi, FakeCloud};
 
@@ -62,4 +64,17 @@ async fn a_dry_run_reads_from_the_cloud_but_changes_nothing() {
     assert_eq!(cloud.calls(), Vec::<String>::new());
     harmless.get_load_balancer(&service).await.unwrap();
     assert_eq!(cloud.calls(), ["get web"]);
+}
+
+#[tokio::test]
+async fn each_function_that_may_change_the_cloud_is_not_called() {
+    let cloud = Arc::new(FakeCloud::default());
+    let (harmless, _) = harmless(cloud.clone(), &all(&FakeApi::default()), &Arc::default());
+    let arguments = Arguments::default();
+    for function in Function::ALL {
+        let before = cloud.calls().len();
+        let _ = function.with(&arguments).make(&*harmless).await;
+        let called = cloud.calls().len() > before;
+        assert_eq!(called, function.only_reads(), "{function}");
+    }
 }

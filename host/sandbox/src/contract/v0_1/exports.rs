@@ -1,6 +1,20 @@
 //! The functions that a plugin exports: one module for each interface, with its calls and the rules
 //! for their answers.
 
+/// Calls a function of the guest, and records arguments and answer. A set of nodes is lent, and not
+/// recorded with the arguments.
+macro_rules! call {
+    ($functions:ident, $store:ident, $function:ident:
+        $interface:ident.$method:ident($($argument:expr),*) $(lent $lent:expr)?) => {{
+        $store.data().called(&skydock_cloud::Function::$function, &($($argument,)*));
+        let answer = $crate::contract::v0_1::exports::exported($functions.$interface.as_ref())?
+            .$method(&mut *$store, $($argument,)* $($lent)?)
+            .await?;
+        $store.data().answered(&answer);
+        answer
+    }};
+}
+
 mod instances;
 mod load_balancers;
 mod maintenance;
@@ -50,6 +64,7 @@ macro_rules! capabilities {
 
         /// The functions of each exported interface of one instance.
         pub(crate) struct Functions {
+            instance: Instance,
             plugin: generated::plugin::Guest,
             $($interface: Option<generated::$interface::Guest>,)*
         }
@@ -79,6 +94,7 @@ macro_rules! capabilities {
             /// [`LoadProblem::WrongType`], if a function does not have the contract's type.
             pub(crate) fn load(&self, store: &mut Store<State>, instance: &Instance) -> Result<Functions, LoadProblem> {
                 Ok(Functions {
+                    instance: *instance,
                     plugin: self.plugin.load(&mut *store, instance).map_err(wrong(PLUGIN))?,
                     $($interface: self
                         .$interface

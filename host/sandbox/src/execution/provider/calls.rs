@@ -3,14 +3,14 @@
 
 use std::{sync::Arc, time::Instant};
 
-use skydock_cloud::{Answers, CloudError, NodeSet};
+use skydock_cloud::{Answers, CloudError, Function, NodeSet};
 use tracing::Instrument as _;
 
 use crate::{
     answers::Element,
     contract::{Guest, Running},
     execution::{
-        call::{CallError, Function, Place},
+        call::{CallError, Place},
         generation::Generation,
         metrics::PluginMetrics,
         supervise::Scope,
@@ -77,10 +77,10 @@ impl Plugin {
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T> + Send,
     ) -> Result<T, CloudError> {
         // Calls that only read can be repeated at any time, so they write no annotations.
-        let subject = if function.writes {
-            subject.with_notes()
-        } else {
+        let subject = if function.only_reads() {
             subject
+        } else {
+            subject.with_notes()
         };
 
         let _left = Left {
@@ -99,8 +99,8 @@ impl Plugin {
             "plugin_call",
             plugin,
             generation = number,
-            interface = function.capability.name(),
-            function = function.name
+            interface = function.capability().name(),
+            function = function.name()
         );
 
         // If the caller is canceled, the meter is dropped with these.
@@ -115,7 +115,7 @@ impl Plugin {
 
         let answer = async {
             let scope = Scope {
-                capability: function.capability,
+                capability: function.capability(),
                 namespace: subject.namespace(),
             };
             let admitted = generation.supervisor.admit(scope, Instant::now());

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use serde_saphyr::{Location, Spanned};
+use skydock_cloud::{ArgumentKind, Function};
 
 use super::{Action, Given, Scenario, Scenarios, Step};
 
@@ -109,6 +110,12 @@ fn at(place: Location, sentence: String) -> Mistake {
     }
 }
 
+/// Returns true for a function whose list is that of some nodes, of their routes, or of the nodes of
+/// a load balancer.
+fn takes_nodes(function: Function) -> bool {
+    function.answers_each() || function.takes(ArgumentKind::NodeSet)
+}
+
 fn check_step(step: &Spanned<Step>, names: &Names<'_>) -> Result<(), Mistake> {
     let wrong = |sentence: String| Err(at(step.referenced, sentence));
     let step = &step.value;
@@ -132,14 +139,14 @@ fn check_step(step: &Spanned<Step>, names: &Names<'_>) -> Result<(), Mistake> {
     let is_plain = !(step.kill.is_some() || step.answer_lost);
 
     let expect = &step.expect;
-    let about_service = function.is_some_and(super::Function::is_about_service);
+    let about_service = function.is_some_and(|it| it.takes(ArgumentKind::Service));
 
     // Each field, whether it is set, and whether it means something with the rest of the step.
     let fields = [
         (
             "nodes",
             step.nodes.is_some(),
-            function.is_some_and(super::Function::takes_nodes),
+            function.is_some_and(takes_nodes),
         ),
         ("service", step.service.is_some(), about_service),
         ("times", step.times.is_some(), is_call && is_plain),

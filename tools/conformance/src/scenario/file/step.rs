@@ -1,10 +1,10 @@
 //! A step of a scenario.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
-use skydock_cloud::Capability;
+use skydock_cloud::Function;
 
 use super::{Expect, Given, Span};
 
@@ -16,6 +16,7 @@ pub(crate) struct Step {
     /// For people, instead of what the step does.
     pub(crate) name: Option<String>,
     /// Calls a function of the plugin as a controller does.
+    #[serde(deserialize_with = "function")]
     pub(crate) call: Option<Function>,
     /// Sends a request to the vendor's cloud.
     pub(crate) http: Option<Http>,
@@ -79,103 +80,18 @@ pub(crate) struct Kill {
     pub(crate) requests: Option<u64>,
 }
 
-/// A function of the contract.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[allow(missing_docs)] // named as in the contract
-pub(crate) enum Function {
-    #[serde(rename = "instances.check")]
-    Check,
-    #[serde(rename = "instances.describe")]
-    Describe,
-    #[serde(rename = "zones.locate")]
-    Locate,
-    #[serde(rename = "load-balancers.get")]
-    Get,
-    #[serde(rename = "load-balancers.ensure")]
-    Ensure,
-    #[serde(rename = "load-balancers.update-nodes")]
-    UpdateNodes,
-    #[serde(rename = "load-balancers.ensure-deleted")]
-    EnsureDeleted,
-    #[serde(rename = "routes.list-routes")]
-    ListRoutes,
-    #[serde(rename = "routes.create-routes")]
-    CreateRoutes,
-    #[serde(rename = "routes.delete-routes")]
-    DeleteRoutes,
-    #[serde(rename = "maintenance.maintain")]
-    Maintain,
-}
+/// Reads the name of a function, for example `instances.check`.
+fn function<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Function>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let found = Function::named(&name).map(Some);
 
-impl Function {
-    /// All functions, in the order of the contract.
-    pub(crate) const ALL: &'static [Self] = &[
-        Self::Check,
-        Self::Describe,
-        Self::Locate,
-        Self::Get,
-        Self::Ensure,
-        Self::UpdateNodes,
-        Self::EnsureDeleted,
-        Self::ListRoutes,
-        Self::CreateRoutes,
-        Self::DeleteRoutes,
-        Self::Maintain,
-    ];
-
-    /// Returns the capability, and the name in it.
-    pub(crate) const fn parts(self) -> (Capability, &'static str) {
-        match self {
-            Self::Check => (Capability::Instances, "check"),
-            Self::Describe => (Capability::Instances, "describe"),
-            Self::Locate => (Capability::Zones, "locate"),
-            Self::Get => (Capability::LoadBalancers, "get"),
-            Self::Ensure => (Capability::LoadBalancers, "ensure"),
-            Self::UpdateNodes => (Capability::LoadBalancers, "update-nodes"),
-            Self::EnsureDeleted => (Capability::LoadBalancers, "ensure-deleted"),
-            Self::ListRoutes => (Capability::Routes, "list-routes"),
-            Self::CreateRoutes => (Capability::Routes, "create-routes"),
-            Self::DeleteRoutes => (Capability::Routes, "delete-routes"),
-            Self::Maintain => (Capability::Maintenance, "maintain"),
-        }
-    }
-
-    /// Returns true for a function with one answer for each node or route.
-    pub(crate) const fn answers_each(self) -> bool {
-        matches!(
-            self,
-            Self::Check | Self::Describe | Self::Locate | Self::CreateRoutes | Self::DeleteRoutes
-        )
-    }
-
-    /// Returns true for a function about a Service.
-    pub(crate) const fn is_about_service(self) -> bool {
-        matches!(
-            self,
-            Self::Get | Self::Ensure | Self::UpdateNodes | Self::EnsureDeleted
-        )
-    }
-
-    /// Returns true for a function that takes nodes.
-    pub(crate) const fn takes_nodes(self) -> bool {
-        self.answers_each() || matches!(self, Self::Ensure | Self::UpdateNodes)
-    }
-
-    /// Returns true for a function that changes nothing in the cloud.
-    pub(crate) const fn only_reads(self) -> bool {
-        matches!(
-            self,
-            Self::Check | Self::Describe | Self::Locate | Self::Get | Self::ListRoutes
-        )
-    }
-}
-
-/// Formats it as `INTERFACE.FUNCTION`.
-impl fmt::Display for Function {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (capability, name) = self.parts();
-        write!(f, "{capability}.{name}")
-    }
+    found.ok_or_else(|| {
+        let all: Vec<_> = Function::ALL.iter().map(|it| format!("`{it}`")).collect();
+        let all = all.join(", ");
+        D::Error::custom(format_args!(
+            "unknown function `{name}`, expected one of {all}"
+        ))
+    })
 }
 
 /// What a step does.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use skydock_cloud::{self as cloud, Capability};
+use skydock_cloud as cloud;
 
-use super::{Guest, exported, generated::instances};
+use super::{Guest, generated::instances};
 use crate::{
     answers::{
         AnswerError, Checked, Element, IngressRules, Refused,
@@ -18,18 +18,12 @@ use crate::{
             to_guest,
         },
     },
-    execution::call::Function,
     imports::Owned,
     words::text::Quoted,
 };
 
 /// Maximum bytes of a provider ID.
 pub(super) const MAX_PROVIDER_ID: usize = 512;
-
-impl Function {
-    pub(crate) const CHECK: Self = Self::reads(Capability::Instances, "check");
-    pub(crate) const DESCRIBE: Self = Self::reads(Capability::Instances, "describe");
-}
 
 impl<'a, 's> Guest<'a, 's> {
     /// Calls `instances.check`.
@@ -43,11 +37,7 @@ impl<'a, 's> Guest<'a, 's> {
         let records = to_guest::nodes(nodes);
 
         Box::pin(async move {
-            store.data().called("instances.check", &(&records,));
-            let answer = exported(functions.instances.as_ref())?
-                .call_check(&mut *store, &records)
-                .await?;
-            store.data().answered(&answer);
+            let answer = call!(functions, store, Check: instances.call_check(&records));
 
             Ok(each(nodes, answer, |_, it| Ok(presence(it))))
         })
@@ -64,11 +54,7 @@ impl<'a, 's> Guest<'a, 's> {
         let records = to_guest::nodes(nodes);
 
         Box::pin(async move {
-            store.data().called("instances.describe", &(&records,));
-            let answer = exported(functions.instances.as_ref())?
-                .call_describe(&mut *store, &records)
-                .await?;
-            store.data().answered(&answer);
+            let answer = call!(functions, store, Describe: instances.call_describe(&records));
 
             let owned = &store.data().owned;
             let shared = &store.data().shared;

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use skydock_cloud::{self as cloud, Capability, Holder};
+use skydock_cloud::{self as cloud, Holder};
 use wasmtime::component::Resource;
 
-use super::{Guest, exported};
+use super::Guest;
 use crate::{
     answers::{
         AnswerError, Checked, MAX_LIST, Refused, count,
@@ -20,18 +20,10 @@ use crate::{
             to_guest,
         },
     },
-    execution::call::{CallError, Function},
+    execution::call::CallError,
     imports::Shared,
     words::text::Quoted,
 };
-
-impl Function {
-    pub(crate) const GET: Self = Self::reads(Capability::LoadBalancers, "get");
-    pub(crate) const ENSURE: Self = Self::writes(Capability::LoadBalancers, "ensure");
-    pub(crate) const UPDATE_NODES: Self = Self::writes(Capability::LoadBalancers, "update-nodes");
-    pub(crate) const ENSURE_DELETED: Self =
-        Self::writes(Capability::LoadBalancers, "ensure-deleted");
-}
 
 impl<'a, 's> Guest<'a, 's> {
     /// Calls `load-balancers.get`.
@@ -45,11 +37,7 @@ impl<'a, 's> Guest<'a, 's> {
         let record = to_guest::service(service);
 
         Box::pin(async move {
-            store.data().called("load-balancers.get", &(&record,));
-            let answer = exported(functions.load_balancers.as_ref())?
-                .call_get(&mut *store, &record)
-                .await?;
-            store.data().answered(&answer);
+            let answer = call!(functions, store, Get: load_balancers.call_get(&record));
 
             let judge = judge(&store.data().shared, service);
             Ok(whole(answer)
@@ -68,10 +56,8 @@ impl<'a, 's> Guest<'a, 's> {
         let record = to_guest::service(service);
 
         Box::pin(async move {
-            let interface = exported(functions.load_balancers.as_ref())?;
-            store.data().called("load-balancers.ensure", &(&record,));
-            let answer = interface.call_ensure(&mut *store, &record, lent()).await?;
-            store.data().answered(&answer);
+            let answer =
+                call!(functions, store, Ensure: load_balancers.call_ensure(&record) lent lent());
 
             let judge = judge(&store.data().shared, service);
             Ok(whole(answer).and_then(|status| status_of(status, service, &judge)))
@@ -86,14 +72,7 @@ impl<'a, 's> Guest<'a, 's> {
         let record = to_guest::service(service);
 
         Box::pin(async move {
-            let interface = exported(functions.load_balancers.as_ref())?;
-            store
-                .data()
-                .called("load-balancers.update-nodes", &(&record,));
-            let answer = interface
-                .call_update_nodes(&mut *store, &record, lent())
-                .await?;
-            store.data().answered(&answer);
+            let answer = call!(functions, store, UpdateNodes: load_balancers.call_update_nodes(&record) lent lent());
 
             Ok(whole(answer))
         })
@@ -107,12 +86,8 @@ impl<'a, 's> Guest<'a, 's> {
         let record = to_guest::service(service);
 
         Box::pin(async move {
-            let interface = exported(functions.load_balancers.as_ref())?;
-            store
-                .data()
-                .called("load-balancers.ensure-deleted", &(&record,));
-            let answer = interface.call_ensure_deleted(&mut *store, &record).await?;
-            store.data().answered(&answer);
+            let answer =
+                call!(functions, store, EnsureDeleted: load_balancers.call_ensure_deleted(&record));
 
             Ok(whole(answer))
         })
@@ -121,7 +96,7 @@ impl<'a, 's> Guest<'a, 's> {
 
 /// Returns the handle of a call's nodes. A call has at most one set, so the handle contains no
 /// data. If a guest keeps it after the call, wasmtime ends the guest.
-pub(super) fn lent() -> Resource<NodeSet> {
+fn lent() -> Resource<NodeSet> {
     Resource::new_borrow(0)
 }
 

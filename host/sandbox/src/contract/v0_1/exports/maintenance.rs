@@ -2,21 +2,12 @@
 
 use std::time::Duration;
 
-use skydock_cloud::Capability;
-
-use super::{Guest, exported};
-use crate::{
-    contract::{Running, v0_1::from_guest::whole},
-    execution::call::Function,
-};
+use super::Guest;
+use crate::contract::{Running, v0_1::from_guest::whole};
 
 /// Bounds of the delay before the next maintenance.
 const PAUSE: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(10)..=Duration::from_secs(24 * 60 * 60);
-
-impl Function {
-    pub(crate) const MAINTAIN: Self = Self::writes(Capability::Maintenance, "maintain");
-}
 
 impl<'a> Guest<'a, '_> {
     /// Calls `maintenance.maintain`.
@@ -25,11 +16,7 @@ impl<'a> Guest<'a, '_> {
             functions, store, ..
         } = self;
         Box::pin(async move {
-            store.data().called("maintenance.maintain", &());
-            let answer = exported(functions.maintenance.as_ref())?
-                .call_maintain(&mut *store)
-                .await?;
-            store.data().answered(&answer);
+            let answer = call!(functions, store, Maintain: maintenance.call_maintain());
             Ok(whole(answer).map(pause))
         })
     }

@@ -42,7 +42,7 @@ impl<'a, 's> Guest<'a, 's> {
         let record = to_guest::settings(settings);
 
         Box::pin(async move {
-            store.data().called("plugin.configure", &(&record,));
+            store.data().called(&"plugin.configure", &(&record,));
             let answer = functions
                 .plugin
                 .call_configure(&mut *store, &record)
@@ -62,7 +62,7 @@ impl<'a, 's> Guest<'a, 's> {
             functions, store, ..
         } = self;
         Box::pin(async move {
-            store.data().called("plugin.info", &());
+            store.data().called(&"plugin.info", &());
             let answer = functions.plugin.call_info(&mut *store).await?;
             store.data().answered(&answer);
 

@@ -1,9 +1,9 @@
 //! The interface `routes`.
 
 use ipnet::IpNet;
-use skydock_cloud::{self as cloud, Capability, text::is_plain};
+use skydock_cloud::{self as cloud, text::is_plain};
 
-use super::{Guest, exported, generated::routes};
+use super::{Guest, generated::routes};
 use crate::{
     answers::{AnswerError, Checked, Element, count, text, value},
     contract::{
@@ -13,7 +13,7 @@ use crate::{
             to_guest,
         },
     },
-    execution::call::{CallError, Function},
+    execution::call::CallError,
 };
 
 /// Maximum bytes of a cloud's name for a route. The longest known names are Azure resource IDs.
@@ -25,12 +25,6 @@ const MAX_NEXT: usize = 4 << 10;
 /// A page of the list of routes, and the token of the next one.
 type Page = (Vec<cloud::Route>, Option<String>);
 
-impl Function {
-    pub(crate) const LIST_ROUTES: Self = Self::reads(Capability::Routes, "list-routes");
-    pub(crate) const CREATE_ROUTES: Self = Self::writes(Capability::Routes, "create-routes");
-    pub(crate) const DELETE_ROUTES: Self = Self::writes(Capability::Routes, "delete-routes");
-}
-
 impl<'a, 's> Guest<'a, 's> {
     /// Calls `routes.list-routes` for one page, after `before` routes on earlier pages. Returns it
     /// with the token of the next page.
@@ -40,11 +34,7 @@ impl<'a, 's> Guest<'a, 's> {
         } = self;
 
         Box::pin(async move {
-            store.data().called("routes.list-routes", &(page,));
-            let answer = exported(functions.routes.as_ref())?
-                .call_list_routes(&mut *store, page)
-                .await?;
-            store.data().answered(&answer);
+            let answer = call!(functions, store, ListRoutes: routes.call_list_routes(page));
 
             let limit = store.data().shared.limits.routes;
             Ok(whole(answer)
@@ -63,11 +53,7 @@ impl<'a, 's> Guest<'a, 's> {
         let records: Vec<_> = routes.iter().map(to_guest::new_route).collect();
 
         Box::pin(async move {
-            store.data().called("routes.create-routes", &(&records,));
-            let answer = exported(functions.routes.as_ref())?
-                .call_create_routes(&mut *store, &records)
-                .await?;
-            store.data().answered(&answer);
+            let answer = call!(functions, store, CreateRoutes: routes.call_create_routes(&records));
 
             Ok(each(routes, Ok(answer), |_, ()| Ok(())))
         })
@@ -81,11 +67,7 @@ impl<'a, 's> Guest<'a, 's> {
         let records: Vec<_> = routes.iter().map(to_guest::route).collect();
 
         Box::pin(async move {
-            store.data().called("routes.delete-routes", &(&records,));
-            let answer = exported(functions.routes.as_ref())?
-                .call_delete_routes(&mut *store, &records)
-                .await?;
-            store.data().answered(&answer);
+            let answer = call!(functions, store, DeleteRoutes: routes.call_delete_routes(&records));
 
             Ok(each(routes, Ok(answer), |_, ()| Ok(())))
         })

@@ -2,21 +2,16 @@
 
 use std::sync::Arc;
 
-use skydock_cloud::{self as cloud, Capability};
+use skydock_cloud as cloud;
 
-use super::{Guest, exported, generated::zones};
+use super::{Guest, generated::zones};
 use crate::{
     answers::{Checked, Element, text},
     contract::{
         Running,
         v0_1::{from_guest::each, to_guest},
     },
-    execution::call::Function,
 };
-
-impl Function {
-    pub(crate) const LOCATE: Self = Self::reads(Capability::Zones, "locate");
-}
 
 impl<'a, 's> Guest<'a, 's> {
     /// Calls `zones.locate`.
@@ -30,11 +25,7 @@ impl<'a, 's> Guest<'a, 's> {
         let records = to_guest::nodes(nodes);
 
         Box::pin(async move {
-            store.data().called("zones.locate", &(&records,));
-            let answer = exported(functions.zones.as_ref())?
-                .call_locate(&mut *store, &records)
-                .await?;
-            store.data().answered(&answer);
+            let answer = call!(functions, store, Locate: zones.call_locate(&records));
 
             Ok(each(nodes, answer, |_, it| zone(it)))
         })

@@ -1,0 +1,77 @@
+//! Arguments of the functions.
+
+use std::sync::Arc;
+
+use crate::{NewRoute, Node, NodeSet, Route, Service};
+
+/// Defines [`Arguments`], [`ArgumentKind`] and which field is passed as an argument of a type.
+macro_rules! arguments {
+    ($(
+        $(#[$doc:meta])*
+        $kind:ident $field:ident: $stored:ty, passed as $type:ty, $len:expr;
+    )*) => {
+        /// Arguments for calls of any function.
+        #[derive(Clone, Debug, Default)]
+        pub struct Arguments {
+            $(
+                $(#[$doc])*
+                pub $field: $stored,
+            )*
+        }
+
+        /// A kind of argument: a field of [`Arguments`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ArgumentKind {
+            $(
+                $(#[$doc])*
+                $kind,
+            )*
+        }
+
+        $(impl Argument for $type {
+            const KIND: ArgumentKind = ArgumentKind::$kind;
+
+            fn of(arguments: &Arguments) -> &Self {
+                &arguments.$field
+            }
+
+            fn len(&self) -> Option<usize> {
+                let len: fn(&Self) -> Option<usize> = $len;
+                len(self)
+            }
+        })*
+    };
+}
+
+arguments! {
+    /// Nodes, each of which is a question.
+    Nodes nodes: Vec<Arc<Node>>, passed as [Arc<Node>], |it| Some(it.len());
+    /// The Service whose load balancer is meant.
+    Service service: Service, passed as Service, |_| None;
+    /// The nodes of a load balancer.
+    NodeSet node_set: NodeSet, passed as NodeSet, |_| None;
+    /// Routes to create.
+    NewRoutes new_routes: Vec<NewRoute>, passed as [NewRoute], |it| Some(it.len());
+    /// Routes to delete.
+    Routes routes: Vec<Route>, passed as [Route], |it| Some(it.len());
+}
+
+/// A type of argument.
+pub(super) trait Argument {
+    /// Its kind.
+    const KIND: ArgumentKind;
+
+    /// Returns the argument of this type.
+    fn of(arguments: &Arguments) -> &Self;
+
+    /// Returns the number of objects, if it is a list with an answer for each.
+    fn len(&self) -> Option<usize>;
+}
+
+impl ArgumentKind {
+    /// Returns true for a list with an answer for each object.
+    #[must_use]
+    pub(super) fn is_list(self) -> bool {
+        matches!(self, Self::Nodes | Self::NewRoutes | Self::Routes)
+    }
+}
