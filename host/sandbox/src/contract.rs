@@ -14,6 +14,8 @@
 //! `tools/conformance/src/obligation/table.rs`. A dry run does not call a function that may change
 //! the cloud; `dry_run.rs` of `skydock-controllers` has words for what is not done.
 
+#[cfg(test)]
+pub(crate) mod documented;
 mod dynamic;
 mod v0_1;
 

@@ -27,6 +27,8 @@ use arc_swap::ArcSwap;
 use serde::Serialize;
 use skydock_cloud::Capability;
 use skydock_egress::Gateway;
+use skydock_recording::{Tape, Taping};
+use skydock_resources::{account::Account, limits::Limits, meter::Meter, ticker::Ticker};
 use wasmtime::{Engine, component::Linker};
 use wasmtime_wasi::{
     WasiCtx, WasiCtxView, WasiView,
@@ -62,8 +64,6 @@ use crate::{
     },
     grants::{permissions::Permissions, way_out::WayOut},
     load::source::{PluginSource, Settings},
-    recording::tape::{Tape, Taping},
-    resources::{account::Account, limits::Limits, meter::Meter, ticker::Ticker},
     words::text::LastWords,
 };
 

@@ -17,7 +17,7 @@ pub(crate) mod inspect;
 pub(crate) mod last_good;
 pub mod metadata;
 pub(crate) mod outline;
-pub(crate) mod own_directory;
+pub(crate) mod redact;
 pub(crate) mod shape;
 pub(crate) mod source;
 pub(crate) mod watch;

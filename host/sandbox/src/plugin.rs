@@ -7,6 +7,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use skydock_resources::limits::Limits;
 use tokio::sync::{Mutex, broadcast, watch};
 
 use crate::{
@@ -19,7 +20,6 @@ use crate::{
         info::{GenerationInfo, Stopwatch},
         source::{Digests, Files, PluginSource},
     },
-    resources::limits::Limits,
     words::text::Cause,
 };
 

@@ -6,12 +6,12 @@ use skydock_cloud::{
     CloudError, Function, Retry,
     units::{bytes, duration},
 };
+use skydock_resources::deadline::Deadline;
 use wasmtime::Trap;
 
 use crate::{
     answers::AnswerError,
     load::source::Settings,
-    resources::deadline::Deadline,
     words::text::{Cause, LastWords},
 };
 
@@ -261,7 +261,7 @@ impl Place<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resources::limits::Limits;
+    use skydock_resources::limits::Limits;
 
     #[test]
     fn exceeding_a_shared_limit_is_not_a_failure_of_the_call() {

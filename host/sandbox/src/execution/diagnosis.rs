@@ -1,13 +1,13 @@
 //! Finds out from the store of an instance why it gave no answer, or why it was not created.
 
 use skydock_cloud::text::shown;
+use skydock_resources::limits::UNBROKEN;
 use wasmtime::{PoolConcurrencyLimitError, Trap, component::ResourceTableError};
 use wasmtime_wasi::I32Exit;
 
 use crate::{
     execution::call::{CallError, Overrun},
     imports::{Denied, Refusal, State},
-    resources::limits::UNBROKEN,
     words::text::first_function,
 };
 

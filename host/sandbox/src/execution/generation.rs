@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use skydock_cloud::{Function, ProviderInfo};
+use skydock_resources::{deadline::Deadline, limits::Limits};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
@@ -23,7 +24,6 @@ use crate::{
         info::{GenerationInfo, Introduction, Stopwatch},
         source::{Digests, Settings},
     },
-    resources::{deadline::Deadline, limits::Limits},
     words::text::Cause,
 };
 

@@ -3,6 +3,8 @@
 use serde_json::Value;
 use skydock_cloud::{Capability, CloudError};
 use skydock_egress::Gateway;
+use skydock_recording::{Origin, Recorder, Tape, Taping};
+use skydock_resources::limits::UNBROKEN;
 use std::{collections::BTreeSet, sync::Arc};
 use wasmtime::{CallHook, Store, Trap, UpdateDeadline, component::InstancePre};
 
@@ -16,8 +18,7 @@ use crate::{
     },
     imports::{Owned, Phase, Shared, State, Subject},
     load::{info::Introduction, source::Settings},
-    recording::tape::{Recorder, Tape, Taping},
-    resources::limits::UNBROKEN,
+    words::names::CONTRACT,
 };
 
 /// Creates the instances of a generation.
@@ -70,13 +71,13 @@ impl Blueprint {
     ) -> Result<Instance, LoadProblem> {
         let tape = match &self.shared.taping {
             Taping::Record(recordings) => {
-                let recorder = Recorder::begin(
-                    recordings,
-                    &self.shared.plugin,
-                    self.number,
-                    &self.digest,
-                    &self.shared.memory,
-                );
+                let origin = Origin {
+                    contract: CONTRACT,
+                    plugin: &self.shared.plugin,
+                    generation: self.number,
+                    component: &self.digest,
+                };
+                let recorder = Recorder::begin(recordings, origin, &self.shared.memory);
                 Some(Tape::Recording(Arc::new(recorder)))
             }
             Taping::Off | Taping::Replay => None,

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use skydock_recording::Taping;
+use skydock_resources::{limits::Limits, ticker::Ticker};
 use wasmtime::{Engine, InstanceAllocationStrategy, PoolingAllocationConfig, component::Linker};
 
 use crate::{
@@ -12,8 +14,6 @@ use crate::{
         artifacts::{Artifacts, CacheDirError},
         compile::Compiler,
     },
-    recording::tape::Taping,
-    resources::{limits::Limits, ticker::Ticker},
 };
 
 /// Slots of the pool for each instance that a plugin may have: for four plugins, each with a

@@ -10,12 +10,10 @@ use std::sync::Arc;
 
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::{CallKind, PerKind};
+use skydock_resources::account::{Account, Share};
 use wasmtime::component::ResourceTable;
 
-use crate::{
-    execution::call::HandleLimit,
-    resources::account::{Account, Share},
-};
+use crate::execution::call::HandleLimit;
 
 /// Handles that an instance takes from the plugin's at a time.
 const STEP: usize = 8;

@@ -11,13 +11,13 @@ use futures::future::BoxFuture;
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use skydock_cloud::Capability;
 use skydock_egress::{About, Call, Code, Gateway, Instance, Options, Refusal};
+use skydock_recording::Tape;
 use tokio::time::Instant;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
 pub(super) use bounds::{add_to_linker, context};
 
 use super::{Phase, Shared};
-use crate::recording::tape::Tape;
 
 /// Message for a guest that sends a request before it is in service.
 const NOT_YET: &str = "plugins must not send requests during instantiation, configure or info";

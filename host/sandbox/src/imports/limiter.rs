@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use wasmtime::ResourceLimiter;
-
-use crate::resources::{
+use skydock_resources::{
     account::{Account, Share},
     limits::Limits,
 };
+use wasmtime::ResourceLimiter;
 
 /// Maximum number of core instances in one store: as many as the largest component adapters use.
 const MAX_CORE: usize = 64;

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use crate::resources::limits::TICK;
+use skydock_resources::limits::TICK;
 
 /// Maximum number of lists of one plugin at a time.
 const AT_ONCE: usize = 4;

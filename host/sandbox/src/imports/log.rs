@@ -7,10 +7,11 @@ use std::{
 
 use skydock_cloud::text::{cut, shown};
 use skydock_egress::About;
+use skydock_resources::limits::Limits;
 use tracing::Level;
 
 use super::Shared;
-use crate::{load::source::Settings, resources::limits::Limits};
+use crate::load::source::Settings;
 
 /// Maximum bytes of the name of the component that logs.
 const MAX_CONTEXT: usize = 64;
@@ -218,9 +219,8 @@ mod tests {
     use skydock_egress::{Host, Scheme, Target};
 
     use super::*;
-    use crate::{
-        CloudConfig, ClusterSlot, PluginMetrics, PluginSource, Taping, resources::ticker::Ticker,
-    };
+    use crate::{CloudConfig, ClusterSlot, PluginMetrics, PluginSource, Taping};
+    use skydock_resources::ticker::Ticker;
 
     /// A subscriber for warnings and errors, which keeps their fields.
     #[derive(Clone, Default)]

@@ -8,6 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use skydock_recording::{LINE, Tape, observed};
 use tokio::io::AsyncWrite;
 use tracing::Level;
 use wasmtime_wasi::{
@@ -16,10 +17,7 @@ use wasmtime_wasi::{
 };
 
 use super::{Shared, last_lines::LastLines};
-use crate::{
-    load::source::Settings,
-    recording::tape::{LINE, Tape, observed},
-};
+use crate::load::source::Settings;
 
 /// Bytes accepted at a time.
 const CHUNK: usize = 64 << 10;

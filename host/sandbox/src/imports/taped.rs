@@ -6,6 +6,7 @@
 //! played, a guest is told that something is ready when it was ready in the recording, and the host
 //! waits for it until then; nothing takes the time that it took.
 
+use skydock_recording::{Departed, Payload, Tape, value};
 use wasmtime::{
     StoreContextMut,
     component::{Linker, Resource},
@@ -27,7 +28,6 @@ use wasmtime_wasi::{
 };
 
 use super::State;
-use crate::recording::tape::{Departed, Payload, Tape, value};
 
 type Call<'a> = StoreContextMut<'a, State>;
 type Answer<T> = wasmtime::Result<(Result<T, streams::StreamError>,)>;

@@ -12,6 +12,7 @@ mod sandbox;
 
 use std::{ffi::OsString, path::PathBuf, process::Stdio, thread::available_parallelism};
 
+use skydock_resources::limits::Limits;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     process::Command,
@@ -22,7 +23,7 @@ pub use child::compile_as_child;
 pub use ending::CompileError;
 
 use self::order::Order;
-use crate::{load::artifacts::Unfinished, resources::limits::Limits};
+use crate::load::artifacts::Unfinished;
 
 /// Exit code: the compiler failed for a reason other than the component.
 const FAILED: u8 = 1;

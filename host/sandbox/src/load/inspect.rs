@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use skydock_cloud::Capability;
+use skydock_resources::limits::Limits;
 use wasmparser::{Encoding, Parser, Payload};
 
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
         metadata::{Metadata, SECTION},
         shape::{self, Named, Shape},
     },
-    resources::limits::Limits,
     words::names::{CONTRACT, IMPORTS, PACKAGE},
 };
 

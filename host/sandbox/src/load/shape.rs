@@ -4,15 +4,13 @@
 //! can describe billions of instances. Counting them takes time in proportion to the size of the
 //! file, a few milliseconds.
 
+use skydock_resources::limits::Limits;
 use wasmparser::{
     BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentInstance,
     ComponentOuterAliasKind, Encoding, Instance, Payload,
 };
 
-use crate::{
-    error::{LoadProblem, TooMuch},
-    resources::limits::Limits,
-};
+use crate::error::{LoadProblem, TooMuch};
 
 /// Maximum number of functions of all modules. The largest guests of garbage-collected languages
 /// have about 50,000.

@@ -1,15 +1,14 @@
 //! The two files of a plugin, each read once for a generation.
 
 use std::{
-    fs::File,
-    io::{self, Read},
-    os::unix::fs::FileTypeExt as _,
+    io::Read as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use sha2::{Digest as _, Sha256};
 use skydock_credentials::{config::DigestPin, split_cloud_conf};
+use skydock_resources::files::open;
 
 use skydock_cloud::Pairs;
 use skydock_secrets::in_configuration;
@@ -19,7 +18,7 @@ use crate::{
     error::LoadProblem,
     execution::overlap::Overlap,
     grants::{permissions::Permissions, way_out::WayOut},
-    recording::redact::Redactor,
+    load::redact::Redactor,
     words::text::{Cause, Quoted},
 };
 
@@ -302,32 +301,10 @@ fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
     Ok(bytes)
 }
 
-/// Opens a file that can be read repeatedly. A pipe would be empty the next time, and opening it
-/// could block forever.
-///
-/// # Errors
-/// If it cannot be opened, or is a directory or a pipe.
-pub fn open(path: &Path) -> io::Result<File> {
-    let flags =
-        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
-    let file: File = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?.into();
-    let metadata = file.metadata()?;
-
-    if metadata.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-
-    if metadata.file_type().is_fifo() {
-        return Err(io::Error::other(
-            "it is a pipe, but must be a file because it is read again when it changes",
-        ));
-    }
-
-    Ok(file)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]

@@ -160,7 +160,7 @@ mod tests {
     fn the_contract_documents_the_request_limits() {
         let kib = |bytes: usize| format!("{} KiB", bytes >> 10);
         assert_eq!(
-            crate::resources::limits::documented("limits-request"),
+            crate::contract::documented::documented("limits-request"),
             [
                 format!("{METHOD} bytes"),
                 format!("{AUTHORITY} bytes"),

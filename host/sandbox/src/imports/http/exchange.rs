@@ -20,12 +20,12 @@ use http::{
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use skydock_credentials::Secret;
+use skydock_recording::{
+    COMPRESSED, Ending, Fields, Player, Recorder, RequestHead, ResponseHead, Timeouts,
+};
 use wasmtime_wasi_http::{RequestOptions, WasiBody};
 
 use super::{Failure, Sent};
-use crate::recording::tape::{
-    COMPRESSED, Ending, Fields, Player, Recorder, RequestHead, ResponseHead, Timeouts,
-};
 
 /// Sends a request, and records the exchange, without the secrets of credentials.
 pub(super) fn record(
@@ -397,7 +397,8 @@ mod tests {
     use http_body_util::Full;
 
     use super::*;
-    use crate::{recording::tape::Recordings, resources::account::Account};
+    use skydock_recording::{Origin, Recordings};
+    use skydock_resources::account::Account;
 
     /// Sends a request with this coding, which is answered with that one, and returns the
     /// recording.
@@ -405,7 +406,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let recordings = Recordings::open(&dir.path().join("new"), 1 << 20).unwrap();
         let memory = Account::new(1 << 30, prometheus_client::metrics::gauge::Gauge::default());
-        let recorder = Arc::new(Recorder::begin(&recordings, "p", 1, "digest", &memory));
+        let recorder = Arc::new(Recorder::begin(
+            &recordings,
+            Origin {
+                contract: "0.1.0",
+                plugin: "p",
+                generation: 1,
+                component: "digest",
+            },
+            &memory,
+        ));
         let body = |text: &'static str| Full::new(Bytes::from(text));
         let request = Request::post("http://cloud/v1")
             .header("accept-encoding", "gzip")

@@ -20,9 +20,9 @@ use rustix::{
     fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT},
     io::Errno,
 };
+use skydock_resources::own_directory::{self, NotOwn, user};
 
 use super::surplus::File;
-use crate::load::own_directory::{self, NotOwn, user};
 
 /// Name of our own directory in the operator's. The number changes with the format of the files.
 pub(crate) const NAME: &str = "skydock-compiled-2";

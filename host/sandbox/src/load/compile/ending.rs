@@ -7,9 +7,10 @@ use skydock_cloud::{
     text::shown,
     units::{bytes, duration},
 };
+use skydock_resources::limits::Limits;
 
 use super::{MALFORMED, OUT_OF_MEMORY};
-use crate::{load::artifacts::CacheDirError, resources::limits::Limits};
+use crate::load::artifacts::CacheDirError;
 
 /// Maximum bytes of the compiler's output in an error.
 const WORDS: usize = 512;

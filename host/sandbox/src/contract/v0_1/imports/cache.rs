@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
+use skydock_recording::{Payload, observed};
 use wasmtime::Result;
 
-use crate::{
-    contract::v0_1::bindings::skydock::provider::cache::Host,
-    imports::State,
-    recording::tape::{Payload, observed},
-};
+use crate::{contract::v0_1::bindings::skydock::provider::cache::Host, imports::State};
 
 impl Host for State {
     fn get(&mut self, key: String) -> Result<Option<Vec<u8>>> {

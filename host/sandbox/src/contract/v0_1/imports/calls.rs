@@ -1,11 +1,9 @@
 //! The interface `calls`.
 
+use skydock_recording::observed;
 use wasmtime::Result;
 
-use crate::{
-    contract::v0_1::bindings::skydock::provider::calls::Host, imports::State,
-    recording::tape::observed,
-};
+use crate::{contract::v0_1::bindings::skydock::provider::calls::Host, imports::State};
 
 impl Host for State {
     fn remaining_ms(&mut self) -> Result<u64> {

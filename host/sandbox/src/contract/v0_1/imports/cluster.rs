@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use skydock_cloud::ObjectKind;
+use skydock_recording::{List, observed, observed_later};
 use wasmtime::{StoreContextMut, component::Linker};
 
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
         to_guest,
     },
     imports::State,
-    recording::tape::{List, observed, observed_later},
 };
 
 const INTERFACE: &str = "skydock:provider/cluster@0.1.0";

@@ -1,12 +1,12 @@
 //! The interface `events`.
 
 use skydock_cloud as cloud;
+use skydock_recording::observed;
 use wasmtime::Result;
 
 use crate::{
     contract::v0_1::bindings::skydock::provider::events::{Host, Severity},
     imports::State,
-    recording::tape::observed,
 };
 
 impl Host for State {

@@ -1,12 +1,12 @@
 //! The interface `wasi:logging/logging`.
 
+use skydock_recording::observed;
 use tracing::Level;
 use wasmtime::Result;
 
 use crate::{
     contract::v0_1::bindings::wasi::logging::logging::{Host, Level as Severity},
     imports::State,
-    recording::tape::observed,
 };
 
 impl Host for State {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use skydock_recording::{List, observed, observed_later};
 use wasmtime::{
     StoreContextMut,
     component::{Linker, Resource, ResourceType},
@@ -19,7 +20,6 @@ use crate::{
         to_guest,
     },
     imports::State,
-    recording::tape::{List, observed, observed_later},
 };
 
 const INTERFACE: &str = "skydock:provider/node-sets@0.1.0";

@@ -1,13 +1,10 @@
 //! The interface `objects`.
 
 use skydock_cloud::ReadError;
+use skydock_recording::{observed, observed_later};
 use wasmtime::{StoreContextMut, component::Linker};
 
-use crate::{
-    contract::v0_1::bindings::skydock::provider::objects::Refusal,
-    imports::State,
-    recording::tape::{observed, observed_later},
-};
+use crate::{contract::v0_1::bindings::skydock::provider::objects::Refusal, imports::State};
 
 const INTERFACE: &str = "skydock:provider/objects@0.1.0";
 

@@ -12,17 +12,17 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use skydock_credentials::Secret;
+use skydock_resources::account::Account;
 
 use super::{
     archive::{Note, Recordings, Reel},
     entry::{Ending, Entry, FORMAT, Header, RequestHead, ResponseHead},
     value,
 };
-use crate::{resources::account::Account, words::names::CONTRACT};
 
 /// Writes what one instance does. Nothing here fails or waits: secrets are masked and files are
 /// written by a thread, and what cannot be written is missing in the file.
-pub(crate) struct Recorder {
+pub struct Recorder {
     writing: Mutex<Writing>,
     /// The file is large enough: the instance is not used for another call.
     full: AtomicBool,
@@ -36,15 +36,28 @@ struct Writing {
     known: Vec<Secret>,
 }
 
+/// The instance that is recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// Version of the contract.
+    pub contract: &'a str,
+    /// The operator's name for the plugin.
+    pub plugin: &'a str,
+    /// Number of the generation.
+    pub generation: u64,
+    /// SHA-256 of the component, in hexadecimal.
+    pub component: &'a str,
+}
+
 impl Recorder {
     /// Begins the recording of an instance. What is not written yet counts toward this memory.
-    pub(crate) fn begin(
-        recordings: &Recordings,
-        plugin: &str,
-        generation: u64,
-        component: &str,
-        memory: &Arc<Account>,
-    ) -> Self {
+    pub fn begin(recordings: &Recordings, origin: Origin<'_>, memory: &Arc<Account>) -> Self {
+        let Origin {
+            contract,
+            plugin,
+            generation,
+            component,
+        } = origin;
         let started = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -53,7 +66,7 @@ impl Recorder {
 
         let header = Header {
             format: FORMAT,
-            contract: CONTRACT.to_owned(),
+            contract: contract.to_owned(),
             skydock: env!("CARGO_PKG_VERSION").to_owned(),
             plugin: plugin.to_owned(),
             generation,
@@ -87,7 +100,7 @@ impl Recorder {
     }
 
     /// Writes that a call of the plugin begins.
-    pub(crate) fn call(&self, function: &str, arguments: &impl Serialize) {
+    pub fn call(&self, function: &str, arguments: &impl Serialize) {
         let arguments = value(arguments);
         let mut writing = self.writing();
         writing.calls += 1;
@@ -101,7 +114,7 @@ impl Recorder {
     }
 
     /// Writes the answer of the call.
-    pub(crate) fn answer(&self, answer: &impl Serialize) {
+    pub fn answer(&self, answer: &impl Serialize) {
         let answer = value(answer);
         let mut writing = self.writing();
         writing.reel.write(Note::Entry(Entry::Answer(answer)));
@@ -109,12 +122,12 @@ impl Recorder {
     }
 
     /// Writes that the call has ended the instance.
-    pub(crate) fn trap(&self, kind: &str) {
+    pub fn trap(&self, kind: &str) {
         self.write(Note::Plain(Entry::Trap(kind.to_owned())));
     }
 
     /// Returns true if the instance should not be used for another call.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
@@ -128,7 +141,7 @@ impl Recorder {
     }
 
     /// Writes a request, and returns the number of its exchange.
-    pub(crate) fn request(&self, head: RequestHead) -> u64 {
+    pub fn request(&self, head: RequestHead) -> u64 {
         let mut writing = self.writing();
         writing.exchanges += 1;
         let exchange = writing.exchanges;
@@ -141,17 +154,17 @@ impl Recorder {
     }
 
     /// Keeps a part of the body of a request.
-    pub(crate) fn sent(&self, exchange: u64, part: &[u8]) {
+    pub fn sent(&self, exchange: u64, part: &[u8]) {
         self.write(Note::Sent(exchange, Bytes::copy_from_slice(part)));
     }
 
     /// Writes the body of a request.
-    pub(crate) fn request_body(&self, exchange: u64, complete: bool) {
+    pub fn request_body(&self, exchange: u64, complete: bool) {
         self.write(Note::SentAll(exchange, complete));
     }
 
     /// Masks these secrets of credentials from here on.
-    pub(crate) fn know(&self, secrets: Vec<Secret>) {
+    pub fn know(&self, secrets: Vec<Secret>) {
         let mut writing = self.writing();
         let is_new = |secret: &&Secret| !writing.known.contains(secret);
         let new: Vec<_> = secrets.iter().filter(is_new).cloned().collect();
@@ -163,27 +176,27 @@ impl Recorder {
     }
 
     /// Writes a response.
-    pub(crate) fn response(&self, exchange: u64, head: ResponseHead) {
+    pub fn response(&self, exchange: u64, head: ResponseHead) {
         self.write(Note::Entry(Entry::Response { exchange, head }));
     }
 
     /// Writes nothing more, and says why.
-    pub(crate) fn stop(&self, why: &str) {
+    pub fn stop(&self, why: &str) {
         self.writing().reel.stop(why);
     }
 
     /// Keeps a part of the body of a response.
-    pub(crate) fn received(&self, exchange: u64, part: &[u8]) {
+    pub fn received(&self, exchange: u64, part: &[u8]) {
         self.write(Note::Received(exchange, Bytes::copy_from_slice(part)));
     }
 
     /// Writes the body of a response.
-    pub(crate) fn response_body(&self, exchange: u64) {
+    pub fn response_body(&self, exchange: u64) {
         self.write(Note::ReceivedAll(exchange));
     }
 
     /// Writes how an exchange ended.
-    pub(crate) fn end(&self, exchange: u64, ending: Ending) {
+    pub fn end(&self, exchange: u64, ending: Ending) {
         self.write(Note::Entry(Entry::End { exchange, ending }));
     }
 }

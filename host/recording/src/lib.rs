@@ -3,9 +3,11 @@
 //! An instance depends on its component, the arguments of its calls, and what the host answers. A
 //! [`Recorder`] writes calls, answers of the host and HTTP exchanges of one instance to a file; a
 //! [`Player`] gives the same to an instance and compares what that does. Every function of the host
-//! whose answer depends on the world goes through [`Tape`]: those of the contract in `contract/`,
-//! those of WASI in [`host/taped.rs`](crate::imports), and requests in [`host/http`](crate::imports).
-//! Without a tape, nothing is done.
+//! whose answer depends on the world goes through [`Tape`]: in `skydock-sandbox`, those of the
+//! contract in `contract/`, those of WASI in `imports/taped.rs`, and requests in
+//! `imports/http/exchange.rs`. Without a tape, nothing is done.
+
+#![forbid(unsafe_code)]
 
 mod archive;
 mod compare;
@@ -20,17 +22,13 @@ use std::sync::Arc;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-pub(crate) use self::{
-    archive::COMPRESSED,
-    entry::{Ending, Fields, Payload, RequestHead, ResponseHead, Timeouts},
-    player::{LINE, Player},
-    recorder::Recorder,
-    script::{Script, files as recordings},
-};
 pub use self::{
-    archive::{Recordings, RecordingsError},
+    archive::{COMPRESSED, Recordings, RecordingsError},
     compare::Difference,
-    script::ScriptError,
+    entry::{Ending, Fields, Header, Payload, RequestHead, ResponseHead, Timeouts},
+    player::{LINE, Outcome, Player},
+    recorder::{Origin, Recorder},
+    script::{Script, ScriptError, files as recordings},
 };
 
 /// Where the instances of a plugin get their tapes.
@@ -41,20 +39,20 @@ pub enum Taping {
     Off,
     /// Each writes one of its own.
     Record(Recordings),
-    /// They are given recorded ones, by [`Replay`](crate::Replay).
+    /// They are given recorded ones, by a [`Player`].
     Replay,
 }
 
 impl Taping {
     /// Returns true if instances have tapes.
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         !matches!(self, Self::Off)
     }
 }
 
 /// The tape of one instance.
 #[derive(Clone)]
-pub(crate) enum Tape {
+pub enum Tape {
     /// It is written.
     Recording(Arc<Recorder>),
     /// It is played.
@@ -64,14 +62,14 @@ pub(crate) enum Tape {
 /// The recording does not go on as the plugin does: the call ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the recording ends here, or differs")]
-pub(crate) struct Departed;
+pub struct Departed;
 
 impl Tape {
     /// Returns the recorded answer of a function of the host, if this tape is played and has one.
     ///
     /// # Errors
     /// [`Departed`], if the plugin did something else when it was recorded.
-    pub(crate) fn recall<T: DeserializeOwned>(
+    pub fn recall<T: DeserializeOwned>(
         &self,
         function: &'static str,
         arguments: &impl Serialize,
@@ -83,7 +81,7 @@ impl Tape {
     }
 
     /// Writes a function of the host with its arguments and its answer.
-    pub(crate) fn note(&self, function: &'static str, arguments: Value, answer: &impl Serialize) {
+    pub fn note(&self, function: &'static str, arguments: Value, answer: &impl Serialize) {
         if let Self::Recording(recorder) = self {
             recorder.host(function, arguments, value(answer));
         }
@@ -94,7 +92,7 @@ impl Tape {
 ///
 /// # Errors
 /// [`Departed`].
-pub(crate) fn observed<A: Serialize, T: Serialize + DeserializeOwned>(
+pub fn observed<A: Serialize, T: Serialize + DeserializeOwned>(
     tape: Option<&Tape>,
     function: &'static str,
     arguments: A,
@@ -119,7 +117,7 @@ pub(crate) fn observed<A: Serialize, T: Serialize + DeserializeOwned>(
 ///
 /// # Errors
 /// [`Departed`].
-pub(crate) async fn observed_later<
+pub async fn observed_later<
     A: Serialize,
     T: Serialize + DeserializeOwned,
     F: Future<Output = T>,
@@ -143,7 +141,7 @@ pub(crate) async fn observed_later<
 }
 
 /// A list that calls share.
-pub(crate) struct List<T>(pub(crate) Arc<Vec<T>>);
+pub struct List<T>(pub Arc<Vec<T>>);
 
 impl<T: Serialize> Serialize for List<T> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -158,7 +156,7 @@ impl<'de, T: serde::Deserialize<'de>> serde::Deserialize<'de> for List<T> {
 }
 
 /// Returns the value as JSON.
-pub(crate) fn value(it: &impl Serialize) -> Value {
+pub fn value(it: &impl Serialize) -> Value {
     // It only fails for maps whose keys are no strings, which the contract does not have.
     serde_json::to_value(it).unwrap_or_default()
 }

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const STALL: Duration = Duration::from_secs(2);
 
 /// What records a line that the plugin has written to standard output or standard error.
-pub(crate) const LINE: &str = "stdio.line";
+pub const LINE: &str = "stdio.line";
 
 /// How a function of the host is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,23 +57,23 @@ impl Care {
 
 /// How a replay of one instance went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// Number of functions of the host, and of requests, that were as recorded.
-    pub(crate) steps: u64,
+    pub steps: u64,
     /// Number of calls of the plugin that were as recorded.
-    pub(crate) calls: u64,
+    pub calls: u64,
     /// Whether clocks, randomness, log and readiness were read in another order.
-    pub(crate) uneven: bool,
+    pub uneven: bool,
     /// Number of steps of the last call that follow an answer which was not written. They were not
     /// repeated.
-    pub(crate) unreached: usize,
+    pub unreached: usize,
 }
 
 /// Plays one recording.
-pub(crate) struct Player {
+pub struct Player {
     playing: Mutex<Playing>,
     /// Woken when the call cannot go on: it differs, or the recording ends.
-    pub(crate) over: Notify,
+    pub over: Notify,
     /// Bodies of requests that are still read.
     sending: Mutex<JoinSet<()>>,
 }
@@ -93,7 +93,9 @@ struct Playing {
 }
 
 impl Player {
-    pub(crate) fn new(script: Script) -> Self {
+    /// Creates the player of a recording.
+    #[must_use]
+    pub fn new(script: Script) -> Self {
         let mut scenes: VecDeque<_> = script.scenes.into();
         let scene = scenes.pop_front().unwrap_or_default();
 
@@ -121,7 +123,7 @@ impl Player {
     }
 
     /// Starts the next call, and returns its function and arguments.
-    pub(crate) fn next(&self) -> Option<(String, Value)> {
+    pub fn next(&self) -> Option<(String, Value)> {
         let mut playing = self.playing();
         playing.outcome.uneven |= !playing.scene.steps.is_empty();
         playing.scene = playing.scenes.pop_front()?;
@@ -133,13 +135,13 @@ impl Player {
     }
 
     /// Returns how it went, and the first difference.
-    pub(crate) fn outcome(&self) -> (Outcome, Option<Difference>) {
+    pub fn outcome(&self) -> (Outcome, Option<Difference>) {
         let playing = self.playing();
         (playing.outcome, playing.difference.clone())
     }
 
     /// Returns true if there was a difference.
-    pub(crate) fn differs(&self) -> bool {
+    pub fn differs(&self) -> bool {
         self.playing().difference.is_some()
     }
 
@@ -179,7 +181,7 @@ impl Player {
 
     /// Called by whoever waits for something that was not recorded: nothing more happens if the
     /// recording ends here.
-    pub(crate) fn waits(&self) {
+    pub fn waits(&self) {
         let mut playing = self.playing();
         playing.starved |= playing.is_open();
         if playing.is_over() {
@@ -190,7 +192,7 @@ impl Player {
     /// Waits until the plugin gets no further because an answer was not written. The body of a
     /// response is written when it has ended, so that a killed process may have written what the
     /// plugin did with the first part of it, but not that part.
-    pub(crate) async fn starves(&self) {
+    pub async fn starves(&self) {
         let mut before = None;
         loop {
             let now = Some(self.playing())
@@ -207,7 +209,7 @@ impl Player {
     }
 
     /// Compares a request, and returns the number of its exchange.
-    pub(crate) fn request(&self, head: &RequestHead) -> Option<u64> {
+    pub fn request(&self, head: &RequestHead) -> Option<u64> {
         let mut playing = self.playing();
         let exchange = playing.request(head);
         if exchange.is_none() {
@@ -217,7 +219,7 @@ impl Player {
     }
 
     /// Reads the body of a request while the call goes on.
-    pub(crate) fn sending(&self, body: impl Future<Output = ()> + Send + 'static) {
+    pub fn sending(&self, body: impl Future<Output = ()> + Send + 'static) {
         self.sending
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -226,7 +228,7 @@ impl Player {
 
     /// Waits until the bodies of requests are read, which does not take long unless a plugin leaves
     /// one open.
-    pub(crate) async fn settle(&self) {
+    pub async fn settle(&self) {
         // Taken out, because the lock must not be held while this waits.
         let mut sending =
             std::mem::take(&mut *self.sending.lock().unwrap_or_else(PoisonError::into_inner));
@@ -236,7 +238,7 @@ impl Player {
     }
 
     /// Returns true if the response of an exchange came after the end of the request.
-    pub(crate) fn answers_last(&self, exchange: u64) -> bool {
+    pub fn answers_last(&self, exchange: u64) -> bool {
         self.playing()
             .exchanges
             .get(&exchange)
@@ -244,7 +246,7 @@ impl Player {
     }
 
     /// Compares the body of a request.
-    pub(crate) fn sent(&self, exchange: u64, body: &[u8], complete: bool) {
+    pub fn sent(&self, exchange: u64, body: &[u8], complete: bool) {
         let mut playing = self.playing();
         let Some((recorded, whole)) = playing
             .exchanges
@@ -278,7 +280,7 @@ impl Player {
     }
 
     /// Returns the response of an exchange, and the pieces of its body.
-    pub(crate) fn response(
+    pub fn response(
         &self,
         exchange: u64,
     ) -> (Option<ResponseHead>, VecDeque<Vec<u8>>, Option<Ending>) {
@@ -297,7 +299,7 @@ impl Player {
     }
 
     /// Compares how a call ended.
-    pub(crate) fn ended(&self, mut came: Result<Value, String>) {
+    pub fn ended(&self, mut came: Result<Value, String>) {
         let mut playing = self.playing();
         if let Ok(answer) = &mut came {
             playing.masks.value(answer);
@@ -306,7 +308,7 @@ impl Player {
     }
 
     /// Compares a call that was stopped because the recording ends, or because it does not end.
-    pub(crate) fn stopped(&self) {
+    pub fn stopped(&self) {
         let mut playing = self.playing();
         if playing.difference.is_some() {
             return;

@@ -13,10 +13,10 @@ use std::{
     thread::{self, Thread},
 };
 
-use crate::resources::limits::TICK;
+use crate::limits::TICK;
 
 /// The clock. Its thread ends when it is dropped, or when there is nothing left to interrupt.
-pub(crate) struct Ticker {
+pub struct Ticker {
     /// Number of guest futures that are being polled.
     at_work: AtomicUsize,
     /// The thread sleeps until it is woken. Only true after it has found no running guest.
@@ -30,7 +30,7 @@ impl Ticker {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub(crate) fn start(tick: impl Fn() -> bool + Send + 'static) -> std::io::Result<Arc<Self>> {
+    pub fn start(tick: impl Fn() -> bool + Send + 'static) -> std::io::Result<Arc<Self>> {
         let ticker = Arc::new(Self {
             at_work: AtomicUsize::default(),
             asleep: AtomicBool::default(),
@@ -88,12 +88,13 @@ impl Ticker {
         sleeps
     }
 
-    pub(crate) fn ticks(&self) -> u64 {
+    /// Returns the number of ticks so far.
+    pub fn ticks(&self) -> u64 {
         self.ticks.load(Relaxed)
     }
 
     /// Runs a guest's work, which the clock can interrupt while it is polled.
-    pub(crate) async fn watch<F: Future>(&self, work: F) -> F::Output {
+    pub async fn watch<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
         poll_fn(|context| {
             let _at_work = AtWork::begin(self);

@@ -10,12 +10,12 @@ use std::{
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{Value, value::RawValue};
 use skydock_cloud::units::bytes;
+use skydock_resources::files::open;
 
 use super::{
     archive::SUFFIX,
     entry::{Ending, Header, Line, RequestHead, ResponseHead},
 };
-use crate::load::source::open;
 
 /// What each recording begins with.
 const START: &[u8] = br#"{"recording":{"#;
@@ -63,13 +63,14 @@ pub enum ScriptError {
 }
 
 /// A recording.
-pub(crate) struct Script {
-    pub(crate) header: Header,
+pub struct Script {
+    /// Where the recording comes from.
+    pub header: Header,
     /// The first scene is the instantiation; each other is a call.
     pub(crate) scenes: Vec<Scene>,
     pub(super) exchanges: BTreeMap<u64, Exchange>,
     /// Why the recording is incomplete.
-    pub(crate) cut: Option<String>,
+    pub cut: Option<String>,
 }
 
 /// A value as it was written: when it is parsed, it can take many times as much memory.
@@ -143,7 +144,7 @@ pub(super) struct Exchange {
 }
 
 /// Returns the recordings in a directory in the order of their names, or the file itself.
-pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, ScriptError> {
+pub fn files(path: &Path) -> Result<Vec<PathBuf>, ScriptError> {
     let failed = |source| ScriptError::Io {
         path: path.to_owned(),
         source,
@@ -174,7 +175,7 @@ impl Script {
     ///
     /// # Errors
     /// [`ScriptError`].
-    pub(crate) fn read(path: &Path) -> Result<Self, ScriptError> {
+    pub fn read(path: &Path) -> Result<Self, ScriptError> {
         let failed = |source| ScriptError::Io {
             path: path.to_owned(),
             source,

@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 /// The limit, and how much of it is taken.
 #[derive(Debug)]
-pub(crate) struct Account {
+pub struct Account {
     limit: usize,
     taken: AtomicUsize,
     /// The same for the metrics, where all accounts with this gauge are added up: if the limits of
@@ -18,7 +18,9 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    pub(crate) fn new(limit: usize, shown: Gauge) -> Arc<Self> {
+    /// Creates the account of a limit, which is shown in the gauge.
+    #[must_use]
+    pub fn new(limit: usize, shown: Gauge) -> Arc<Self> {
         Arc::new(Self {
             limit,
             taken: AtomicUsize::new(0),
@@ -26,24 +28,30 @@ impl Account {
         })
     }
 
-    pub(crate) fn limit(&self) -> usize {
+    /// Returns the limit.
+    #[must_use]
+    pub fn limit(&self) -> usize {
         self.limit
     }
 
-    pub(crate) fn taken(&self) -> usize {
+    /// Returns how much of it is taken.
+    #[must_use]
+    pub fn taken(&self) -> usize {
         self.taken.load(Relaxed)
     }
 }
 
 /// The part that one instance has taken. It is returned when the share is dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     account: Arc<Account>,
     taken: usize,
 }
 
 impl Share {
-    pub(crate) fn new(account: &Arc<Account>) -> Self {
+    /// Creates an empty share.
+    #[must_use]
+    pub fn new(account: &Arc<Account>) -> Self {
         Self {
             account: Arc::clone(account),
             taken: 0,
@@ -51,7 +59,7 @@ impl Share {
     }
 
     /// Takes this much more, if it is available. Returns whether it was taken.
-    pub(crate) fn take(&mut self, more: usize) -> bool {
+    pub fn take(&mut self, more: usize) -> bool {
         let add = |taken: usize| {
             taken
                 .checked_add(more)
@@ -74,7 +82,7 @@ impl Share {
     }
 
     /// Returns everything above `rest`.
-    pub(crate) fn keep(&mut self, rest: usize) {
+    pub fn keep(&mut self, rest: usize) {
         let surplus = self.taken.saturating_sub(rest);
         self.account.taken.fetch_sub(surplus, Relaxed);
         self.account
@@ -83,16 +91,20 @@ impl Share {
         self.taken -= surplus;
     }
 
-    pub(crate) fn taken(&self) -> usize {
+    /// Returns how much it has taken.
+    #[must_use]
+    pub fn taken(&self) -> usize {
         self.taken
     }
 
-    pub(crate) fn limit(&self) -> usize {
+    /// Returns the limit of the account.
+    #[must_use]
+    pub fn limit(&self) -> usize {
         self.account.limit
     }
 
     /// Returns true if the limit would allow this much more with no other instance holding a share.
-    pub(crate) fn would_suffice(&self, more: usize) -> bool {
+    pub fn would_suffice(&self, more: usize) -> bool {
         self.taken.saturating_add(more) <= self.account.limit
     }
 }

@@ -16,20 +16,25 @@ use rustix::{
 
 /// Why a directory is not this user's own.
 #[derive(Debug)]
-pub(crate) enum NotOwn {
+pub enum NotOwn {
     /// It cannot be opened.
     Io(io::Error),
     /// It is a file, or a symbolic link.
     NotDirectory,
     /// It belongs to another user.
-    Owner { owner: u32, user: u32 },
+    Owner {
+        /// The owner.
+        owner: u32,
+        /// The user of this process.
+        user: u32,
+    },
     /// Other users can write to it; with its mode.
     Writable(u32),
 }
 
 /// Opens a directory that belongs to this user and that nobody else can write to, and returns its
 /// mode. Symbolic links are not followed, because the owner of a link decides where it leads.
-pub(crate) fn open(at: impl AsFd, name: &Path) -> Result<(OwnedFd, u32), NotOwn> {
+pub fn open(at: impl AsFd, name: &Path) -> Result<(OwnedFd, u32), NotOwn> {
     // With a slash at its end, a link would be followed.
     let name: PathBuf = name.components().collect();
 
@@ -58,6 +63,6 @@ pub(crate) fn open(at: impl AsFd, name: &Path) -> Result<(OwnedFd, u32), NotOwn>
 }
 
 /// Returns the user of this process.
-pub(crate) fn user() -> u32 {
+pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }

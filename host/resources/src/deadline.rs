@@ -4,19 +4,20 @@ use std::{fmt, time::Duration};
 
 use skydock_cloud::{Function, units::duration};
 
-use crate::resources::limits::Limits;
+use crate::limits::Limits;
 
 /// The wall-clock time that a call may take, and the limit that sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    pub(crate) limit: Duration,
+    /// The time.
+    pub limit: Duration,
     /// Key in `--plugin-limit`.
     key: &'static str,
 }
 
 impl Deadline {
     /// Returns that of a call of this function.
-    pub(crate) fn of(function: Function, limits: &Limits) -> Self {
+    pub fn of(function: Function, limits: &Limits) -> Self {
         if function.only_reads() {
             Self::of_read(limits)
         } else {
@@ -25,7 +26,7 @@ impl Deadline {
     }
 
     /// Returns that of a call that changes nothing.
-    pub(crate) fn of_read(limits: &Limits) -> Self {
+    pub fn of_read(limits: &Limits) -> Self {
         Self {
             limit: limits.read_deadline,
             key: "read-deadline",
@@ -33,7 +34,7 @@ impl Deadline {
     }
 
     /// Returns that of a call that may change the cloud.
-    pub(crate) fn of_write(limits: &Limits) -> Self {
+    pub fn of_write(limits: &Limits) -> Self {
         Self {
             limit: limits.write_deadline,
             key: "write-deadline",

@@ -1,6 +1,6 @@
 //! The thread that masks and writes recordings, and removes the oldest ones.
 
-pub(in crate::recording::tape) mod film;
+pub(crate) mod film;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,9 +18,10 @@ use rustix::{
     fs::{AtFlags, Mode, OFlags},
     io::Errno,
 };
+use skydock_resources::account::Share;
 
 use super::{super::mask::Masks, Note, SUFFIX};
-use crate::{recording::tape::entry::Entry, resources::account::Share};
+use crate::entry::Entry;
 
 use self::film::Film;
 

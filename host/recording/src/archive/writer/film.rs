@@ -8,15 +8,16 @@ use std::{
 use bytes::Bytes;
 use serde::Serialize;
 use skydock_credentials::Secret;
+use skydock_resources::account::Share;
 
 use super::super::{
     super::{entry::Entry, mask::Masks, value},
     Note,
 };
-use crate::{recording::tape::Payload, resources::account::Share};
+use crate::Payload;
 
 /// Why a recording ends.
-pub(crate) const COMPRESSED: &str = "a body is compressed, so secrets in it cannot be masked";
+pub const COMPRESSED: &str = "a body is compressed, so secrets in it cannot be masked";
 
 /// How compressed data begin: gzip, zstd, xz, bzip2 and zip. Each has a byte that no text has.
 const MAGIC: [&[u8]; 6] = [
@@ -263,7 +264,8 @@ mod tests {
     use prometheus_client::metrics::gauge::Gauge;
 
     use super::*;
-    use crate::{recording::tape::RequestHead, resources::account::Account};
+    use crate::RequestHead;
+    use skydock_resources::account::Account;
 
     // Holds: SEC-26
     #[test]

@@ -10,7 +10,7 @@ use super::super::entry::Entry;
 const OVERHEAD: usize = 32;
 
 /// Something to mask and to write.
-pub(in crate::recording::tape) enum Note {
+pub(crate) enum Note {
     /// A line without secrets.
     Plain(Entry),
     /// A line whose texts may have secrets.

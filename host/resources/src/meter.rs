@@ -36,7 +36,7 @@ fn thread_clock() -> Duration {
 
 /// CPU time of one call. It is used by one thread at a time: the one that polls the call.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub struct Meter {
     /// Nanoseconds of all completed polls.
     used: AtomicU64,
     /// Time of the thread's clock at the start of the current poll.
@@ -45,17 +45,17 @@ pub(crate) struct Meter {
 
 impl Meter {
     /// Returns the CPU time used so far. Must be called within the call.
-    pub(crate) fn used(&self) -> Duration {
+    pub fn used(&self) -> Duration {
         self.used_at(thread_clock())
     }
 
     /// Returns the CPU time used since the current poll started. Must be called within the call.
-    pub(crate) fn unbroken(&self) -> Duration {
+    pub fn unbroken(&self) -> Duration {
         thread_clock().saturating_sub(Duration::from_nanos(self.entered.load(Relaxed)))
     }
 
     /// Measures a call, or a part of one.
-    pub(crate) async fn charge<T>(&self, call: impl Future<Output = T>) -> T {
+    pub async fn charge<T>(&self, call: impl Future<Output = T>) -> T {
         let mut call = pin!(call);
         poll_fn(|context| {
             self.enter(thread_clock());
@@ -67,7 +67,7 @@ impl Meter {
     }
 
     /// Returns the CPU time used, and resets it.
-    pub(crate) fn take(&self) -> Duration {
+    pub fn take(&self) -> Duration {
         Duration::from_nanos(self.used.swap(0, Relaxed))
     }
 

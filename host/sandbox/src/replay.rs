@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use skydock_recording::{Difference, Player, Script, ScriptError, Tape, Taping, recordings};
 use tokio::time::Instant;
 
 use crate::{
@@ -23,7 +24,6 @@ use crate::{
         source::{Files, PluginSource, Settings},
     },
     plugin::read,
-    recording::tape::{Difference, Player, Script, ScriptError, Tape, Taping, recordings},
 };
 
 /// Time for a call, which only computes.

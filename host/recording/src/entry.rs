@@ -76,58 +76,67 @@ pub(super) enum Line<V> {
 /// Where a recording comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) struct Header {
+pub struct Header {
     /// [`FORMAT`].
     pub(super) format: u32,
     /// Version of the contract.
-    pub(crate) contract: String,
+    pub contract: String,
     /// Version of Skydock.
-    pub(crate) skydock: String,
+    pub skydock: String,
     /// The operator's name for the plugin.
-    pub(crate) plugin: String,
+    pub plugin: String,
     /// Number of the generation.
-    pub(crate) generation: u64,
+    pub generation: u64,
     /// SHA-256 of the component, in hexadecimal.
-    pub(crate) component: String,
+    pub component: String,
     /// Number of the instance in its process.
-    pub(crate) instance: u64,
+    pub instance: u64,
     /// When it was created, in milliseconds since 1970-01-01T00:00:00Z.
-    pub(crate) started_ms: u64,
+    pub started_ms: u64,
 }
 
 /// Names and values, in order.
-pub(crate) type Fields = Vec<(String, String)>;
+pub type Fields = Vec<(String, String)>;
 
 /// A request without its body.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RequestHead {
-    pub(crate) method: String,
-    pub(crate) uri: String,
-    pub(crate) headers: Fields,
+pub struct RequestHead {
+    /// Its method.
+    pub method: String,
+    /// Its whole URI.
+    pub uri: String,
+    /// Its headers, masked when they are written.
+    pub headers: Fields,
+    /// Timeouts that the plugin has set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) timeouts: Option<Timeouts>,
+    pub timeouts: Option<Timeouts>,
 }
 
 /// How long a request may take, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) struct Timeouts {
-    pub(crate) connect: Option<u64>,
-    pub(crate) first_byte: Option<u64>,
-    pub(crate) between_bytes: Option<u64>,
+pub struct Timeouts {
+    /// Until it is connected.
+    pub connect: Option<u64>,
+    /// Until the first byte of the response.
+    pub first_byte: Option<u64>,
+    /// Between two parts of the response.
+    pub between_bytes: Option<u64>,
 }
 
 /// A response without its body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ResponseHead {
-    pub(crate) status: u16,
-    pub(crate) headers: Fields,
+pub struct ResponseHead {
+    /// Its status code.
+    pub status: u16,
+    /// Its headers, masked when they are written.
+    pub headers: Fields,
 }
 
 /// How an exchange ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Ending {
+pub enum Ending {
     /// With the end of the body.
     Trailers(Option<Fields>),
     /// With an error.
@@ -141,7 +150,7 @@ pub(crate) enum Ending {
 
 /// Bytes, written as text if they are UTF-8, and in Base64 if not.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Payload(pub(crate) Vec<u8>);
+pub struct Payload(pub Vec<u8>);
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

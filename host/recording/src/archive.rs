@@ -22,13 +22,14 @@ use std::{
     time::Duration,
 };
 
-pub(super) use self::note::Note;
-pub(crate) use self::writer::film::COMPRESSED;
-use self::writer::{Message, Writer};
-use crate::{
-    load::own_directory::{self, NotOwn},
-    resources::account::{Account, Share},
+use skydock_resources::{
+    account::{Account, Share},
+    own_directory::{self, NotOwn},
 };
+
+pub(super) use self::note::Note;
+pub use self::writer::film::COMPRESSED;
+use self::writer::{Message, Writer};
 
 /// End of the names of recordings.
 pub(super) const SUFFIX: &str = ".jsonl";
@@ -296,12 +297,19 @@ mod tests {
 
     use super::{super::recorder::Recorder, *};
 
+    const ORIGIN: crate::Origin<'static> = crate::Origin {
+        contract: "0.1.0",
+        plugin: "p",
+        generation: 1,
+        component: "digest",
+    };
+
     fn memory(limit: usize) -> Arc<Account> {
         Account::new(limit, prometheus_client::metrics::gauge::Gauge::default())
     }
 
     fn begin(recordings: &Recordings) -> Recorder {
-        Recorder::begin(recordings, "p", 1, "digest", &memory(1 << 30))
+        Recorder::begin(recordings, ORIGIN, &memory(1 << 30))
     }
 
     fn files(dir: &Path) -> Vec<(PathBuf, String)> {
@@ -390,7 +398,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("new");
         let (recordings, memory) = (Recordings::open(&dir, 1 << 20).unwrap(), memory(100 << 10));
-        let recorder = Recorder::begin(&recordings, "p", 1, "digest", &memory);
+        let recorder = Recorder::begin(&recordings, ORIGIN, &memory);
         for exchange in 1..4 {
             recorder.received(exchange, &[b'.'; 30 << 10]);
         }

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 /// Time between two ticks of the clock that interrupts guests. It determines how long a guest keeps
 /// a thread before other work runs, and by how much it may exceed [`Limits::guest_cpu`].
-pub(crate) const TICK: Duration = Duration::from_millis(10);
+pub const TICK: Duration = Duration::from_millis(10);
 
 /// CPU time for which a guest may keep a thread although it should have yielded: several ticks,
 /// because a single call of the host may take that long. Code from a compiler enters a function or
 /// starts a loop iteration every few microseconds.
-pub(crate) const UNBROKEN: Duration = Duration::from_millis(250);
+pub const UNBROKEN: Duration = Duration::from_millis(250);
 
 /// Instances in addition to one for each Service that is handled at a time: those for nodes and
 /// zones, and those for routes.
-pub(crate) const OTHER_INSTANCES: usize = 16;
+pub const OTHER_INSTANCES: usize = 16;
 
 /// Limits of one plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,73 +107,5 @@ impl Limits {
     #[must_use]
     pub fn instances_for(services: usize) -> usize {
         services.saturating_add(OTHER_INSTANCES)
-    }
-}
-
-/// Returns the amounts in the words of the contract that have this mark, with their units.
-#[cfg(test)]
-pub(crate) fn documented(mark: &str) -> Vec<String> {
-    const UNITS: &[&str] = &["s", "bytes", "KiB", "MiB", "GiB"];
-    let text = include_str!("../../../../wit/v0.1.0/plugin.wit");
-    let (before, _) = text.split_once(&format!(" [{mark}]")).unwrap();
-    let clause = before.rsplit(['.', ':', ';', ']']).next().unwrap();
-
-    let words: Vec<_> = clause
-        .split_whitespace()
-        .filter(|word| *word != "///")
-        .map(|word| word.trim_end_matches(','))
-        .collect();
-
-    let numbers = words
-        .iter()
-        .enumerate()
-        .filter(|(_, word)| word.parse::<u64>().is_ok());
-
-    numbers
-        .map(|(at, number)| match words.get(at + 1) {
-            Some(unit) if UNITS.contains(unit) => format!("{number} {unit}"),
-            _ => (*number).to_owned(),
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_contract_documents_the_default_limits() {
-        let limits = Limits::default();
-        let seconds = |time: Duration| format!("{} s", time.as_secs());
-        let mib = |bytes: usize| format!("{} MiB", bytes >> 20);
-        for (mark, amounts) in [
-            ("limits-cpu", vec![seconds(limits.guest_cpu)]),
-            (
-                "limits-clock",
-                vec![
-                    seconds(limits.read_deadline),
-                    seconds(limits.write_deadline),
-                ],
-            ),
-            (
-                "limits-memory",
-                vec![
-                    mib(limits.memory),
-                    format!("{} GiB", limits.memory_total >> 30),
-                ],
-            ),
-            ("limits-handles", vec![limits.handles.to_string()]),
-            ("limits-size", vec![mib(limits.hostcall_buffer)]),
-            (
-                "limits-log",
-                vec![
-                    limits.log_rate.to_string(),
-                    format!("{} KiB", limits.log_bytes >> 10),
-                ],
-            ),
-            ("concurrent-calls", vec![limits.instances.to_string()]),
-        ] {
-            assert_eq!(documented(mark), amounts, "{mark}");
-        }
     }
 }
