@@ -3,7 +3,7 @@
 //!
 //! A reason is a line of `reasons!`. If it has `Ours` in its comment, `docs/operating.md` needs a
 //! row about it under "Events". Controllers publish through `Shared` (`controller/shared.rs`); what
-//! they say about a Service is an `Event` in `service/plan/event.rs`.
+//! they say about a Service is an `Event` in `service/event.rs`.
 
 /// Declares constants, and a list of all their values.
 macro_rules! reasons {

@@ -17,16 +17,22 @@
 //! `status.loadBalancer.ingress`.
 
 mod apply;
+mod attempt;
+mod cleanup;
 mod descriptor;
 pub mod eligibility;
+mod ensure;
+mod event;
+mod io;
 mod known;
 pub(crate) mod metrics;
 mod nodes;
 mod options;
-mod perform;
 pub mod plan;
 mod selection;
+mod state;
 pub(crate) mod unserved;
+mod update_nodes;
 
 use std::{
     sync::{
@@ -52,8 +58,8 @@ use self::{
     known::KnownServices,
     metrics::ServiceMetrics,
     nodes::{Nodes, Passes},
-    plan::state::State,
     selection::Selection,
+    state::State,
 };
 use crate::objects::kinds::ServiceKind;
 use crate::{
@@ -85,8 +91,9 @@ const MENDS: (f64, f64) = (0.1, 3.0);
 
 type ServiceEntry = Arc<Entry<ServiceKind>>;
 
-/// The service controller. `perform.rs` performs what is decided about a Service, `apply.rs`
-/// patches it, and `nodes.rs` follows the changes of nodes.
+/// The service controller. `attempt.rs` lets one worker at a time do what a Service needs, which is
+/// in `ensure.rs`, `cleanup.rs` and `update_nodes.rs`. `nodes.rs` finds the load balancers that
+/// changes of nodes affect.
 pub(crate) struct ServiceController {
     shared: Shared,
     metrics: ServiceMetrics,
@@ -338,5 +345,7 @@ impl Runner for ServiceController {
     }
 }
 
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;

@@ -17,67 +17,58 @@ use crate::objects::{
     kinds::ServiceKind,
 };
 
+/// What is written to a Service.
+pub(super) enum Write {
+    /// The finalizer and, if there is one, this annotation with the class, which later shows that
+    /// this host has created the load balancer.
+    AddFinalizer { note: Option<String> },
+    /// The finalizer is removed, and with `note` the annotation with the class.
+    RemoveFinalizer { note: bool },
+    /// Only this annotation with the class: the finalizer is left to another implementation.
+    LeaveFinalizer { note: String },
+    /// The status of the load balancer.
+    Status(LoadBalancerStatus),
+}
+
+impl Write {
+    /// Returns a patch that fails if the Service with this UID was recreated.
+    fn patch(&self, uid: &str) -> Patch {
+        let finalizers = json!([FINALIZER]);
+        let class = |note: Value| ("annotations", json!({ ANNOTATION_CLASS: note }));
+
+        let fields = match self {
+            // A strategic merge patch adds to the list: finalizers of others stay.
+            Self::AddFinalizer { note } => [
+                Some(("finalizers", finalizers)),
+                note.as_ref().map(|note| class(json!(note))),
+            ],
+            // Without this directive, the patch would add to the list.
+            Self::RemoveFinalizer { note } => [
+                Some(("$deleteFromPrimitiveList/finalizers", finalizers)),
+                note.then(|| class(Value::Null)),
+            ],
+            Self::LeaveFinalizer { note } => [Some(class(json!(note))), None],
+            // A merge patch replaces the list of ingress points as a whole.
+            Self::Status(status) => {
+                let status = json!({ "loadBalancer": status_json(status) });
+                return Patch::Merge(json!({ "metadata": { "uid": uid }, "status": status }));
+            }
+        };
+
+        let uid = ("uid", json!(uid));
+        let metadata: BTreeMap<_, _> = fields.into_iter().flatten().chain([uid]).collect();
+        Patch::Strategic(json!({ "metadata": metadata }))
+    }
+}
+
 impl ServiceController {
-    /// Adds the finalizer, and the annotation with the class, which later shows that this host has
-    /// created the load balancer.
-    pub(super) async fn add_finalizer(
+    /// Patches a Service. With the subresource, also for metadata: no other field of the Service
+    /// can change, and fewer permissions are needed.
+    pub(super) async fn write(
         &self,
         entry: &Entry<ServiceKind>,
-        note: Option<&str>,
+        write: &Write,
     ) -> Result<(), ApiError> {
-        // A strategic merge patch adds to the list: finalizers of others stay.
-        let mut metadata = vec![("finalizers", json!([FINALIZER]))];
-        if let Some(note) = note {
-            metadata.push(("annotations", json!({ ANNOTATION_CLASS: note })));
-        }
-        self.patch(entry, &Patch::Strategic(with_metadata(entry, metadata)))
-            .await
-    }
-
-    /// Removes the finalizer, and with `note` the annotation with the class.
-    pub(super) async fn remove_finalizer(
-        &self,
-        entry: &Entry<ServiceKind>,
-        note: bool,
-    ) -> Result<(), ApiError> {
-        // Without this directive, the patch would add to the list.
-        let mut metadata = vec![("$deleteFromPrimitiveList/finalizers", json!([FINALIZER]))];
-        if note {
-            metadata.push(("annotations", json!({ ANNOTATION_CLASS: null })));
-        }
-        self.patch(entry, &Patch::Strategic(with_metadata(entry, metadata)))
-            .await
-    }
-
-    /// Writes only the annotation with the class.
-    pub(super) async fn leave_finalizer(
-        &self,
-        entry: &Entry<ServiceKind>,
-        note: &str,
-    ) -> Result<(), ApiError> {
-        let annotations = vec![("annotations", json!({ ANNOTATION_CLASS: note }))];
-        self.patch(entry, &Patch::Strategic(with_metadata(entry, annotations)))
-            .await
-    }
-
-    /// Writes the status of the load balancer.
-    pub(super) async fn write_status(
-        &self,
-        entry: &Entry<ServiceKind>,
-        status: &LoadBalancerStatus,
-    ) -> Result<(), ApiError> {
-        // A merge patch replaces the list of ingress points as a whole.
-        let status = json!({ "loadBalancer": status_json(status) });
-        self.patch(
-            entry,
-            &Patch::Merge(json!({ "metadata": { "uid": entry.uid() }, "status": status })),
-        )
-        .await
-    }
-
-    /// Also used for metadata: with the subresource, no other field of the Service can change, and
-    /// fewer permissions are needed.
-    async fn patch(&self, entry: &Entry<ServiceKind>, body: &Patch) -> Result<(), ApiError> {
         let namespace = entry.object.metadata.namespace.as_deref();
         let target = Target {
             namespace,
@@ -85,14 +76,8 @@ impl ServiceController {
             subresource: Some("status"),
         };
 
-        patch::<Service>(&self.client, &target, body)
+        patch::<Service>(&self.client, &target, &write.patch(entry.uid()))
             .await
             .map(drop)
     }
-}
-
-/// Returns the body of a patch of these metadata fields, which fails if the Service was recreated.
-fn with_metadata(entry: &Entry<ServiceKind>, fields: Vec<(&str, Value)>) -> Value {
-    let uid = ("uid", json!(entry.uid()));
-    json!({ "metadata": fields.into_iter().chain([uid]).collect::<BTreeMap<_, _>>() })
 }

@@ -13,14 +13,7 @@ use skydock_cloud::{CloudError, Looked};
 use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
 
-use super::{
-    MENDS, ServiceEntry,
-    plan::{
-        self,
-        state::State,
-        step::{Next, Turn},
-    },
-};
+use super::{MENDS, ServiceEntry, plan, state::State};
 use crate::calls::patience::Patience;
 
 /// A Service that this process works on.
@@ -53,7 +46,7 @@ pub(super) struct Waiting {
 }
 
 impl Known {
-    fn new(entry: ServiceEntry, selector: Option<Arc<Selector>>) -> Self {
+    pub(super) fn new(entry: ServiceEntry, selector: Option<Arc<Selector>>) -> Self {
         let state = State::new(plan::served(&entry.object));
 
         let memory = Memory {
@@ -80,17 +73,15 @@ impl Known {
         read(&self.lock().state)
     }
 
-    /// Takes the next state from the plan, and returns what to do.
-    pub(super) fn advance(&self, plan: impl FnOnce(State) -> Next) -> Turn {
+    pub(super) fn update<T>(&self, update: impl FnOnce(&mut State) -> T) -> T {
         let mut memory = self.lock();
-        let (state, turn) = plan(memory.state.clone());
-        memory.state = state;
+        let result = update(&mut memory.state);
 
         // What is in progress during later work is timed from its own start.
         if memory.state.work.is_none() {
             memory.patience = Patience::default();
         }
-        turn
+        result
     }
 
     /// Records what the provider has looked at of the nodes. Returns true if that is more than

@@ -10,10 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
 
-use super::{
-    GATHER, ServiceController,
-    plan::{state::Follow, step::Goal},
-};
+use super::{GATHER, ServiceController, plan::Goal, state::Follow};
 use crate::controller::shared::apart;
 
 /// Work on the nodes behind load balancers.

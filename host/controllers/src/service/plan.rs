@@ -1,21 +1,10 @@
-//! Decides what to do about a Service. All functions are pure.
-//!
-//! This module has the rules about the object: whether a change matters, and what is needed.
-//! `machine` says which steps achieve that, with what is known about the Service (`state`).
-
-mod cleanup;
-mod ensure;
-pub(crate) mod event;
-mod machine;
-mod nodes;
-pub(crate) mod state;
-pub(crate) mod step;
+//! Rules about the object: whether a change matters, what a Service needs, and who serves it. All
+//! functions are pure.
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use skydock_cloud::{Ingress, IpMode, LoadBalancerStatus};
 use skydock_kube::queue::Priority;
 
-use self::step::Goal;
 use super::Classes;
 use crate::objects::constants::{ANNOTATION_CLASS, FINALIZER};
 
@@ -28,6 +17,24 @@ pub enum Need {
     Ensure,
     /// Its load balancer must be deleted, and finalizer and status removed.
     Cleanup,
+}
+
+/// What an attempt is to achieve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// The load balancer corresponds to the Service.
+    Ensure,
+    /// The Service exists and does not want its load balancer: it is deleted, and what it has left
+    /// on the object is removed.
+    CleanUp,
+    /// The load balancer of a Service that has disappeared is deleted: someone else has removed its
+    /// finalizer, or it was recreated with the same name.
+    Forget {
+        /// It was recreated; the new Service waits for this.
+        recreated: bool,
+    },
+    /// The load balancer has the current nodes.
+    UpdateNodes,
 }
 
 /// Returns what this Service needs. `known` says whether this process has processed it before, or
@@ -48,7 +55,7 @@ pub fn need(service: &Service, classes: &Classes, known: bool) -> Need {
 
 /// Returns the goal for a Service in the cache; `None` if nothing is to be done. `known` says the
 /// same as for [`need`].
-pub(crate) fn goal(present: &Service, classes: &Classes, known: bool) -> Option<Goal> {
+pub(super) fn goal(present: &Service, classes: &Classes, known: bool) -> Option<Goal> {
     match need(present, classes, known) {
         Need::Nothing => None,
         Need::Ensure => Some(Goal::Ensure),
@@ -59,7 +66,7 @@ pub(crate) fn goal(present: &Service, classes: &Classes, known: bool) -> Option<
 /// Returns the goal for a known Service that has disappeared, maybe because it was deleted and
 /// recreated unnoticed: its load balancer is deleted first. `present` is what the cache has under
 /// its name.
-pub(crate) fn goal_if_gone(known: &Service, present: Option<&Service>) -> Option<Goal> {
+pub(super) fn goal_if_gone(known: &Service, present: Option<&Service>) -> Option<Goal> {
     let same = present.is_some_and(|present| present.metadata.uid == known.metadata.uid);
     (!same).then_some(Goal::Forget {
         recreated: present.is_some(),
@@ -305,7 +312,7 @@ fn is_load_balancer(spec: &ServiceSpec) -> bool {
     spec.type_.as_deref() == Some("LoadBalancer")
 }
 
-fn deleting(service: &Service) -> bool {
+pub(super) fn deleting(service: &Service) -> bool {
     service.metadata.deletion_timestamp.is_some()
 }
 
@@ -331,7 +338,5 @@ fn annotations_differ(
     })
 }
 
-#[cfg(test)]
-mod testing;
 #[cfg(test)]
 mod tests;

@@ -2,9 +2,8 @@ use serde_json::json;
 
 use super::{
     super::{
-        state::Phase,
-        step::Goal,
-        testing::{NEW, OLD, PHASES, attempt, choice, entry, nodes, state, status},
+        plan::Goal,
+        testing::{Answers, Call, NEW, OLD, PHASES, choice, entry, given, nodes, state, status},
     },
     *,
 };
@@ -13,14 +12,30 @@ use crate::testing::every_error;
 const SERVED: Phase = Phase::Present;
 
 /// Returns the end of an attempt after which nothing is to be done.
-fn nothing() -> Step {
-    Step::Done(vec![Requeue::Reset])
+fn nothing() -> Call {
+    Call::Done(vec![Requeue::Reset])
+}
+
+/// Returns the answers with these nodes.
+fn selected(names: &[&str]) -> Answers {
+    Answers {
+        nodes: choice(names),
+        ..Answers::default()
+    }
+}
+
+/// Returns the answers with a node, and this error of the call that updates the nodes.
+fn updated(error: &CloudError) -> Answers {
+    Answers {
+        updated: Err(error.clone()),
+        ..selected(&["n"])
+    }
 }
 
 #[test]
 fn only_a_valid_wanted_load_balancer_gets_nodes() {
-    for (change, step) in [
-        (json!({}), Step::SelectNodes),
+    for (change, call) in [
+        (json!({}), Call::SelectNodes),
         (
             json!({"spec": {"loadBalancerSourceRanges": ["odd"]}}),
             nothing(),
@@ -32,8 +47,13 @@ fn only_a_valid_wanted_load_balancer_gets_nodes() {
         ),
     ] {
         let entry = entry(&change);
-        let (after, turn) = attempt(Goal::UpdateNodes, &entry).start(state(SERVED, OLD));
-        assert_eq!((turn.step, after), (step, state(SERVED, OLD)), "{change}");
+        let ran = given(Goal::UpdateNodes, &entry).run(state(SERVED, OLD), Answers::default());
+        let first = ran.first();
+        assert_eq!(
+            (&first.call, &first.state),
+            (&call, &state(SERVED, OLD)),
+            "{change}"
+        );
     }
 }
 
@@ -42,15 +62,6 @@ fn only_a_valid_wanted_load_balancer_gets_nodes() {
 fn other_nodes_are_sent_to_what_exists() {
     let (entry, now) = (entry(&json!({})), Instant::now());
     let second = Duration::from_secs(1);
-    let send = |before| {
-        (
-            Step::UpdateNodes {
-                nodes: nodes(&["n"]),
-                before,
-            },
-            NEW,
-        )
-    };
     for phase in PHASES {
         for (before, known) in [
             (OLD, false),
@@ -58,39 +69,41 @@ fn other_nodes_are_sent_to_what_exists() {
             (Sent::Unknown, false),
             (Sent::Failed, false),
         ] {
-            let (step, sent) = match phase {
+            let (call, sent) = match phase {
                 _ if known => (nothing(), before),
                 Phase::Present | Phase::Ensuring { exists: true } | Phase::Rejected { .. } => {
-                    send(before)
+                    (Call::UpdateNodes(nodes(&["n"])), NEW)
                 }
                 Phase::Ensuring { exists: false } => {
-                    (Step::Done(vec![Requeue::Ensure(second)]), before)
+                    (Call::Done(vec![Requeue::Ensure(second)]), before)
                 }
                 Phase::Absent | Phase::Deleting | Phase::Elsewhere => (nothing(), before),
             };
-            let attempt = attempt(Goal::UpdateNodes, &entry);
-            let (after, turn) =
-                attempt.after_select_nodes(state(phase, before), choice(&["n"]), now);
+            let (_, earlier) = state(phase, before).updating(choice(&["n"]).fingerprint, now);
+            assert_eq!(earlier, before);
+
+            let ran = given(Goal::UpdateNodes, &entry).run(state(phase, before), selected(&["n"]));
+            let next = ran.after("SelectNodes");
             assert_eq!(
-                (turn.step, after),
-                (step, state(phase, sent)),
+                (&next.call, &next.state),
+                (&call, &state(phase, sent)),
                 "{phase:?} {before:?}"
             );
         }
     }
 }
 
-#[test]
-fn an_attempt_before_its_time_is_postponed() {
+#[tokio::test(start_paused = true)]
+async fn an_attempt_before_its_time_is_postponed() {
     let (entry, now) = (entry(&json!({})), Instant::now());
     let delay = Duration::from_secs(7);
     let (later, due) = (Sent::Postponed(now + delay), Sent::Postponed(now));
-    let again = || Step::Done(vec![Requeue::Retry(Again::After(delay))]);
-    for (phase, sent, step, after) in [
+    let again = || Call::Done(vec![Requeue::Retry(Again::After(delay))]);
+    for (phase, sent, call, after) in [
         (
             Phase::Present,
             later,
-            Step::Done(vec![Requeue::Ensure(delay)]),
+            Call::Done(vec![Requeue::Ensure(delay)]),
             later,
         ),
         (Phase::Ensuring { exists: true }, later, again(), later),
@@ -103,23 +116,17 @@ fn an_attempt_before_its_time_is_postponed() {
             again(),
             later,
         ),
-        (
-            Phase::Present,
-            due,
-            Step::UpdateNodes {
-                nodes: nodes(&["n"]),
-                before: due,
-            },
-            NEW,
-        ),
+        (Phase::Present, due, Call::UpdateNodes(nodes(&["n"])), NEW),
         (Phase::Deleting, due, nothing(), due),
     ] {
-        let attempt = attempt(Goal::UpdateNodes, &entry);
-        let (remembered, turn) =
-            attempt.after_select_nodes(state(phase, sent), choice(&["n"]), now);
+        let (_, earlier) = state(phase, sent).updating(choice(&["n"]).fingerprint, now);
+        assert_eq!(earlier, sent);
+
+        let ran = given(Goal::UpdateNodes, &entry).run(state(phase, sent), selected(&["n"]));
+        let next = ran.after("SelectNodes");
         assert_eq!(
-            (turn.step, remembered),
-            (step, state(phase, after)),
+            (&next.call, &next.state),
+            (&call, &state(phase, after)),
             "{phase:?} {sent:?}"
         );
     }
@@ -136,27 +143,22 @@ fn an_update_is_reported_if_the_nodes_before_are_known() {
         (Sent::Unknown, &["n"], vec![]),
         (Sent::Unknown, &[], vec![]),
     ] {
-        let attempt = attempt(Goal::UpdateNodes, &entry);
-        let (after, turn) = attempt.after_update_nodes(
-            state(SERVED, NEW),
-            nodes(names),
-            before,
-            (Ok(()), Instant::now()),
-        );
+        let ran = given(Goal::UpdateNodes, &entry).run(state(SERVED, before), selected(names));
+        let done = ran.after("UpdateNodes");
         assert_eq!(
-            (turn.events, turn.step),
-            (events, Step::Done(vec![Requeue::Reset])),
+            (&done.events, &done.call),
+            (&events, &Call::Done(vec![Requeue::Reset])),
             "{before:?} {names:?}"
         );
-        assert_eq!(after, state(SERVED, NEW));
+        assert_eq!(done.state, state(SERVED, NEW));
     }
 }
 
 #[test]
 fn a_vanished_load_balancer_is_recreated_unless_rejected() {
     let entry = entry(&json!({}));
-    let recreate = || Step::Done(vec![Requeue::Ensure(Duration::ZERO)]);
-    for (phase, phase_after, step) in [
+    let recreate = || Call::Done(vec![Requeue::Ensure(Duration::ZERO)]);
+    for (phase, phase_after, call) in [
         (Phase::Present, Phase::Absent, recreate()),
         (
             Phase::Ensuring { exists: true },
@@ -175,31 +177,26 @@ fn a_vanished_load_balancer_is_recreated_unless_rejected() {
             nothing(),
         ),
     ] {
-        let attempt = attempt(Goal::UpdateNodes, &entry);
-        let missing = Err(CloudError::NotFound("none".into()));
-        let (after, turn) = attempt.after_update_nodes(
-            state(phase, NEW),
-            nodes(&["n"]),
-            OLD,
-            (missing, Instant::now()),
-        );
+        let missing = updated(&CloudError::NotFound("none".into()));
+        let ran = given(Goal::UpdateNodes, &entry).run(state(phase, OLD), missing);
+        let done = ran.after("UpdateNodes");
         assert_eq!(
-            (turn.step, after),
-            (step, state(phase_after, NEW)),
+            (&done.call, &done.state),
+            (&call, &state(phase_after, NEW)),
             "{phase:?}"
         );
         assert!(
-            turn.events.is_empty() && turn.failure.is_none(),
+            done.events.is_empty() && done.failure.is_none(),
             "{phase:?}"
         );
     }
 }
 
 // Holds: S-50, S-51
-#[test]
-fn a_failed_update_is_followed_by_an_ensure_or_a_retry() {
+#[tokio::test(start_paused = true)]
+async fn a_failed_update_is_followed_by_an_ensure_or_a_retry() {
     let entry = entry(&json!({}));
-    let attempt = attempt(Goal::UpdateNodes, &entry);
+    let given = given(Goal::UpdateNodes, &entry);
     let (now, delay) = (Instant::now(), Duration::from_secs(7));
     let (back_off, after) = (
         (Some(Duration::ZERO), Again::BackOff),
@@ -225,29 +222,25 @@ fn a_failed_update_is_followed_by_an_ensure_or_a_retry() {
                 continue;
             };
             let asked = matches!(again, Again::After(_));
-            let updated = (Err(error.clone()), now);
-            let failed = attempt.after_update_nodes(state(phase, NEW), nodes(&["n"]), OLD, updated);
-            assert!(
-                matches!(failed.1.failure, Some(Failure::Nodes(_))),
-                "{error}"
-            );
-            let (after, turn) = match failed.1.step {
-                Step::Look(why) => {
-                    assert!(
-                        retry::warns(&error) && !asked && failed.1.events.is_empty(),
-                        "{error}"
-                    );
-                    assert_eq!(failed.0, state(phase, NEW), "{error}");
-                    attempt.after_look(failed.0, why, Ok(None))
-                }
-                _ => failed,
+            let ran = given.run(state(phase, OLD), updated(&error));
+            let failed = ran.after("UpdateNodes");
+            assert_eq!(failed.failure.as_deref(), Some("Nodes"), "{error}");
+            let done = if failed.call == Call::Look {
+                assert!(
+                    retry::warns(&error) && !asked && failed.events.is_empty(),
+                    "{error}"
+                );
+                assert_eq!(failed.state, state(phase, NEW), "{error}");
+                ran.after("Look")
+            } else {
+                failed
             };
             let requeue = match ensure {
                 None => vec![Requeue::Reset],
                 Some(_) if phase.requested() || phase.is_rejected() => vec![Requeue::Retry(again)],
                 Some(delay) => vec![Requeue::Ensure(delay)],
             };
-            assert_eq!(turn.step, Step::Done(requeue), "{error} {phase:?}");
+            assert_eq!(done.call, Call::Done(requeue), "{error} {phase:?}");
             let sent = match again {
                 Again::After(delay) => Sent::Postponed(now + delay),
                 Again::OnChange => NEW,
@@ -262,17 +255,17 @@ fn a_failed_update_is_followed_by_an_ensure_or_a_retry() {
                 vec![]
             };
             assert_eq!(
-                (after, turn.events),
-                (state(phase, sent), events),
+                (&done.state, &done.events),
+                (&state(phase, sent), &events),
                 "{error} {phase:?}"
             );
         }
     }
 
-    let elsewhere = (Err(CloudError::ImplementedElsewhere), now);
-    let (after, turn) =
-        attempt.after_update_nodes(state(SERVED, NEW), nodes(&["n"]), OLD, elsewhere);
-    assert_eq!((after, turn.step), (state(SERVED, NEW), nothing()));
+    let elsewhere = updated(&CloudError::ImplementedElsewhere);
+    let ran = given.run(state(SERVED, OLD), elsewhere);
+    let done = ran.after("UpdateNodes");
+    assert_eq!((&done.state, &done.call), (&state(SERVED, NEW), &nothing()));
 }
 
 // Holds: S-50
@@ -286,22 +279,18 @@ fn a_failed_update_of_no_load_balancer_is_no_event() {
         (Err(CloudError::NotFound("none".into())), false, false),
         (Err(CloudError::Internal("who knows".into())), true, true),
     ] {
-        let why = Why::NotUpdated {
-            nodes: nodes(&["n"]),
-            error: error.clone(),
+        let answers = Answers {
+            found: found.clone(),
+            ..updated(&error)
         };
-        let (_, turn) =
-            attempt(Goal::UpdateNodes, &entry).after_look(state(SERVED, NEW), why, found.clone());
+        let ran = given(Goal::UpdateNodes, &entry).run(state(SERVED, OLD), answers);
+        let done = ran.after("Look");
         let failed = vec![Event::UpdateFailed(nodes(&["n"]), error.clone())];
         assert_eq!(
-            turn.events,
+            done.events,
             if exists { failed } else { vec![] },
             "{found:?}"
         );
-        assert_eq!(
-            matches!(turn.failure, Some(Failure::Look(_))),
-            logged,
-            "{found:?}"
-        );
+        assert_eq!(done.failure.as_deref() == Some("Look"), logged, "{found:?}");
     }
 }

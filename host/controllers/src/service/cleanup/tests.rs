@@ -1,11 +1,14 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
 use super::{
     super::{
-        state::Work,
-        testing::{OLD, PHASES, attempt, broken, changed, entry, gone, state, status},
+        ServiceEntry,
+        state::{State, Work},
+        testing::{
+            Answers, Call, Given, OLD, PHASES, broken, changed, entry, given, gone, state, status,
+        },
     },
     *,
 };
@@ -14,6 +17,22 @@ use crate::{
     objects::constants::{ANNOTATION_CLASS, FINALIZER},
     testing::{every_error, with},
 };
+
+/// Returns the answers with this one about whether there is a load balancer.
+fn found(found: Result<Option<LoadBalancerStatus>, CloudError>) -> Answers {
+    Answers {
+        found,
+        ..Answers::default()
+    }
+}
+
+/// Returns the answers with this one of the call that deletes the load balancer.
+fn deleted(deleted: Result<(), CloudError>) -> Answers {
+    Answers {
+        deleted,
+        ..Answers::default()
+    }
+}
 
 fn finalizer() -> Value {
     json!({"metadata": {"finalizers": [FINALIZER]}})
@@ -35,25 +54,26 @@ fn announced(phase: Phase, announced: Option<Announced>) -> State {
 fn the_cloud_is_asked_first_unless_a_request_is_unfinished() {
     let entry = entry(&finalizer());
     for phase in PHASES {
-        let (after, turn) = attempt(Goal::CleanUp, &entry).start(state(phase, OLD));
+        let ran = given(Goal::CleanUp, &entry).run(state(phase, OLD), Answers::default());
+        let first = ran.first();
         if phase.requested() {
             assert_eq!(
-                (turn.step, turn.events),
-                (Step::Delete, vec![Event::Deleting]),
+                (&first.call, &first.events[..]),
+                (&Call::Delete, &[Event::Deleting][..]),
                 "{phase:?}"
             );
             assert_eq!(
-                after,
+                first.state,
                 announced(Phase::Deleting, Some(Announced::Deleting)),
                 "{phase:?}"
             );
         } else {
             assert_eq!(
-                (turn.step, turn.events),
-                (Step::Look(Why::CleanUp), vec![]),
+                (&first.call, &first.events[..]),
+                (&Call::Look, &[][..]),
                 "{phase:?}"
             );
-            assert_eq!(after, announced(phase, None), "{phase:?}");
+            assert_eq!(first.state, announced(phase, None), "{phase:?}");
         }
     }
 }
@@ -62,49 +82,46 @@ fn the_cloud_is_asked_first_unless_a_request_is_unfinished() {
 #[test]
 fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
     let entry = entry(&finalizer());
-    let release = Step::RemoveFinalizer { note: false };
-    for (found, before, step, told) in [
-        (Ok(Some(status("192.0.2.1"))), None, Step::Delete, true),
+    let release = Call::RemoveFinalizer { note: false };
+    for (answer, before, call, told) in [
+        (Ok(Some(status("192.0.2.1"))), None, Call::Delete, true),
         (
             Ok(Some(status("192.0.2.1"))),
             Some(Announced::Ensuring),
-            Step::Delete,
+            Call::Delete,
             true,
         ),
         (
             Ok(Some(status("192.0.2.1"))),
             Some(Announced::Deleting),
-            Step::Delete,
+            Call::Delete,
             false,
         ),
-        (Ok(None), None, Step::Delete, false),
+        (Ok(None), None, Call::Delete, false),
         (
             Err(CloudError::NotFound("none".into())),
             None,
-            Step::Delete,
+            Call::Delete,
             false,
         ),
         (Err(CloudError::ImplementedElsewhere), None, release, false),
     ] {
-        let elsewhere = step != Step::Delete;
-        let phase = if step == Step::Delete {
+        let elsewhere = call != Call::Delete;
+        let phase = if call == Call::Delete {
             Phase::Deleting
         } else {
             Phase::Elsewhere
         };
-        let attempt = attempt(Goal::CleanUp, &entry);
-        let (after, turn) = attempt.after_look(
-            announced(Phase::Present, before),
-            Why::CleanUp,
-            found.clone(),
-        );
-        assert_eq!((turn.step, after.phase), (step, phase), "{found:?}");
+        let before = announced(Phase::Present, before);
+        let ran = given(Goal::CleanUp, &entry).run(before, found(answer.clone()));
+        let next = ran.after("Look");
+        assert_eq!((&next.call, next.state.phase), (&call, phase), "{answer:?}");
         let events = match (told, elsewhere) {
             (true, _) => vec![Event::Deleting],
             (false, true) => vec![Event::HandedOver { may_stay: true }],
             (false, false) => vec![],
         };
-        assert_eq!(turn.events, events, "{found:?}");
+        assert_eq!(next.events, events, "{answer:?}");
     }
 }
 
@@ -141,15 +158,15 @@ fn the_finalizer_stays_if_the_cloud_cannot_say_what_it_has() {
     let entry = entry(&finalizer());
     for (error, expected) in every_error().into_iter().zip(retries()).skip(2) {
         let (again, warns) = expected.unwrap();
-        let attempt = attempt(Goal::CleanUp, &entry);
-        let (after, turn) =
-            attempt.after_look(state(Phase::Present, OLD), Why::CleanUp, Err(error.clone()));
+        let before = state(Phase::Present, OLD);
+        let ran = given(Goal::CleanUp, &entry).run(before, found(Err(error.clone())));
+        let done = ran.after("Look");
         assert_eq!(
-            (turn.step, after.phase),
-            (Step::Done(requeue(again)), Phase::Present),
+            (&done.call, done.state.phase),
+            (&Call::Done(requeue(again)), Phase::Present),
             "{error}"
         );
-        assert_eq!(turn.events.len(), usize::from(warns), "{error}");
+        assert_eq!(done.events.len(), usize::from(warns), "{error}");
     }
 }
 
@@ -159,35 +176,37 @@ fn only_a_deleted_load_balancer_releases_the_service() {
     let entry = entry(&finalizer());
     for goal in [Goal::CleanUp, Goal::Forget { recreated: false }] {
         let cleanup = goal == Goal::CleanUp;
-        let done = if cleanup {
-            Step::RemoveFinalizer { note: false }
+        let released = if cleanup {
+            Call::RemoveFinalizer { note: false }
         } else {
-            Step::Forget
+            Call::Forget
         };
-        let (after, turn) = attempt(goal, &entry).after_delete(state(Phase::Deleting, OLD), Ok(()));
+        let before = || state(Phase::Deleting, OLD);
+        let ran = given(goal, &entry).run(before(), deleted(Ok(())));
+        let next = ran.after("Delete");
         assert_eq!(
-            (&turn.step, after.phase),
-            (&done, Phase::Absent),
+            (&next.call, next.state.phase),
+            (&released, Phase::Absent),
             "{goal:?}"
         );
-        assert_eq!(turn.events == [Event::Deleted], !cleanup, "{goal:?}");
+        assert_eq!(next.events == [Event::Deleted], !cleanup, "{goal:?}");
         for (error, expected) in every_error().into_iter().zip(retries()) {
-            let (after, turn) =
-                attempt(goal, &entry).after_delete(state(Phase::Deleting, OLD), Err(error.clone()));
+            let ran = given(goal, &entry).run(before(), deleted(Err(error.clone())));
+            let next = ran.after("Delete");
             let Some((again, warns)) = expected else {
                 assert_eq!(
-                    (&turn.step, after.phase),
-                    (&done, Phase::Elsewhere),
+                    (&next.call, next.state.phase),
+                    (&released, Phase::Elsewhere),
                     "{goal:?}"
                 );
                 let handed = vec![Event::HandedOver { may_stay: false }];
                 let events = if cleanup { handed } else { vec![] };
-                assert_eq!(turn.events, events, "{goal:?}");
+                assert_eq!(next.events, events, "{goal:?}");
                 continue;
             };
             assert_eq!(
-                (turn.step, after.phase),
-                (Step::Done(requeue(again)), Phase::Deleting),
+                (&next.call, next.state.phase),
+                (&Call::Done(requeue(again)), Phase::Deleting),
                 "{goal:?} {error}"
             );
             let failed = if cleanup {
@@ -196,7 +215,7 @@ fn only_a_deleted_load_balancer_releases_the_service() {
                 Event::DeleteFailed(error.to_string())
             };
             assert_eq!(
-                turn.events,
+                next.events,
                 if warns { vec![failed] } else { vec![] },
                 "{goal:?} {error}"
             );
@@ -209,10 +228,11 @@ fn only_a_deleted_load_balancer_releases_the_service() {
 fn only_an_undeletable_predecessor_is_set_aside() {
     let entry = entry(&finalizer());
     let goal = Goal::Forget { recreated: true };
-    let (after, turn) = attempt(goal, &entry).start(state(Phase::Present, OLD));
+    let ran = given(goal, &entry).run(state(Phase::Present, OLD), Answers::default());
+    let first = ran.first();
     assert_eq!(
-        (turn.step, turn.events, after.phase),
-        (Step::Delete, vec![Event::Deleting], Phase::Deleting)
+        (&first.call, &first.events[..], first.state.phase),
+        (&Call::Delete, &[Event::Deleting][..], Phase::Deleting)
     );
 
     for error in every_error()
@@ -220,13 +240,16 @@ fn only_an_undeletable_predecessor_is_set_aside() {
         .filter(|error| *error != CloudError::ImplementedElsewhere)
     {
         let rejected = matches!(error, CloudError::Invalid(_));
-        let (_, turn) =
-            attempt(goal, &entry).after_delete(state(Phase::Deleting, OLD), Err(error.clone()));
-        assert_eq!(turn.step == Step::SetAside, rejected, "{error}");
-        assert!(turn.failure.is_some(), "{error}");
+        let before = state(Phase::Deleting, OLD);
+        let ran = given(goal, &entry).run(before, deleted(Err(error.clone())));
+        let next = ran.after("Delete");
+        assert_eq!(next.call == Call::SetAside, rejected, "{error}");
+        assert!(next.failure.is_some(), "{error}");
+        if rejected {
+            let done = Call::Done(vec![Requeue::Reset, Requeue::Check]);
+            assert_eq!(ran.after("SetAside").call, done);
+        }
     }
-    let (_, turn) = attempt(goal, &entry).after_set_aside(state(Phase::Deleting, OLD));
-    assert_eq!(turn.step, Step::Done(vec![Requeue::Reset, Requeue::Check]));
 }
 
 // Holds: S-33, S-34, S-36
@@ -235,21 +258,22 @@ fn the_finalizer_is_removed_only_if_it_is_ours() {
     let class = |class: &str| json!({"spec": {"loadBalancerClass": class}});
     let note = json!({"metadata": {"annotations": {ANNOTATION_CLASS: "x.io/y@uid-web"}}});
     let both = with(&finalizer(), &class("x.io/y"));
-    for (change, step) in [
-        (finalizer(), Step::RemoveFinalizer { note: false }),
-        (both.clone(), Step::RemoveFinalizer { note: false }),
-        (with(&both, &note), Step::Forget),
-        (json!({}), Step::Forget),
+    for (change, call) in [
+        (finalizer(), Call::RemoveFinalizer { note: false }),
+        (both.clone(), Call::RemoveFinalizer { note: false }),
+        (with(&both, &note), Call::Forget),
+        (json!({}), Call::Forget),
     ] {
         let entry = entry(&change);
-        let (_, turn) =
-            attempt(Goal::CleanUp, &entry).after_delete(state(Phase::Deleting, OLD), Ok(()));
+        let before = state(Phase::Deleting, OLD);
+        let ran = given(Goal::CleanUp, &entry).run(before, Answers::default());
+        let next = ran.after("Delete");
         assert_eq!(
-            turn.events == [Event::Deleted],
-            step == Step::Forget,
+            next.events == [Event::Deleted],
+            call == Call::Forget,
             "{change}"
         );
-        assert_eq!(turn.step, step, "{change}");
+        assert_eq!(next.call, call, "{change}");
     }
 }
 
@@ -260,40 +284,45 @@ fn a_status_in_cache_or_last_written_is_cleared() {
         &finalizer(),
         &json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}),
     );
-    for (change, written, step) in [
-        (finalizer(), None, Step::Forget),
+    for (change, written, call) in [
+        (finalizer(), None, Call::Forget),
         (
             finalizer(),
             Some(LoadBalancerStatus::default()),
-            Step::Forget,
+            Call::Forget,
         ),
-        (finalizer(), Some(status("192.0.2.1")), Step::ClearStatus),
-        (cached.clone(), None, Step::ClearStatus),
+        (finalizer(), Some(status("192.0.2.1")), Call::ClearStatus),
+        (cached.clone(), None, Call::ClearStatus),
         (
             cached,
             Some(LoadBalancerStatus::default()),
-            Step::ClearStatus,
+            Call::ClearStatus,
         ),
     ] {
         let entry = entry(&change);
         let before = || State {
             written: written.clone(),
-            ..state(Phase::Absent, OLD)
+            ..state(Phase::Deleting, OLD)
         };
         for removed in [Ok(()), Err(gone())] {
-            let (_, turn) =
-                attempt(Goal::CleanUp, &entry).after_remove_finalizer(before(), removed);
+            let answers = Answers {
+                removed,
+                ..Answers::default()
+            };
+            let ran = given(Goal::CleanUp, &entry).run(before(), answers);
+            let next = ran.after("RemoveFinalizer");
             assert_eq!(
-                (&turn.step, turn.events),
-                (&step, vec![Event::Deleted]),
+                (&next.call, &next.events[..]),
+                (&call, &[Event::Deleted][..]),
                 "{change} {written:?}"
             );
         }
-        let (_, turn) =
-            attempt(Goal::Forget { recreated: false }, &entry).after_delete(before(), Ok(()));
+        let forget = Goal::Forget { recreated: false };
+        let ran = given(forget, &entry).run(before(), Answers::default());
+        let next = ran.after("Delete");
         assert_eq!(
-            (turn.step, turn.events),
-            (Step::Forget, vec![Event::Deleted]),
+            (&next.call, &next.events[..]),
+            (&Call::Forget, &[Event::Deleted][..]),
             "there is no object"
         );
     }
@@ -302,13 +331,24 @@ fn a_status_in_cache_or_last_written_is_cleared() {
 // Holds: S-18, S-33, S-35
 #[test]
 fn a_service_is_forgotten_after_its_object_is_clean() {
-    let entry = entry(&finalizer());
-    let attempt = attempt(Goal::CleanUp, &entry);
+    let served = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
+    let (clean, served) = (
+        entry(&finalizer()),
+        entry(&with::<Value>(&finalizer(), &served)),
+    );
+    let run = |entry, removed, written| {
+        let answers = Answers {
+            removed,
+            written,
+            ..Answers::default()
+        };
+        given(Goal::CleanUp, entry).run(state(Phase::Deleting, OLD), answers)
+    };
 
-    let failed = |again| Step::Done(vec![Requeue::Retry(again)]);
+    let failed = |again| Call::Done(vec![Requeue::Retry(again)]);
     for (error, released, cleared) in [
-        (gone(), Step::Forget, Step::Forget),
-        (changed(), failed(Again::Soon), Step::Forget),
+        (gone(), Call::Forget, Call::Forget),
+        (changed(), failed(Again::Soon), Call::Forget),
         (broken(), failed(Again::BackOff), failed(Again::BackOff)),
     ] {
         let again = match &error {
@@ -316,32 +356,14 @@ fn a_service_is_forgotten_after_its_object_is_clean() {
             ApiError::Changed(_) => changed(),
             _ => broken(),
         };
-        assert_eq!(
-            attempt
-                .after_remove_finalizer(state(Phase::Absent, OLD), Err(error))
-                .1
-                .step,
-            released
-        );
-        assert_eq!(
-            attempt
-                .after_clear_status(state(Phase::Absent, OLD), Err(again))
-                .1
-                .step,
-            cleared
-        );
+        let ran = run(&clean, Err(error), Ok(()));
+        assert_eq!(ran.after("RemoveFinalizer").call, released);
+        let ran = run(&served, Ok(()), Err(again));
+        assert_eq!(ran.after("ClearStatus").call, cleared);
     }
-    assert_eq!(
-        attempt
-            .after_clear_status(state(Phase::Absent, OLD), Ok(()))
-            .1
-            .step,
-        Step::Forget
-    );
-    assert_eq!(
-        attempt.after_forget(state(Phase::Absent, OLD)).1.step,
-        Step::Done(vec![Requeue::Reset])
-    );
+    let ran = run(&served, Ok(()), Ok(()));
+    assert_eq!(ran.after("ClearStatus").call, Call::Forget);
+    assert_eq!(ran.after("Forget").call, Call::Done(vec![Requeue::Reset]));
 }
 
 // Holds: S-24
@@ -363,19 +385,23 @@ fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over()
             ours,
             ..state(Phase::Ensuring { exists: true }, OLD)
         };
-        let attempt = Attempt {
+        let given = Given {
             classes: &classes,
-            ..attempt(Goal::Ensure, &entry)
+            ..given(Goal::Ensure, &entry)
         };
-        let elsewhere = Err(CloudError::ImplementedElsewhere);
-        let (after, turn) = attempt.after_ensure(before, OLD, elsewhere);
-        let step = removed.map_or(Step::Forget, |note| Step::RemoveFinalizer { note });
+        let elsewhere = Answers {
+            ensured: Err(CloudError::ImplementedElsewhere),
+            ..Answers::default()
+        };
+        let ran = given.run(before, elsewhere);
+        let next = ran.after("Ensure");
+        let call = removed.map_or(Call::Forget, |note| Call::RemoveFinalizer { note });
         assert_eq!(
-            (turn.step, after.phase),
-            (step, Phase::Elsewhere),
+            (&next.call, next.state.phase),
+            (&call, Phase::Elsewhere),
             "{change}"
         );
-        assert_eq!(turn.events, [Event::HandedOver { may_stay }], "{change}");
+        assert_eq!(next.events, [Event::HandedOver { may_stay }], "{change}");
     }
 }
 
@@ -392,10 +418,16 @@ fn what_another_implementation_has_by_then_is_not_overwritten() {
     let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     let free = json!({"metadata": {"finalizers": null}});
     let begun = entry(&finalizer());
-    let attempt = attempt(Goal::CleanUp, &begun);
-    let before = State {
-        written: Some(status(ours)),
-        ..state(Phase::Absent, OLD)
+    let run = |goal, present: &ServiceEntry| {
+        let before = State {
+            written: Some(status(ours)),
+            ..state(Phase::Deleting, OLD)
+        };
+        let answers = Answers {
+            present: Some(Arc::clone(present)),
+            ..Answers::default()
+        };
+        given(goal, &begun).run(before, answers)
     };
     // Whether the status is written, the finalizer removed, and the status cleared.
     for (present, expected) in [
@@ -407,22 +439,34 @@ fn what_another_implementation_has_by_then_is_not_overwritten() {
         (of(Some("x.io/y"), theirs, &deleting), [false, true, false]),
         (of(Some("x.io/y"), theirs, &free), [false, true, false]),
     ] {
-        let steps = [
-            Step::WriteStatus(status(ours)),
-            Step::RemoveFinalizer { note: false },
-            Step::ClearStatus,
+        let calls = [
+            Call::WriteStatus(status(ours)),
+            Call::RemoveFinalizer { note: false },
+            Call::ClearStatus,
         ];
         let instead = [
-            Step::Done(vec![Requeue::Reset]),
-            Step::LeaveFinalizer {
+            Call::Done(vec![Requeue::Reset]),
+            Call::LeaveFinalizer {
                 note: "left:@uid-web".into(),
             },
-            Step::Forget,
+            Call::Forget,
         ];
-        for ((step, instead), same) in steps.into_iter().zip(instead).zip(expected) {
-            let text = format!("{step:?} {:?}", present.object);
-            let revised = attempt.revised(step, &before, &present);
-            assert_eq!(revised != instead, same, "{text}");
+        let (ensured, cleaned) = (run(Goal::Ensure, &present), run(Goal::CleanUp, &present));
+        let released = if expected[1] {
+            "RemoveFinalizer"
+        } else {
+            "LeaveFinalizer"
+        };
+        let done = [
+            &ensured.after("Ensure").call,
+            &cleaned.after("Delete").call,
+            &cleaned.after(released).call,
+        ];
+        for (((call, instead), same), done) in
+            calls.into_iter().zip(instead).zip(expected).zip(done)
+        {
+            let expected = if same { call } else { instead };
+            assert_eq!(*done, expected, "{:?}", present.object);
         }
     }
 }

@@ -5,9 +5,12 @@ use tokio::time::Instant;
 
 use super::{
     super::{
-        state::Work,
-        step::Goal,
-        testing::{NEW, OLD, PHASES, attempt, broken, changed, choice, entry, gone, state, status},
+        plan::Goal,
+        state::{Phase, Work},
+        testing::{
+            Answers, Call, Given, NEW, OLD, PHASES, broken, changed, choice, entry, given, gone,
+            state, status,
+        },
     },
     *,
 };
@@ -19,6 +22,14 @@ fn sync_failed(what: &str) -> Vec<Event> {
     vec![Event::SyncFailed(what.to_owned())]
 }
 
+/// Returns the answers with this error of the call that ensures the load balancer.
+fn ensured(error: &CloudError) -> Answers {
+    Answers {
+        ensured: Err(error.clone()),
+        ..Answers::default()
+    }
+}
+
 // Holds: S-19, S-20
 #[test]
 fn an_attempt_begins_with_event_and_finalizer() {
@@ -26,43 +37,43 @@ fn an_attempt_begins_with_event_and_finalizer() {
     let class =
         json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"loadBalancerClass": "x.io/y"}});
     let note = Some("x.io/y@uid-web".to_owned());
-    for (change, priority, announced, told, step) in [
+    for (change, priority, announced, told, call) in [
         (
             json!({}),
             Priority::Change,
             None,
             true,
-            Step::AddFinalizer { note: None },
+            Call::AddFinalizer { note: None },
         ),
         (
             class,
             Priority::Change,
             None,
             true,
-            Step::AddFinalizer { note },
+            Call::AddFinalizer { note },
         ),
         (
             finalizer.clone(),
             Priority::Change,
             None,
             true,
-            Step::SelectNodes,
+            Call::SelectNodes,
         ),
         (
             finalizer.clone(),
             Priority::Change,
             Some(Announced::Deleting),
             true,
-            Step::SelectNodes,
+            Call::SelectNodes,
         ),
         (
             finalizer.clone(),
             Priority::Change,
             Some(Announced::Ensuring),
             false,
-            Step::SelectNodes,
+            Call::SelectNodes,
         ),
-        (finalizer, Priority::Recheck, None, false, Step::SelectNodes),
+        (finalizer, Priority::Recheck, None, false, Call::SelectNodes),
     ] {
         let entry = entry(&change);
         let before = State {
@@ -72,23 +83,21 @@ fn an_attempt_begins_with_event_and_finalizer() {
             }),
             ..State::new(false)
         };
-        let (state, turn) = Attempt {
+        let ran = Given {
             priority,
-            ..attempt(Goal::Ensure, &entry)
+            ..given(Goal::Ensure, &entry)
         }
-        .start(before);
-        assert_eq!(
-            (turn.events, turn.step),
-            (if told { vec![Event::Ensuring] } else { vec![] }, step),
-            "{change}"
-        );
+        .run(before, Answers::default());
+        let first = ran.first();
+        let events = if told { vec![Event::Ensuring] } else { vec![] };
+        assert_eq!((&first.events, &first.call), (&events, &call), "{change}");
         let announced = if told {
             Some(Announced::Ensuring)
         } else {
             announced
         };
         assert_eq!(
-            state,
+            first.state,
             State {
                 work: Some(Work {
                     announced,
@@ -104,21 +113,22 @@ fn an_attempt_begins_with_event_and_finalizer() {
 fn an_invalid_service_is_rejected_without_a_call() {
     let entry = entry(&json!({"spec": {"loadBalancerSourceRanges": ["odd"]}}));
     for phase in PHASES {
-        let (after, turn) = attempt(Goal::Ensure, &entry).start(state(phase, OLD));
+        let ran = given(Goal::Ensure, &entry).run(state(phase, OLD), Answers::default());
+        let (done, after) = (ran.first(), &ran.first().state);
         assert_eq!(
             (after.phase, after.sent),
             (phase.rejected(), OLD),
             "{phase:?}"
         );
-        assert_eq!(turn.step, Step::Done(SUCCESS.into()));
+        assert_eq!(done.call, Call::Done(SUCCESS.into()));
         assert!(
-            matches!(turn.failure, Some(Failure::Invalid(_)))
+            done.failure.as_deref() == Some("Invalid")
                 && after.work.is_some_and(|work| work.failed)
         );
         assert!(
-            matches!(&turn.events[..], [Event::SyncFailed(_)]),
+            matches!(&done.events[..], [Event::SyncFailed(_)]),
             "{:?}",
-            turn.events
+            done.events
         );
     }
 }
@@ -128,24 +138,29 @@ fn an_invalid_service_is_rejected_without_a_call() {
 fn only_a_written_finalizer_leads_to_the_cloud() {
     let entry = entry(&json!({}));
     for (added, expected, warns) in [
-        (Ok(()), Step::SelectNodes, false),
-        (Err(gone()), Step::Done(vec![Requeue::Reset]), false),
+        (Ok(()), Call::SelectNodes, false),
+        (Err(gone()), Call::Done(vec![Requeue::Reset]), false),
         (
             Err(changed()),
-            Step::Done(vec![Requeue::Retry(Again::Soon)]),
+            Call::Done(vec![Requeue::Retry(Again::Soon)]),
             true,
         ),
         (
             Err(broken()),
-            Step::Done(vec![Requeue::Retry(Again::BackOff)]),
+            Call::Done(vec![Requeue::Retry(Again::BackOff)]),
             true,
         ),
     ] {
-        let (after, turn) =
-            attempt(Goal::Ensure, &entry).after_add_finalizer(State::new(false), added);
+        let answers = Answers {
+            added,
+            ..Answers::default()
+        };
+        let ran = given(Goal::Ensure, &entry).run(State::new(false), answers);
+        let next = ran.after("AddFinalizer");
+        let failed = next.state.work.unwrap().failed;
         assert_eq!(
-            (turn.step, turn.events.len(), after.work.is_some()),
-            (expected, usize::from(warns), warns)
+            (&next.call, next.events.len(), failed),
+            (&expected, usize::from(warns), warns)
         );
     }
 }
@@ -168,29 +183,31 @@ fn nodes_are_remembered_before_the_call_even_if_there_are_none() {
                 }),
                 ..state(phase, OLD)
             };
-            let attempt = Attempt {
+            let sent = before.clone().ensuring(choice(names).fingerprint);
+            assert_eq!(sent, OLD);
+
+            let given = Given {
                 priority,
-                ..attempt(Goal::Ensure, &entry)
+                ..given(Goal::Ensure, &entry)
             };
-            let (after, turn) = attempt.after_select_nodes(before, choice(names), Instant::now());
+            let answers = Answers {
+                nodes: choice(names),
+                ..Answers::default()
+            };
+            let ran = given.run(before, answers);
+            let (call, during) = (ran.after("SelectNodes"), &ran.after("SelectNodes").state);
+            assert_eq!(call.call, Call::Ensure(choice(names).nodes));
             assert_eq!(
-                turn.step,
-                Step::Ensure {
-                    nodes: choice(names).nodes,
-                    before: OLD
-                }
-            );
-            assert_eq!(
-                (after.phase, after.sent),
+                (during.phase, during.sent),
                 (phase.ensuring(), NEW),
                 "{phase:?}"
             );
             assert_eq!(
-                turn.events,
+                call.events,
                 if told { vec![Event::NoNodes] } else { vec![] },
                 "{names:?} {priority:?}"
             );
-            assert_eq!(after.work.unwrap().no_nodes, said || told);
+            assert_eq!(during.work.unwrap().no_nodes, said || told);
         }
     }
 }
@@ -212,21 +229,27 @@ fn each_error_of_ensure_decides_on_phase_event_and_retry() {
         Some((Again::BackOff, true)),
     ];
     for (error, expected) in every_error().into_iter().zip(expected) {
-        let before = state(Phase::Ensuring { exists: false }, NEW);
-        let (after, turn) =
-            attempt(Goal::Ensure, &entry).after_ensure(before, OLD, Err(error.clone()));
+        let ran = given(Goal::Ensure, &entry).run(state(Phase::Absent, OLD), ensured(&error));
+        let (next, after) = (ran.after("Ensure"), &ran.after("Ensure").state);
+        let work = |failed| Work {
+            announced: Some(Announced::Ensuring),
+            failed,
+            ..Work::default()
+        };
         let Some((again, warns)) = expected else {
+            let elsewhere = State {
+                ours: true,
+                work: Some(work(false)),
+                ..state(Phase::Elsewhere, NEW)
+            };
             assert_eq!(
-                (after, turn.events),
-                (
-                    state(Phase::Elsewhere, NEW),
-                    vec![Event::HandedOver { may_stay: false }]
-                ),
+                (after, &next.events[..]),
+                (&elsewhere, &[Event::HandedOver { may_stay: false }][..]),
                 "{error}"
             );
             assert_eq!(
-                turn.step,
-                Step::RemoveFinalizer { note: false },
+                next.call,
+                Call::RemoveFinalizer { note: false },
                 "nothing of its load balancer is left"
             );
             continue;
@@ -237,17 +260,21 @@ fn each_error_of_ensure_decides_on_phase_event_and_retry() {
         } else {
             vec![Requeue::Retry(again)]
         };
-        assert_eq!(turn.step, Step::Done(requeue), "{error}");
+        assert_eq!(next.call, Call::Done(requeue), "{error}");
         let failed = sync_failed(&format!("failed to ensure load balancer: {error}"));
-        assert_eq!(turn.events, if warns { failed } else { vec![] }, "{error}");
-        assert!(matches!(turn.failure, Some(Failure::Cloud(..))), "{error}");
+        assert_eq!(next.events, if warns { failed } else { vec![] }, "{error}");
+        assert_eq!(next.failure.as_deref(), Some("Cloud"), "{error}");
         let phase = Phase::Ensuring { exists: false };
         assert_eq!(
             after.phase,
             if rejected { phase.rejected() } else { phase },
             "{error}"
         );
-        assert_eq!((after.sent, after.work.is_some()), (NEW, warns), "{error}");
+        assert_eq!(
+            (after.sent, after.work),
+            (NEW, Some(work(warns))),
+            "{error}"
+        );
     }
 }
 
@@ -268,12 +295,13 @@ fn an_existing_load_balancer_gets_the_nodes_of_a_failed_call() {
             CloudError::Denied("no".into()),
             CloudError::Invalid("no".into()),
         ] {
-            let failing = state(Phase::Ensuring { exists }, NEW);
-            let (after, turn) =
-                attempt(Goal::Ensure, &entry).after_ensure(failing, before, Err(error));
-            assert_eq!(after.sent, missed.unwrap_or(NEW), "{exists} {before:?}");
-            let Step::Done(requeue) = turn.step else {
-                panic!("{:?}", turn.step)
+            let phase = Phase::Ensuring { exists };
+            let ran = given(Goal::Ensure, &entry).run(state(phase, before), ensured(&error));
+            let done = ran.after("Ensure");
+            let sent = done.state.sent;
+            assert_eq!(sent, missed.unwrap_or(NEW), "{exists} {before:?}");
+            let Call::Done(requeue) = &done.call else {
+                panic!("{:?}", done.call)
             };
             assert_eq!(
                 requeue.contains(&Requeue::UpdateNodes),
@@ -301,20 +329,20 @@ fn a_status_is_written_if_cache_or_last_written_one_differs() {
             written: written.clone(),
             ..state(Phase::Ensuring { exists: false }, NEW)
         };
-        let (after, turn) =
-            attempt(Goal::Ensure, &entry).after_ensure(before, OLD, Ok(status("192.0.2.1")));
-        let step = if write {
-            Step::WriteStatus(status("192.0.2.1"))
+        let ran = given(Goal::Ensure, &entry).run(before, Answers::default());
+        let next = ran.after("Ensure");
+        let call = if write {
+            Call::WriteStatus(status("192.0.2.1"))
         } else {
-            Step::Done(SUCCESS.into())
+            Call::Done(SUCCESS.into())
         };
         assert_eq!(
-            (turn.step, after.phase),
-            (step, Phase::Present),
+            (&next.call, next.state.phase),
+            (&call, Phase::Present),
             "{cached} {written:?}"
         );
         assert_eq!(
-            after.written,
+            next.state.written,
             if write {
                 Some(status("192.0.2.1"))
             } else {
@@ -328,9 +356,13 @@ fn a_status_is_written_if_cache_or_last_written_one_differs() {
 // Holds: S-27, S-29
 #[test]
 fn success_is_reported_if_anything_was_written_or_reported() {
-    let cached = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
-    let entry = entry(&cached);
-    let attempt = attempt(Goal::Ensure, &entry);
+    let cached = |ip: &str| {
+        entry(&json!({
+            "metadata": {"finalizers": [FINALIZER]},
+            "status": {"loadBalancer": {"ingress": [{"ip": ip}]}},
+        }))
+    };
+    let (same, other) = (cached("192.0.2.1"), cached("192.0.2.2"));
     let none = Work::default();
     for (work, told) in [
         (none, false),
@@ -367,17 +399,25 @@ fn success_is_reported_if_anything_was_written_or_reported() {
             work: Some(work),
             ..state(Phase::Ensuring { exists: true }, NEW)
         };
-        let (after, turn) = attempt.after_ensure(before.clone(), OLD, Ok(status("192.0.2.1")));
+        // A re-check announces nothing.
+        let recheck = |entry| Given {
+            priority: Priority::Recheck,
+            ..given(Goal::Ensure, entry)
+        };
+        let ran = recheck(&same).run(before.clone(), Answers::default());
+        let done = ran.after("Ensure");
         assert_eq!(
-            turn.events,
+            done.events,
             if told { vec![Event::Ensured] } else { vec![] },
             "{work:?}"
         );
-        assert_eq!(after, state(Phase::Present, NEW), "the work has ended");
-        let (after, turn) = attempt.after_write_status(before, Ok(()));
+        assert_eq!(done.state, state(Phase::Present, NEW), "the work has ended");
+
+        let ran = recheck(&other).run(before, Answers::default());
+        let done = ran.after("WriteStatus");
         assert_eq!(
-            (turn.events, after.work),
-            (vec![Event::Ensured], None),
+            (&done.events[..], done.state.work),
+            (&[Event::Ensured][..], None),
             "{work:?}"
         );
     }
@@ -392,19 +432,23 @@ fn a_status_that_cannot_be_written_is_retried() {
         (Err(changed()), Err(Again::Soon)),
         (Err(broken()), Err(Again::BackOff)),
     ] {
-        let (after, turn) =
-            attempt(Goal::Ensure, &entry).after_write_status(state(Phase::Present, NEW), written);
+        let answers = Answers {
+            written,
+            ..Answers::default()
+        };
+        let ran = given(Goal::Ensure, &entry).run(state(Phase::Present, NEW), answers);
+        let (done, after) = (ran.after("WriteStatus"), &ran.after("WriteStatus").state);
         let requeue =
             expected.map_or_else(|again| vec![Requeue::Retry(again)], |()| SUCCESS.into());
         assert_eq!(
-            (turn.step, after.phase),
-            (Step::Done(requeue), Phase::Present)
+            (&done.call, after.phase),
+            (&Call::Done(requeue), Phase::Present)
         );
         assert_eq!(
-            turn.events == [Event::Ensured],
+            done.events == [Event::Ensured],
             expected.is_ok(),
             "{:?}",
-            turn.events
+            done.events
         );
         assert_eq!(
             after.work.is_some_and(|work| work.failed),

@@ -1,13 +1,15 @@
-//! What is known about a Service and its load balancer.
+//! What is known about a Service and its load balancer, and what that decides. All functions are
+//! pure.
 
-use skydock_cloud::{LoadBalancerStatus, Looked};
+use skydock_cloud::{CloudError, LoadBalancerStatus, Looked};
 use skydock_kube::queue::Priority;
 use tokio::time::Instant;
 
-use crate::service::selection::Fingerprint;
+use super::{plan::same_status, selection::Fingerprint};
+use crate::calls::retry::Again;
 
-/// What is known about a Service. It changes only while the Service is worked on, as the
-/// [`Attempt`](super::step::Attempt) says.
+/// What is known about a Service. It changes only while the Service is worked on, in an
+/// [`Attempt`](super::attempt::Attempt).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     /// What the cloud has.
@@ -218,177 +220,88 @@ impl State {
         self.work.get_or_insert_default()
     }
 
-    /// Returns true if the start of this work has not been announced yet.
-    pub(super) fn announce(&mut self, what: Announced) -> bool {
-        self.work().announced.replace(what) != Some(what)
+    /// Begins the work, or continues it. Returns true if this is to be announced: it has not been
+    /// announced yet.
+    pub(super) fn begin(&mut self, announce: Option<Announced>) -> bool {
+        let work = self.work();
+        announce.is_some_and(|what| work.announced.replace(what) != Some(what))
+    }
+
+    /// Returns true if it is to be reported that there are no nodes: not again by a retry.
+    pub(super) fn tell_no_nodes(&mut self) -> bool {
+        !std::mem::replace(&mut self.work().no_nodes, true)
+    }
+
+    /// Applies while the cloud ensures the load balancer with these nodes, and also if that fails:
+    /// the cloud may have applied a part of it. Returns what was sent before.
+    pub(super) fn ensuring(&mut self, nodes: Fingerprint) -> Sent {
+        self.phase = self.phase.ensuring();
+        std::mem::replace(&mut self.sent, Sent::Nodes(nodes))
+    }
+
+    /// Applies after the cloud has ensured the load balancer. Returns true if its status is to be
+    /// written. The cache may not contain the last written one yet.
+    pub(super) fn ensured(
+        &mut self,
+        cached: &LoadBalancerStatus,
+        status: &LoadBalancerStatus,
+    ) -> bool {
+        self.phase = Phase::Present;
+
+        let other = |before: &LoadBalancerStatus| !same_status(before, status);
+        let differs = other(cached) || self.written.as_ref().is_some_and(other);
+        if differs {
+            self.written = Some(status.clone());
+        }
+        differs
+    }
+
+    /// Applies after the cloud has failed to ensure the load balancer. `before` is what was sent
+    /// before. Returns true if the nodes of an existing load balancer may not have been updated.
+    pub(super) fn not_ensured(&mut self, before: Sent, error: &CloudError) -> bool {
+        if matches!(error, CloudError::Invalid(_)) {
+            self.phase = self.phase.rejected();
+        }
+
+        let missed = self.phase.exists() && !self.has_sent(before);
+        if missed {
+            // A wait that the cloud has asked for goes on, and the first update after a start still
+            // emits no event.
+            self.sent = match before {
+                Sent::Unknown | Sent::Postponed(_) => before,
+                Sent::Nodes(_) | Sent::Failed => Sent::Failed,
+            };
+        }
+        missed
+    }
+
+    /// Ends the work. Returns true if success is reported: the status was written, or something was
+    /// reported before.
+    pub(super) fn finished(&mut self, written: bool) -> bool {
+        let work = self.work.take().unwrap_or_default();
+        written || work.announced.is_some() || work.failed
+    }
+
+    /// Returns what to do about these nodes, and what was sent before. If it is to update them,
+    /// this applies while the cloud does that.
+    pub(super) fn updating(&mut self, nodes: Fingerprint, now: Instant) -> (Follow, Sent) {
+        let (follow, before) = (self.follow(nodes, now), self.sent);
+        if follow == Follow::Update {
+            self.sent = Sent::Nodes(nodes);
+        }
+        (follow, before)
+    }
+
+    /// Applies after the cloud has failed to update the nodes. `again` says when it may succeed.
+    pub(super) fn not_updated(&mut self, again: Again, now: Instant) {
+        self.sent = match again {
+            // Other nodes.
+            Again::OnChange => self.sent,
+            Again::After(delay) => Sent::Postponed(now + delay),
+            Again::Soon | Again::BackOff => Sent::Failed,
+        };
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    const NOW: Fingerprint = Fingerprint::of(1);
-
-    /// All phases, with: a load balancer exists, a request is unfinished, what to do about other
-    /// nodes.
-    const PHASES: &[(Phase, bool, bool, Follow)] = &[
-        (Phase::Absent, false, false, Follow::Nothing),
-        (Phase::Present, true, false, Follow::Update),
-        (
-            Phase::Ensuring { exists: false },
-            false,
-            true,
-            Follow::Retry,
-        ),
-        (Phase::Ensuring { exists: true }, true, true, Follow::Update),
-        (
-            Phase::Rejected {
-                exists: false,
-                requested: false,
-            },
-            false,
-            false,
-            Follow::Update,
-        ),
-        (
-            Phase::Rejected {
-                exists: false,
-                requested: true,
-            },
-            false,
-            true,
-            Follow::Update,
-        ),
-        (
-            Phase::Rejected {
-                exists: true,
-                requested: false,
-            },
-            true,
-            false,
-            Follow::Update,
-        ),
-        (
-            Phase::Rejected {
-                exists: true,
-                requested: true,
-            },
-            true,
-            true,
-            Follow::Update,
-        ),
-        (Phase::Deleting, false, true, Follow::Nothing),
-        (Phase::Elsewhere, false, false, Follow::Nothing),
-    ];
-
-    // Holds: S-46, S-48
-    #[test]
-    fn the_phase_decides_what_other_nodes_need() {
-        let (now, second) = (Instant::now(), Duration::from_secs(1));
-        for &(phase, _, _, follow) in PHASES {
-            for (sent, expected) in [
-                (Sent::Unknown, follow),
-                (Sent::Failed, follow),
-                (Sent::Nodes(Fingerprint::of(2)), follow),
-                (Sent::Nodes(NOW), Follow::Nothing),
-                (Sent::Postponed(now + second), Follow::Nothing),
-                (Sent::Postponed(now), follow),
-            ] {
-                let state = State {
-                    phase,
-                    sent,
-                    ..State::new(false)
-                };
-                assert_eq!(state.follow(NOW, now), expected, "{state:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_the_provider_looks_at_decides_which_nodes_are_others() {
-        const LABELED: Fingerprint = Fingerprint::with(1, 2);
-        const MOVED: Fingerprint = Fingerprint::with(2, 2);
-        for (current, looked, expected) in [
-            (NOW, Looked::Nodes, Follow::Nothing),
-            (LABELED, Looked::Targets, Follow::Nothing),
-            (LABELED, Looked::Nodes, Follow::Update),
-            (MOVED, Looked::Targets, Follow::Update),
-            (MOVED, Looked::Nodes, Follow::Update),
-        ] {
-            let state = State {
-                sent: Sent::Nodes(NOW),
-                looked,
-                ..State::new(true)
-            };
-            assert_eq!(state.follow(current, Instant::now()), expected, "{state:?}");
-            let same = state.has_sent(Sent::Nodes(current));
-            assert_eq!(same, expected == Follow::Nothing, "{state:?}");
-        }
-    }
-
-    #[test]
-    fn each_phase_knows_what_the_cloud_has() {
-        for &(phase, exists, requested, _) in PHASES {
-            assert_eq!(
-                (phase.exists(), phase.requested()),
-                (exists, requested),
-                "{phase:?}"
-            );
-            assert_eq!(
-                phase.rejected(),
-                Phase::Rejected { exists, requested },
-                "{phase:?}"
-            );
-            assert_eq!(phase.ensuring(), Phase::Ensuring { exists }, "{phase:?}");
-            let vanished = phase.vanished();
-            assert_eq!(
-                (vanished.exists(), vanished.requested()),
-                (false, requested),
-                "{phase:?}"
-            );
-            assert_eq!(vanished.is_rejected(), phase.is_rejected(), "{phase:?}");
-        }
-    }
-
-    #[test]
-    fn a_new_plugin_checks_unfinished_and_rejected_services_first() {
-        for &(phase, _, requested, _) in PHASES {
-            let settled = !requested && !matches!(phase, Phase::Rejected { .. });
-            let expected = if settled {
-                Priority::Recheck
-            } else {
-                Priority::Change
-            };
-            let state = State {
-                phase,
-                ..State::new(false)
-            };
-            assert_eq!(state.recheck(), expected, "{phase:?}");
-            let failed = State {
-                work: Some(Work::default()),
-                ..state
-            };
-            assert_eq!(failed.recheck(), Priority::Change, "{phase:?}");
-        }
-    }
-
-    #[test]
-    fn a_service_with_an_address_has_a_load_balancer() {
-        assert_eq!(
-            (State::new(true).phase, State::new(false).phase),
-            (Phase::Present, Phase::Absent)
-        );
-    }
-
-    #[test]
-    fn each_start_is_announced_once_per_work() {
-        let mut state = State::new(false);
-        assert!(state.announce(Announced::Ensuring) && !state.announce(Announced::Ensuring));
-        assert!(state.announce(Announced::Deleting) && state.announce(Announced::Ensuring));
-        state.work = None;
-        assert!(state.announce(Announced::Ensuring));
-    }
-}
+mod tests;

@@ -1,26 +1,21 @@
-//! Follows all outcomes of all steps.
-
-use std::time::Duration;
+//! Follows all answers to all calls.
 
 use serde_json::{Value, json};
-use skydock_cloud::CloudError;
-use skydock_kube::api::ApiError;
+use tokio::time::Instant;
 
 use super::{
     super::{
-        has_finalizer,
-        state::{Phase, Sent},
-        step::{Requeue, Step, Why},
+        plan::has_finalizer,
+        state::{Phase, Sent, State},
         testing::{
-            OLD, PHASES, attempt, broken, changed, choice, entry, forbidden, gone, refused, state,
-            status,
+            Answers, Call, Given, OLD, PHASES, Ran, broken, changed, choice, entry, forbidden,
+            given, gone, refused, state, status,
         },
     },
     *,
 };
 use crate::{
     objects::constants::{ANNOTATION_CLASS, FINALIZER},
-    service::Classes,
     testing::every_error,
 };
 
@@ -29,44 +24,57 @@ const CLASS: &str = "example.com/internal";
 /// One way through an attempt.
 #[derive(Clone, Debug, Default)]
 struct Path {
-    /// The steps that were performed, and whether they succeeded.
-    steps: Vec<(&'static str, bool)>,
+    /// The calls that were made, and whether they succeeded.
+    calls: Vec<(&'static str, bool)>,
     /// A failure was reported.
     failed: bool,
     /// The cloud answered that another implementation is responsible.
     elsewhere: bool,
     /// The cloud rejected nodes as invalid: only other nodes can help.
     rejected: bool,
-    /// A step wrote or removed the annotation with the class.
+    /// A call wrote or removed the annotation with the class.
     noted: bool,
     requeue: Vec<Requeue>,
 }
 
 impl Path {
-    fn done(&self, step: &str) -> bool {
-        self.steps.contains(&(name(step), true))
+    fn done(&self, call: &str) -> bool {
+        self.calls.contains(&(name(call), true))
     }
 
-    fn has(&self, step: &str) -> bool {
-        self.steps
-            .iter()
-            .any(|(performed, _)| *performed == name(step))
+    fn has(&self, call: &str) -> bool {
+        self.calls.iter().any(|(made, _)| *made == name(call))
     }
 
-    /// Returns this path with one more step.
-    fn with(&self, step: &Step, result: Result<(), &CloudError>, good: bool) -> Self {
-        let mut path = self.clone();
-        path.steps.push((name(&format!("{step:?}")), good));
-        path.elsewhere |= !matches!(step, Step::Look(Why::NotUpdated { .. }))
-            && matches!(result, Err(CloudError::ImplementedElsewhere));
-        path.rejected |= matches!(
-            (step, result),
-            (Step::UpdateNodes { .. }, Err(CloudError::Invalid(_)))
-        );
-        path.noted |= matches!(
-            step,
-            Step::AddFinalizer { note: Some(_) } | Step::RemoveFinalizer { note: true }
-        );
+    /// Returns the way that was gone with the answers with these numbers.
+    fn of(given: &Given<'_>, numbers: &[(&'static str, usize)], ran: Ran) -> Self {
+        let has = has_finalizer(&given.entry.object).then_some(("AddFinalizer", true));
+        let mut path = Self {
+            calls: has.into_iter().collect(),
+            ..Self::default()
+        };
+
+        for &(name, number) in numbers {
+            let answer = answer(&mut Answers::default(), name, number).unwrap();
+            path.calls.push((name, answer.is_ok()));
+            let judges = given.goal != Goal::UpdateNodes || name != "Look";
+            path.elsewhere |= judges && answer == Err(Some(CloudError::ImplementedElsewhere));
+            path.rejected |=
+                name == "UpdateNodes" && matches!(answer, Err(Some(CloudError::Invalid(_))));
+        }
+
+        assert!(path.calls.len() <= 6, "{path:?}");
+
+        for stage in ran.0 {
+            path.failed |= stage.failure.is_some();
+            match stage.call {
+                Call::AddFinalizer { note: Some(_) } | Call::RemoveFinalizer { note: true } => {
+                    path.noted = true;
+                }
+                Call::Done(requeue) => path.requeue = requeue,
+                _ => {}
+            }
+        }
         path
     }
 }
@@ -85,101 +93,100 @@ const NAMES: &[&str] = &[
     "SetAside",
 ];
 
-/// Returns the name of this step, which must exist.
-fn name(step: &str) -> &'static str {
+/// Returns the name of this call, which must exist.
+fn name(call: &str) -> &'static str {
     NAMES
         .iter()
         .copied()
-        .find(|name| step.starts_with(name))
+        .find(|name| call.starts_with(name))
         .unwrap()
 }
 
-/// Adds all paths that begin with this one.
-fn follow(attempt: &Attempt<'_>, (state, turn): Next, path: &Path, all: &mut Vec<Path>) {
-    assert!(path.steps.len() <= 6, "{path:?}");
-    let path = Path {
-        failed: path.failed || turn.failure.is_some(),
-        ..path.clone()
-    };
-    if let Step::Done(requeue) = turn.step {
-        all.push(Path { requeue, ..path });
-        return;
-    }
-    let (step, now) = (turn.step, Instant::now());
-    let state = || state.clone();
+/// Sets the answer with this number to the call with this name. Returns whether it is a success, or
+/// an error of the cloud or of the API server; `None` if there are fewer answers.
+fn answer(
+    answers: &mut Answers,
+    name: &str,
+    number: usize,
+) -> Option<Result<(), Option<CloudError>>> {
     // A success, and each error of the API server.
-    let write = |all: &mut Vec<Path>, after: &dyn Fn(Result<(), ApiError>) -> Next| {
-        for written in [
-            Ok(()),
-            Err(gone()),
-            Err(changed()),
-            Err(broken()),
-            Err(forbidden()),
-            Err(refused()),
-        ] {
-            let path = path.with(&step, Ok(()), written.is_ok());
-            follow(attempt, after(written), &path, all);
-        }
+    let write = || {
+        let errors = [gone(), changed(), broken(), forbidden(), refused()];
+        [Ok(())].into_iter().chain(errors.map(Err)).nth(number)
     };
-    // The same for the cloud. `None` means success.
-    let call = |all: &mut Vec<Path>, after: &dyn Fn(Option<CloudError>) -> Next| {
-        for error in every_error().map(Some).into_iter().chain([None]) {
-            let path = path.with(&step, error.as_ref().map_or(Ok(()), Err), error.is_none());
-            follow(attempt, after(error), &path, all);
-        }
+    // The same for the cloud.
+    let call = |number| {
+        let errors = every_error().map(Err);
+        [Ok(())].into_iter().chain(errors).nth(number)
     };
-    let answer = |error: Option<CloudError>| error.map_or(Ok(()), Err);
-    match &step {
-        Step::AddFinalizer { .. } => write(all, &|it| attempt.after_add_finalizer(state(), it)),
-        Step::WriteStatus(_) => write(all, &|it| attempt.after_write_status(state(), it)),
-        Step::ClearStatus => write(all, &|it| attempt.after_clear_status(state(), it)),
-        Step::RemoveFinalizer { .. } => {
-            write(all, &|it| attempt.after_remove_finalizer(state(), it));
+    let of = |answer: &Result<(), CloudError>| answer.clone().map_err(Some);
+
+    match name {
+        "AddFinalizer" | "RemoveFinalizer" | "WriteStatus" | "ClearStatus" => {
+            let written = match name {
+                "AddFinalizer" => &mut answers.added,
+                "RemoveFinalizer" => &mut answers.removed,
+                _ => &mut answers.written,
+            };
+            *written = write()?;
+            Some(written.as_ref().copied().map_err(|_| None))
         }
-        Step::SelectNodes => {
-            for names in [&[][..], &["n1"]] {
-                let next = attempt.after_select_nodes(state(), choice(names), now);
-                follow(attempt, next, &path.with(&step, Ok(()), true), all);
+        "SelectNodes" => {
+            answers.nodes = choice([&[][..], &["n1"]].get(number)?);
+            Some(Ok(()))
+        }
+        "Ensure" => {
+            let answer = call(number)?;
+            answers.ensured = answer.clone().map(|()| status("192.0.2.1"));
+            Some(of(&answer))
+        }
+        "UpdateNodes" => {
+            answers.updated = call(number)?;
+            Some(of(&answers.updated))
+        }
+        // The first two are successes.
+        "Look" => {
+            let answer = call(number.saturating_sub(1))?;
+            let found = (number > 0).then(|| status("192.0.2.1"));
+            answers.found = answer.clone().map(|()| found);
+            Some(of(&answer))
+        }
+        "Delete" => {
+            answers.deleted = call(number)?;
+            Some(of(&answers.deleted))
+        }
+        _ => (number == 0).then_some(Ok(())),
+    }
+}
+
+/// Adds all ways from this state.
+fn follow(given: &Given<'_>, before: &State, all: &mut Vec<Path>) {
+    let mut numbers: Vec<(&'static str, usize)> = Vec::new();
+    loop {
+        let mut answers = Answers::default();
+        let first = NAMES.iter().map(|name| (*name, 0));
+        for (name, number) in first.chain(numbers.iter().copied()) {
+            assert!(answer(&mut answers, name, number).is_some());
+        }
+
+        let ran = given.run(before.clone(), answers);
+        for stage in ran.0.iter().skip(numbers.len()) {
+            if !matches!(stage.call, Call::Done(_)) {
+                numbers.push((name(&format!("{:?}", stage.call)), 0));
             }
         }
-        Step::Ensure { before, .. } => {
-            call(all, &|it| {
-                attempt.after_ensure(state(), *before, answer(it).map(|()| status("192.0.2.1")))
-            });
-        }
-        Step::UpdateNodes { nodes, before } => {
-            call(all, &|it| {
-                attempt.after_update_nodes(state(), nodes.clone(), *before, (answer(it), now))
-            });
-        }
-        Step::Look(why) => {
-            for found in [None, Some(status("192.0.2.1"))] {
-                let why = || match why {
-                    Why::CleanUp => Why::CleanUp,
-                    Why::NotUpdated { nodes, error } => Why::NotUpdated {
-                        nodes: nodes.clone(),
-                        error: error.clone(),
-                    },
-                };
-                call(all, &|it| {
-                    attempt.after_look(state(), why(), answer(it).map(|()| found.clone()))
-                });
+        all.push(Path::of(given, &numbers, ran));
+
+        // The next answer to the last call that has another one.
+        loop {
+            let Some((name, number)) = numbers.pop() else {
+                return;
+            };
+            if answer(&mut Answers::default(), name, number + 1).is_some() {
+                numbers.push((name, number + 1));
+                break;
             }
         }
-        Step::Delete => call(all, &|it| attempt.after_delete(state(), answer(it))),
-        Step::Forget => follow(
-            attempt,
-            attempt.after_forget(state()),
-            &path.with(&step, Ok(()), true),
-            all,
-        ),
-        Step::SetAside => follow(
-            attempt,
-            attempt.after_set_aside(state()),
-            &path.with(&step, Ok(()), true),
-            all,
-        ),
-        Step::LeaveFinalizer { .. } | Step::Done(_) => unreachable!(),
     }
 }
 
@@ -219,22 +226,12 @@ fn paths(goals: &[Goal]) -> Vec<(Case, Path)> {
             .flat_map(|goal| PHASES.map(|phase| (*goal, phase)))
         {
             for sent in [OLD, Sent::Unknown, Sent::Failed, later] {
-                let attempt = Attempt {
+                let given = Given {
                     classes: &classes,
-                    ..attempt(goal, &entry)
-                };
-                let has = has_finalizer(&entry.object).then_some(("AddFinalizer", true));
-                let begin = Path {
-                    steps: has.into_iter().collect(),
-                    ..Path::default()
+                    ..given(goal, &entry)
                 };
                 let mut all = Vec::new();
-                follow(
-                    &attempt,
-                    attempt.start(state(phase, sent)),
-                    &begin,
-                    &mut all,
-                );
+                follow(&given, &state(phase, sent), &mut all);
                 let case = Case {
                     goal,
                     phase,
@@ -331,13 +328,13 @@ fn a_service_of_another_implementation_keeps_nothing_but_its_status() {
 #[test]
 fn each_failed_attempt_is_retried_or_checked_later() {
     let paths = paths(&GOALS);
-    for &step in NAMES {
+    for &call in NAMES {
         for good in [true, false] {
-            let never_fails = ["SelectNodes", "Forget", "SetAside"].contains(&step);
+            let never_fails = ["SelectNodes", "Forget", "SetAside"].contains(&call);
             let walked = paths
                 .iter()
-                .any(|(_, path)| path.steps.contains(&(step, good)));
-            assert_eq!(walked, good || !never_fails, "{step} {good}");
+                .any(|(_, path)| path.calls.contains(&(call, good)));
+            assert_eq!(walked, good || !never_fails, "{call} {good}");
         }
     }
     for (case, path) in paths {

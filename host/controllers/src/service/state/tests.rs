@@ -1,0 +1,166 @@
+use std::time::Duration;
+
+use super::*;
+
+const NOW: Fingerprint = Fingerprint::of(1);
+
+/// All phases, with: a load balancer exists, a request is unfinished, what to do about other
+/// nodes.
+const PHASES: &[(Phase, bool, bool, Follow)] = &[
+    (Phase::Absent, false, false, Follow::Nothing),
+    (Phase::Present, true, false, Follow::Update),
+    (
+        Phase::Ensuring { exists: false },
+        false,
+        true,
+        Follow::Retry,
+    ),
+    (Phase::Ensuring { exists: true }, true, true, Follow::Update),
+    (
+        Phase::Rejected {
+            exists: false,
+            requested: false,
+        },
+        false,
+        false,
+        Follow::Update,
+    ),
+    (
+        Phase::Rejected {
+            exists: false,
+            requested: true,
+        },
+        false,
+        true,
+        Follow::Update,
+    ),
+    (
+        Phase::Rejected {
+            exists: true,
+            requested: false,
+        },
+        true,
+        false,
+        Follow::Update,
+    ),
+    (
+        Phase::Rejected {
+            exists: true,
+            requested: true,
+        },
+        true,
+        true,
+        Follow::Update,
+    ),
+    (Phase::Deleting, false, true, Follow::Nothing),
+    (Phase::Elsewhere, false, false, Follow::Nothing),
+];
+
+// Holds: S-46, S-48
+#[test]
+fn the_phase_decides_what_other_nodes_need() {
+    let (now, second) = (Instant::now(), Duration::from_secs(1));
+    for &(phase, _, _, follow) in PHASES {
+        for (sent, expected) in [
+            (Sent::Unknown, follow),
+            (Sent::Failed, follow),
+            (Sent::Nodes(Fingerprint::of(2)), follow),
+            (Sent::Nodes(NOW), Follow::Nothing),
+            (Sent::Postponed(now + second), Follow::Nothing),
+            (Sent::Postponed(now), follow),
+        ] {
+            let state = State {
+                phase,
+                sent,
+                ..State::new(false)
+            };
+            assert_eq!(state.follow(NOW, now), expected, "{state:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_provider_looks_at_decides_which_nodes_are_others() {
+    const LABELED: Fingerprint = Fingerprint::with(1, 2);
+    const MOVED: Fingerprint = Fingerprint::with(2, 2);
+    for (current, looked, expected) in [
+        (NOW, Looked::Nodes, Follow::Nothing),
+        (LABELED, Looked::Targets, Follow::Nothing),
+        (LABELED, Looked::Nodes, Follow::Update),
+        (MOVED, Looked::Targets, Follow::Update),
+        (MOVED, Looked::Nodes, Follow::Update),
+    ] {
+        let state = State {
+            sent: Sent::Nodes(NOW),
+            looked,
+            ..State::new(true)
+        };
+        assert_eq!(state.follow(current, Instant::now()), expected, "{state:?}");
+        let same = state.has_sent(Sent::Nodes(current));
+        assert_eq!(same, expected == Follow::Nothing, "{state:?}");
+    }
+}
+
+#[test]
+fn each_phase_knows_what_the_cloud_has() {
+    for &(phase, exists, requested, _) in PHASES {
+        assert_eq!(
+            (phase.exists(), phase.requested()),
+            (exists, requested),
+            "{phase:?}"
+        );
+        assert_eq!(
+            phase.rejected(),
+            Phase::Rejected { exists, requested },
+            "{phase:?}"
+        );
+        assert_eq!(phase.ensuring(), Phase::Ensuring { exists }, "{phase:?}");
+        let vanished = phase.vanished();
+        assert_eq!(
+            (vanished.exists(), vanished.requested()),
+            (false, requested),
+            "{phase:?}"
+        );
+        assert_eq!(vanished.is_rejected(), phase.is_rejected(), "{phase:?}");
+    }
+}
+
+#[test]
+fn a_new_plugin_checks_unfinished_and_rejected_services_first() {
+    for &(phase, _, requested, _) in PHASES {
+        let settled = !requested && !matches!(phase, Phase::Rejected { .. });
+        let expected = if settled {
+            Priority::Recheck
+        } else {
+            Priority::Change
+        };
+        let state = State {
+            phase,
+            ..State::new(false)
+        };
+        assert_eq!(state.recheck(), expected, "{phase:?}");
+        let failed = State {
+            work: Some(Work::default()),
+            ..state
+        };
+        assert_eq!(failed.recheck(), Priority::Change, "{phase:?}");
+    }
+}
+
+#[test]
+fn a_service_with_an_address_has_a_load_balancer() {
+    assert_eq!(
+        (State::new(true).phase, State::new(false).phase),
+        (Phase::Present, Phase::Absent)
+    );
+}
+
+#[test]
+fn each_start_is_announced_once_per_work() {
+    let mut state = State::new(false);
+    let mut announce = |what| state.begin(Some(what));
+    assert!(announce(Announced::Ensuring) && !announce(Announced::Ensuring));
+    assert!(announce(Announced::Deleting) && announce(Announced::Ensuring));
+    state.work = None;
+    assert!(state.begin(Some(Announced::Ensuring)));
+}
