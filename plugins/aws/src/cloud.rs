@@ -77,7 +77,7 @@ pub struct Cloud<'a> {
     pub(crate) nodes: &'a dyn Fn() -> Vec<Node>,
     pub(crate) now: u64,
     /// Publishes a warning on a Service: reason and message.
-    pub(crate) tell: &'a dyn Fn(&Service, &str, &str),
+    pub(crate) publish_event: &'a dyn Fn(&Service, &str, &str),
 }
 
 impl std::fmt::Debug for Cloud<'_> {
@@ -108,14 +108,17 @@ impl<'a> Cloud<'a> {
             store,
             nodes,
             now,
-            tell: &logged,
+            publish_event: &logged,
         }
     }
 
     /// Publishes warnings on Services with this function, instead of writing them to the log.
     #[must_use]
-    pub fn with_events(self, tell: &'a dyn Fn(&Service, &str, &str)) -> Self {
-        Self { tell, ..self }
+    pub fn with_events(self, publish_event: &'a dyn Fn(&Service, &str, &str)) -> Self {
+        Self {
+            publish_event,
+            ..self
+        }
     }
 
     /// Returns a key of the store that is specific to this configuration.

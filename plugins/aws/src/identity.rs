@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How long the information from the instances is cached.
-const KEPT: Duration = Duration::from_secs(3600);
+const CACHED: Duration = Duration::from_secs(3600);
 
 /// Maximum number of instances that are read.
 const ASKED: usize = 50;
@@ -32,7 +32,7 @@ pub(crate) struct Identity {
 
 /// The clusters and VPCs of the nodes' instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Said {
+struct Discovered {
     clusters: BTreeMap<String, bool>,
     vpcs: BTreeSet<String>,
 }
@@ -52,8 +52,8 @@ impl Cloud<'_> {
             });
         }
 
-        let said = self.said()?;
-        let mut clusters = said.clusters.into_iter();
+        let discovered = self.discovered()?;
+        let mut clusters = discovered.clusters.into_iter();
         match (clusters.next(), clusters.next()) {
             (Some((id, legacy)), None) => Ok(Identity {
                 cluster: Cluster { id, legacy },
@@ -112,7 +112,7 @@ impl Cloud<'_> {
             return Ok(self.config.vpc.clone());
         }
 
-        let mut vpcs = self.said()?.vpcs.into_iter();
+        let mut vpcs = self.discovered()?.vpcs.into_iter();
         match (vpcs.next(), vpcs.next()) {
             (vpc, None) => Ok(vpc),
             (None, Some(vpc)) => Ok(Some(vpc)),
@@ -122,28 +122,28 @@ impl Cloud<'_> {
         }
     }
 
-    fn said(&self) -> Result<Said> {
+    fn discovered(&self) -> Result<Discovered> {
         let key = self.key("identity");
-        if let Some(said) = store::load(self.store, &key) {
-            return Ok(said);
+        if let Some(discovered) = store::load(self.store, &key) {
+            return Ok(discovered);
         }
 
         // Another call may be reading it. If that takes too long, a duplicate request is better
         // than none.
-        let _turn = self.turn("identity");
-        if let Some(said) = store::load(self.store, &key) {
-            return Ok(said);
+        let _lock = self.lock("identity");
+        if let Some(discovered) = store::load(self.store, &key) {
+            return Ok(discovered);
         }
 
-        let said = hear(&self.some_machines()?);
+        let discovered = discover(&self.some_instances()?);
         // What is still unknown is read again by the next call.
-        if !said.clusters.is_empty() && !said.vpcs.is_empty() {
-            store::save(self.store, &key, &said, KEPT);
+        if !discovered.clusters.is_empty() && !discovered.vpcs.is_empty() {
+            store::save(self.store, &key, &discovered, CACHED);
         }
-        Ok(said)
+        Ok(discovered)
     }
 
-    fn some_machines(&self) -> Result<Vec<Instance>> {
+    fn some_instances(&self) -> Result<Vec<Instance>> {
         let mut ids = Vec::new();
         let mut names = Vec::new();
         for node in (self.nodes)() {
@@ -169,27 +169,27 @@ impl Cloud<'_> {
     }
 }
 
-fn hear(machines: &[Instance]) -> Said {
-    let mut said = Said::default();
-    for machine in machines
+fn discover(instances: &[Instance]) -> Discovered {
+    let mut discovered = Discovered::default();
+    for instance in instances
         .iter()
-        .filter(|machine| machine.instance_state.name != "terminated")
+        .filter(|instance| instance.instance_state.name != "terminated")
     {
-        for (id, legacy) in tags::clusters(&machine.tags()) {
-            *said.clusters.entry(id.to_owned()).or_default() |= legacy;
+        for (id, legacy) in tags::clusters(&instance.tags()) {
+            *discovered.clusters.entry(id.to_owned()).or_default() |= legacy;
         }
-        if !machine.vpc_id.is_empty() {
-            said.vpcs.insert(machine.vpc_id.clone());
+        if !instance.vpc_id.is_empty() {
+            discovered.vpcs.insert(instance.vpc_id.clone());
         }
     }
-    said
+    discovered
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn machine(state: &str, vpc: &str, tags: &[(&str, &str)]) -> Instance {
+    fn instance(state: &str, vpc: &str, tags: &[(&str, &str)]) -> Instance {
         let tags: String = tags
             .iter()
             .map(|(key, value)| format!("<item><key>{key}</key><value>{value}</value></item>"))
@@ -203,8 +203,8 @@ mod tests {
 
     #[test]
     fn cluster_and_vpc_come_from_the_instances() {
-        let said = hear(&[
-            machine(
+        let discovered = discover(&[
+            instance(
                 "running",
                 "vpc-1",
                 &[
@@ -212,15 +212,18 @@ mod tests {
                     ("KubernetesCluster", "a"),
                 ],
             ),
-            machine("stopped", "vpc-1", &[("Name", "x")]),
-            machine(
+            instance("stopped", "vpc-1", &[("Name", "x")]),
+            instance(
                 "terminated",
                 "vpc-9",
                 &[("kubernetes.io/cluster/z", "owned")],
             ),
         ]);
 
-        assert_eq!(said.clusters, BTreeMap::from([("a".to_owned(), true)]));
-        assert_eq!(said.vpcs, BTreeSet::from(["vpc-1".to_owned()]));
+        assert_eq!(
+            discovered.clusters,
+            BTreeMap::from([("a".to_owned(), true)])
+        );
+        assert_eq!(discovered.vpcs, BTreeSet::from(["vpc-1".to_owned()]));
     }
 }

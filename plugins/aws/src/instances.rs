@@ -40,27 +40,27 @@ impl Cloud<'_> {
     /// Fails if a request to AWS fails.
     pub fn describe(&self, nodes: &[Node]) -> Result<Vec<Result<Instance>>> {
         let (references, found) = find(self, nodes)?;
-        let machines: Vec<_> = nodes
+        let instances: Vec<_> = nodes
             .iter()
             .zip(&references)
-            .map(|(node, one)| (node, machine(found.of(one))))
+            .map(|(node, one)| (node, instance(found.of(one))))
             .collect();
-        let known: Vec<(&Node, &ec2::Instance)> = machines
+        let known: Vec<(&Node, &ec2::Instance)> = instances
             .iter()
-            .filter_map(|(node, machine)| Some((*node, *machine.as_ref().ok()?)))
+            .filter_map(|(node, instance)| Some((*node, *instance.as_ref().ok()?)))
             .collect();
 
         let labels = labels::of(self, &known)?;
-        let answer = |(node, machine): (&Node, Result<&ec2::Instance>)| {
-            let machine = machine?;
+        let answer = |(node, instance): (&Node, Result<&ec2::Instance>)| {
+            let instance = instance?;
             let labels = labels
                 .get(&node.name)
                 .cloned()
                 .unwrap_or_else(|| Ok(Vec::new()))?;
-            description(self, node, machine, labels)
+            description(self, node, instance, labels)
         };
 
-        Ok(machines.into_iter().map(answer).collect())
+        Ok(instances.into_iter().map(answer).collect())
     }
 }
 
@@ -84,19 +84,19 @@ fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<(Vec<Reference>, Lookup)> {
     Ok((references, found))
 }
 
-fn machine(found: Result<&Found>) -> Result<&ec2::Instance> {
+fn instance(found: Result<&Found>) -> Result<&ec2::Instance> {
     match found? {
-        Found::Machine(machine) if machine.instance_state.name == "terminated" => Err(
-            CloudError::not_found(format!("instance {} is terminated", machine.instance_id)),
+        Found::Instance(instance) if instance.instance_state.name == "terminated" => Err(
+            CloudError::not_found(format!("instance {} is terminated", instance.instance_id)),
         ),
-        Found::Machine(machine) => Ok(machine),
+        Found::Instance(instance) => Ok(instance),
         Found::Gone => Err(CloudError::not_found("the instance does not exist in EC2")),
     }
 }
 
 fn presence(node: &Node, found: &Found, now: u64) -> Result<Presence> {
     match found {
-        Found::Machine(machine) => Ok(match machine.instance_state.name.as_str() {
+        Found::Instance(instance) => Ok(match instance.instance_state.name.as_str() {
             "terminated" => Presence::Absent,
             "stopped" => Presence::Stopped,
             _ => Presence::Running,
@@ -110,29 +110,29 @@ fn presence(node: &Node, found: &Found, now: u64) -> Result<Presence> {
 fn description(
     cloud: &Cloud<'_>,
     node: &Node,
-    machine: &ec2::Instance,
+    instance: &ec2::Instance,
     labels: Vec<(String, String)>,
 ) -> Result<Instance> {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let zone = &machine.placement.availability_zone;
+    let zone = &instance.placement.availability_zone;
     Ok(Instance {
         // The provider ID of a node cannot change.
         provider_id: Some(
             node.provider_id
                 .clone()
-                .unwrap_or_else(|| format!("aws:///{zone}/{}", machine.instance_id)),
+                .unwrap_or_else(|| format!("aws:///{zone}/{}", instance.instance_id)),
         ),
-        instance_type: some(&machine.instance_type),
+        instance_type: some(&instance.instance_type),
         zone: some(zone),
         region: Some(cloud.config.region.clone()),
-        addresses: address::of(machine, &cloud.config.families)?,
+        addresses: address::of(instance, &cloud.config.families)?,
         labels,
         ..Instance::default()
     })
 }
 
 /// Instances by ID.
-pub(crate) type Machines = BTreeMap<String, ec2::Instance>;
+pub(crate) type InstancesById = BTreeMap<String, ec2::Instance>;
 
 #[cfg(test)]
 mod tests;

@@ -23,4 +23,4 @@ mod testing;
 pub use client::api;
 pub use client::endpoint;
 pub use client::http;
-pub use load_balancing::balancer;
+pub use load_balancing::common;

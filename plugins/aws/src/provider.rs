@@ -8,7 +8,7 @@ use skydock_sdk::{
     cluster,
     events::{self, Severity},
     instances::{Instance, Presence},
-    load_balancers::{NodeSet, Target},
+    load_balancers::{self, NodeSet},
     plugin::{PluginInfo, Settings},
     routes::{NewRoute, Route, RoutePage},
     types::{CloudError, LoadBalancerStatus, Node, Service},
@@ -18,7 +18,7 @@ use crate::{
     client::http::Http,
     cloud::{Cloud, Setup},
     instances::reference::SCHEME,
-    load_balancing::balancer::machine::{self, Member, Members},
+    load_balancing::common::targets::{self, Target, Targets},
     store::Store,
 };
 
@@ -81,11 +81,11 @@ impl LoadBalancers for Aws {
     }
 
     fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
-        run(|cloud| cloud.ensure_balancer(&service, &members(&service, nodes)))
+        run(|cloud| cloud.ensure_balancer(&service, &targets(&service, nodes)))
     }
 
     fn update_nodes(service: Service, nodes: &NodeSet) -> Result<()> {
-        run(|cloud| cloud.update_members(&service, &members(&service, nodes)))
+        run(|cloud| cloud.update_targets(&service, &targets(&service, nodes)))
     }
 
     fn ensure_deleted(service: Service) -> Result<()> {
@@ -115,30 +115,30 @@ fn list(cloud: &Cloud<'_>) -> Result<RoutePage> {
 
 /// Reads the properties of the nodes that the Service needs: labels only if it selects nodes by
 /// label.
-fn members(service: &Service, nodes: &NodeSet) -> Members {
-    if machine::chooses(&service.annotations) {
-        let member = |node: Node| Member {
+fn targets(service: &Service, nodes: &NodeSet) -> Targets {
+    if targets::selects_by_label(&service.annotations) {
+        let target = |node: Node| Target {
             provider_id: node.provider_id,
             labels: node.labels,
         };
-        return Members {
-            all: nodes.nodes().into_iter().map(member).collect(),
+        return Targets {
+            all: nodes.nodes().into_iter().map(target).collect(),
             changes: None,
         };
     }
 
-    let all = |targets: Vec<Target>| -> Vec<Member> {
-        let member = |target: Target| Member {
+    let all = |targets: Vec<load_balancers::Target>| -> Vec<Target> {
+        let target = |target: load_balancers::Target| Target {
             provider_id: target.provider_id,
             labels: Vec::new(),
         };
-        targets.into_iter().map(member).collect()
+        targets.into_iter().map(target).collect()
     };
 
     let changes = nodes
         .changes()
         .map(|changes| (all(changes.added), all(changes.removed)));
-    Members {
+    Targets {
         all: all(nodes.targets()),
         changes,
     }

@@ -30,17 +30,17 @@ use crate::{
 
 /// The target of an existing route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target<'a> {
+enum RouteTarget<'a> {
     /// An instance.
-    Machine(&'a str),
+    Instance(&'a str),
     /// An instance that does not exist.
-    Nowhere,
+    Blackhole,
     /// A gateway, another network, or an unattached interface: this plugin does not create such
     /// routes.
-    Elsewhere,
+    Other,
 }
 
-fn target(route: &network::Route) -> Target<'_> {
+fn target(route: &network::Route) -> RouteTarget<'_> {
     let gateways = [
         &route.gateway_id,
         &route.nat_gateway_id,
@@ -53,13 +53,13 @@ fn target(route: &network::Route) -> Target<'_> {
     ];
 
     if gateways.iter().any(|id| !id.is_empty()) {
-        Target::Elsewhere
+        RouteTarget::Other
     } else if route.state == "blackhole" {
-        Target::Nowhere
+        RouteTarget::Blackhole
     } else if route.instance_id.is_empty() {
-        Target::Elsewhere
+        RouteTarget::Other
     } else {
-        Target::Machine(&route.instance_id)
+        RouteTarget::Instance(&route.instance_id)
     }
 }
 
@@ -74,7 +74,7 @@ fn destination(route: &network::Route) -> Option<IpNet> {
 
 /// Returns the routes of a table that belong to this cluster: those to the Pod ranges.
 fn list(table: &RouteTable, nodes: &[Node], pods: &[IpNet]) -> Vec<Route> {
-    let by_machine: BTreeMap<&str, &str> = nodes
+    let by_instance: BTreeMap<&str, &str> = nodes
         .iter()
         .filter_map(|node| {
             Some((
@@ -87,9 +87,9 @@ fn list(table: &RouteTable, nodes: &[Node], pods: &[IpNet]) -> Vec<Route> {
     let ours = |route: &network::Route| {
         let net = destination(route)?;
         let node = match target(route) {
-            Target::Machine(id) => by_machine.get(id).copied(),
-            Target::Nowhere => None,
-            Target::Elsewhere => return None,
+            RouteTarget::Instance(id) => by_instance.get(id).copied(),
+            RouteTarget::Blackhole => None,
+            RouteTarget::Other => return None,
         };
         // If the Pod ranges are unknown, only routes to nodes certainly belong to the cluster.
         let fits = if pods.is_empty() {
@@ -102,7 +102,7 @@ fn list(table: &RouteTable, nodes: &[Node], pods: &[IpNet]) -> Vec<Route> {
             target_node: node.map(str::to_owned),
             target_addresses: None,
             destination_cidr: net.to_string(),
-            blackhole: target(route) == Target::Nowhere,
+            blackhole: target(route) == RouteTarget::Blackhole,
         })
     };
 
@@ -111,16 +111,16 @@ fn list(table: &RouteTable, nodes: &[Node], pods: &[IpNet]) -> Vec<Route> {
 
 /// What has to be done for a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Way {
+enum RouteChange {
     /// The route exists.
-    There,
+    Exists,
     /// The route is created.
     Create,
     /// The existing route has another target, or none, and is replaced in one step.
     Replace,
 }
 
-fn way(table: &RouteTable, net: IpNet, machine: &str) -> Result<Way> {
+fn change(table: &RouteTable, net: IpNet, instance: &str) -> Result<RouteChange> {
     let there = table
         .route_set
         .items
@@ -128,10 +128,10 @@ fn way(table: &RouteTable, net: IpNet, machine: &str) -> Result<Way> {
         .find(|route| destination(route) == Some(net));
 
     match there.map(target) {
-        None => Ok(Way::Create),
-        Some(Target::Machine(id)) if id == machine => Ok(Way::There),
-        Some(Target::Machine(_) | Target::Nowhere) => Ok(Way::Replace),
-        Some(Target::Elsewhere) => Err(CloudError::internal(format!(
+        None => Ok(RouteChange::Create),
+        Some(RouteTarget::Instance(id)) if id == instance => Ok(RouteChange::Exists),
+        Some(RouteTarget::Instance(_) | RouteTarget::Blackhole) => Ok(RouteChange::Replace),
+        Some(RouteTarget::Other) => Err(CloudError::internal(format!(
             "route table {} has a route to {net} that does not lead to an instance; it is not changed: delete it",
             table.route_table_id
         ))),
@@ -141,29 +141,29 @@ fn way(table: &RouteTable, net: IpNet, machine: &str) -> Result<Way> {
 /// What a route to a node leads to. EC2 rejects the ID of an instance that has several network
 /// interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Hop<'a> {
+enum NextHop<'a> {
     Instance(&'a str),
     Interface(&'a str),
 }
 
-impl<'a> Hop<'a> {
+impl<'a> NextHop<'a> {
     /// Returns the instance, or the one of its several interfaces that has the node's address,
     /// otherwise the primary one. The second value is true if it rejects traffic for Pods.
-    fn to(machine: &'a ec2::Instance, addresses: &[NodeAddress]) -> (Self, bool) {
-        let interfaces = machine.interfaces();
+    fn to(instance: &'a ec2::Instance, addresses: &[NodeAddress]) -> (Self, bool) {
+        let interfaces = instance.interfaces();
         let named = addresses.iter().find_map(|address| {
             let mut interfaces = interfaces.iter();
             interfaces.find(|interface| interface.has(&address.address))
         });
 
         match named.or(interfaces.first()) {
-            Some(interface) if machine.network_interface_set.items.len() > 1 => (
+            Some(interface) if instance.network_interface_set.items.len() > 1 => (
                 Self::Interface(&interface.network_interface_id),
                 interface.source_dest_check != Some(false),
             ),
             _ => (
-                Self::Instance(&machine.instance_id),
-                machine.source_dest_check != Some(false),
+                Self::Instance(&instance.instance_id),
+                instance.source_dest_check != Some(false),
             ),
         }
     }
@@ -189,10 +189,10 @@ impl<'a> Hop<'a> {
 /// What has to be done for a route to a node.
 struct Plan<'a> {
     net: IpNet,
-    hop: Hop<'a>,
+    next_hop: NextHop<'a>,
     /// True if the hop rejects traffic for Pods.
     is_closed: bool,
-    way: Way,
+    change: RouteChange,
 }
 
 fn on_route(action: &'static str, table: &str, net: IpNet) -> Call {
@@ -286,8 +286,8 @@ impl Cloud<'_> {
 
         let planned = routes.iter().zip(&references).map(|(route, reference)| {
             let net = parsed(&route.destination_cidr)?;
-            let machine = match found.of(reference)? {
-                Found::Machine(machine) => machine,
+            let instance = match found.of(reference)? {
+                Found::Instance(instance) => instance,
                 Found::Gone => {
                     return Err(CloudError::not_found(format!(
                         "node {} has no instance",
@@ -296,12 +296,12 @@ impl Cloud<'_> {
                 }
             };
 
-            let (hop, is_closed) = Hop::to(machine, &route.target_addresses);
+            let (next_hop, is_closed) = NextHop::to(instance, &route.target_addresses);
             Ok(Plan {
                 net,
-                hop,
+                next_hop,
                 is_closed,
-                way: way(&table, net, &machine.instance_id)?,
+                change: change(&table, net, &instance.instance_id)?,
             })
         });
 
@@ -321,16 +321,16 @@ impl Cloud<'_> {
     }
 
     /// Lets hops receive traffic for Pods. Returns the errors.
-    fn open<'a>(&self, planned: &[Result<Plan<'a>>]) -> BTreeMap<Hop<'a>, CloudError> {
+    fn open<'a>(&self, planned: &[Result<Plan<'a>>]) -> BTreeMap<NextHop<'a>, CloudError> {
         let closed = planned.iter().flatten().filter(|plan| plan.is_closed);
-        let closed: BTreeSet<Hop<'_>> = closed.map(|plan| plan.hop).collect();
+        let closed: BTreeSet<NextHop<'_>> = closed.map(|plan| plan.next_hop).collect();
         let calls: Vec<Call> = closed
             .iter()
-            .map(|hop| hop.source_dest_check_off())
+            .map(|next_hop| next_hop.source_dest_check_off())
             .collect();
         let answers = closed.into_iter().zip(self.wire.send(&calls));
         answers
-            .filter_map(|(hop, answer)| Some((hop, answer.err()?.into())))
+            .filter_map(|(next_hop, answer)| Some((next_hop, answer.err()?.into())))
             .collect()
     }
 
@@ -338,23 +338,28 @@ impl Cloud<'_> {
         &self,
         table: &str,
         planned: Vec<Result<Plan<'_>>>,
-        closed: &BTreeMap<Hop<'_>, CloudError>,
+        closed: &BTreeMap<NextHop<'_>, CloudError>,
     ) -> Vec<Result<()>> {
         let mut calls = Vec::new();
         // Each outcome is done, failed, or the index of the answer to wait for.
         let outcomes: Vec<Result<Option<usize>>> = planned
             .into_iter()
             .map(|plan| {
-                let Plan { net, hop, way, .. } = plan?;
-                if let Some(error) = closed.get(&hop) {
+                let Plan {
+                    net,
+                    next_hop,
+                    change,
+                    ..
+                } = plan?;
+                if let Some(error) = closed.get(&next_hop) {
                     return Err(error.clone());
                 }
-                let action = match way {
-                    Way::There => return Ok(None),
-                    Way::Create => "CreateRoute",
-                    Way::Replace => "ReplaceRoute",
+                let action = match change {
+                    RouteChange::Exists => return Ok(None),
+                    RouteChange::Create => "CreateRoute",
+                    RouteChange::Replace => "ReplaceRoute",
                 };
-                calls.push(hop.named_in(on_route(action, table, net)));
+                calls.push(next_hop.named_in(on_route(action, table, net)));
                 Ok(Some(calls.len() - 1))
             })
             .collect();

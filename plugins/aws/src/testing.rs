@@ -11,7 +11,7 @@ use skydock_sdk::types::{Service, ServicePort, Transport};
 use crate::{
     client::api::{call::Call, failure::Failure, wire::Wire},
     cloud::Setup,
-    load_balancing::balancer::annotation,
+    load_balancing::common::annotation,
     store::Store,
 };
 
@@ -55,8 +55,8 @@ impl<F: Fn(&Call) -> Answer> Wire for Scripted<F> {
 }
 
 /// Returns an error with this code.
-pub(crate) fn refused(call: &Call, code: &str) -> Answer {
-    Err(Failure::Refused {
+pub(crate) fn rejection(call: &Call, code: &str) -> Answer {
+    Err(Failure::Rejected {
         action: call.action,
         status: 400,
         code: code.into(),

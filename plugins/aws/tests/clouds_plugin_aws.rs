@@ -20,8 +20,8 @@ mod changes;
 mod classic;
 #[path = "real/failing.rs"]
 mod failing;
-#[path = "real/machines.rs"]
-mod machines;
+#[path = "real/instances.rs"]
+mod instances;
 #[path = "real/network.rs"]
 mod network;
 #[path = "real/official.rs"]

@@ -116,7 +116,7 @@ impl Raw {
             .filter(|value| !value.is_empty())
     }
 
-    fn refuse(&self, name: &str, reason: impl Into<String>) -> Problem {
+    fn problem(&self, name: &str, reason: impl Into<String>) -> Problem {
         Problem::at(self.global.get(name).map_or(0, |(line, _)| *line), reason)
     }
 
@@ -130,7 +130,7 @@ impl Raw {
         {
             None | Some("false" | "no" | "off" | "0") => Ok(false),
             Some("true" | "yes" | "on" | "1") => Ok(true),
-            Some(_) => Err(self.refuse(name, format!("{name} must be true or false"))),
+            Some(_) => Err(self.problem(name, format!("{name} must be true or false"))),
         }
     }
 
@@ -138,7 +138,7 @@ impl Raw {
     pub(super) fn region(&self) -> Result<String, Problem> {
         let region = match self.text("zone") {
             Some(zone) => {
-                region_of(&zone).ok_or_else(|| self.refuse("zone", "Zone is not a valid availability zone"))?
+                region_of(&zone).ok_or_else(|| self.problem("zone", "Zone is not a valid availability zone"))?
             }
             None => self.text("region").ok_or_else(|| {
                 Problem::at(
@@ -156,7 +156,7 @@ impl Raw {
         if plain {
             Ok(region)
         } else {
-            Err(self.refuse(
+            Err(self.problem(
                 "region",
                 "Region is not a valid region; expected for example eu-west-1",
             ))
@@ -169,7 +169,7 @@ impl Raw {
             self.text("kubernetesclustertag"),
             self.text("kubernetesclusterid"),
         ) {
-            (Some(tag), Some(id)) if tag != id => Err(self.refuse(
+            (Some(tag), Some(id)) if tag != id => Err(self.problem(
                 "kubernetesclustertag",
                 "KubernetesClusterTag and KubernetesClusterID are different: set only one",
             )),
@@ -190,7 +190,7 @@ impl Raw {
                 "ipv4" => Family::V4,
                 "ipv6" => Family::V6,
                 _ => {
-                    return Err(self.refuse(
+                    return Err(self.problem(
                         "nodeipfamilies",
                         "NodeIPFamilies must be ipv4 or ipv6, one line for each",
                     ));
@@ -213,7 +213,7 @@ impl Raw {
             Some(_) => {
                 let reason =
                     "ClusterServiceLoadBalancerHealthProbeMode must be Shared or ServiceNodePort";
-                return Err(self.refuse(mode, reason));
+                return Err(self.problem(mode, reason));
             }
         }
 
@@ -222,7 +222,7 @@ impl Raw {
             // The default of kube-proxy.
             None | Some("0") => 10256,
             Some(text) => text.parse().map_err(|_| {
-                self.refuse(
+                self.problem(
                     name,
                     "ClusterServiceSharedLoadBalancerHealthProbePort is not a valid port",
                 )
@@ -241,7 +241,7 @@ impl Raw {
         let pattern = self.text(name).unwrap_or_else(|| default.to_owned());
         match Regex::new(&pattern) {
             Ok(_) => Ok(pattern),
-            Err(_) => Err(self.refuse(
+            Err(_) => Err(self.problem(
                 name,
                 "SupportedTopologyInstanceTypePattern is not a valid regular expression",
             )),
@@ -253,7 +253,7 @@ impl Raw {
         match self.text("nlbsecuritygroupmode").as_deref() {
             None => Ok(false),
             Some("Managed") => Ok(true),
-            Some(_) => Err(self.refuse(
+            Some(_) => Err(self.problem(
                 "nlbsecuritygroupmode",
                 "NLBSecurityGroupMode must be Managed or unset",
             )),

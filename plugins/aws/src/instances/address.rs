@@ -17,12 +17,12 @@ const MOST: usize = 64;
 ///
 /// # Errors
 /// Fails if EC2 returns an invalid address.
-pub(crate) fn of(machine: &Instance, families: &[Family]) -> Result<Vec<NodeAddress>> {
+pub(crate) fn of(instance: &Instance, families: &[Family]) -> Result<Vec<NodeAddress>> {
     let mut addresses = Vec::new();
     for family in families {
         match family {
-            Family::V4 => ipv4(machine, &mut addresses)?,
-            Family::V6 => ipv6(machine, &mut addresses)?,
+            Family::V4 => ipv4(instance, &mut addresses)?,
+            Family::V6 => ipv6(instance, &mut addresses)?,
         }
     }
 
@@ -47,11 +47,11 @@ pub(crate) fn of(machine: &Instance, families: &[Family]) -> Result<Vec<NodeAddr
 
 /// Adds the private addresses of all interfaces, the primary interface first, then the public
 /// address, then the names.
-fn ipv4(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
-    let interfaces = machine.interfaces().into_iter();
+fn ipv4(instance: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
+    let interfaces = instance.interfaces().into_iter();
     for private in interfaces.flat_map(|interface| &interface.private_ip_addresses_set.items) {
         push_v4(
-            machine,
+            instance,
             AddressKind::InternalIp,
             &private.private_ip_address,
             addresses,
@@ -59,16 +59,16 @@ fn ipv4(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
     }
 
     push_v4(
-        machine,
+        instance,
         AddressKind::ExternalIp,
-        &machine.ip_address,
+        &instance.ip_address,
         addresses,
     )?;
 
     for (kind, name) in [
-        (AddressKind::InternalDns, &machine.private_dns_name),
-        (AddressKind::Hostname, &machine.private_dns_name),
-        (AddressKind::ExternalDns, &machine.dns_name),
+        (AddressKind::InternalDns, &instance.private_dns_name),
+        (AddressKind::Hostname, &instance.private_dns_name),
+        (AddressKind::ExternalDns, &instance.dns_name),
     ] {
         if !name.is_empty() {
             addresses.push(NodeAddress {
@@ -82,13 +82,13 @@ fn ipv4(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
 
 /// Adds the first IPv6 address of each interface, the primary interface first. They are internal
 /// addresses even if they are reachable from the internet.
-fn ipv6(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
-    let interfaces = machine.interfaces().into_iter();
+fn ipv6(instance: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
+    let interfaces = instance.interfaces().into_iter();
     for first in interfaces.filter_map(|interface| interface.ipv6_addresses_set.items.first()) {
         let ip: Ipv6Addr = first
             .ipv6_address
             .parse()
-            .map_err(|_| wrong(machine, &first.ipv6_address))?;
+            .map_err(|_| wrong(instance, &first.ipv6_address))?;
         addresses.push(NodeAddress {
             kind: AddressKind::InternalIp,
             address: ip.to_string(),
@@ -98,13 +98,13 @@ fn ipv6(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
 }
 
 fn push_v4(
-    machine: &Instance,
+    instance: &Instance,
     kind: AddressKind,
     text: &str,
     addresses: &mut Vec<NodeAddress>,
 ) -> Result<()> {
     if !text.is_empty() {
-        let ip: Ipv4Addr = text.parse().map_err(|_| wrong(machine, text))?;
+        let ip: Ipv4Addr = text.parse().map_err(|_| wrong(instance, text))?;
         addresses.push(NodeAddress {
             kind,
             address: ip.to_string(),
@@ -113,10 +113,10 @@ fn push_v4(
     Ok(())
 }
 
-fn wrong(machine: &Instance, text: &str) -> CloudError {
+fn wrong(instance: &Instance, text: &str) -> CloudError {
     CloudError::internal(format!(
         "EC2 returned an invalid address {text} for instance {}",
-        machine.instance_id
+        instance.instance_id
     ))
 }
 
@@ -124,7 +124,7 @@ fn wrong(machine: &Instance, text: &str) -> CloudError {
 mod tests {
     use super::*;
 
-    const MACHINE: &str = "<item><instanceId>i-1</instanceId><privateDnsName>ip-10-0-0-1.internal</privateDnsName>\
+    const INSTANCE: &str = "<item><instanceId>i-1</instanceId><privateDnsName>ip-10-0-0-1.internal</privateDnsName>\
         <dnsName>ec2-1.example</dnsName><ipAddress>203.0.113.1</ipAddress><networkInterfaceSet>\
         <item><status>in-use</status><attachment><deviceIndex>1</deviceIndex></attachment><privateIpAddressesSet>\
         <item><privateIpAddress>10.0.1.1</privateIpAddress></item></privateIpAddressesSet>\
@@ -138,11 +138,11 @@ mod tests {
         </privateIpAddressesSet><ipv6AddressesSet><item><ipv6Address>2001:0db8::1</ipv6Address></item>\
         <item><ipv6Address>2001:db8::f</ipv6Address></item></ipv6AddressesSet></item></networkInterfaceSet></item>";
 
-    fn shown(machine: &Instance, families: &[Family]) -> String {
+    fn shown(instance: &Instance, families: &[Family]) -> String {
         let shown = |one: &NodeAddress| {
             format!("{:?} {}", one.kind, one.address).replace("AddressKind::", "")
         };
-        of(machine, families)
+        of(instance, families)
             .unwrap()
             .iter()
             .map(shown)
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn addresses_start_with_the_primary_interface() {
-        let machine: Instance = quick_xml::de::from_str(MACHINE).unwrap();
+        let instance: Instance = quick_xml::de::from_str(INSTANCE).unwrap();
         let v4 =
             "AddressKind::InternalIp 10.0.0.1, AddressKind::InternalIp 10.0.0.2, AddressKind::InternalIp 10.0.1.1, \
                   AddressKind::InternalIp 10.0.9.9, AddressKind::ExternalIp 203.0.113.1, \
@@ -161,18 +161,18 @@ mod tests {
                 .replace("AddressKind::", "");
         let v6 = "InternalIp 2001:db8::1, InternalIp 2001:db8::2";
 
-        assert_eq!(shown(&machine, &[Family::V4]), v4);
-        assert_eq!(shown(&machine, &[Family::V6]), v6);
+        assert_eq!(shown(&instance, &[Family::V4]), v4);
+        assert_eq!(shown(&instance, &[Family::V6]), v6);
         assert_eq!(
-            shown(&machine, &[Family::V6, Family::V4]),
+            shown(&instance, &[Family::V6, Family::V4]),
             format!("{v6}, {v4}")
         );
     }
 
     #[test]
     fn excess_addresses_are_dropped_but_not_the_primary_ones() {
-        let mut machine: Instance = quick_xml::de::from_str(MACHINE).unwrap();
-        let lent = machine
+        let mut instance: Instance = quick_xml::de::from_str(INSTANCE).unwrap();
+        let lent = instance
             .network_interface_set
             .items
             .iter_mut()
@@ -186,7 +186,7 @@ mod tests {
                     private_ip_address: address,
                 });
         }
-        let kept = of(&machine, &[Family::V4]).unwrap();
+        let kept = of(&instance, &[Family::V4]).unwrap();
 
         assert_eq!(kept.len(), MOST);
         assert_eq!(
@@ -198,10 +198,10 @@ mod tests {
 
     #[test]
     fn an_invalid_address_is_an_error() {
-        let machine: Instance =
-            quick_xml::de::from_str(&MACHINE.replace("203.0.113.1", "n/a")).unwrap();
+        let instance: Instance =
+            quick_xml::de::from_str(&INSTANCE.replace("203.0.113.1", "n/a")).unwrap();
         assert!(matches!(
-            of(&machine, &[Family::V4]),
+            of(&instance, &[Family::V4]),
             Err(CloudError::Internal(_))
         ));
     }

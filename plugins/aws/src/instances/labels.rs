@@ -50,7 +50,7 @@ pub(crate) fn of(
         .iter()
         .filter(|(node, _)| node.labels.lookup(ZONE_ID).is_none());
     let zones: BTreeSet<&str> = unlabeled
-        .map(|(_, machine)| machine.placement.availability_zone.as_str())
+        .map(|(_, instance)| instance.placement.availability_zone.as_str())
         .collect();
     let zones = if zones.is_empty() {
         BTreeMap::new()
@@ -59,8 +59,8 @@ pub(crate) fn of(
     };
 
     let layers = layers(cloud, known)?;
-    let labels = |node: &Node, machine: &Instance| -> Result<Labels> {
-        let zone = &machine.placement.availability_zone;
+    let labels = |node: &Node, instance: &Instance| -> Result<Labels> {
+        let zone = &instance.placement.availability_zone;
         let id = node
             .labels
             .lookup(ZONE_ID)
@@ -71,7 +71,7 @@ pub(crate) fn of(
         let mut labels = vec![(ZONE_ID.to_owned(), id)];
         labels.extend(
             layers
-                .get(&machine.instance_id)
+                .get(&instance.instance_id)
                 .cloned()
                 .unwrap_or_else(|| Ok(Vec::new()))?,
         );
@@ -80,7 +80,7 @@ pub(crate) fn of(
 
     Ok(known
         .iter()
-        .map(|(node, machine)| (node.name.clone(), labels(node, machine)))
+        .map(|(node, instance)| (node.name.clone(), labels(node, instance)))
         .collect())
 }
 
@@ -105,11 +105,11 @@ fn layers(
 
     let mut all = BTreeMap::new();
     let mut unknown: Vec<&Instance> = Vec::new();
-    let said = |key: &str| cloud.store.get(&cloud.key(key)).is_some();
-    let nowhere = said("topology/region");
-    let failed = said("topology/failed");
+    let is_cached = |key: &str| cloud.store.get(&cloud.key(key)).is_some();
+    let nowhere = is_cached("topology/region");
+    let failed = is_cached("topology/failed");
 
-    for (node, machine) in known {
+    for (node, instance) in known {
         let there: Labels = node
             .labels
             .iter()
@@ -124,26 +124,26 @@ fn layers(
         };
 
         if !there.is_empty() {
-            all.insert(machine.instance_id.clone(), Ok(there));
-        } else if failed && !required.is_match(&machine.instance_type) {
+            all.insert(instance.instance_id.clone(), Ok(there));
+        } else if failed && !required.is_match(&instance.instance_type) {
             // A recent request failed, and this type most likely has no topology.
-        } else if !nowhere && !none(&machine.instance_type) && !none(&machine.instance_id) {
-            unknown.push(machine);
+        } else if !nowhere && !none(&instance.instance_type) && !none(&instance.instance_id) {
+            unknown.push(instance);
         }
     }
 
     for part in unknown.chunks(TOPOLOGY) {
         let answer = ec2::topology(
             cloud.wire,
-            part.iter().map(|machine| machine.instance_id.as_str()),
+            part.iter().map(|instance| instance.instance_id.as_str()),
         );
-        for machine in part {
-            let must = required.is_match(&machine.instance_type);
-            if let Some(outcome) = outcome(machine, must, &answer) {
-                all.insert(machine.instance_id.clone(), outcome);
+        for instance in part {
+            let must = required.is_match(&instance.instance_type);
+            if let Some(outcome) = outcome(instance, must, &answer) {
+                all.insert(instance.instance_id.clone(), outcome);
             }
         }
-        note(cloud, part, &required, &answer);
+        cache_absence(cloud, part, &required, &answer);
     }
 
     Ok(all)
@@ -151,16 +151,16 @@ fn layers(
 
 /// Returns the layers of one instance from an answer, or `None` if it has none.
 fn outcome(
-    machine: &Instance,
+    instance: &Instance,
     must: bool,
     answer: &Answer<Vec<ec2::Topology>>,
 ) -> Option<Result<Labels>> {
     match answer {
         Ok(all) => {
-            let place = all
+            let topology = all
                 .iter()
-                .find(|place| place.instance_id == machine.instance_id)?;
-            let layers = place.network_node_set.items.iter().enumerate();
+                .find(|topology| topology.instance_id == instance.instance_id)?;
+            let layers = topology.network_node_set.items.iter().enumerate();
             Some(Ok(layers
                 .map(|(index, node)| (format!("{NETWORK_LAYER}{}", index + 1), node.clone()))
                 .collect()))
@@ -172,7 +172,7 @@ fn outcome(
 }
 
 /// Caches which requests are not repeated for a day, or for a few minutes after an error.
-fn note(
+fn cache_absence(
     cloud: &Cloud<'_>,
     part: &[&Instance],
     required: &Regex,
@@ -186,19 +186,19 @@ fn note(
     let keep = |key: &str| keep_for(key, DAY);
     match answer {
         Ok(all) => {
-            for machine in part {
+            for instance in part {
                 if all
                     .iter()
-                    .any(|place| place.instance_id == machine.instance_id)
+                    .any(|topology| topology.instance_id == instance.instance_id)
                 {
                     continue;
                 }
                 // An instance that should have a position may be stopped, so nothing is known about
                 // its type.
-                keep(if required.is_match(&machine.instance_type) {
-                    &machine.instance_id
+                keep(if required.is_match(&instance.instance_type) {
+                    &instance.instance_id
                 } else {
-                    &machine.instance_type
+                    &instance.instance_type
                 });
             }
         }
@@ -223,13 +223,13 @@ impl Cloud<'_> {
     /// Fails if a request to EC2 fails.
     pub(crate) fn zones(&self, wanted: &BTreeSet<&str>) -> Result<Vec<ec2::Zone>> {
         let key = self.key("zones");
-        let kept: Vec<ec2::Zone> = store::load(self.store, &key).unwrap_or_default();
-        if !kept.is_empty()
+        let cached: Vec<ec2::Zone> = store::load(self.store, &key).unwrap_or_default();
+        if !cached.is_empty()
             && wanted
                 .iter()
-                .all(|name| kept.iter().any(|zone| zone.zone_name == *name))
+                .all(|name| cached.iter().any(|zone| zone.zone_name == *name))
         {
-            return Ok(kept);
+            return Ok(cached);
         }
 
         let answer: ec2::ZonesAnswer = api::ask(self.wire, &ec2::zones())?;

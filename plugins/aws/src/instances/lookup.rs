@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use skydock_sdk::{Result, types::CloudError};
 
-use super::{Machines, Reference};
+use super::{InstancesById, Reference};
 use crate::{
     client::api::{ec2, failure::Failure, wire::Wire},
     tags::Cluster,
@@ -28,7 +28,7 @@ const SINGLES: usize = 50;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// The instance exists.
-    Machine(Box<ec2::Instance>),
+    Instance(Box<ec2::Instance>),
     /// EC2 does not know the ID in a request for it alone.
     Gone,
 }
@@ -100,7 +100,7 @@ pub(crate) fn by_id(
     }
 
     match ec2::instances(wire, &ec2::instances_by_id(ids.iter().copied())) {
-        Ok(machines) => return settle(wire, ids, named(machines)),
+        Ok(instances) => return settle(wire, ids, named(instances)),
         Err(failure) if is_about_an_id(&failure) => {}
         Err(failure) => return Err(failure.into()),
     }
@@ -109,24 +109,24 @@ pub(crate) fn by_id(
     }
 
     let all: Vec<&str> = ids.iter().copied().collect();
-    let mut machines = Machines::new();
+    let mut instances = InstancesById::new();
     for part in all.chunks(FILTER) {
         let call = ec2::instances_by_filter("instance-id", part.iter().copied());
-        machines.append(&mut named(ec2::instances(wire, &call)?));
+        instances.append(&mut named(ec2::instances(wire, &call)?));
     }
-    settle(wire, ids, machines)
+    settle(wire, ids, instances)
 }
 
 /// Completes the found instances with the missing ones, which are requested individually.
 fn settle(
     wire: &dyn Wire,
     ids: &BTreeSet<&str>,
-    machines: Machines,
+    instances: InstancesById,
 ) -> Result<BTreeMap<String, Result<Found>>> {
     let missing: BTreeSet<&str> = ids
         .iter()
         .copied()
-        .filter(|id| !machines.contains_key(*id))
+        .filter(|id| !instances.contains_key(*id))
         .collect();
 
     let mut all = if missing.is_empty() {
@@ -135,9 +135,9 @@ fn settle(
         singly(wire, &missing)?
     };
     all.extend(
-        machines
+        instances
             .into_iter()
-            .map(|(id, machine)| (id, Ok(Found::Machine(Box::new(machine))))),
+            .map(|(id, instance)| (id, Ok(Found::Instance(Box::new(instance))))),
     );
     Ok(all)
 }
@@ -151,11 +151,11 @@ fn singly(wire: &dyn Wire, ids: &BTreeSet<&str>) -> Result<BTreeMap<String, Resu
     for ((id, call), answer) in asked.iter().zip(&calls).zip(answers) {
         let answer = answer.and_then(|body| ec2::read_instances(call, &body));
         let found = match answer {
-            Ok(machines) => match machines
+            Ok(instances) => match instances
                 .into_iter()
-                .find(|machine| machine.instance_id == *id)
+                .find(|instance| instance.instance_id == *id)
             {
-                Some(machine) => Ok(Found::Machine(Box::new(machine))),
+                Some(instance) => Ok(Found::Instance(Box::new(instance))),
                 None => Err(CloudError::unavailable(format!(
                     "EC2 returned nothing about instance {id}"
                 ))),
@@ -185,26 +185,26 @@ fn by_name(
     cluster: &Cluster,
 ) -> Result<BTreeMap<String, Result<Found>>> {
     let names: Vec<&str> = names.iter().copied().collect();
-    let mut machines: BTreeMap<String, Vec<ec2::Instance>> = BTreeMap::new();
+    let mut instances: BTreeMap<String, Vec<ec2::Instance>> = BTreeMap::new();
     for part in names.chunks(NAMES) {
         let call = ec2::instances_by_filter("private-dns-name", part.iter().copied()).filter(
             "instance-state-name",
             ["pending", "running", "shutting-down", "stopping", "stopped"],
         );
-        for machine in ec2::instances(wire, &call)? {
-            if cluster.has(&machine.tags()) {
-                machines
-                    .entry(machine.private_dns_name.clone())
+        for instance in ec2::instances(wire, &call)? {
+            if cluster.has(&instance.tags()) {
+                instances
+                    .entry(instance.private_dns_name.clone())
                     .or_default()
-                    .push(machine);
+                    .push(instance);
             }
         }
     }
 
     let found = |name: &str| {
-        let mut found = machines.get(name).cloned().unwrap_or_default();
+        let mut found = instances.get(name).cloned().unwrap_or_default();
         match (found.pop(), found.is_empty()) {
-            (Some(machine), true) => Ok(Found::Machine(Box::new(machine))),
+            (Some(instance), true) => Ok(Found::Instance(Box::new(instance))),
             (Some(_), false) => Err(CloudError::internal(format!(
                 "several instances have the private DNS name {name}: set the provider ID of the node"
             ))),
@@ -222,10 +222,10 @@ fn by_name(
         .collect())
 }
 
-fn named(machines: Vec<ec2::Instance>) -> Machines {
-    machines
+fn named(instances: Vec<ec2::Instance>) -> InstancesById {
+    instances
         .into_iter()
-        .map(|machine| (machine.instance_id.clone(), machine))
+        .map(|instance| (instance.instance_id.clone(), instance))
         .collect()
 }
 

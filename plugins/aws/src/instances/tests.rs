@@ -9,14 +9,14 @@ use crate::{
 
 /// An EC2 API with these instances, which records the requests.
 struct Ec2 {
-    machines: Vec<(&'static str, &'static str)>,
+    instances: Vec<(&'static str, &'static str)>,
     asked: RefCell<Vec<String>>,
 }
 
 impl Ec2 {
-    fn new(machines: &[(&'static str, &'static str)]) -> Self {
+    fn new(instances: &[(&'static str, &'static str)]) -> Self {
         Self {
-            machines: machines.to_vec(),
+            instances: instances.to_vec(),
             asked: RefCell::default(),
         }
     }
@@ -38,7 +38,7 @@ impl Wire for Ec2 {
 
 impl Ec2 {
     fn one(&self, call: &Call) -> std::result::Result<String, Failure> {
-        let refused = |code: &str| Failure::Refused {
+        let rejection = |code: &str| Failure::Rejected {
             action: call.action,
             status: 400,
             code: code.into(),
@@ -55,14 +55,14 @@ impl Ec2 {
                  <zoneId>euw1-az1</zoneId></item></availabilityZoneInfo></R>"
                     .into(),
             ),
-            "DescribeInstanceTopology" => Err(refused("UnsupportedOperation")),
+            "DescribeInstanceTopology" => Err(rejection("UnsupportedOperation")),
             _ => {
-                let known = |id: &&str| self.machines.iter().any(|(known, _)| known == id);
+                let known = |id: &&str| self.instances.iter().any(|(known, _)| known == id);
                 if ids.iter().any(|id| id.len() > 8) {
-                    return Err(refused("InvalidInstanceID.Malformed"));
+                    return Err(rejection("InvalidInstanceID.Malformed"));
                 }
                 if !ids.iter().all(known) {
-                    return Err(refused("InvalidInstanceID.NotFound"));
+                    return Err(rejection("InvalidInstanceID.NotFound"));
                 }
                 let wanted: Vec<&str> = ids.into_iter().chain(filtered).collect();
                 let item = |(id, state): &(&str, &str)| {
@@ -76,7 +76,7 @@ impl Ec2 {
                 };
                 let name = |id: &str| format!("{id}.name");
                 let asked = self
-                    .machines
+                    .instances
                     .iter()
                     .filter(|(id, _)| wanted.iter().any(|word| word == id || *word == name(id)));
                 Ok(format!(

@@ -17,28 +17,27 @@ use crate::{
         partly,
     },
     cloud::Cloud,
-    load_balancing::balancer::{
+    load_balancing::common::{
         annotation::{self, Annotations, Kind},
-        applied, fixed,
-        machine::{self, Awaited, Members},
-        name,
+        applied, immutable, name,
         node_rules::ClusterGroups,
         security_group,
-        subnet::Chosen,
+        subnet::SubnetRanges,
+        targets::{self, Awaited, Targets},
         warning,
     },
     tags::{Cluster, Tags},
 };
 
 mod access;
-mod former;
+mod desired_load_balancer;
 mod health;
 mod plan;
+mod previous_groups;
 mod subnets;
-mod wish;
 
-use plan::{ListenerChanges, Observed};
-use wish::Wish;
+use desired_load_balancer::DesiredLoadBalancer;
+use plan::{ListenerChanges, ObservedLoadBalancer};
 
 /// Returns the classic load balancer with this name, if it exists.
 ///
@@ -98,46 +97,46 @@ pub(crate) fn status(balancer: &Description) -> LoadBalancerStatus {
 pub(crate) fn ensure(
     cloud: &Cloud<'_>,
     service: &Service,
-    members: &Members,
+    targets: &Targets,
     has_network: &dyn Fn(&str) -> Result<bool>,
 ) -> Result<LoadBalancerStatus> {
     let cluster = cloud.identity()?.cluster;
-    let mut wish = Wish::of(service, &cluster, cloud.config)?;
+    let mut desired = DesiredLoadBalancer::of(service, &cluster, cloud.config)?;
 
     // Read before `undo`, whose defaults are not set by annotations.
-    let mut applied = wish.applied(service);
-    let applied_before = applied::before(cloud, &wish.name);
-    wish.undo(&applied_before);
+    let mut applied = desired.applied(service);
+    let applied_before = applied::before(cloud, &desired.name);
+    desired.undo(&applied_before);
 
-    let found = find(cloud, &wish.name)?;
+    let found = find(cloud, &desired.name)?;
     let fresh = found.is_none();
-    if fresh && has_network(&wish.name)? {
+    if fresh && has_network(&desired.name)? {
         return Err(CloudError::internal(
             "the Service has a network load balancer, and its type cannot be changed: delete and recreate the Service",
         ));
     }
 
-    let observed = found.map(|balancer| look(cloud, balancer)).transpose()?;
+    let observed = found.map(|balancer| read(cloud, balancer)).transpose()?;
     if let Some(observed) = &observed {
-        cluster.check(&wish.name, observed.tags.as_ref())?;
+        cluster.check(&desired.name, observed.tags.as_ref())?;
     }
 
     let vpc = match &observed {
         Some(observed) => observed.balancer.vpc_id.clone(),
         None => cloud.vpc()?,
     };
-    let secured = security_groups(cloud, service, &cluster, &vpc, &wish);
+    let secured = security_groups(cloud, service, &cluster, &vpc, &desired);
 
-    let ids = machine::ids(&members.all, &service.annotations);
-    let mut places = cloud.places(&ids)?;
+    let ids = targets::ids(&targets.all, &service.annotations);
+    let mut instances = cloud.target_instances(&ids)?;
     let awaited = cloud.awaited(&ids);
-    places.retain(|_, place| place.vpc == vpc || vpc.is_empty());
+    instances.retain(|_, instance| instance.vpc == vpc || vpc.is_empty());
 
     let observed = match observed {
         Some(observed) => observed,
         None => create(
             cloud,
-            &wish,
+            &desired,
             &cluster,
             &vpc,
             &secured.as_ref().map_err(Clone::clone)?.0,
@@ -148,14 +147,14 @@ pub(crate) fn ensure(
     let annotations = Annotations(&service.annotations);
     let ignored = annotations.ignored(Kind::Classic, service);
     cloud.warn(service, warning::ANNOTATION_IGNORED, &ignored);
-    let fixed = fixed::scheme(annotations, wish.internal, &there.scheme);
+    let fixed = immutable::scheme(annotations, desired.internal, &there.scheme);
     cloud.warn(service, warning::NOT_CHANGED, fixed.as_slice());
 
     // What AWS rejects does not stop the rest.
     let mut errors = Vec::new();
     let open = |group: &str| {
         let nodes = access::Nodes {
-            places: &places,
+            instances: &instances,
             are_partial: !awaited.ids.is_empty(),
         };
         cloud.sync_access(service, &cluster, &vpc, group, nodes)
@@ -164,36 +163,36 @@ pub(crate) fn ensure(
     errors.extend(failed);
 
     let before = &there.security_groups.items;
-    let former = former::exchange(cloud, &wish.name, before, &groups);
+    let previous = previous_groups::replace(cloud, &desired.name, before, &groups);
     if !fresh {
-        errors.extend(subnets::settle(cloud, &cluster, &wish, there));
+        errors.extend(subnets::settle(cloud, &cluster, &desired, there));
     }
 
     // Listeners need policies that exist, and policies are set for listeners that exist.
-    let [first, second] = plan::stages(&wish, &observed, &groups);
+    let [first, second] = plan::stages(&desired, &observed, &groups);
     errors.extend(carry_out(cloud, &first));
     errors.extend(change_listeners(
         cloud,
-        &wish.name,
-        plan::listener_changes(&wish, there),
+        &desired.name,
+        plan::listener_changes(&desired, there),
     ));
     errors.extend(carry_out(cloud, &second));
 
-    let machines = places.keys().cloned().chain(staying(&awaited, there));
-    let (rejected, failed) = change_machines(cloud, there, &machines.collect());
+    let instance_ids = instances.keys().cloned().chain(staying(&awaited, there));
+    let (rejected, failed) = change_instances(cloud, there, &instance_ids.collect());
     errors.extend(failed);
 
     if errors.is_empty() {
         // The previous groups are in use until all changes are made.
-        let detached: Vec<String> = former.detached.into_iter().collect();
+        let detached: Vec<String> = previous.detached.into_iter().collect();
         let closed = cloud
-            .close_access(&cluster, Some(&vpc), &wish.name, &former.closing)
+            .close_access(&cluster, Some(&vpc), &desired.name, &previous.closing)
             .and_then(|()| {
-                let kept = kept(cloud, service);
-                cloud.remove_groups(Some(&cluster), service, &detached, &kept)
+                let groups_to_keep = groups_to_keep(cloud, service);
+                cloud.remove_groups(Some(&cluster), service, &detached, &groups_to_keep)
             });
         match closed {
-            Ok(()) => former::settled(cloud, &wish.name, former.opened),
+            Ok(()) => previous_groups::finish(cloud, &desired.name, previous.opened),
             Err(error) => errors.push(error),
         }
     }
@@ -201,21 +200,21 @@ pub(crate) fn ensure(
     if !errors.is_empty() {
         applied.extend(applied_before);
     }
-    applied::remember(cloud, &wish.name, &applied);
+    applied::remember(cloud, &desired.name, &applied);
 
-    let rejected = cloud.tell_rejected(service, &rejected);
+    let rejected = cloud.warn_rejected(service, &rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
     errors.extend(cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR));
     errors.extend(awaited.error(cloud, service));
 
-    match warning::together(errors) {
+    match warning::join_errors(errors) {
         Some(error) => Err(error),
         None => Ok(status(there)),
     }
 }
 
-fn look(cloud: &Cloud<'_>, balancer: Description) -> Result<Observed> {
+fn read(cloud: &Cloud<'_>, balancer: Description) -> Result<ObservedLoadBalancer> {
     let name = &balancer.load_balancer_name;
     let calls = [
         elb::on("DescribeLoadBalancerAttributes", name),
@@ -241,7 +240,7 @@ fn look(cloud: &Cloud<'_>, balancer: Description) -> Result<Observed> {
         Err(failure) => return Err(failure.into()),
     };
 
-    Ok(Observed {
+    Ok(ObservedLoadBalancer {
         balancer,
         attributes,
         tags,
@@ -259,23 +258,23 @@ fn security_groups(
     service: &Service,
     cluster: &Cluster,
     vpc: &str,
-    wish: &Wish,
+    desired: &DesiredLoadBalancer,
 ) -> Result<(Vec<String>, Result<()>)> {
-    let mut groups = wish.groups.clone();
+    let mut groups = desired.groups.clone();
     let mut ruled = Ok(());
     if groups.is_empty() {
         let name = name::classic_security_group(service);
         let description = format!(
             "Security group for Kubernetes ELB {} ({})",
-            wish.name, wish.service
+            desired.name, desired.service
         );
-        let own = cloud.own_group(cluster, vpc, &name, &description, &wish.tags)?;
-        let ports = wish.ports.iter().map(|port| ("tcp", *port)).collect();
-        ruled = cloud.set_rules(&own, &security_group::rules(&ports, &wish.ranges));
+        let own = cloud.own_group(cluster, vpc, &name, &description, &desired.tags)?;
+        let ports = desired.ports.iter().map(|port| ("tcp", *port)).collect();
+        ruled = cloud.set_rules(&own, &security_group::rules(&ports, &desired.ranges));
         groups.push(own);
     }
 
-    groups.extend(wish.extra_groups.iter().cloned());
+    groups.extend(desired.extra_groups.iter().cloned());
     Ok((groups, ruled))
 }
 
@@ -306,32 +305,36 @@ fn ready_groups(
 }
 
 /// Returns the groups that this plugin must not delete.
-fn kept(cloud: &Cloud<'_>, service: &Service) -> Vec<String> {
+fn groups_to_keep(cloud: &Cloud<'_>, service: &Service) -> Vec<String> {
     let annotations = Annotations(&service.annotations);
-    let mut kept = annotations.list(annotation::SECURITY_GROUPS);
-    kept.extend(annotations.list(annotation::EXTRA_SECURITY_GROUPS));
-    kept.extend(cloud.config.elb_security_group.clone());
-    kept
+    let mut groups_to_keep = annotations.list(annotation::SECURITY_GROUPS);
+    groups_to_keep.extend(annotations.list(annotation::EXTRA_SECURITY_GROUPS));
+    groups_to_keep.extend(cloud.config.elb_security_group.clone());
+    groups_to_keep
 }
 
 fn create(
     cloud: &Cloud<'_>,
-    wish: &Wish,
+    desired: &DesiredLoadBalancer,
     cluster: &Cluster,
     vpc: &str,
     groups: &[String],
-) -> Result<Observed> {
-    let create = |subnets: &[Chosen]| {
+) -> Result<ObservedLoadBalancer> {
+    let create = |subnets: &[SubnetRanges]| {
         let subnets: BTreeSet<&String> = subnets.iter().map(|(id, _)| id).collect();
-        let call = elb::with_listeners(elb::on("CreateLoadBalancer", &wish.name), &wish.listeners)
-            .with_some("Scheme", wish.internal.then_some("internal"))
-            .list("Subnets", &subnets)
-            .list("SecurityGroups", groups)
-            .tags("Tags", &wish.tags);
+        let call = elb::with_listeners(
+            elb::on("CreateLoadBalancer", &desired.name),
+            &desired.listeners,
+        )
+        .with_some("Scheme", desired.internal.then_some("internal"))
+        .list("Subnets", &subnets)
+        .list("SecurityGroups", groups)
+        .tags("Tags", &desired.tags);
         let subnets: Vec<String> = subnets.into_iter().cloned().collect();
         Ok(ask(cloud, &call).map(|found| (found.dns_name, subnets)))
     };
-    let (dns_name, subnets) = cloud.create_in(cluster, vpc, &wish.subnets, wish.need(), &create)?;
+    let (dns_name, subnets) =
+        cloud.create_in(cluster, vpc, &desired.subnets, desired.need(), &create)?;
 
     // AWS returns only the DNS name. The rest is as requested.
     let described = |listener: &Listener| ListenerDescription {
@@ -339,11 +342,11 @@ fn create(
         ..Default::default()
     };
     let balancer = Description {
-        load_balancer_name: wish.name.clone(),
+        load_balancer_name: desired.name.clone(),
         dns_name,
         vpc_id: vpc.to_owned(),
-        scheme: scheme(wish.internal).to_owned(),
-        listener_descriptions: wish
+        scheme: scheme(desired.internal).to_owned(),
+        listener_descriptions: desired
             .listeners
             .iter()
             .map(described)
@@ -362,10 +365,10 @@ fn create(
         ..Attributes::default()
     };
 
-    Ok(Observed {
+    Ok(ObservedLoadBalancer {
         balancer,
         attributes,
-        tags: Some(wish.tags.clone()),
+        tags: Some(desired.tags.clone()),
     })
 }
 
@@ -451,13 +454,13 @@ fn change_listeners(cloud: &Cloud<'_>, name: &str, changes: ListenerChanges) -> 
 }
 
 /// Registers and deregisters instances. Returns the instances that AWS rejected, and the errors.
-fn change_machines(
+fn change_instances(
     cloud: &Cloud<'_>,
     there: &Description,
-    machines: &BTreeSet<String>,
+    instance_ids: &BTreeSet<String>,
 ) -> (BTreeMap<String, Failure>, Vec<CloudError>) {
     let name = &there.load_balancer_name;
-    let (fresh, gone) = plan::machine_changes(there, machines);
+    let (fresh, gone) = plan::instance_changes(there, instance_ids);
     let mut rejected = BTreeMap::new();
     let mut errors = Vec::new();
     let send = |action: &'static str, ids: &[String]| match ids {
@@ -494,34 +497,37 @@ fn change_machines(
 ///
 /// # Errors
 /// Fails if the load balancer does not exist, or if a request to AWS fails.
-pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) -> Result<()> {
+pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, targets: &Targets) -> Result<()> {
     let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
     let none = || CloudError::not_found(format!("load balancer {name} does not exist"));
     let balancer = find(cloud, &name)?.ok_or_else(none)?;
-    let tags: Option<Tags> = look_tags(cloud, &name)?;
+    let tags: Option<Tags> = read_tags(cloud, &name)?;
     cluster.check(&name, tags.as_ref())?;
 
-    let ids = machine::ids(&members.all, &service.annotations);
-    let mut places = cloud.places(&ids)?;
+    let ids = targets::ids(&targets.all, &service.annotations);
+    let mut instances = cloud.target_instances(&ids)?;
     let awaited = cloud.awaited(&ids);
-    places.retain(|_, place| place.vpc == balancer.vpc_id || balancer.vpc_id.is_empty());
+    instances.retain(|_, instance| instance.vpc == balancer.vpc_id || balancer.vpc_id.is_empty());
 
-    let machines = places.keys().cloned().chain(staying(&awaited, &balancer));
-    let (rejected, mut errors) = change_machines(cloud, &balancer, &machines.collect());
+    let instance_ids = instances
+        .keys()
+        .cloned()
+        .chain(staying(&awaited, &balancer));
+    let (rejected, mut errors) = change_instances(cloud, &balancer, &instance_ids.collect());
 
     let nodes = access::Nodes {
-        places: &places,
+        instances: &instances,
         are_partial: !awaited.ids.is_empty(),
     };
     let opened = access::first(&balancer.security_groups.items, service)
         .map(|group| cloud.sync_access(service, &cluster, &balancer.vpc_id, group, nodes));
     errors.extend(opened.and_then(Result::err));
 
-    errors.extend(cloud.tell_rejected(service, &rejected));
+    errors.extend(cloud.warn_rejected(service, &rejected));
     errors.extend(cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR));
     errors.extend(awaited.error(cloud, service));
-    warning::together(errors).map_or(Ok(()), Err)
+    warning::join_errors(errors).map_or(Ok(()), Err)
 }
 
 /// Returns the instances behind a load balancer that stay although EC2 does not know them.
@@ -539,7 +545,7 @@ fn scheme(internal: bool) -> &'static str {
     }
 }
 
-fn look_tags(cloud: &Cloud<'_>, name: &str) -> Result<Option<Tags>> {
+fn read_tags(cloud: &Cloud<'_>, name: &str) -> Result<Option<Tags>> {
     match ask(cloud, &elb::tags(name)) {
         Ok(found) => Ok(Some(found.tags)),
         Err(failure) if failure.code() == "AccessDenied" => Ok(None),
@@ -558,7 +564,7 @@ pub(crate) fn delete(
     seen: Option<&ClusterGroups>,
 ) -> Result<bool> {
     let name = name::balancer(service);
-    let kept = kept(cloud, service);
+    let groups_to_keep = groups_to_keep(cloud, service);
     let found = find(cloud, &name)?;
 
     let own = found
@@ -567,7 +573,7 @@ pub(crate) fn delete(
         .unwrap_or_default();
     let vpc = found.as_ref().map(|balancer| balancer.vpc_id.as_str());
     let tags = match &found {
-        Some(_) => look_tags(cloud, &name)?,
+        Some(_) => read_tags(cloud, &name)?,
         None => None,
     };
     let cluster = cloud.cluster_of(&tags)?;
@@ -576,9 +582,9 @@ pub(crate) fn delete(
     }
 
     // This must happen before the load balancer is deleted: afterwards its groups are unknown.
-    let former = former::end(cloud, &name, access::first(&own, service));
+    let previous = previous_groups::delete(cloud, &name, access::first(&own, service));
     if let Some(cluster) = &cluster {
-        cloud.close_access(cluster, vpc, &name, &former.closing)?;
+        cloud.close_access(cluster, vpc, &name, &previous.closing)?;
     }
 
     let mut groups = own;
@@ -591,8 +597,8 @@ pub(crate) fn delete(
 
     // Also the group created for it, which it had before it got the user's group.
     groups.extend(cloud.groups_named(&name::classic_security_group(service), vpc, seen)?);
-    groups.extend(former.detached);
-    cloud.remove_groups(cluster.as_ref(), service, &groups, &kept)?;
-    former::forgotten(cloud, &name);
+    groups.extend(previous.detached);
+    cloud.remove_groups(cluster.as_ref(), service, &groups, &groups_to_keep)?;
+    previous_groups::forget(cloud, &name);
     Ok(found.is_some())
 }

@@ -10,21 +10,22 @@ use skydock_sdk::{
 use crate::{
     cloud::{Cloud, invalid},
     load_balancing::{
-        balancer::{
+        classic,
+        common::{
             annotation::{self, Annotations},
-            machine::Members,
             name,
+            targets::Targets,
         },
-        classic, nlb,
+        nlb,
     },
 };
 
 /// How long it can take until AWS lists a created load balancer.
-const SECOND_LOOK: Duration = Duration::from_secs(5);
+const SECOND_SEARCH: Duration = Duration::from_secs(5);
 
-/// How long the first look is remembered. The second one can come late if many Services are deleted
+/// How long the first search is remembered. The second one can come late if many Services are deleted
 /// at once.
-const FIRST_LOOK: Duration = Duration::from_secs(3600);
+const FIRST_SEARCH: Duration = Duration::from_secs(3600);
 
 /// The kind of load balancer that a Service requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +44,8 @@ fn kind(service: &Service) -> Kind {
     }
 }
 
-/// Returns the key under which the store notes that the first look found nothing to delete.
-fn looked(service: &Service) -> String {
+/// Returns the key under which the store notes that the first search found nothing to delete.
+fn first_search(service: &Service) -> String {
     format!("looked/{}", name::balancer(service))
 }
 
@@ -97,24 +98,24 @@ impl Cloud<'_> {
     pub fn ensure_balancer(
         &self,
         service: &Service,
-        members: &Members,
+        targets: &Targets,
     ) -> Result<LoadBalancerStatus> {
         let kind = kind(service);
         if kind == Kind::Elsewhere {
             return Err(CloudError::ImplementedElsewhere);
         }
         check(service)?;
-        // A later deletion has to look twice again.
-        self.store.remove(&looked(service));
+        // A later deletion has to search twice again.
+        self.store.remove(&first_search(service));
 
         // The type cannot change. The status of the Service does not show whether there is a load
         // balancer of the other kind.
         let ensured = if kind == Kind::Network {
-            nlb::ensure(self, service, members, &|name| {
+            nlb::ensure(self, service, targets, &|name| {
                 Ok(classic::find(self, name)?.is_some())
             })
         } else {
-            classic::ensure(self, service, members, &|name| {
+            classic::ensure(self, service, targets, &|name| {
                 Ok(nlb::find(self, name)?.is_some())
             })
         };
@@ -125,14 +126,16 @@ impl Cloud<'_> {
     /// Ends the wait of a Service after success.
     fn settled<T>(&self, service: &Service, result: Result<T>) -> Result<T> {
         let value = result.map_err(|error| self.lasting(service, error))?;
-        self.waits_no_longer(service);
+        self.end_wait(service);
         Ok(value)
     }
 
     /// Converts a conflict that lasts to an error of which people hear: it does not pass by itself.
     fn lasting(&self, service: &Service, error: CloudError) -> CloudError {
         match error {
-            CloudError::Conflict(text) if self.waits_long(service) => CloudError::internal(text),
+            CloudError::Conflict(text) if self.has_waited_long(service) => {
+                CloudError::internal(text)
+            }
             error => error,
         }
     }
@@ -141,11 +144,11 @@ impl Cloud<'_> {
     ///
     /// # Errors
     /// Fails if the load balancer does not exist, or if a request to AWS fails.
-    pub fn update_members(&self, service: &Service, members: &Members) -> Result<()> {
+    pub fn update_targets(&self, service: &Service, targets: &Targets) -> Result<()> {
         let updated = match kind(service) {
             Kind::Elsewhere => return Err(CloudError::ImplementedElsewhere),
-            Kind::Network => nlb::update(self, service, members),
-            Kind::Classic => classic::update(self, service, members),
+            Kind::Network => nlb::update(self, service, targets),
+            Kind::Classic => classic::update(self, service, targets),
         };
         self.settled(service, updated)
     }
@@ -153,7 +156,7 @@ impl Cloud<'_> {
     /// Deletes everything that was created for a Service, of either kind: its annotations may have
     /// changed since the creation.
     ///
-    /// If no load balancer is found, a second look must not find one either: AWS may not list a
+    /// If no load balancer is found, a second search must not find one either: AWS may not list a
     /// recently created load balancer yet, and nothing looks for it after the Service is gone.
     ///
     /// A load balancer that was handed over to another controller is neither read nor deleted, even
@@ -161,7 +164,7 @@ impl Cloud<'_> {
     ///
     /// # Errors
     /// Returns `implemented-elsewhere` for a load balancer that was handed over, and `in-progress`
-    /// before the second look, or if something is still in use. Fails if a request to AWS fails.
+    /// before the second search, or if something is still in use. Fails if a request to AWS fails.
     pub fn delete_balancer(&self, service: &Service) -> Result<()> {
         if kind(service) == Kind::Elsewhere {
             return Err(CloudError::ImplementedElsewhere);
@@ -171,16 +174,16 @@ impl Cloud<'_> {
         let (network, groups) = nlb::delete::delete(self, service).map_err(lasting)?;
         let classic = classic::delete(self, service, groups.as_ref()).map_err(lasting)?;
 
-        let looked = looked(service);
-        if network || classic || self.store.get(&looked).is_some() {
-            self.store.remove(&looked);
-            self.waits_no_longer(service);
+        let first_search = first_search(service);
+        if network || classic || self.store.get(&first_search).is_some() {
+            self.store.remove(&first_search);
+            self.end_wait(service);
             return Ok(());
         }
 
-        self.store.set(&looked, "", FIRST_LOOK);
+        self.store.set(&first_search, "", FIRST_SEARCH);
         Err(CloudError::in_progress(
-            SECOND_LOOK,
+            SECOND_SEARCH,
             "the load balancer was not found; checking again because AWS may not list it yet",
         ))
     }
@@ -193,7 +196,9 @@ mod tests {
     use super::*;
     use crate::{
         client::{api::call::Call, endpoint::Api},
-        testing::{Answer, Memory, Scripted, annotated, nothing, refused, result, service, setup},
+        testing::{
+            Answer, Memory, Scripted, annotated, nothing, rejection, result, service, setup,
+        },
     };
 
     #[test]
@@ -229,7 +234,7 @@ mod tests {
         let name = name::balancer(&of("nlb"));
         move |call| match call.action {
             "DescribeLoadBalancers" if Some(call.api) != existing => {
-                refused(call, "LoadBalancerNotFound")
+                rejection(call, "LoadBalancerNotFound")
             }
             "DescribeLoadBalancers" => {
                 let list = if call.api == Api::Elb {
@@ -290,11 +295,11 @@ mod tests {
                 let mut service = of(kind);
                 service.status.ingress = ingress;
                 let error = calling(with(existing), |cloud| {
-                    cloud.ensure_balancer(&service, &Members::default())
+                    cloud.ensure_balancer(&service, &Targets::default())
                 })
                 .unwrap_err();
-                let is_refused = format!("{error:?}").contains("its type cannot be changed");
-                assert_eq!(is_refused, expected, "{kind} {existing:?}: {error:?}");
+                let is_rejected = format!("{error:?}").contains("its type cannot be changed");
+                assert_eq!(is_rejected, expected, "{kind} {existing:?}: {error:?}");
             }
         }
     }
@@ -310,7 +315,7 @@ mod tests {
             ("elb", None, false),
         ] {
             let updated = calling(with(existing), |cloud| {
-                cloud.update_members(&of(kind), &Members::default())
+                cloud.update_targets(&of(kind), &Targets::default())
             });
             let is_as_expected = if expected {
                 updated.is_ok()
@@ -358,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn deletion_of_either_kind_needs_no_second_look() {
+    fn deletion_of_either_kind_needs_no_second_search() {
         for (kind, existing) in [
             ("nlb", Api::Elbv2),
             ("nlb", Api::Elb),
@@ -389,7 +394,7 @@ mod tests {
         let existing = with(Some(Api::Elbv2));
         let deleted = calling(
             |call: &Call| match call.action {
-                "DeleteLoadBalancer" => refused(call, "ResourceInUse"),
+                "DeleteLoadBalancer" => rejection(call, "ResourceInUse"),
                 _ => existing(call),
             },
             |cloud| cloud.delete_balancer(&of("nlb")),
@@ -401,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_look_may_come_late() {
+    fn the_second_search_may_come_late() {
         let (setup, store, none) = (setup(), Memory::default(), Vec::new);
         let wire = Scripted::new(with(None));
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
@@ -409,7 +414,7 @@ mod tests {
             cloud.delete_balancer(&of("nlb")),
             Err(CloudError::InProgress(_))
         ));
-        store.wait(60 * SECOND_LOOK);
+        store.wait(60 * SECOND_SEARCH);
         assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
     }
 
@@ -428,7 +433,7 @@ mod tests {
 
         assert!(
             cloud
-                .ensure_balancer(&of("nlb"), &Members::default())
+                .ensure_balancer(&of("nlb"), &Targets::default())
                 .is_err()
         );
 
@@ -449,7 +454,7 @@ mod tests {
         let (setup, store, none) = (setup(), Memory::default(), Vec::new);
         let existing = with(Some(Api::Elbv2));
         let wire = Scripted::new(|call: &Call| match call.action {
-            "CreateListener" => refused(call, "DuplicateListener"),
+            "CreateListener" => rejection(call, "DuplicateListener"),
             "DescribeTargetGroups" => {
                 let group = "<TargetGroupArn>arn:tg</TargetGroupArn><TargetGroupName>k8s-default-web-0</TargetGroupName>\
                     <Protocol>TCP</Protocol><Port>30080</Port><HealthCheckProtocol>TCP</HealthCheckProtocol>\
@@ -464,7 +469,7 @@ mod tests {
 
         for (now, lasts) in [(0, false), (59, false), (60, true)] {
             let cloud = Cloud::new(&setup, &wire, &store, &none, now);
-            let ensured = cloud.ensure_balancer(&of("nlb"), &Members::default());
+            let ensured = cloud.ensure_balancer(&of("nlb"), &Targets::default());
             let is_as_expected = match &ensured {
                 Err(CloudError::Internal(text)) => lasts && text.contains("DuplicateListener"),
                 Err(CloudError::Conflict(_)) => !lasts,
@@ -489,9 +494,9 @@ mod tests {
                 assert_eq!(cloud.balancer(&elsewhere), Ok(None));
                 for changed in [
                     cloud
-                        .ensure_balancer(&elsewhere, &Members::default())
+                        .ensure_balancer(&elsewhere, &Targets::default())
                         .map(|_| ()),
-                    cloud.update_members(&elsewhere, &Members::default()),
+                    cloud.update_targets(&elsewhere, &Targets::default()),
                     cloud.delete_balancer(&elsewhere),
                 ] {
                     assert_eq!(changed, Err(CloudError::ImplementedElsewhere), "{kind}");

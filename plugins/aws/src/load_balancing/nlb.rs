@@ -16,33 +16,33 @@ use crate::{
         partly,
     },
     cloud::{Cloud, invalid},
-    load_balancing::balancer::{
+    load_balancing::common::{
         annotation::{self, Annotations, Kind},
         applied,
-        fixed::{self, Fixed},
-        machine::{self, Members, Place},
+        immutable::{self, ImmutableProperty},
         node_rules::Traffic,
-        subnet::Chosen,
+        subnet::SubnetRanges,
+        targets::{self, InstanceNetwork, Targets},
         warning,
     },
     tags::{Cluster, Tags},
 };
 
 pub(crate) mod delete;
+pub(crate) mod desired_load_balancer;
 pub(crate) mod groups;
 mod health;
-mod observed;
+mod observed_load_balancer;
 mod plan;
 mod steps;
 mod update;
-pub(crate) mod wish;
 
 pub(crate) use update::update;
 
-use observed::Observed;
+use desired_load_balancer::{DesiredLoadBalancer, DesiredTargetGroup, IpAddressType};
+use observed_load_balancer::ObservedLoadBalancer;
 use steps::Step;
 use update::Sources;
-use wish::{Group, Stack, Wish};
 
 /// Maximum number of rounds of calls. Creating a load balancer takes three; the others are for
 /// concurrent changes by other clients.
@@ -84,24 +84,29 @@ pub(crate) fn status(balancer: &LoadBalancer) -> LoadBalancerStatus {
 pub(crate) fn ensure(
     cloud: &Cloud<'_>,
     service: &Service,
-    members: &Members,
+    nodes_of_host: &Targets,
     has_classic: &dyn Fn(&str) -> Result<bool>,
 ) -> Result<LoadBalancerStatus> {
     let cluster = cloud.identity()?.cluster;
-    let mut wish = Wish::of(service, &cluster, cloud.config)?;
+    let mut desired = DesiredLoadBalancer::of(service, &cluster, cloud.config)?;
 
     // Read before `undo`, whose defaults are not set by annotations.
-    let mut applied = wish.applied(service);
-    let before = applied::before(cloud, &wish.name);
-    wish.undo(&before);
+    let mut applied = desired.applied(service);
+    let before = applied::before(cloud, &desired.name);
+    desired.undo(&before);
 
-    let ids = machine::ids(&members.all, &service.annotations);
-    let found = find(cloud, &wish.name)?;
+    let ids = targets::ids(&nodes_of_host.all, &service.annotations);
+    let found = find(cloud, &desired.name)?;
     let fresh = found.is_none();
-    let mut places = cloud.places(&ids)?;
+    let mut instances = cloud.target_instances(&ids)?;
     let mut observed = match found {
-        Some(balancer) => Observed::look(cloud.wire, balancer, service, &wish)?,
-        None => Observed::fresh(create(cloud, &wish, &cluster, has_classic(&wish.name)?)?),
+        Some(balancer) => ObservedLoadBalancer::read(cloud.wire, balancer, service, &desired)?,
+        None => ObservedLoadBalancer::created(create(
+            cloud,
+            &desired,
+            &cluster,
+            has_classic(&desired.name)?,
+        )?),
     };
 
     check_owner(&observed, &cluster)?;
@@ -109,7 +114,7 @@ pub(crate) fn ensure(
         let reason = &observed.balancer.state.reason;
         return Err(CloudError::internal(format!(
             "AWS failed to create load balancer {}: {reason}",
-            wish.name
+            desired.name
         )));
     }
 
@@ -124,9 +129,9 @@ pub(crate) fn ensure(
     let mut fixed = if fresh {
         Vec::new()
     } else {
-        fixed_differences(cloud, annotations, &wish, &cluster, &observed.balancer)
+        fixed_differences(cloud, annotations, &desired, &cluster, &observed.balancer)
     };
-    let (_, of_users) = plan::unrequested(&wish, &observed);
+    let (_, of_users) = plan::unrequested(&desired, &observed);
     fixed.extend(of_users.into_iter().map(|listener| {
         format!(
             "the listener on port {} stays, because it forwards to a target group that was not created for the Service",
@@ -135,7 +140,7 @@ pub(crate) fn ensure(
     }));
     cloud.warn(service, warning::NOT_CHANGED, &fixed);
 
-    places.retain(|id, place| in_vpc(id, place, &vpc));
+    instances.retain(|id, instance| in_vpc(id, instance, &vpc));
     let awaited = cloud.awaited(&ids);
     let there: BTreeSet<&String> = observed
         .targets
@@ -143,14 +148,14 @@ pub(crate) fn ensure(
         .flatten()
         .map(|target| &target.id)
         .collect();
-    let mut targets: BTreeSet<String> = places.keys().cloned().collect();
+    let mut targets: BTreeSet<String> = instances.keys().cloned().collect();
     targets.extend(awaited.staying(there));
 
     // AWS accepts no security groups for a load balancer that was created without any.
     let may_have = !fresh && !observed.balancer.security_groups.items.is_empty();
     let mut errors = Vec::new();
-    if let (wish::Security::Managed(name), true) = (&wish.security, may_have) {
-        match groups::prepare(cloud, &cluster, name, &wish, &observed.balancer) {
+    if let (desired_load_balancer::Security::Managed(name), true) = (&desired.security, may_have) {
+        match groups::prepare(cloud, &cluster, name, &desired, &observed.balancer) {
             Ok(group) => observed.managed_group = Some(group),
             // The current groups stay.
             Err(error) => errors.push(error),
@@ -160,56 +165,59 @@ pub(crate) fn ensure(
     let secured = observed.balancer.security_groups.items.clone();
     let nodes = Nodes {
         cluster: &cluster,
-        places: &places,
+        instances: &instances,
         are_partial: !awaited.ids.is_empty(),
     };
-    let at_work = Work {
+    let work = Work {
         cloud,
         service,
-        wish: &wish,
+        desired: &desired,
     };
 
-    let will_hide = !wish::preserves(&wish.group_attributes) && hides(&observed).contains(&false);
-    if !fresh && (will_hide || plan::moves(&wish, &observed)) {
+    let will_hide = !desired_load_balancer::preserves(&desired.group_attributes)
+        && hides_clients(&observed).contains(&false);
+    if !fresh && (will_hide || plan::changes_target_group(&desired, &observed)) {
         // The nodes must accept the traffic before it comes.
-        if let Err(error) = open_nodes(at_work, &observed, nodes, true) {
-            observed.holds = true;
+        if let Err(error) = open_nodes(work, &observed, nodes, true) {
+            observed.keeps_target_groups = true;
             errors.push(error);
         }
     }
 
-    errors.extend(reconcile(at_work, &mut observed, &targets, &vpc));
+    errors.extend(reconcile(work, &mut observed, &targets, &vpc));
     // AWS asks for a pause, so the call ends here.
     if let Some(throttled) = errors.iter().find(|error| is_throttled(error)) {
         // Part of it is set, and must be undone if the Service asks for something else by then.
         applied.extend(before);
-        applied::remember(cloud, &wish.name, &applied);
+        applied::remember(cloud, &desired.name, &applied);
         return Err(throttled.clone());
     }
 
-    let settled = groups::settle(cloud, &cluster, service, &wish, &observed, &secured, fresh);
+    let settled = groups::settle(
+        cloud, &cluster, service, &desired, &observed, &secured, fresh,
+    );
     errors.extend(settled.err());
-    errors.extend(open_nodes(at_work, &observed, nodes, fresh).err());
+    errors.extend(open_nodes(work, &observed, nodes, fresh).err());
     let unclear = cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR);
     if errors.is_empty() && unclear.is_none() {
-        update::note_groups(cloud, &wish.name, &places);
+        update::remember_groups(cloud, &desired.name, &instances);
     }
     // What failed may still have the earlier settings, which a later call then undoes.
     if !errors.is_empty() {
         applied.extend(before);
     }
-    applied::remember(cloud, &wish.name, &applied);
+    applied::remember(cloud, &desired.name, &applied);
 
-    let ranges = not_enforced(&wish, &observed);
+    let ranges = not_enforced(&desired, &observed);
     cloud.warn(service, warning::NOT_ENFORCED, ranges.as_slice());
     let rejected = observed.rejected.values().flatten();
-    let rejected = update::tell_rejected(cloud, service, rejected);
+    let rejected = update::warn_rejected(cloud, service, rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
     errors.extend(unclear);
     errors.extend(awaited.error(cloud, service));
 
-    match warning::together(errors) {
+    match warning::join_errors(errors) {
         Some(error) => Err(error),
         None => Ok(status(&observed.balancer)),
     }
@@ -219,7 +227,7 @@ pub(crate) fn ensure(
 fn fixed_differences(
     cloud: &Cloud<'_>,
     annotations: Annotations<'_>,
-    wish: &Wish,
+    desired: &DesiredLoadBalancer,
     cluster: &Cluster,
     balancer: &LoadBalancer,
 ) -> Vec<String> {
@@ -231,10 +239,10 @@ fn fixed_differences(
     };
     let set = |values: &[String]| values.iter().cloned().collect::<BTreeSet<String>>();
 
-    let mut subnets = set(&wish.subnets);
+    let mut subnets = set(&desired.subnets);
     if !subnets.iter().all(|word| word.starts_with("subnet-")) {
-        let need = wish.need();
-        match cloud.subnets(cluster, &balancer.vpc_id, &wish.subnets, need) {
+        let need = desired.need();
+        match cloud.subnets(cluster, &balancer.vpc_id, &desired.subnets, need) {
             Ok(named) => subnets = named.into_iter().map(|(id, _)| id).collect(),
             // The words are told as they are.
             Err(error) => log::debug("subnets", error.message()),
@@ -242,13 +250,19 @@ fn fixed_differences(
     }
 
     let mut sentences = Vec::new();
-    sentences.extend(fixed::scheme(annotations, wish.internal, &balancer.scheme));
+    sentences.extend(immutable::scheme(
+        annotations,
+        desired.internal,
+        &balancer.scheme,
+    ));
 
     // AWS neither adds the first group to a load balancer nor removes the last one.
     let secured = &balancer.security_groups.items;
-    let (groups, secured) = match &wish.security {
-        wish::Security::Given(groups) if secured.is_empty() => (set(groups), BTreeSet::new()),
-        wish::Security::Left => (BTreeSet::new(), set(secured)),
+    let (groups, secured) = match &desired.security {
+        desired_load_balancer::Security::Given(groups) if secured.is_empty() => {
+            (set(groups), BTreeSet::new())
+        }
+        desired_load_balancer::Security::Unchanged => (BTreeSet::new(), set(secured)),
         // In all other cases, the groups can change, or no annotation names them.
         _ => Default::default(),
     };
@@ -261,28 +275,28 @@ fn fixed_differences(
         ),
         (
             annotation::ALLOCATIONS,
-            set(&wish.allocations),
+            set(&desired.allocations),
             addresses()
                 .filter_map(|one| one.allocation_id.clone())
                 .collect(),
         ),
         (
             annotation::PRIVATE_ADDRESSES,
-            set(&wish.private_addresses),
+            set(&desired.private_addresses),
             addresses()
                 .filter_map(|one| one.private_address.clone())
                 .collect(),
         ),
         (annotation::SECURITY_GROUPS, groups, secured),
     ] {
-        let fixed = Fixed {
+        let fixed = ImmutableProperty {
             name,
             wanted: &wanted,
             real: &real,
         };
         // Without the annotation, AWS chooses subnets, and addresses that it does not list.
         let is_set = !wanted.is_empty() || (name != annotation::SUBNETS && !real.is_empty());
-        sentences.extend(fixed.told().filter(|_| is_set));
+        sentences.extend(fixed.difference().filter(|_| is_set));
     }
     sentences
 }
@@ -295,33 +309,38 @@ fn is_throttled(error: &CloudError) -> bool {
 #[derive(Clone, Copy)]
 struct Nodes<'a> {
     cluster: &'a Cluster,
-    places: &'a BTreeMap<String, Place>,
+    instances: &'a BTreeMap<String, InstanceNetwork>,
     /// True if EC2 does not know the instances of others.
     are_partial: bool,
 }
 
 /// Allows the traffic to the nodes that the load balancer has, and that the Service requests. `likely`
 /// is true if rules are probably missing.
-fn open_nodes(work: Work<'_>, observed: &Observed, nodes: Nodes<'_>, likely: bool) -> Result<()> {
+fn open_nodes(
+    work: Work<'_>,
+    observed: &ObservedLoadBalancer,
+    nodes: Nodes<'_>,
+    likely: bool,
+) -> Result<()> {
     let Work {
         cloud,
         service,
-        wish,
+        desired,
     } = work;
 
-    let mut traffic = traffic(cloud, wish, observed)?;
+    let mut traffic = traffic(cloud, desired, observed)?;
     traffic.is_partial = nodes.are_partial;
     let vpc = observed.balancer.vpc_id.as_str();
     let Nodes {
-        cluster, places, ..
+        cluster, instances, ..
     } = nodes;
-    cloud.sync_node_rules(service, cluster, Some(vpc), places, &traffic, likely)?;
+    cloud.sync_node_rules(service, cluster, Some(vpc), instances, &traffic, likely)?;
     Ok(())
 }
 
 /// Rejects a load balancer with the tag of another cluster. A load balancer without a cluster tag
 /// belongs to this cluster, because its name contains the UID of the Service.
-fn check_owner(observed: &Observed, cluster: &Cluster) -> Result<()> {
+fn check_owner(observed: &ObservedLoadBalancer, cluster: &Cluster) -> Result<()> {
     let tags = observed
         .tags
         .as_ref()
@@ -329,8 +348,8 @@ fn check_owner(observed: &Observed, cluster: &Cluster) -> Result<()> {
     cluster.check(&observed.balancer.load_balancer_name, tags)
 }
 
-fn in_vpc(id: &str, place: &Place, vpc: &str) -> bool {
-    let fits = place.vpc == vpc || vpc.is_empty();
+fn in_vpc(id: &str, instance: &InstanceNetwork, vpc: &str) -> bool {
+    let fits = instance.vpc == vpc || vpc.is_empty();
     if !fits {
         log::warn(
             "targets",
@@ -343,7 +362,7 @@ fn in_vpc(id: &str, place: &Place, vpc: &str) -> bool {
 /// Creates the load balancer, without listeners and target groups.
 fn create(
     cloud: &Cloud<'_>,
-    wish: &Wish,
+    desired: &DesiredLoadBalancer,
     cluster: &Cluster,
     has_classic: bool,
 ) -> Result<LoadBalancer> {
@@ -354,17 +373,19 @@ fn create(
     }
 
     let vpc = cloud.vpc()?;
-    let security = match &wish.security {
-        wish::Security::Left => Vec::new(),
-        wish::Security::Given(groups) => groups.clone(),
-        wish::Security::Managed(name) => vec![groups::ensure(cloud, cluster, &vpc, name, wish)?],
+    let security = match &desired.security {
+        desired_load_balancer::Security::Unchanged => Vec::new(),
+        desired_load_balancer::Security::Given(groups) => groups.clone(),
+        desired_load_balancer::Security::Managed(name) => {
+            vec![groups::ensure(cloud, cluster, &vpc, name, desired)?]
+        }
     };
 
-    let create = |subnets: &[Chosen]| {
-        let call = creation(wish, subnets)?.list("SecurityGroups", &security);
+    let create = |subnets: &[SubnetRanges]| {
+        let call = creation(desired, subnets)?.list("SecurityGroups", &security);
         Ok(ask(cloud, &call))
     };
-    let found = cloud.create_in(cluster, &vpc, &wish.subnets, wish.need(), &create)?;
+    let found = cloud.create_in(cluster, &vpc, &desired.subnets, desired.need(), &create)?;
 
     let mut balancer = found
         .balancers
@@ -379,15 +400,15 @@ fn create(
 }
 
 /// Returns the call that creates the load balancer in these subnets, without security groups.
-fn creation(wish: &Wish, subnets: &[Chosen]) -> Result<Call> {
-    let mut call = elbv2::create_balancer(&wish.name).tags("Tags", &wish.tags);
-    if wish.internal {
+fn creation(desired: &DesiredLoadBalancer, subnets: &[SubnetRanges]) -> Result<Call> {
+    let mut call = elbv2::create_balancer(&desired.name).tags("Tags", &desired.tags);
+    if desired.internal {
         call = call.with("Scheme", "internal");
     }
 
     for (what, values) in [
-        ("eip-allocations", &wish.allocations),
-        ("private-ipv4-addresses", &wish.private_addresses),
+        ("eip-allocations", &desired.allocations),
+        ("private-ipv4-addresses", &desired.private_addresses),
     ] {
         if !values.is_empty() && values.len() != subnets.len() {
             let text = format!(
@@ -397,7 +418,7 @@ fn creation(wish: &Wish, subnets: &[Chosen]) -> Result<Call> {
                 subnets.len()
             );
             // Without names, the number of subnets depends on AWS.
-            return Err(if wish.subnets.is_empty() {
+            return Err(if desired.subnets.is_empty() {
                 CloudError::internal(text)
             } else {
                 invalid(text)
@@ -409,15 +430,20 @@ fn creation(wish: &Wish, subnets: &[Chosen]) -> Result<Call> {
         let item = format!("SubnetMappings.member.{}", index + 1);
         call = call
             .with(format!("{item}.SubnetId"), id)
-            .with_some(&format!("{item}.AllocationId"), wish.allocations.get(index))
+            .with_some(
+                &format!("{item}.AllocationId"),
+                desired.allocations.get(index),
+            )
             .with_some(
                 &format!("{item}.PrivateIPv4Address"),
-                wish.private_addresses.get(index),
+                desired.private_addresses.get(index),
             );
     }
 
     let all_v6 = subnets.iter().all(|(_, ranges)| ranges.v6.is_some());
-    if wish.stack == Stack::Dual || (wish.stack == Stack::Preferred && all_v6) {
+    if desired.ip_address_type == IpAddressType::Dualstack
+        || (desired.ip_address_type == IpAddressType::DualstackIfPossible && all_v6)
+    {
         call = call.with("IpAddressType", "dualstack");
     }
 
@@ -429,22 +455,22 @@ fn creation(wish: &Wish, subnets: &[Chosen]) -> Result<Call> {
 struct Work<'a> {
     cloud: &'a Cloud<'a>,
     service: &'a Service,
-    wish: &'a Wish,
+    desired: &'a DesiredLoadBalancer,
 }
 
 /// Sends steps until nothing is left to do. A step that fails stops only the steps that depend on
 /// it, except if AWS throttles requests. Returns the errors.
 fn reconcile(
     work: Work<'_>,
-    observed: &mut Observed,
+    observed: &mut ObservedLoadBalancer,
     targets: &BTreeSet<String>,
     vpc: &str,
 ) -> Vec<CloudError> {
-    let Work { cloud, wish, .. } = work;
+    let Work { cloud, desired, .. } = work;
     let mut failed = Vec::new();
     let mut errors = Vec::new();
     for _ in 0..ROUNDS {
-        let mut steps = plan::plan(wish, observed, targets);
+        let mut steps = plan::plan(desired, observed, targets);
         steps.retain(|step| !failed.contains(step));
         if steps.is_empty() || errors.iter().any(is_throttled) {
             return errors;
@@ -453,7 +479,7 @@ fn reconcile(
         let arn = observed.balancer.load_balancer_arn.clone();
         let calls: Vec<Call> = steps
             .iter()
-            .map(|step| steps::call(step, wish, &arn, vpc))
+            .map(|step| steps::call(step, desired, &arn, vpc))
             .collect();
         let makes_room = steps.iter().any(|step| {
             matches!(
@@ -462,13 +488,16 @@ fn reconcile(
             )
         });
 
-        for (step, answer) in steps.iter().zip(observed::send(cloud.wire, &calls)) {
+        for (step, answer) in steps
+            .iter()
+            .zip(observed_load_balancer::send(cloud.wire, &calls))
+        {
             // The next round repeats the step, when there is room.
             if makes_room && answer.as_ref().is_err_and(Failure::is_quota) {
                 continue;
             }
             match outcome(work, observed, step, answer) {
-                Ok(found) => observed.absorb(step, found),
+                Ok(found) => observed.apply(step, found),
                 Err(error) => {
                     failed.push(step.clone());
                     errors.push(error);
@@ -479,7 +508,7 @@ fn reconcile(
 
     errors.push(CloudError::conflict(format!(
         "load balancer {} keeps changing: check whether another client changes it",
-        wish.name
+        desired.name
     )));
     errors
 }
@@ -487,14 +516,14 @@ fn reconcile(
 /// Converts the answer to a step. Some errors mean that the step was done before.
 fn outcome(
     work: Work<'_>,
-    observed: &mut Observed,
+    observed: &mut ObservedLoadBalancer,
     step: &Step,
     answer: Answer<Found>,
 ) -> Result<Found> {
     let Work {
         cloud,
         service,
-        wish,
+        desired,
     } = work;
     let code = answer
         .as_ref()
@@ -505,7 +534,7 @@ fn outcome(
 
     match (step, code.as_str()) {
         (Step::CreateGroup(group), "DuplicateTargetGroupName") => {
-            adopt(cloud, wish, observed, group)
+            adopt(cloud, desired, observed, group)
         }
         // AWS returns an existing group with the same settings.
         (Step::CreateGroup(_), _) => {
@@ -556,7 +585,12 @@ fn taken(group: &TargetGroup, whose: &str) -> CloudError {
 }
 
 /// Returns an existing target group with the right name if nobody else uses it.
-fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group) -> Result<Found> {
+fn adopt(
+    cloud: &Cloud<'_>,
+    desired: &DesiredLoadBalancer,
+    observed: &mut ObservedLoadBalancer,
+    wanted: &DesiredTargetGroup,
+) -> Result<Found> {
     let name = &wanted.name;
     let mut found = ask(cloud, &elbv2::group_named(name))?;
     found
@@ -590,11 +624,12 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
     }
 
     let arn = group.target_group_arn.clone();
-    let tags = observed::read_tags([ask(cloud, &elbv2::tags([arn.as_str()]))].into_iter())?;
+    let tags =
+        observed_load_balancer::read_tags([ask(cloud, &elbv2::tags([arn.as_str()]))].into_iter())?;
     let tags: BTreeMap<String, Tags> = tags.unwrap_or_default();
     let is_others = |tags: &Tags| {
-        tags.get(crate::tags::SERVICE) != wish.tags.get(crate::tags::SERVICE)
-            || wish.clusters().all(|key| !tags.contains_key(key))
+        tags.get(crate::tags::SERVICE) != desired.tags.get(crate::tags::SERVICE)
+            || desired.clusters().all(|key| !tags.contains_key(key))
     };
     if tags.get(&arn).is_some_and(is_others) {
         return Err(taken(group, "has the tags of another Service or cluster"));
@@ -608,13 +643,20 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
 
 /// Returns the traffic to the nodes: of the target groups that the Service requests, and of those
 /// that the load balancer has.
-fn traffic(cloud: &Cloud<'_>, wish: &Wish, observed: &Observed) -> Result<Traffic> {
+fn traffic(
+    cloud: &Cloud<'_>,
+    desired: &DesiredLoadBalancer,
+    observed: &ObservedLoadBalancer,
+) -> Result<Traffic> {
     let balancer = &observed.balancer;
     let mut traffic = Traffic::default();
-    let ipv6 = wish.fronts.first().is_some_and(|front| front.group.ipv6);
+    let ipv6 = desired
+        .listeners
+        .first()
+        .is_some_and(|listener| listener.group.ipv6);
 
-    for front in &wish.fronts {
-        let group = &front.group;
+    for listener in &desired.listeners {
+        let group = &listener.group;
         update::clients(&mut traffic, group.protocol, group.port);
         traffic
             .health
@@ -633,32 +675,36 @@ fn traffic(cloud: &Cloud<'_>, wish: &Wish, observed: &Observed) -> Result<Traffi
         update::subnets(cloud, balancer, ipv6)?
     };
 
-    traffic.ranges = sources(wish, observed).ranges(&wish.ranges, &traffic.subnets);
+    traffic.ranges = sources(desired, observed).ranges(&desired.ranges, &traffic.subnets);
     Ok(traffic)
 }
 
 /// Returns the addresses that nodes see, as the Service requests, or as it is of some target groups.
-fn sources(wish: &Wish, observed: &Observed) -> Sources {
+fn sources(desired: &DesiredLoadBalancer, observed: &ObservedLoadBalancer) -> Sources {
     Sources {
-        ipv6: wish.fronts.first().is_some_and(|front| front.group.ipv6),
+        ipv6: desired
+            .listeners
+            .first()
+            .is_some_and(|listener| listener.group.ipv6),
         dual: observed.balancer.ip_address_type == "dualstack",
-        hidden: !wish::preserves(&wish.group_attributes) || hides(observed).contains(&true),
+        hidden: !desired_load_balancer::preserves(&desired.group_attributes)
+            || hides_clients(observed).contains(&true),
     }
 }
 
 /// Returns whether the target groups hide the addresses of clients.
-fn hides(observed: &Observed) -> BTreeSet<bool> {
-    let hides = observed.groups.iter().map(|group| {
+fn hides_clients(observed: &ObservedLoadBalancer) -> BTreeSet<bool> {
+    let hides_clients = observed.groups.iter().map(|group| {
         let attributes = observed.group_attributes.get(&group.target_group_arn);
-        attributes.is_some_and(|attributes| !wish::preserves(attributes))
+        attributes.is_some_and(|attributes| !desired_load_balancer::preserves(attributes))
     });
-    hides.collect()
+    hides_clients.collect()
 }
 
 /// Returns a sentence if the nodes cannot enforce the ranges of a Service.
-fn not_enforced(wish: &Wish, observed: &Observed) -> Option<String> {
-    let sources = sources(wish, observed);
-    let everybody = |range: &str| wish.ranges.iter().any(|one| one == range);
+fn not_enforced(desired: &DesiredLoadBalancer, observed: &ObservedLoadBalancer) -> Option<String> {
+    let sources = sources(desired, observed);
+    let everybody = |range: &str| desired.ranges.iter().any(|one| one == range);
     // A security group of the load balancer enforces the ranges by itself.
     let grouped = !observed.balancer.security_groups.items.is_empty();
 
@@ -666,7 +712,7 @@ fn not_enforced(wish: &Wish, observed: &Observed) -> Option<String> {
         return None;
     } else if sources.hidden && !everybody("0.0.0.0/0") {
         "with preserve_client_ip.enabled=false, nodes see addresses of the load balancer"
-    } else if sources.translates(&wish.ranges)
+    } else if sources.translates(&desired.ranges)
         && !everybody(if sources.ipv6 { "0.0.0.0/0" } else { "::/0" })
     {
         "nodes see clients of the other address family with addresses of the load balancer"

@@ -64,24 +64,24 @@ fn without_cluster_cidrs_only_routes_to_nodes_are_listed() {
 
 #[test]
 fn existing_routes_decide_between_create_and_replace() {
-    let way = |cidr: &str, machine| way(&table(), cidr.parse().unwrap(), machine);
-    assert_eq!(way("10.244.1.0/24", "i-1"), Ok(Way::There));
-    assert_eq!(way("10.244.1.0/24", "i-2"), Ok(Way::Replace));
-    assert_eq!(way("10.244.3.0/24", "i-2"), Ok(Way::Replace));
-    assert_eq!(way("10.244.7.0/24", "i-2"), Ok(Way::Create));
+    let change = |cidr: &str, instance| change(&table(), cidr.parse().unwrap(), instance);
+    assert_eq!(change("10.244.1.0/24", "i-1"), Ok(RouteChange::Exists));
+    assert_eq!(change("10.244.1.0/24", "i-2"), Ok(RouteChange::Replace));
+    assert_eq!(change("10.244.3.0/24", "i-2"), Ok(RouteChange::Replace));
+    assert_eq!(change("10.244.7.0/24", "i-2"), Ok(RouteChange::Create));
     assert!(matches!(
-        way("10.244.4.0/24", "i-2"),
+        change("10.244.4.0/24", "i-2"),
         Err(CloudError::Internal(_))
     ));
     assert!(matches!(
-        way("10.0.0.0/16", "i-2"),
+        change("10.0.0.0/16", "i-2"),
         Err(CloudError::Internal(_))
     ));
 }
 
 #[test]
 fn an_instance_with_several_interfaces_is_named_by_one_of_them() {
-    let machine = |interfaces: &[(&str, u32, &str, &str, bool)]| -> ec2::Instance {
+    let instance = |interfaces: &[(&str, u32, &str, &str, bool)]| -> ec2::Instance {
         let item = |(id, index, status, address, check): &(&str, u32, &str, &str, bool)| {
             format!(
                 "<item><networkInterfaceId>{id}</networkInterfaceId><status>{status}</status><sourceDestCheck>{check}</sourceDestCheck>\
@@ -101,17 +101,17 @@ fn an_instance_with_several_interfaces_is_named_by_one_of_them() {
         ("eni-2", 1, "in-use", "10.0.9.4", false),
     );
     let coming = ("eni-3", 2, "attaching", "10.0.7.4", true);
-    let primary = (Hop::Interface("eni-1"), true);
+    let primary = (NextHop::Interface("eni-1"), true);
 
     for (interfaces, addresses, expected) in [
-        (&[][..], &[][..], (Hop::Instance("i-1"), false)),
-        (&[first], &["10.0.0.4"], (Hop::Instance("i-1"), false)),
+        (&[][..], &[][..], (NextHop::Instance("i-1"), false)),
+        (&[first], &["10.0.0.4"], (NextHop::Instance("i-1"), false)),
         (&[second, first], &["10.0.0.4", "10.0.9.4"], primary),
         (&[second, first], &["web.example.com"], primary),
         (
             &[second, first],
             &["10.0.9.4"],
-            (Hop::Interface("eni-2"), false),
+            (NextHop::Interface("eni-2"), false),
         ),
         (&[coming, first], &["10.0.7.4", "10.0.0.4"], primary),
     ] {
@@ -122,8 +122,8 @@ fn an_instance_with_several_interfaces_is_named_by_one_of_them() {
                 address: (*address).to_owned(),
             })
             .collect();
-        let machine = machine(interfaces);
-        let hop = Hop::to(&machine, &addresses);
-        assert_eq!(hop, expected, "{interfaces:?} {addresses:?}");
+        let instance = instance(interfaces);
+        let next_hop = NextHop::to(&instance, &addresses);
+        assert_eq!(next_hop, expected, "{interfaces:?} {addresses:?}");
     }
 }

@@ -8,7 +8,7 @@ use crate::world::{World, annotation, certificate, name, service, text, texts};
 type Ensured = Result<Vec<Ingress>, CloudError>;
 
 fn ensure(world: &World, service: &Service) -> Ensured {
-    let status = world.call(|cloud| cloud.ensure_balancer(service, &world.members()));
+    let status = world.call(|cloud| cloud.ensure_balancer(service, &world.targets()));
     status.map(|status| status.ingress)
 }
 
@@ -108,7 +108,7 @@ fn nodes_accept_the_next_group_before_it_is_attached() {
     ensure(&world, &web).unwrap();
     let users = new_group(&world, "users");
     web.annotations.push(annotation("security-groups", &users));
-    world.line.refuse(&[AUTHORIZE], &users, FULL);
+    world.line.problem(&[AUTHORIZE], &users, FULL);
     let attach = "ApplySecurityGroupsToLoadBalancer";
     assert!(is_internal(&ensure(&world, &web)));
     assert_eq!(sent(&world, &[attach, "DeleteSecurityGroup"]), [""; 0]);
@@ -235,7 +235,7 @@ fn an_instance_that_is_no_target_does_not_keep_others_there() {
         web.annotations
             .extend(kind.map(|kind| annotation("type", kind)));
         ensure(&world, &web).unwrap();
-        let gone = [world.machines.remove(0), world.machines.remove(0)];
+        let gone = [world.instances.remove(0), world.instances.remove(0)];
         let unknown = gone[0].clone();
         *world.line.refuses.borrow_mut() = Some(Box::new(move |call: &Call| {
             let names_it = call.params.iter().any(|(_, value)| *value == unknown);
@@ -247,7 +247,7 @@ fn an_instance_that_is_no_target_does_not_keep_others_there() {
             names_it.then(|| (code, "The endpoint is not valid.".to_owned()))
         }));
         world
-            .call(|cloud| cloud.update_members(&web, &world.members()))
+            .call(|cloud| cloud.update_targets(&web, &world.targets()))
             .unwrap();
         let there = match kind {
             Some(_) => {
@@ -259,7 +259,7 @@ fn an_instance_that_is_no_target_does_not_keep_others_there() {
             None => described(&world, &web),
         };
         assert!(!there.contains(&gone[1]), "{kind:?}: {there}");
-        assert!(there.contains(&world.machines[0]), "{kind:?}");
+        assert!(there.contains(&world.instances[0]), "{kind:?}");
     }
 }
 
@@ -373,7 +373,7 @@ fn a_certificate_that_is_not_issued_yet_is_retried() {
     web.annotations.push(annotation("ssl-cert", &arn));
     world
         .line
-        .refuse(&["CreateListener"], &arn, "UnsupportedCertificate");
+        .problem(&["CreateListener"], &arn, "UnsupportedCertificate");
     let answer = ensure(&world, &web);
     assert!(matches!(answer, Err(CloudError::Internal(_))), "{answer:?}");
     *world.line.refuses.borrow_mut() = None;

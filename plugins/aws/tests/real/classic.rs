@@ -1,4 +1,4 @@
-use skydock_aws::balancer::machine::{Member, Members};
+use skydock_aws::common::targets::{Target, Targets};
 use skydock_sdk::types::{CloudError, Service};
 
 use crate::world::{World, annotation, name, service, text, texts};
@@ -11,7 +11,7 @@ fn classic(ports: &[(u16, u16)]) -> Service {
 
 fn ensure(world: &World, service: &Service) -> String {
     let status = world
-        .call(|cloud| cloud.ensure_balancer(service, &world.members()))
+        .call(|cloud| cloud.ensure_balancer(service, &world.targets()))
         .unwrap();
     status.ingress[0].hostname.clone().unwrap()
 }
@@ -39,7 +39,7 @@ fn a_classic_load_balancer_is_created_updated_and_deleted() {
     let body = described(&world, &web);
     let mut behind = texts(&body, "InstanceId");
     behind.sort();
-    let mut expected = world.machines.clone();
+    let mut expected = world.instances.clone();
     expected.sort();
     assert_eq!(behind, expected);
     assert!(
@@ -95,10 +95,10 @@ fn a_classic_load_balancer_is_created_updated_and_deleted() {
     ensure(&world, &web);
     assert_eq!(texts(&described(&world, &web), "LoadBalancerPort"), ["443"]);
 
-    let gone = world.machines.remove(0);
+    let gone = world.instances.remove(0);
     world.line.take();
     world
-        .call(|cloud| cloud.update_members(&web, &world.members()))
+        .call(|cloud| cloud.update_targets(&web, &world.targets()))
         .unwrap();
     println!("classic, a node less: {:?}", world.line.take());
     assert!(!described(&world, &web).contains(&gone));
@@ -123,10 +123,10 @@ fn a_type_change_is_rejected_and_deletion_still_works() {
     ensure(&world, &web);
     web.status = world.call(|cloud| cloud.balancer(&web)).unwrap().unwrap();
     web.annotations.push(annotation("type", "nlb"));
-    let refused = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    let rejection = world.call(|cloud| cloud.ensure_balancer(&web, &world.targets()));
     assert!(
-        matches!(refused, Err(CloudError::Internal(_))),
-        "{refused:?}"
+        matches!(rejection, Err(CloudError::Internal(_))),
+        "{rejection:?}"
     );
     world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
     web.annotations.clear();
@@ -198,12 +198,12 @@ fn services_sharing_a_group_keep_each_others_node_rules() {
     world.group = second.clone();
     world.launch(0);
     let shared = group(&world, "shared");
-    let member = |(id, pool): (&String, &str)| Member {
+    let target = |(id, pool): (&String, &str)| Target {
         provider_id: Some(format!("aws:///us-east-1a/{id}")),
         labels: vec![("pool".to_owned(), pool.to_owned())],
     };
-    let members = Members {
-        all: world.machines.iter().zip(["a", "b"]).map(member).collect(),
+    let targets = Targets {
+        all: world.instances.iter().zip(["a", "b"]).map(target).collect(),
         changes: None,
     };
     let mut services = [classic(&[(80, 30080)]), classic(&[(80, 30081)])];
@@ -215,11 +215,11 @@ fn services_sharing_a_group_keep_each_others_node_rules() {
     }
     for web in services.iter().chain(&services) {
         world
-            .call(|cloud| cloud.ensure_balancer(web, &members))
+            .call(|cloud| cloud.ensure_balancer(web, &targets))
             .unwrap();
     }
     world
-        .call(|cloud| cloud.update_members(&services[0], &members))
+        .call(|cloud| cloud.update_targets(&services[0], &targets))
         .unwrap();
     for nodes in [&first, &second] {
         assert!(
@@ -277,7 +277,7 @@ fn a_replaced_security_group_loses_its_node_rule() {
         .faults
         .borrow_mut()
         .push(("RevokeSecurityGroupIngress", 0, 1, "Throttling"));
-    let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.targets()));
     assert!(matches!(first, Err(CloudError::Throttled(_))), "{first:?}");
     ensure(&world, &web);
     assert!(lets_in(&world, &world.group, &after) && !lets_in(&world, &world.group, &before));
@@ -372,7 +372,7 @@ fn the_own_group_is_deleted_even_after_a_restart() {
         .faults
         .borrow_mut()
         .push(("DeleteSecurityGroup", 0, 1, "DependencyViolation"));
-    let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.targets()));
     assert!(matches!(first, Err(CloudError::InProgress(_))), "{first:?}");
     // The host is restarted.
     world.store.clear();

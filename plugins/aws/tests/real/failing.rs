@@ -5,7 +5,7 @@ use skydock_sdk::types::{CloudError, Ingress, LoadBalancerStatus, Service, Traff
 use crate::world::{World, annotation, name, service, text, texts};
 
 fn ensure(world: &World, service: &Service) -> Result<LoadBalancerStatus, CloudError> {
-    world.call(|cloud| cloud.ensure_balancer(service, &world.members()))
+    world.call(|cloud| cloud.ensure_balancer(service, &world.targets()))
 }
 
 fn groups(world: &World, service: &Service) -> Vec<(String, String)> {
@@ -85,7 +85,7 @@ fn a_stopped_instance_does_not_keep_out_the_others() {
         let world = World::new(3, "");
         let mut web = service(&[(80, 30080)]);
         web.annotations = annotations;
-        world.ec2("StopInstances", &[("InstanceId.1", &world.machines[0])]);
+        world.ec2("StopInstances", &[("InstanceId.1", &world.instances[0])]);
         let registered = || {
             if web.annotations.is_empty() {
                 let named = [("LoadBalancerNames.member.1", name(&web))];
@@ -99,12 +99,12 @@ fn a_stopped_instance_does_not_keep_out_the_others() {
         };
         let status = ensure(&world, &web).unwrap();
         assert_eq!(status.ingress.len(), 1);
-        let mut others = world.machines[1..].to_vec();
+        let mut others = world.instances[1..].to_vec();
         others.sort();
         assert_eq!(registered(), others);
         let told = world.warnings();
         assert!(
-            told.contains(&world.machines[0]) && !told.contains(&world.machines[1]),
+            told.contains(&world.instances[0]) && !told.contains(&world.instances[1]),
             "{told}"
         );
 
@@ -115,7 +115,7 @@ fn a_stopped_instance_does_not_keep_out_the_others() {
         };
         let again = ensure(&world, &served);
         assert!(matches!(again, Err(CloudError::Internal(_))), "{again:?}");
-        let updated = world.call(|cloud| cloud.update_members(&served, &world.members()));
+        let updated = world.call(|cloud| cloud.update_targets(&served, &world.targets()));
         assert!(
             matches!(updated, Err(CloudError::Internal(_))),
             "{updated:?}"
@@ -123,9 +123,9 @@ fn a_stopped_instance_does_not_keep_out_the_others() {
         assert_eq!(world.warnings(), "", "it was told before");
         assert_eq!(registered(), others);
 
-        world.ec2("StartInstances", &[("InstanceId.1", &world.machines[0])]);
+        world.ec2("StartInstances", &[("InstanceId.1", &world.instances[0])]);
         world
-            .call(|cloud| cloud.update_members(&served, &world.members()))
+            .call(|cloud| cloud.update_targets(&served, &world.targets()))
             .unwrap();
         assert_eq!(registered().len(), 3);
     }
@@ -136,7 +136,7 @@ fn a_rejected_bucket_stops_nothing_else() {
     let mut world = World::new(1, "");
     let mut web = service(&[(80, 30080)]);
     ensure(&world, &web).unwrap();
-    world.line.refuse(
+    world.line.problem(
         &["ModifyLoadBalancerAttributes"],
         "my-bucket",
         "InvalidConfigurationRequest",
@@ -176,23 +176,23 @@ fn a_full_load_balancer_gets_a_node_for_another() {
     let mut world = World::new(2, "");
     let web = service(&[(80, 30080)]);
     ensure(&world, &web).unwrap();
-    world.machines.remove(0);
+    world.instances.remove(0);
     world.launch(0);
     *world.line.faults.borrow_mut() = vec![("RegisterTargets", 0, 1, "TooManyTargets")];
     ensure(&world, &web).unwrap();
     let group = groups(&world, &web)[0].0.clone();
     let expected = |world: &World| {
-        let mut ids = world.machines.clone();
+        let mut ids = world.instances.clone();
         ids.sort();
         ids
     };
     assert_eq!(targets(&world, &group), expected(&world));
 
-    world.machines.remove(0);
+    world.instances.remove(0);
     world.launch(0);
     *world.line.faults.borrow_mut() = vec![("RegisterTargets", 0, 1, "TooManyTargets")];
     world
-        .call(|cloud| cloud.update_members(&web, &world.members()))
+        .call(|cloud| cloud.update_targets(&web, &world.targets()))
         .unwrap();
     assert_eq!(targets(&world, &group), expected(&world));
 }
@@ -205,7 +205,7 @@ fn a_load_balancer_can_be_deleted_after_all_nodes() {
         let mut web = service(&[(80, 30080)]);
         web.annotations = annotations;
         ensure(&world, &web).unwrap();
-        for id in std::mem::take(&mut world.machines) {
+        for id in std::mem::take(&mut world.instances) {
             world.ec2("TerminateInstances", &[("InstanceId.1", &id)]);
         }
         world.store.clear();

@@ -5,7 +5,7 @@ use crate::world::{World, annotation, certificate, name, service, text, texts};
 /// Creates or updates the load balancer and returns its host name.
 fn up(world: &World, service: &Service) -> String {
     let status = world
-        .call(|cloud| cloud.ensure_balancer(service, &world.members()))
+        .call(|cloud| cloud.ensure_balancer(service, &world.targets()))
         .unwrap();
     status.ingress[0].hostname.clone().unwrap()
 }
@@ -76,7 +76,7 @@ fn a_network_load_balancer_is_created_updated_and_deleted() {
         &world.elbv2("DescribeTargetGroups", &[("LoadBalancerArn", &lb)]),
         "TargetGroupArn",
     );
-    let mut expected = world.machines.clone();
+    let mut expected = world.instances.clone();
     expected.sort();
     assert_eq!(targets(&world, &group), expected);
     let rules = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
@@ -214,7 +214,7 @@ fn annotations_are_applied_in_the_cloud() {
         "DeregisterTargets",
         &[
             ("TargetGroupArn", &text(&group, "TargetGroupArn")),
-            ("Targets.member.1.Id", &world.machines[0]),
+            ("Targets.member.1.Id", &world.instances[0]),
             ("Targets.member.1.Port", "30080"),
         ],
     );
@@ -284,17 +284,17 @@ fn a_node_change_only_updates_changed_targets() {
     let mut world = World::new(3, "");
     let web = service(&[(80, 30080), (443, 30443)]);
     up(&world, &web);
-    let gone = world.machines.remove(0);
+    let gone = world.instances.remove(0);
     let fresh = world.launch(1);
     world.line.take();
-    let mut members = world.members();
-    let member = |id: &str| skydock_aws::balancer::machine::Member {
+    let mut targets = world.targets();
+    let target = |id: &str| skydock_aws::common::targets::Target {
         provider_id: Some(format!("aws:///us-east-1a/{id}")),
         labels: Vec::new(),
     };
-    members.changes = Some((vec![member(&fresh)], vec![member(&gone)]));
+    targets.changes = Some((vec![target(&fresh)], vec![target(&gone)]));
     world
-        .call(|cloud| cloud.update_members(&web, &members))
+        .call(|cloud| cloud.update_targets(&web, &targets))
         .unwrap();
     let calls = world.line.take();
     println!("update of 2 ports, 1 node in, 1 out: {calls:?}");
@@ -306,9 +306,9 @@ fn a_node_change_only_updates_changed_targets() {
         4
     );
     assert!(calls.len() <= 9, "{calls:?}");
-    members.changes = None;
+    targets.changes = None;
     world
-        .call(|cloud| cloud.update_members(&web, &members))
+        .call(|cloud| cloud.update_targets(&web, &targets))
         .unwrap();
     assert!(
         world
@@ -334,7 +334,7 @@ fn a_failed_creation_is_continued() {
             .faults
             .borrow_mut()
             .push((action, 0, 1, "InternalError"));
-        let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+        let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.targets()));
         assert!(
             matches!(first, Err(CloudError::Unavailable(_))),
             "{action}: {first:?}"
@@ -344,7 +344,7 @@ fn a_failed_creation_is_continued() {
         let groups = world.elbv2("DescribeTargetGroups", &[("LoadBalancerArn", &lb)]);
         assert_eq!(
             targets(&world, &text(&groups, "TargetGroupArn")),
-            world.machines,
+            world.instances,
             "{action}"
         );
         world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
@@ -360,7 +360,7 @@ fn leftovers_of_a_failed_creation_are_deleted() {
         .faults
         .borrow_mut()
         .push(("CreateListener", 0, 1, "TooManyListeners"));
-    let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.targets()));
     assert!(
         matches!(&first, Err(CloudError::Denied(text)) if text.contains("quota")),
         "{first:?}"
@@ -451,15 +451,15 @@ fn another_clusters_load_balancer_is_not_changed() {
     ];
     world.elbv2("AddTags", &theirs);
     world.line.take();
-    let refused = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    let rejection = world.call(|cloud| cloud.ensure_balancer(&web, &world.targets()));
     assert!(
-        matches!(refused, Err(CloudError::Internal(_))),
-        "{refused:?}"
+        matches!(rejection, Err(CloudError::Internal(_))),
+        "{rejection:?}"
     );
     assert!(world.call(|cloud| cloud.delete_balancer(&web)).is_err());
     assert!(
         world
-            .call(|cloud| cloud.update_members(&web, &world.members()))
+            .call(|cloud| cloud.update_targets(&web, &world.targets()))
             .is_err()
     );
     assert!(
@@ -510,7 +510,7 @@ fn throttling_is_reported_as_throttled() {
         .faults
         .borrow_mut()
         .push(("CreateLoadBalancer", 0, 1, "Throttling"));
-    let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    let first = world.call(|cloud| cloud.ensure_balancer(&web, &world.targets()));
     assert!(matches!(first, Err(CloudError::Throttled(_))), "{first:?}");
     up(&world, &web);
 }
@@ -536,7 +536,7 @@ fn a_shared_health_port_stays_open_for_other_services() {
         .unwrap();
     assert!(
         rules().contains("10256"),
-        "the other one's machines are checked there: {}",
+        "the other one's instances are checked there: {}",
         rules()
     );
     assert!(!rules().contains("30080"), "{}", rules());
@@ -581,7 +581,7 @@ fn an_externally_changed_health_check_is_reported() {
     let world = World::new(1, "");
     let web = service(&[(80, 30080)]);
     world
-        .call(|cloud| cloud.ensure_balancer(&web, &world.members()))
+        .call(|cloud| cloud.ensure_balancer(&web, &world.targets()))
         .unwrap();
     let balancer = arn(&world, &web);
     let group = text(
@@ -596,7 +596,7 @@ fn an_externally_changed_health_check_is_reported() {
         ],
     );
     world.line.take();
-    let answer = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+    let answer = world.call(|cloud| cloud.ensure_balancer(&web, &world.targets()));
     assert!(
         matches!(&answer, Err(CloudError::Internal(text)) if text.contains("TCP every 10 s, but the Service requires TCP every 30 s")),
         "{answer:?}"

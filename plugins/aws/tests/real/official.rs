@@ -71,7 +71,7 @@ fn call(world: &World, action: &str, service: &Service) -> Value {
         ),
         "Endpoint": server(),
         "Action": action,
-        "Nodes": world.machines.iter().map(node).collect::<Vec<_>>(),
+        "Nodes": world.instances.iter().map(node).collect::<Vec<_>>(),
         "Service": described(service),
     });
     let mut child = Command::new(program())
@@ -103,7 +103,7 @@ fn call(world: &World, action: &str, service: &Service) -> Value {
 fn ensure(world: &World, service: &Service) -> Vec<String> {
     world.line.take();
     world
-        .call(|cloud| cloud.ensure_balancer(service, &world.members()))
+        .call(|cloud| cloud.ensure_balancer(service, &world.targets()))
         .unwrap();
     changes(world.line.take())
 }

@@ -9,7 +9,7 @@ fn wanted(world: &World, index: usize, cidr: &str) -> NewRoute {
     NewRoute {
         name_hint: format!("uid-{index}"),
         target_node: format!("node-{index}"),
-        target_provider_id: Some(format!("aws:///us-east-1a/{}", world.machines[index])),
+        target_provider_id: Some(format!("aws:///us-east-1a/{}", world.instances[index])),
         target_addresses: Vec::new(),
         destination_cidr: cidr.into(),
     }
@@ -30,7 +30,7 @@ fn routes_are_created_replaced_and_deleted() {
     assert_eq!(
         calls.len(),
         2 + 3 + 3,
-        "table, machines, source/dest check, routes: {calls:?}"
+        "table, instances, source/dest check, routes: {calls:?}"
     );
 
     let listed = world.call(|cloud| cloud.list_routes()).unwrap();
@@ -86,7 +86,7 @@ fn routes_are_created_replaced_and_deleted() {
 fn routes_lead_to_an_interface_of_an_instance_with_several() {
     let world = World::new(3, "");
     let mut interfaces = Vec::new();
-    for id in &world.machines[..2] {
+    for id in &world.instances[..2] {
         let params = [("SubnetId", world.subnets[0].as_str())];
         let interface = text(
             &world.ec2("CreateNetworkInterface", &params),
@@ -122,13 +122,16 @@ fn routes_lead_to_an_interface_of_an_instance_with_several() {
             .map(|(_, id)| id.clone())
             .collect()
     };
-    let hops = named("CreateRoute");
-    assert_eq!(hops.len(), 2, "{sent:?}");
-    assert_ne!(hops[0], interfaces[0], "the primary interface");
-    assert_eq!(hops[1], interfaces[1], "the one with the node's address");
+    let next_hops = named("CreateRoute");
+    assert_eq!(next_hops.len(), 2, "{sent:?}");
+    assert_ne!(next_hops[0], interfaces[0], "the primary interface");
+    assert_eq!(
+        next_hops[1], interfaces[1],
+        "the one with the node's address"
+    );
     let mut opened = named("ModifyNetworkInterfaceAttribute");
     opened.sort();
-    let mut expected = hops.clone();
+    let mut expected = next_hops.clone();
     expected.sort();
     assert_eq!(opened, expected);
     let listed = world.call(|cloud| cloud.list_routes()).unwrap().routes;
@@ -152,6 +155,6 @@ fn routes_lead_to_an_interface_of_an_instance_with_several() {
         ],
     );
     let to_first = texts(&tables, "instanceId");
-    let first = to_first.iter().filter(|id| **id == world.machines[0]);
+    let first = to_first.iter().filter(|id| **id == world.instances[0]);
     assert_eq!(first.count(), 2, "{tables}");
 }

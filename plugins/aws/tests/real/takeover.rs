@@ -44,7 +44,7 @@ fn with<'a>(
 fn only_reads(world: &World, service: &Service) {
     world.line.take();
     let status = world
-        .call(|cloud| cloud.ensure_balancer(service, &world.members()))
+        .call(|cloud| cloud.ensure_balancer(service, &world.targets()))
         .unwrap();
     assert_eq!(status.ingress.len(), 1);
     let calls = world.line.take();
@@ -86,10 +86,10 @@ fn an_official_network_load_balancer_is_kept_unchanged() {
         &world.elbv2("CreateTargetGroup", &with(&params, &tags)),
         "TargetGroupArn",
     );
-    for machine in &world.machines {
+    for instance in &world.instances {
         let params = [
             ("TargetGroupArn", group.as_str()),
-            ("Targets.member.1.Id", machine),
+            ("Targets.member.1.Id", instance),
             ("Targets.member.1.Port", "30080"),
         ];
         world.elbv2("RegisterTargets", &params);
@@ -123,7 +123,7 @@ fn an_official_network_load_balancer_is_kept_unchanged() {
 
     only_reads(&world, &web);
     world
-        .call(|cloud| cloud.update_members(&web, &world.members()))
+        .call(|cloud| cloud.update_targets(&web, &world.targets()))
         .unwrap();
     assert!(
         world
@@ -194,17 +194,17 @@ fn an_official_classic_load_balancer_is_kept_unchanged() {
         ("IpPermissions.1.Groups.1.GroupId", &own),
     ];
     world.ec2("AuthorizeSecurityGroupIngress", &params);
-    for machine in &world.machines {
+    for instance in &world.instances {
         let params = [
             ("LoadBalancerName", lb_name.as_str()),
-            ("Instances.member.1.InstanceId", machine),
+            ("Instances.member.1.InstanceId", instance),
         ];
         world.elb("RegisterInstancesWithLoadBalancer", &params);
     }
 
     only_reads(&world, &web);
     world
-        .call(|cloud| cloud.update_members(&web, &world.members()))
+        .call(|cloud| cloud.update_targets(&web, &world.targets()))
         .unwrap();
     assert!(
         world
@@ -240,7 +240,7 @@ fn a_changed_service_updates_the_official_nlb_in_place() {
     web.annotations
         .push(annotation("cross-zone-load-balancing-enabled", "true"));
     for _ in 0..3 {
-        _ = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+        _ = world.call(|cloud| cloud.ensure_balancer(&web, &world.targets()));
     }
     let calls = world.line.take();
     assert_eq!(
@@ -267,7 +267,7 @@ fn a_dual_stack_service_gets_a_dual_stack_load_balancer() {
     web.ip_families = vec![IpFamily::Ipv4, IpFamily::Ipv6];
     web.ip_family_policy = IpFamilyPolicy::RequireDualStack;
     for _ in 0..3 {
-        _ = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
+        _ = world.call(|cloud| cloud.ensure_balancer(&web, &world.targets()));
     }
     let created: Vec<_> = world.line.sent.borrow().clone();
     let created = created

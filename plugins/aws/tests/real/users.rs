@@ -7,7 +7,7 @@ use skydock_sdk::types::{
 use crate::world::{World, annotation, name, service, text, texts};
 
 fn ensure(world: &World, service: &Service) -> Result<LoadBalancerStatus, CloudError> {
-    world.call(|cloud| cloud.ensure_balancer(service, &world.members()))
+    world.call(|cloud| cloud.ensure_balancer(service, &world.targets()))
 }
 
 fn balancer(world: &World, service: &Service) -> String {
@@ -305,10 +305,10 @@ fn a_target_group_that_the_user_attached_is_kept() {
     is_there();
     lead();
     world
-        .call(|cloud| cloud.update_members(&web, &world.members()))
+        .call(|cloud| cloud.update_targets(&web, &world.targets()))
         .unwrap();
     let health = world.elbv2("DescribeTargetHealth", &[("TargetGroupArn", &theirs)]);
-    assert!(!health.contains(&world.machines[0]), "{health}");
+    assert!(!health.contains(&world.instances[0]), "{health}");
     world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
     is_there();
 }
@@ -324,14 +324,14 @@ fn all_nodes_leave_and_come_back() {
             .collect();
         ensure(&world, &web).unwrap();
         let before = rules(&world);
-        let nodes = std::mem::take(&mut world.machines);
+        let nodes = std::mem::take(&mut world.instances);
         let update = |world: &World| {
             world
-                .call(|cloud| cloud.update_members(&web, &world.members()))
+                .call(|cloud| cloud.update_targets(&web, &world.targets()))
                 .unwrap();
         };
         update(&world);
-        world.machines = nodes;
+        world.instances = nodes;
         update(&world);
         let count = |text: &str| texts(text, "fromPort").len() + text.matches("<groupId>").count();
         assert_eq!(count(&rules(&world)), count(&before), "{kind:?}");
@@ -463,7 +463,7 @@ fn an_instance_with_two_tagged_groups_does_not_stop_the_others() {
             let answer = ensure(&world, &old);
             let is_told = matches!(&answer, Err(CloudError::Internal(text)) if text.contains(&odd));
             assert!(is_told, "{answer:?}");
-            let update = world.call(|cloud| cloud.update_members(&old, &world.members()));
+            let update = world.call(|cloud| cloud.update_targets(&old, &world.targets()));
             assert_eq!(update, answer.map(|_| ()), "{kind:?}");
         }
         if kind.is_some() {
@@ -482,7 +482,7 @@ fn an_instance_with_two_tagged_groups_does_not_stop_the_others() {
         for service in [&old, &new] {
             ensure(&world, service).unwrap();
             world
-                .call(|cloud| cloud.update_members(service, &world.members()))
+                .call(|cloud| cloud.update_targets(service, &world.targets()))
                 .unwrap();
         }
     }

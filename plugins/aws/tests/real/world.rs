@@ -12,8 +12,8 @@ use std::{
 
 use skydock_aws::{
     api::{call::Call, failure::Failure, wire::Wire},
-    balancer::machine::{Member, Members},
     cloud::{Cloud, Setup},
+    common::targets::{Target, Targets},
     endpoint::Api,
     http::Http,
     store::Store,
@@ -80,7 +80,7 @@ type Refuses = Box<dyn Fn(&Call) -> Option<(&'static str, String)>>;
 
 impl Line {
     /// Rejects the calls of these actions that have this text in a parameter.
-    pub(crate) fn refuse(&self, actions: &'static [&'static str], text: &str, code: &'static str) {
+    pub(crate) fn problem(&self, actions: &'static [&'static str], text: &str, code: &'static str) {
         let text = text.to_owned();
         let refuses = move |call: &Call| {
             let has_text = call.params.iter().any(|(_, value)| value.contains(&text));
@@ -90,12 +90,12 @@ impl Line {
     }
 
     fn error(&self, call: &Call) -> Option<(&'static str, String)> {
-        let refused = self
+        let rejection = self
             .refuses
             .borrow()
             .as_ref()
             .and_then(|refuses| refuses(call));
-        refused.or_else(|| Some((self.fault(call.action)?, "injected".to_owned())))
+        rejection.or_else(|| Some((self.fault(call.action)?, "injected".to_owned())))
     }
 
     fn fault(&self, action: &str) -> Option<&'static str> {
@@ -128,7 +128,7 @@ impl Wire for Line {
             .map(|call| {
                 self.sent.borrow_mut().push(call.clone());
                 if let Some((code, message)) = self.error(call) {
-                    return Err(Failure::Refused {
+                    return Err(Failure::Rejected {
                         action: call.action,
                         status: 400,
                         code: code.into(),
@@ -150,7 +150,7 @@ pub(crate) struct World {
     pub(crate) vpc: String,
     pub(crate) subnets: Vec<String>,
     pub(crate) group: String,
-    pub(crate) machines: Vec<String>,
+    pub(crate) instances: Vec<String>,
     pub(crate) setup: Setup,
     pub(crate) line: Line,
     pub(crate) store: Memory,
@@ -254,7 +254,7 @@ pub(crate) fn text(body: &str, tag: &str) -> String {
 
 impl World {
     /// Creates a cluster with this number of instances and these additional lines of configuration.
-    pub(crate) fn new(machines: usize, config: &str) -> Self {
+    pub(crate) fn new(instances: usize, config: &str) -> Self {
         let cluster = format!("c{}", unique());
         let setup = setup(&format!("KubernetesClusterID = {cluster}\n{config}\n"));
         let line = line(&setup);
@@ -262,14 +262,14 @@ impl World {
             vpc: String::new(),
             subnets: Vec::new(),
             group: String::new(),
-            machines: Vec::new(),
+            instances: Vec::new(),
             cluster,
             setup,
             line,
             store: Memory::default(),
             told: RefCell::default(),
         };
-        world.build(machines);
+        world.build(instances);
         world.line.take();
         world
     }
@@ -308,7 +308,7 @@ impl World {
         );
     }
 
-    fn build(&mut self, machines: usize) {
+    fn build(&mut self, instances: usize) {
         let key = format!("kubernetes.io/cluster/{}", self.cluster);
         self.vpc = text(
             &self.ec2("CreateVpc", &[("CidrBlock", "10.0.0.0/16")]),
@@ -349,7 +349,7 @@ impl World {
         ];
         self.group = text(&self.ec2("CreateSecurityGroup", &params), "groupId");
         self.tag(&self.group, &key, "owned");
-        for index in 0..machines {
+        for index in 0..instances {
             self.launch(index % 2);
         }
     }
@@ -367,7 +367,7 @@ impl World {
         ];
         let id = text(&self.ec2("RunInstances", &params), "instanceId");
         self.tag(&id, &key, "owned");
-        self.machines.push(id.clone());
+        self.instances.push(id.clone());
         id
     }
 
@@ -378,11 +378,11 @@ impl World {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap()
             .as_secs();
-        let tell = |_: &Service, reason: &str, text: &str| {
+        let publish_event = |_: &Service, reason: &str, text: &str| {
             self.told.borrow_mut().push(format!("{reason}: {text}"));
         };
         let cloud = Cloud::new(&self.setup, &self.line, &self.store, &nodes, now);
-        act(&cloud.with_events(&tell))
+        act(&cloud.with_events(&publish_event))
     }
 
     pub(crate) fn nodes(&self) -> Vec<Node> {
@@ -391,7 +391,7 @@ impl World {
             provider_id: Some(format!("aws:///us-east-1a/{id}")),
             ..Node::default()
         };
-        self.machines.iter().enumerate().map(node).collect()
+        self.instances.iter().enumerate().map(node).collect()
     }
 
     /// Returns the warnings that were published since the last call.
@@ -403,13 +403,13 @@ impl World {
             .join("\n")
     }
 
-    pub(crate) fn members(&self) -> Members {
-        let member = |id: &String| Member {
+    pub(crate) fn targets(&self) -> Targets {
+        let target = |id: &String| Target {
             provider_id: Some(format!("aws:///us-east-1a/{id}")),
             labels: Vec::new(),
         };
-        Members {
-            all: self.machines.iter().map(member).collect(),
+        Targets {
+            all: self.instances.iter().map(target).collect(),
             changes: None,
         }
     }

@@ -18,7 +18,7 @@ const SLOW_DOWN: Duration = Duration::from_secs(10);
 pub enum Failure {
     /// AWS rejected the call.
     #[error("{action}: {message} ({code})")]
-    Refused {
+    Rejected {
         /// The action.
         action: &'static str,
         /// The HTTP status.
@@ -88,7 +88,7 @@ impl Failure {
             message.push('…');
         }
 
-        Self::Refused {
+        Self::Rejected {
             action,
             status,
             code,
@@ -100,7 +100,7 @@ impl Failure {
     #[must_use]
     pub fn code(&self) -> &str {
         match self {
-            Self::Refused { code, .. } => code,
+            Self::Rejected { code, .. } => code,
             Self::Unreadable { .. } | Self::Unanswered { .. } => "",
         }
     }
@@ -108,7 +108,7 @@ impl Failure {
     /// Returns true if the rejection may be about one of several elements of the request, for example
     /// of the instances, rather than about the whole request.
     pub(crate) fn may_be_about_one(&self) -> bool {
-        let Self::Refused { status, code, .. } = self else {
+        let Self::Rejected { status, code, .. } = self else {
             return false;
         };
 
@@ -270,7 +270,7 @@ impl From<Failure> for CloudError {
         match failure {
             Failure::Unanswered { error, .. } => error,
             Failure::Unreadable { .. } => Self::internal(text),
-            Failure::Refused { status, code, .. } => match kind(&code) {
+            Failure::Rejected { status, code, .. } => match kind(&code) {
                 Kind::Throttled => Self::throttled(SLOW_DOWN, text),
                 Kind::Denied => Self::denied(format!(
                     "{text}: check {} Skydock's credential",
@@ -305,8 +305,8 @@ impl From<Failure> for CloudError {
 mod tests {
     use super::*;
 
-    fn refused(code: &str, status: u16) -> CloudError {
-        Failure::Refused {
+    fn rejection(code: &str, status: u16) -> CloudError {
+        Failure::Rejected {
             action: "DoThis",
             status,
             code: code.into(),
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn each_error_code_maps_to_a_cloud_error() {
         let case = |code, status| {
-            format!("{:?}", refused(code, status))
+            format!("{:?}", rejection(code, status))
                 .replace("CloudError::", "")
                 .split('(')
                 .next()
@@ -378,7 +378,7 @@ mod tests {
             ("ExpiredToken", "accepts Skydock's credential"),
             ("AuthFailure", "accepts Skydock's credential"),
         ] {
-            let CloudError::Denied(text) = refused(code, 400) else {
+            let CloudError::Denied(text) = rejection(code, 400) else {
                 panic!("{code}")
             };
             assert!(text.contains(word) && text.contains("DoThis"), "{text}");

@@ -68,16 +68,16 @@ impl<T: Clone> Search<'_, T> {
 
         if named.is_empty() || rest.is_empty() {
             let (first, second) = part.split_at(part.len() / 2);
-            self.try_again(first, &failure);
-            self.try_again(second, &failure);
+            self.retry(first, &failure);
+            self.retry(second, &failure);
         } else {
             let rejected = named.into_iter().map(|one| (one, failure.clone()));
             self.outcome.rejected.extend(rejected);
-            self.try_again(&rest, &failure);
+            self.retry(&rest, &failure);
         }
     }
 
-    fn try_again(&mut self, part: &[T], before: &Failure) {
+    fn retry(&mut self, part: &[T], before: &Failure) {
         if self.left == 0 {
             self.outcome.failed.get_or_insert_with(|| before.clone());
             return;
@@ -132,8 +132,8 @@ mod tests {
 
     use super::*;
 
-    fn refused(code: &str, message: &str) -> Failure {
-        Failure::Refused {
+    fn rejection(code: &str, message: &str) -> Failure {
+        Failure::Rejected {
             action: "RegisterTargets",
             status: 400,
             code: code.into(),
@@ -157,7 +157,7 @@ mod tests {
                     .extend(part.iter().map(|id| (*id).to_owned()));
                 Ok(())
             } else {
-                Err(refused("InvalidTarget", &words(&bad)))
+                Err(rejection("InvalidTarget", &words(&bad)))
             }
         };
         let send = |part: &[&str]| {
@@ -203,9 +203,9 @@ mod tests {
             "TooManyTargets",
         ] {
             let never = |_: &[&str]| panic!("sent again");
-            let outcome = without_rejected(&["a", "b"], refused(code, "a"), &|id| *id, &never);
+            let outcome = without_rejected(&["a", "b"], rejection(code, "a"), &|id| *id, &never);
             assert!(outcome.rejected.is_empty(), "{code}");
-            assert_eq!(outcome.failed, Some(refused(code, "a")));
+            assert_eq!(outcome.failed, Some(rejection(code, "a")));
         }
     }
 
@@ -215,9 +215,9 @@ mod tests {
         let count = RefCell::new(0);
         let send = |_: &[String]| {
             *count.borrow_mut() += 1;
-            Err(refused("InvalidTarget", "words"))
+            Err(rejection("InvalidTarget", "words"))
         };
-        let outcome = without_rejected(&all, refused("InvalidTarget", "words"), &|id| id, &send);
+        let outcome = without_rejected(&all, rejection("InvalidTarget", "words"), &|id| id, &send);
         assert!(outcome.failed.is_some());
         assert_eq!(count.into_inner(), MOST);
     }

@@ -15,11 +15,11 @@ use crate::{
         elb,
     },
     cloud::Cloud,
-    load_balancing::balancer::{
+    load_balancing::common::{
         annotation::{self, Annotations},
-        machine::Place,
         name,
         node_rules::{ClusterGroups, NodeGroups},
+        targets::InstanceNetwork,
         warning,
     },
     tags::Cluster,
@@ -89,7 +89,7 @@ fn everything_from(group: &str) -> Rule {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nodes<'a> {
     /// Their instances.
-    pub(super) places: &'a BTreeMap<String, Place>,
+    pub(super) instances: &'a BTreeMap<String, InstanceNetwork>,
     /// True if EC2 does not know the instances of others, whose groups are therefore unknown.
     pub(super) are_partial: bool,
 }
@@ -115,7 +115,7 @@ impl Cloud<'_> {
 
         let tagged = self.cluster_groups(cluster, Some(vpc))?;
         let mut groups = tagged.clone();
-        let mut of_nodes = self.node_groups(service, nodes.places, &tagged)?;
+        let mut of_nodes = self.node_groups(service, nodes.instances, &tagged)?;
 
         // The operator's group is not changed, even if instances have it.
         let open = &mut of_nodes.open;
@@ -157,7 +157,7 @@ impl Cloud<'_> {
         let revoked = self.change_access(&revoke.collect::<Vec<_>>());
 
         let errors = [granted, revoked].into_iter().filter_map(Result::err);
-        warning::together(errors.collect()).map_or(Ok(()), Err)
+        warning::join_errors(errors.collect()).map_or(Ok(()), Err)
     }
 
     /// Removes the rules that allow traffic from these groups, except for groups that other load

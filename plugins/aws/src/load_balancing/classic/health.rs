@@ -9,7 +9,7 @@ use crate::{
     client::api::elb::{HealthCheck, Listener},
     cloud::invalid,
     config::Config,
-    load_balancing::balancer::annotation::{self, Annotations},
+    load_balancing::common::annotation::{self, Annotations},
 };
 
 const TRAFFIC_PORT: &str = "traffic-port";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::wish::Wish;
+use super::desired_load_balancer::DesiredLoadBalancer;
 use crate::{
     client::api::{
         call::Call,
@@ -20,7 +20,7 @@ fn tls_policy(policy: &str) -> String {
 
 /// The observed state of a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Observed {
+pub(crate) struct ObservedLoadBalancer {
     pub(crate) balancer: Description,
     pub(crate) attributes: Attributes,
     /// The tags, or `None` if the credentials do not allow reading them.
@@ -40,7 +40,10 @@ pub(crate) struct ListenerChanges {
 }
 
 /// Compares the listeners with the requested ones.
-pub(crate) fn listener_changes(wish: &Wish, there: &Description) -> ListenerChanges {
+pub(crate) fn listener_changes(
+    desired: &DesiredLoadBalancer,
+    there: &Description,
+) -> ListenerChanges {
     let lacking = |these: &[Listener], others: &[Listener]| -> Vec<Listener> {
         let is_lacking = |one: &&Listener| !others.iter().any(|other| one.is(other));
         these.iter().filter(is_lacking).cloned().collect()
@@ -49,8 +52,8 @@ pub(crate) fn listener_changes(wish: &Wish, there: &Description) -> ListenerChan
     let descriptions = there.listener_descriptions.items.iter();
     let listeners: Vec<Listener> = descriptions.map(|one| one.listener.clone()).collect();
     let mut changes = ListenerChanges {
-        gone: lacking(&listeners, &wish.listeners),
-        fresh: lacking(&wish.listeners, &listeners),
+        gone: lacking(&listeners, &desired.listeners),
+        fresh: lacking(&desired.listeners, &listeners),
         certified: Vec::new(),
     };
 
@@ -70,9 +73,13 @@ pub(crate) fn listener_changes(wish: &Wish, there: &Description) -> ListenerChan
 
 /// Returns the calls that change the properties of the load balancer to what is requested: those
 /// before its listeners are changed, and those after it.
-pub(crate) fn stages(wish: &Wish, observed: &Observed, groups: &[String]) -> [Vec<Call>; 2] {
+pub(crate) fn stages(
+    desired: &DesiredLoadBalancer,
+    observed: &ObservedLoadBalancer,
+    groups: &[String],
+) -> [Vec<Call>; 2] {
     let there = &observed.balancer;
-    let name = wish.name.as_str();
+    let name = desired.name.as_str();
     let mut stages = [Vec::new(), Vec::new()];
     let [first, second] = &mut stages;
 
@@ -84,39 +91,48 @@ pub(crate) fn stages(wish: &Wish, observed: &Observed, groups: &[String]) -> [Ve
     }
 
     // AWS may reject the bucket of the logs, which has nothing to do with the other attributes.
-    if logs_differ(&wish.attributes.access_log, &observed.attributes.access_log) {
-        second.push(elb::set_access_log(name, &wish.attributes.access_log));
+    if logs_differ(
+        &desired.attributes.access_log,
+        &observed.attributes.access_log,
+    ) {
+        second.push(elb::set_access_log(name, &desired.attributes.access_log));
     }
-    if differ(&wish.attributes, &observed.attributes) {
-        second.push(elb::set_attributes(name, &wish.attributes));
+    if differ(&desired.attributes, &observed.attributes) {
+        second.push(elb::set_attributes(name, &desired.attributes));
     }
 
     let lacks = |tags: &Tags| {
-        wish.tags
+        desired
+            .tags
             .iter()
             .any(|(key, value)| tags.get(key) != Some(value))
     };
     if observed.tags.as_ref().is_some_and(lacks) {
-        second.push(elb::add_tags(name, &wish.tags));
+        second.push(elb::add_tags(name, &desired.tags));
     }
-    let excess = |tags: &Tags| wish.removed_tags.iter().any(|key| tags.contains_key(key));
+    let excess = |tags: &Tags| {
+        desired
+            .removed_tags
+            .iter()
+            .any(|key| tags.contains_key(key))
+    };
     if observed.tags.as_ref().is_some_and(excess) {
-        second.push(elb::remove_tags(name, &wish.removed_tags));
+        second.push(elb::remove_tags(name, &desired.removed_tags));
     }
 
-    if wish.health != there.health_check {
-        second.push(elb::set_health(name, &wish.health));
+    if desired.health != there.health_check {
+        second.push(elb::set_health(name, &desired.health));
     }
-    proxy(wish, there, first, second);
-    tls(wish, there, first, second);
+    proxy(desired, there, first, second);
+    tls(desired, there, first, second);
 
     stages
 }
 
 /// Returns the instances to register and the instances to deregister.
-pub(crate) fn machine_changes(
+pub(crate) fn instance_changes(
     there: &Description,
-    machines: &BTreeSet<String>,
+    instance_ids: &BTreeSet<String>,
 ) -> (Vec<String>, Vec<String>) {
     let behind: BTreeSet<String> = there
         .instances
@@ -126,8 +142,8 @@ pub(crate) fn machine_changes(
         .collect();
 
     (
-        machines.difference(&behind).cloned().collect(),
-        behind.difference(machines).cloned().collect(),
+        instance_ids.difference(&behind).cloned().collect(),
+        behind.difference(instance_ids).cloned().collect(),
     )
 }
 
@@ -161,17 +177,22 @@ fn differ(wanted: &Attributes, there: &Attributes) -> bool {
 }
 
 /// Enables or disables the PROXY protocol for the ports of the instances.
-fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut Vec<Call>) {
+fn proxy(
+    desired: &DesiredLoadBalancer,
+    there: &Description,
+    first: &mut Vec<Call>,
+    second: &mut Vec<Call>,
+) {
     let exists = there
         .policies
         .other_policies
         .items
         .iter()
         .any(|policy| policy == PROXY_POLICY);
-    if wish.proxy && !exists {
+    if desired.proxy && !exists {
         let kind = "ProxyProtocolPolicyType";
         first.push(elb::create_policy(
-            &wish.name,
+            &desired.name,
             PROXY_POLICY,
             kind,
             "ProxyProtocol",
@@ -179,11 +200,11 @@ fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut V
         ));
     }
 
-    let wanted: BTreeSet<u16> = wish
+    let wanted: BTreeSet<u16> = desired
         .listeners
         .iter()
         .map(|one| one.instance_port)
-        .filter(|_| wish.proxy)
+        .filter(|_| desired.proxy)
         .collect();
     let has = |port: &&elb::Backend| {
         port.policy_names
@@ -200,7 +221,7 @@ fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut V
         .collect();
 
     let set = |port: &u16| {
-        elb::on("SetLoadBalancerPoliciesForBackendServer", &wish.name).with("InstancePort", port)
+        elb::on("SetLoadBalancerPoliciesForBackendServer", &desired.name).with("InstancePort", port)
     };
     second.extend(
         wanted
@@ -217,15 +238,20 @@ fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut V
 }
 
 /// Sets the TLS policy of the listeners, if one is requested.
-fn tls(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut Vec<Call>) {
-    let Some(reference) = &wish.policy else {
+fn tls(
+    desired: &DesiredLoadBalancer,
+    there: &Description,
+    first: &mut Vec<Call>,
+    second: &mut Vec<Call>,
+) {
+    let Some(reference) = &desired.policy else {
         return;
     };
     let policy = tls_policy(reference);
     if !there.policies.other_policies.items.contains(&policy) {
         let kind = "SSLNegotiationPolicyType";
         first.push(elb::create_policy(
-            &wish.name,
+            &desired.name,
             &policy,
             kind,
             "Reference-Security-Policy",
@@ -233,7 +259,11 @@ fn tls(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut Vec
         ));
     }
 
-    for listener in wish.listeners.iter().filter(|listener| listener.is_tls()) {
+    for listener in desired
+        .listeners
+        .iter()
+        .filter(|listener| listener.is_tls())
+    {
         let set = there
             .listener_descriptions
             .items
@@ -241,7 +271,7 @@ fn tls(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut Vec
             .any(|one| one.listener.is(listener) && one.policy_names.items == [policy.clone()]);
         if !set {
             second.push(
-                elb::on("SetLoadBalancerPoliciesOfListener", &wish.name)
+                elb::on("SetLoadBalancerPoliciesOfListener", &desired.name)
                     .with("LoadBalancerPort", listener.load_balancer_port)
                     .list("PolicyNames", [&policy]),
             );

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use skydock_sdk::{Result, types::CloudError};
 
-use super::{scheme, wish::Wish};
+use super::{desired_load_balancer::DesiredLoadBalancer, scheme};
 use crate::{
     client::api::{
         self,
@@ -57,14 +57,14 @@ fn changes(
 pub(super) fn settle(
     cloud: &Cloud<'_>,
     cluster: &Cluster,
-    wish: &Wish,
+    desired: &DesiredLoadBalancer,
     there: &Description,
 ) -> Vec<CloudError> {
-    let other_scheme = !there.scheme.is_empty() && there.scheme != scheme(wish.internal);
+    let other_scheme = !there.scheme.is_empty() && there.scheme != scheme(desired.internal);
     if other_scheme {
         return Vec::new();
     }
-    match wanted(cloud, cluster, wish, there) {
+    match wanted(cloud, cluster, desired, there) {
         Ok(changes) => apply(cloud, &there.load_balancer_name, &changes),
         Err(error) => vec![error],
     }
@@ -73,15 +73,15 @@ pub(super) fn settle(
 fn wanted(
     cloud: &Cloud<'_>,
     cluster: &Cluster,
-    wish: &Wish,
+    desired: &DesiredLoadBalancer,
     there: &Description,
 ) -> Result<Changes> {
     let attached: BTreeSet<String> = there.subnets.items.iter().cloned().collect();
     let vpc = &there.vpc_id;
-    let wanted = if wish.subnets.is_empty() {
-        cloud.subnets_with(cluster, vpc, wish.need(), &attached)?
+    let wanted = if desired.subnets.is_empty() {
+        cloud.subnets_with(cluster, vpc, desired.need(), &attached)?
     } else {
-        let named = cloud.subnets(cluster, vpc, &wish.subnets, wish.need())?;
+        let named = cloud.subnets(cluster, vpc, &desired.subnets, desired.need())?;
         named.into_iter().map(|(id, _)| id).collect()
     };
 
@@ -136,7 +136,7 @@ fn apply(cloud: &Cloud<'_>, name: &str, changes: &Changes) -> Vec<CloudError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Memory, Scripted, nothing, refused, setup};
+    use crate::testing::{Memory, Scripted, nothing, rejection, setup};
 
     fn ids(words: &str) -> BTreeSet<String> {
         words.split_whitespace().map(str::to_owned).collect()
@@ -155,7 +155,7 @@ mod tests {
                 .filter(|(key, _)| key.starts_with("Subnets"));
             let subnets: Vec<&str> = subnets.map(|(_, id)| id.as_str()).collect();
             if subnets.iter().any(|id| rejected.contains(id)) {
-                return refused(call, "InvalidConfigurationRequest");
+                return rejection(call, "InvalidConfigurationRequest");
             }
             let sign = if call.action.starts_with("Attach") {
                 '+'

@@ -12,8 +12,8 @@ use skydock_sdk::{
 };
 
 use super::{
-    observed::{read_tags, send},
-    wish::Wish,
+    desired_load_balancer::DesiredLoadBalancer,
+    observed_load_balancer::{read_tags, send},
 };
 use crate::{
     client::api::{
@@ -22,11 +22,11 @@ use crate::{
         failure::{Answer, Failure},
     },
     cloud::Cloud,
-    load_balancing::balancer::{
+    load_balancing::common::{
         annotation::{self, Annotations},
         name,
         node_rules::{ClusterGroups, Probes, Traffic},
-        security_group::LETTING_GO,
+        security_group::RELEASE_TIME,
     },
     store,
     tags::{self, Cluster, Tags},
@@ -34,14 +34,14 @@ use crate::{
 
 /// How long a load balancer is remembered after it was read. Before the host deletes the load
 /// balancer of a Service, it asks whether there is one.
-const SEEN: Duration = Duration::from_secs(10);
+const FOUND: Duration = Duration::from_secs(10);
 
 /// How long the resources of a deleted load balancer are remembered.
-const LEFT: Duration = Duration::from_secs(3600);
+const REMAINING: Duration = Duration::from_secs(3600);
 
 /// Resources of a deleted load balancer that must be deleted after it.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Left {
+struct Remaining {
     /// ARNs of target groups.
     groups: BTreeSet<String>,
     /// IDs of security groups. Those that were not created for the Service are kept.
@@ -51,7 +51,7 @@ struct Left {
     cluster: Option<Cluster>,
 }
 
-impl Left {
+impl Remaining {
     fn is_empty(&self) -> bool {
         self.groups.is_empty() && self.security.is_empty()
     }
@@ -68,7 +68,7 @@ pub(crate) fn remember(cloud: &Cloud<'_>, balancer: Option<&LoadBalancer>) {
             cloud.store,
             &key(cloud, &balancer.load_balancer_name),
             balancer,
-            SEEN,
+            FOUND,
         );
     }
 }
@@ -121,7 +121,7 @@ pub(crate) fn delete(
             let text = format!(
                 "AWS lists load balancer {name} but not its tags: it may have been deleted"
             );
-            return Err(CloudError::in_progress(LETTING_GO, text));
+            return Err(CloudError::in_progress(RELEASE_TIME, text));
         }
     };
 
@@ -132,38 +132,39 @@ pub(crate) fn delete(
     let of_stray = of_stray.filter(|tags| tags.get(tags::SERVICE) == of_service.as_ref());
 
     let key = cloud.key(&format!("left/{name}"));
-    let mut left: Left = store::load(cloud.store, &key).unwrap_or_default();
+    let mut remaining: Remaining = store::load(cloud.store, &key).unwrap_or_default();
     let cluster = cloud.cluster_of(of_balancer.into_iter().chain(of_stray))?;
-    let cluster = cluster.or_else(|| left.cluster.clone());
+    let cluster = cluster.or_else(|| remaining.cluster.clone());
 
     if let (Some(cluster), Some(_)) = (&cluster, arn) {
         cluster.check(&name, of_balancer)?;
     }
 
     // A Service with the same name may have taken over a target group.
-    left.groups.retain(|arn| !of_others.contains(arn));
-    left.groups.extend(own);
+    remaining.groups.retain(|arn| !of_others.contains(arn));
+    remaining.groups.extend(own);
     if let Some(cluster) = &cluster {
-        left.groups
+        remaining
+            .groups
             .extend(made_for(cloud, service, cluster, stray, tags.as_ref()));
     }
 
-    left.security.extend(
+    remaining.security.extend(
         found
             .iter()
             .flat_map(|balancer| balancer.security_groups.items.iter().cloned()),
     );
-    left.cluster.clone_from(&cluster);
+    remaining.cluster.clone_from(&cluster);
 
-    if !left.is_empty() {
+    if !remaining.is_empty() {
         // After the load balancer is deleted, AWS does not return which resources belonged to it.
-        store::save(cloud.store, &key, &left, LEFT);
+        store::save(cloud.store, &key, &remaining, REMAINING);
     }
 
     if let Some(arn) = arn {
         delete_balancer(cloud, arn)?;
     }
-    let waiting = remove_target_groups(cloud, &left.groups)?;
+    let waiting = remove_target_groups(cloud, &remaining.groups)?;
 
     let vpc = match &found {
         Some(balancer) => Some(balancer.vpc_id.clone()),
@@ -187,7 +188,7 @@ pub(crate) fn delete(
         None => None,
     };
 
-    let mut security = left.security;
+    let mut security = remaining.security;
     if cloud.config.nlb_groups_managed {
         let own = name::network_security_group(&cloud.config.cluster_name, service);
         security.extend(cloud.groups_named(&own, vpc.as_deref(), seen.as_ref())?);
@@ -219,12 +220,15 @@ fn made_for(
     let tagged = |tags: &Tags| cluster.owns(tags) && tags.get(tags::SERVICE) == Some(&named);
 
     // An invalid Service has no such groups.
-    let wish = Wish::of(service, cluster, cloud.config);
+    let desired = DesiredLoadBalancer::of(service, cluster, cloud.config);
     let ours = |one: &Stray| match tags {
         Some(tags) => tags.get(&one.arn).is_some_and(tagged),
-        None => wish
-            .as_ref()
-            .is_ok_and(|wish| wish.fronts.iter().any(|front| front.group.name == one.name)),
+        None => desired.as_ref().is_ok_and(|desired| {
+            desired
+                .listeners
+                .iter()
+                .any(|listener| listener.group.name == one.name)
+        }),
     };
 
     stray.into_iter().filter(ours).map(|one| one.arn).collect()

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use skydock_sdk::{Result, log, types::Service};
 
 use super::{
-    observed::Observed,
-    wish::{Security, Wish},
+    desired_load_balancer::{DesiredLoadBalancer, Security},
+    observed_load_balancer::ObservedLoadBalancer,
 };
 use crate::{
-    client::api::elbv2::LoadBalancer, cloud::Cloud, load_balancing::balancer::security_group,
+    client::api::elbv2::LoadBalancer, cloud::Cloud, load_balancing::common::security_group,
     tags::Cluster,
 };
 
@@ -26,9 +26,9 @@ pub(crate) fn ensure(
     cluster: &Cluster,
     vpc: &str,
     name: &str,
-    wish: &Wish,
+    desired: &DesiredLoadBalancer,
 ) -> Result<String> {
-    cloud.own_group(cluster, vpc, name, DESCRIPTION, &wish.tags)
+    cloud.own_group(cluster, vpc, name, DESCRIPTION, &desired.tags)
 }
 
 /// Returns the group for an existing load balancer. If the load balancer does not have it yet, its
@@ -40,12 +40,12 @@ pub(super) fn prepare(
     cloud: &Cloud<'_>,
     cluster: &Cluster,
     name: &str,
-    wish: &Wish,
+    desired: &DesiredLoadBalancer,
     balancer: &LoadBalancer,
 ) -> Result<String> {
-    let group = ensure(cloud, cluster, &balancer.vpc_id, name, wish)?;
+    let group = ensure(cloud, cluster, &balancer.vpc_id, name, desired)?;
     if !balancer.security_groups.items.contains(&group) {
-        let rules = security_group::rules(&ports(wish), &wish.ranges);
+        let rules = security_group::rules(&ports(desired), &desired.ranges);
         cloud.set_rules(&group, &rules)?;
     }
     Ok(group)
@@ -59,8 +59,8 @@ pub(super) fn settle(
     cloud: &Cloud<'_>,
     cluster: &Cluster,
     service: &Service,
-    wish: &Wish,
-    observed: &Observed,
+    desired: &DesiredLoadBalancer,
+    observed: &ObservedLoadBalancer,
     before: &[String],
     fresh: bool,
 ) -> Result<()> {
@@ -71,8 +71,11 @@ pub(super) fn settle(
         observed.managed_group.as_ref()
     };
 
-    if let (Security::Managed(_), Some(own)) = (&wish.security, own) {
-        cloud.set_rules(own, &security_group::rules(&ports(wish), &wish.ranges))?;
+    if let (Security::Managed(_), Some(own)) = (&desired.security, own) {
+        cloud.set_rules(
+            own,
+            &security_group::rules(&ports(desired), &desired.ranges),
+        )?;
     }
 
     let detached: Vec<String> = before
@@ -87,22 +90,22 @@ pub(super) fn settle(
             "groups",
             format_args!(
                 "previous resources of load balancer {} cannot be deleted: {error}",
-                wish.name
+                desired.name
             ),
         );
     }
     Ok(())
 }
 
-fn ports(wish: &Wish) -> BTreeSet<(&'static str, u16)> {
+fn ports(desired: &DesiredLoadBalancer) -> BTreeSet<(&'static str, u16)> {
     let mut ports = BTreeSet::new();
     // `TCP_UDP` is both.
-    for front in &wish.fronts {
-        if front.protocol.contains("UDP") {
-            ports.insert(("udp", front.port));
+    for listener in &desired.listeners {
+        if listener.protocol.contains("UDP") {
+            ports.insert(("udp", listener.port));
         }
-        if front.protocol != "UDP" {
-            ports.insert(("tcp", front.port));
+        if listener.protocol != "UDP" {
+            ports.insert(("tcp", listener.port));
         }
     }
     ports

@@ -8,7 +8,7 @@ use skydock_sdk::{
 use crate::{
     cloud::invalid,
     config::Config,
-    load_balancing::balancer::annotation::{self, Annotations},
+    load_balancing::common::annotation::{self, Annotations},
 };
 
 /// The value for the port that targets receive traffic on.

@@ -9,9 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    observed::Observed,
+    desired_load_balancer::{
+        DesiredListener, DesiredLoadBalancer, DesiredTargetGroup, LOGS, Security,
+    },
+    observed_load_balancer::ObservedLoadBalancer,
     steps::Step,
-    wish::{Front, Group, LOGS, Security, Wish},
 };
 use crate::{
     client::api::elbv2::{Listener, TAGGED, Target, TargetGroup},
@@ -22,34 +24,41 @@ use crate::{
 const CHUNK: usize = 100;
 
 /// Returns the next steps, or an empty list if nothing is left to do.
-pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>) -> Vec<Step> {
+pub(crate) fn plan(
+    desired: &DesiredLoadBalancer,
+    observed: &ObservedLoadBalancer,
+    instances: &BTreeSet<String>,
+) -> Vec<Step> {
     let mut steps = Vec::new();
-    for front in &wish.fronts {
+    for wanted in &desired.listeners {
         let listener = observed
             .listeners
             .iter()
-            .find(|listener| listener.port == front.port);
+            .find(|listener| listener.port == wanted.port);
 
-        let Some(group) = group_for(&front.group, listener, observed) else {
+        let Some(group) = group_for(&wanted.group, listener, observed) else {
             // The steps that need its ARN are in the next plan.
-            steps.push(Step::CreateGroup(front.group.clone()));
+            steps.push(Step::CreateGroup(wanted.group.clone()));
             continue;
         };
 
         let arn = &group.target_group_arn;
-        let (gone, fresh) = target_changes(group, observed, members);
-        let set = difference(&wish.group_attributes, observed.group_attributes.get(arn));
+        let (gone, fresh) = target_changes(group, observed, instances);
+        let set = difference(
+            &desired.group_attributes,
+            observed.group_attributes.get(arn),
+        );
 
         match listener {
-            None => steps.push(Step::CreateListener(front.clone(), arn.clone())),
-            Some(listener) if differs(front, listener, arn) => {
+            None => steps.push(Step::CreateListener(wanted.clone(), arn.clone())),
+            Some(listener) if differs(wanted, listener, arn) => {
                 // Another certificate or policy does not have to wait for the group.
                 let stays = group_of(listener) == Some(arn);
                 let is_ready = fresh.is_empty() && set.is_empty();
-                if stays || (is_ready && may_take_over(arn, observed, members)) {
+                if stays || (is_ready && may_take_over(arn, observed, instances)) {
                     steps.push(Step::ModifyListener(
                         listener.listener_arn.clone(),
-                        front.clone(),
+                        wanted.clone(),
                         arn.clone(),
                     ));
                 }
@@ -57,8 +66,8 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
             Some(_) => {}
         }
 
-        if health_differs(&front.group, group) {
-            steps.push(Step::ModifyGroup(arn.clone(), front.group.clone()));
+        if health_differs(&wanted.group, group) {
+            steps.push(Step::ModifyGroup(arn.clone(), wanted.group.clone()));
         }
         steps.extend(
             gone.chunks(CHUNK)
@@ -74,8 +83,8 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
         }
     }
 
-    steps.extend(removals(wish, observed));
-    steps.extend(of_balancer(wish, observed));
+    steps.extend(removals(desired, observed));
+    steps.extend(of_balancer(desired, observed));
     steps
 }
 
@@ -83,8 +92,8 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
 /// rejected are not registered again.
 fn target_changes(
     group: &TargetGroup,
-    observed: &Observed,
-    members: &BTreeSet<String>,
+    observed: &ObservedLoadBalancer,
+    instances: &BTreeSet<String>,
 ) -> (Vec<Target>, Vec<Target>) {
     let arn = &group.target_group_arn;
     let nobody = BTreeSet::new();
@@ -92,7 +101,7 @@ fn target_changes(
     let there = observed.targets.get(arn).unwrap_or(&nobody);
     let rejected = observed.rejected.get(arn).unwrap_or(&nothing);
 
-    let wanted: BTreeSet<Target> = members
+    let wanted: BTreeSet<Target> = instances
         .iter()
         .map(|id| Target {
             id: id.clone(),
@@ -108,35 +117,38 @@ fn target_changes(
 
 /// Returns true if a listener can change to this group, whose targets are registered: if there are
 /// nodes, some of them have to be targets.
-fn may_take_over(arn: &str, observed: &Observed, members: &BTreeSet<String>) -> bool {
+fn may_take_over(arn: &str, observed: &ObservedLoadBalancer, instances: &BTreeSet<String>) -> bool {
     let has_targets = observed
         .targets
         .get(arn)
-        .is_some_and(|there| there.iter().any(|target| members.contains(&target.id)));
-    !observed.holds && (members.is_empty() || has_targets)
+        .is_some_and(|there| there.iter().any(|target| instances.contains(&target.id)));
+    !observed.keeps_target_groups && (instances.is_empty() || has_targets)
 }
 
 /// Returns true if a listener will get another target group.
-pub(super) fn moves(wish: &Wish, observed: &Observed) -> bool {
-    wish.fronts.iter().any(|front| {
-        let of_port = |listener: &&Listener| listener.port == front.port;
+pub(super) fn changes_target_group(
+    desired: &DesiredLoadBalancer,
+    observed: &ObservedLoadBalancer,
+) -> bool {
+    desired.listeners.iter().any(|wanted| {
+        let of_port = |listener: &&Listener| listener.port == wanted.port;
         observed
             .listeners
             .iter()
             .find(of_port)
             .is_some_and(|listener| {
-                let group = group_for(&front.group, Some(listener), observed);
+                let group = group_for(&wanted.group, Some(listener), observed);
                 group.map(|group| group.target_group_arn.as_str()) != group_of(listener)
             })
     })
 }
 
-/// Returns the target group for a front: one with the right immutable properties, preferably the
+/// Returns the target group for a listener: one with the right immutable properties, preferably the
 /// current one of the listener.
 fn group_for<'a>(
-    wanted: &Group,
+    wanted: &DesiredTargetGroup,
     listener: Option<&Listener>,
-    observed: &'a Observed,
+    observed: &'a ObservedLoadBalancer,
 ) -> Option<&'a TargetGroup> {
     let current = listener.and_then(group_of);
     let mut fitting: Vec<&TargetGroup> = observed
@@ -150,7 +162,7 @@ fn group_for<'a>(
 }
 
 /// Returns true if the immutable properties of a target group are as requested.
-pub(super) fn fits(wanted: &Group, group: &TargetGroup) -> bool {
+pub(super) fn fits(wanted: &DesiredTargetGroup, group: &TargetGroup) -> bool {
     group.port == wanted.port
         && group.protocol == wanted.protocol
         && group
@@ -169,26 +181,26 @@ pub(crate) fn group_of(listener: &Listener) -> Option<&str> {
         .map(|action| action.target_group_arn.as_str())
 }
 
-fn differs(front: &Front, listener: &Listener, group: &str) -> bool {
+fn differs(wanted: &DesiredListener, listener: &Listener, group: &str) -> bool {
     let certificate = listener
         .certificates
         .items
         .first()
         .map(|one| one.certificate_arn.as_str());
 
-    listener.protocol != front.protocol
+    listener.protocol != wanted.protocol
         || group_of(listener) != Some(group)
-        || front
+        || wanted
             .certificate
             .as_deref()
             .is_some_and(|wanted| Some(wanted) != certificate)
-        || front
+        || wanted
             .policy
             .as_deref()
             .is_some_and(|wanted| wanted != listener.ssl_policy)
 }
 
-fn health_differs(wanted: &Group, group: &TargetGroup) -> bool {
+fn health_differs(wanted: &DesiredTargetGroup, group: &TargetGroup) -> bool {
     let health = &wanted.health;
     health.port != group.health_check_port
         || health.healthy != group.healthy_threshold_count
@@ -205,12 +217,16 @@ fn health_differs(wanted: &Group, group: &TargetGroup) -> bool {
 /// Returns the listeners that are not requested: those that forward to a target group of the Service,
 /// and those of users.
 pub(super) fn unrequested<'a>(
-    wish: &Wish,
-    observed: &'a Observed,
+    desired: &DesiredLoadBalancer,
+    observed: &'a ObservedLoadBalancer,
 ) -> (Vec<&'a Listener>, Vec<&'a Listener>) {
     let listeners = observed.listeners.iter();
-    let unrequested =
-        listeners.filter(|listener| !wish.fronts.iter().any(|front| front.port == listener.port));
+    let unrequested = listeners.filter(|listener| {
+        !desired
+            .listeners
+            .iter()
+            .any(|wanted| wanted.port == listener.port)
+    });
     unrequested.partition(|listener| {
         let mut groups = observed.groups.iter();
         groups.any(|group| group_of(listener) == Some(group.target_group_arn.as_str()))
@@ -219,8 +235,8 @@ pub(super) fn unrequested<'a>(
 
 /// Returns the steps that delete listeners that are not requested, and target groups that no
 /// listener uses.
-fn removals(wish: &Wish, observed: &Observed) -> Vec<Step> {
-    let (unwanted, _) = unrequested(wish, observed);
+fn removals(desired: &DesiredLoadBalancer, observed: &ObservedLoadBalancer) -> Vec<Step> {
+    let (unwanted, _) = unrequested(desired, observed);
     let mut steps: Vec<Step> = unwanted
         .into_iter()
         .map(|one| Step::DeleteListener(one.listener_arn.clone()))
@@ -229,16 +245,16 @@ fn removals(wish: &Wish, observed: &Observed) -> Vec<Step> {
     let led_to: BTreeSet<&str> = observed.listeners.iter().filter_map(group_of).collect();
 
     // A wanted group has no listener yet while its targets are registered.
-    let wanted: BTreeSet<&str> = wish
-        .fronts
+    let wanted: BTreeSet<&str> = desired
+        .listeners
         .iter()
-        .filter_map(|front| {
+        .filter_map(|wanted| {
             let listener = observed
                 .listeners
                 .iter()
-                .find(|listener| listener.port == front.port);
+                .find(|listener| listener.port == wanted.port);
             Some(
-                group_for(&front.group, listener, observed)?
+                group_for(&wanted.group, listener, observed)?
                     .target_group_arn
                     .as_str(),
             )
@@ -255,11 +271,11 @@ fn removals(wish: &Wish, observed: &Observed) -> Vec<Step> {
 }
 
 /// Returns the steps that change the load balancer itself.
-fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
+fn of_balancer(desired: &DesiredLoadBalancer, observed: &ObservedLoadBalancer) -> Vec<Step> {
     let mut steps = Vec::new();
     // AWS may reject the bucket of the logs, which has nothing to do with the other attributes.
     let (logs, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        difference(&wish.attributes, Some(&observed.attributes))
+        difference(&desired.attributes, Some(&observed.attributes))
             .into_iter()
             .partition(|(key, _)| key.starts_with(LOGS));
     let sets = [others, logs].into_iter().filter(|set| !set.is_empty());
@@ -267,7 +283,8 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
 
     if let Some(tags) = &observed.tags {
         let lacking = |(_, there): &(&String, &Tags)| {
-            wish.tags
+            desired
+                .tags
                 .iter()
                 .any(|(key, value)| there.get(key) != Some(value))
         };
@@ -278,11 +295,14 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
             .collect();
         steps.extend(
             arns.chunks(TAGGED)
-                .map(|part| Step::AddTags(part.to_vec(), wish.tags.clone())),
+                .map(|part| Step::AddTags(part.to_vec(), desired.tags.clone())),
         );
 
         let excess = |(_, there): &(&String, &Tags)| {
-            wish.removed_tags.iter().any(|key| there.contains_key(key))
+            desired
+                .removed_tags
+                .iter()
+                .any(|key| there.contains_key(key))
         };
         let arns: Vec<String> = tags
             .iter()
@@ -291,16 +311,16 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
             .collect();
         steps.extend(
             arns.chunks(TAGGED)
-                .map(|part| Step::RemoveTags(part.to_vec(), wish.removed_tags.clone())),
+                .map(|part| Step::RemoveTags(part.to_vec(), desired.removed_tags.clone())),
         );
     }
 
     let there: BTreeSet<&String> = observed.balancer.security_groups.items.iter().collect();
-    let wanted = match (&wish.security, &observed.managed_group) {
+    let wanted = match (&desired.security, &observed.managed_group) {
         (Security::Given(groups), _) => groups.clone(),
         (Security::Managed(_), Some(group)) => vec![group.clone()],
         // Without a managed group, which could not be prepared, the current groups stay.
-        (Security::Managed(_), None) | (Security::Left, _) => Vec::new(),
+        (Security::Managed(_), None) | (Security::Unchanged, _) => Vec::new(),
     };
     // AWS accepts no security groups for a load balancer that was created without any.
     if !there.is_empty() && !wanted.is_empty() && wanted.iter().collect::<BTreeSet<_>>() != there {
@@ -309,7 +329,13 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
 
     let kind = observed.balancer.ip_address_type.as_str();
     let other = |wanted: &&str| *wanted != kind && !kind.is_empty();
-    steps.extend(wish.stack.fixed().filter(other).map(Step::SetIpAddressType));
+    steps.extend(
+        desired
+            .ip_address_type
+            .requested()
+            .filter(other)
+            .map(Step::SetIpAddressType),
+    );
     steps
 }
 

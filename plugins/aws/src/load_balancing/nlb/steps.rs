@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    desired_load_balancer::{DesiredListener, DesiredLoadBalancer, DesiredTargetGroup},
     health::Health,
-    observed::{DEREGISTER, REGISTER},
-    wish::{Front, Group, Wish},
+    observed_load_balancer::{DEREGISTER, REGISTER},
 };
 use crate::{
     client::api::{
@@ -18,22 +18,22 @@ use crate::{
 /// One call that changes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Creates the target group of a front.
-    CreateGroup(Group),
+    /// Creates a target group.
+    CreateGroup(DesiredTargetGroup),
     /// Registers targets in a group.
     Register(String, Vec<Target>),
     /// Deregisters targets from a group.
     Deregister(String, Vec<Target>),
     /// Creates a listener that forwards to a group.
-    CreateListener(Front, String),
+    CreateListener(DesiredListener, String),
     /// Changes a listener and the group that it forwards to.
-    ModifyListener(String, Front, String),
+    ModifyListener(String, DesiredListener, String),
     /// Deletes a listener.
     DeleteListener(String),
     /// Deletes a group that no listener forwards to.
     DeleteGroup(String),
     /// Changes the health check of a group.
-    ModifyGroup(String, Group),
+    ModifyGroup(String, DesiredTargetGroup),
     /// Sets attributes of the load balancer.
     SetAttributes(BTreeMap<String, String>),
     /// Sets attributes of a group.
@@ -49,17 +49,19 @@ pub(crate) enum Step {
 }
 
 /// Returns the call of a step.
-pub(crate) fn call(step: &Step, wish: &Wish, balancer: &str, vpc: &str) -> Call {
+pub(crate) fn call(step: &Step, desired: &DesiredLoadBalancer, balancer: &str, vpc: &str) -> Call {
     match step {
-        Step::CreateGroup(group) => create_group(group, vpc).tags("Tags", &wish.tags),
+        Step::CreateGroup(group) => create_group(group, vpc).tags("Tags", &desired.tags),
         Step::Register(group, targets) => elbv2::change_targets(REGISTER, group, targets),
         Step::Deregister(group, targets) => elbv2::change_targets(DEREGISTER, group, targets),
-        Step::CreateListener(front, group) => {
-            listener(elbv2::on_balancer("CreateListener", balancer), front, group)
-                .tags("Tags", &wish.tags)
-        }
-        Step::ModifyListener(arn, front, group) => {
-            listener(elbv2::on_listener("ModifyListener", arn), front, group)
+        Step::CreateListener(wanted, group) => listener(
+            elbv2::on_balancer("CreateListener", balancer),
+            wanted,
+            group,
+        )
+        .tags("Tags", &desired.tags),
+        Step::ModifyListener(arn, wanted, group) => {
+            listener(elbv2::on_listener("ModifyListener", arn), wanted, group)
         }
         Step::DeleteListener(arn) => elbv2::on_listener("DeleteListener", arn),
         Step::DeleteGroup(arn) => elbv2::on_group("DeleteTargetGroup", arn),
@@ -84,7 +86,7 @@ pub(crate) fn call(step: &Step, wish: &Wish, balancer: &str, vpc: &str) -> Call 
     }
 }
 
-fn create_group(group: &Group, vpc: &str) -> Call {
+fn create_group(group: &DesiredTargetGroup, vpc: &str) -> Call {
     let call = elbv2::create_group(&group.name)
         .with("VpcId", vpc)
         .with("Port", group.port)
@@ -104,33 +106,33 @@ fn health(call: Call, health: &Health) -> Call {
         .with_some("HealthCheckPath", health.path.as_ref())
 }
 
-fn listener(call: Call, front: &Front, group: &str) -> Call {
-    call.with("Port", front.port)
-        .with("Protocol", front.protocol)
+fn listener(call: Call, wanted: &DesiredListener, group: &str) -> Call {
+    call.with("Port", wanted.port)
+        .with("Protocol", wanted.protocol)
         .with("DefaultActions.member.1.Type", "forward")
         .with("DefaultActions.member.1.TargetGroupArn", group)
-        .with_some("SslPolicy", front.policy.as_ref())
+        .with_some("SslPolicy", wanted.policy.as_ref())
         .with_some(
             "Certificates.member.1.CertificateArn",
-            front.certificate.as_ref(),
+            wanted.certificate.as_ref(),
         )
 }
 
 /// Applies a modification to a listener.
-pub(crate) fn as_modified(listener: &mut Listener, front: &Front, group: &str) {
-    front.protocol.clone_into(&mut listener.protocol);
+pub(crate) fn as_modified(listener: &mut Listener, wanted: &DesiredListener, group: &str) {
+    wanted.protocol.clone_into(&mut listener.protocol);
     listener.default_actions = vec![Action {
         target_group_arn: group.to_owned(),
     }]
     .into();
-    let certificates = front.certificate.iter();
+    let certificates = wanted.certificate.iter();
     listener.certificates = certificates
         .map(|arn| Certificate {
             certificate_arn: arn.clone(),
         })
         .collect::<Vec<_>>()
         .into();
-    if let Some(policy) = &front.policy {
+    if let Some(policy) = &wanted.policy {
         policy.clone_into(&mut listener.ssl_policy);
     }
 }

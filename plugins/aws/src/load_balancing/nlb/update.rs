@@ -11,21 +11,21 @@ use skydock_sdk::{
 };
 
 use super::{
-    observed::{DEREGISTER, REGISTER, made_groups, read_tags, send},
-    wish,
+    desired_load_balancer,
+    observed_load_balancer::{DEREGISTER, REGISTER, made_groups, read_tags, send},
 };
 use crate::{
     client::api::{
         call::Call,
-        elbv2::{self, LoadBalancer, Target, TargetGroup},
+        elbv2::{self, LoadBalancer, TargetGroup},
         failure::Failure,
     },
     cloud::Cloud,
-    load_balancing::balancer::{
+    load_balancing::common::{
         annotation::{self, Annotations},
-        machine::{self, Awaited, Member, Members, Place},
         name,
         node_rules::Traffic,
+        targets::{self, Awaited, InstanceNetwork, Target, Targets},
         warning,
     },
 };
@@ -34,13 +34,13 @@ use crate::{
 const CHUNK: usize = 100;
 
 /// How long it is remembered that the nodes' security groups allow a load balancer's traffic.
-const NOTED: Duration = Duration::from_secs(3600);
+const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// Puts these nodes behind the load balancer, without other changes.
 ///
 /// # Errors
 /// Fails if the load balancer does not exist, or if a request to AWS fails.
-pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) -> Result<()> {
+pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, nodes: &Targets) -> Result<()> {
     let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
     let none = || CloudError::not_found(format!("load balancer {name} does not exist"));
@@ -57,16 +57,16 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let tags = read_tags(answers)?;
     cluster.check(&name, tags.as_ref().and_then(|tags| tags.get(arn)))?;
 
-    let ids = machine::ids(&members.all, &service.annotations);
-    let mut places = cloud.places(&ids)?;
-    places.retain(|id, place| super::in_vpc(id, place, &balancer.vpc_id));
+    let ids = targets::ids(&nodes.all, &service.annotations);
+    let mut instances = cloud.target_instances(&ids)?;
+    instances.retain(|id, instance| super::in_vpc(id, instance, &balancer.vpc_id));
     let awaited = cloud.awaited(&ids);
-    let wanted: BTreeSet<&str> = places.keys().map(String::as_str).collect();
+    let wanted: BTreeSet<&str> = instances.keys().map(String::as_str).collect();
 
-    let changes = members
+    let changes = nodes
         .changes
         .as_ref()
-        .filter(|_| !machine::chooses(&service.annotations));
+        .filter(|_| !targets::selects_by_label(&service.annotations));
     let calls = match changes {
         Some((added, removed)) => known(&groups, &ids_of(added), &ids_of(removed), &ids, &wanted),
         None => compared(cloud, &groups, &wanted, &awaited)?,
@@ -75,26 +75,29 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let (rejected, mut errors) = change(cloud, &calls);
 
     // The same groups have their rules since an earlier call.
-    if cloud.store.get(&groups_key(cloud, &name)).as_ref() != Some(&shown(&places)) {
+    if cloud.store.get(&groups_key(cloud, &name)).as_ref() != Some(&shown(&instances)) {
         let opened = traffic(cloud, service, &balancer, &groups).and_then(|mut traffic| {
             traffic.is_partial = !awaited.ids.is_empty();
             let vpc = Some(balancer.vpc_id.as_str());
-            cloud.sync_node_rules(service, &cluster, vpc, &places, &traffic, false)
+            cloud.sync_node_rules(service, &cluster, vpc, &instances, &traffic, false)
         });
         let unclear = cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR);
         match opened {
-            Ok(_) if unclear.is_none() => note_groups(cloud, &name, &places),
+            Ok(_) if unclear.is_none() => remember_groups(cloud, &name, &instances),
             opened => errors.extend(opened.err().into_iter().chain(unclear)),
         }
     }
 
-    errors.extend(tell_rejected(cloud, service, &rejected));
+    errors.extend(warn_rejected(cloud, service, &rejected));
     errors.extend(awaited.error(cloud, service));
-    warning::together(errors).map_or(Ok(()), Err)
+    warning::join_errors(errors).map_or(Ok(()), Err)
 }
 
 /// Sends calls that change targets. Returns the targets that AWS rejected, and the errors of calls.
-fn change(cloud: &Cloud<'_>, calls: &[Call]) -> (BTreeMap<Target, Failure>, Vec<CloudError>) {
+fn change(
+    cloud: &Cloud<'_>,
+    calls: &[Call],
+) -> (BTreeMap<elbv2::Target, Failure>, Vec<CloudError>) {
     let mut rejected = BTreeMap::new();
     let mut errors = Vec::new();
     let mut later = Vec::new();
@@ -121,19 +124,19 @@ fn change(cloud: &Cloud<'_>, calls: &[Call]) -> (BTreeMap<Target, Failure>, Vec<
 
 /// Publishes which instances AWS rejected as targets. Returns the error with which the call is
 /// retried, or `None` if there are none.
-pub(super) fn tell_rejected<'a>(
+pub(super) fn warn_rejected<'a>(
     cloud: &Cloud<'_>,
     service: &Service,
-    rejected: impl IntoIterator<Item = (&'a Target, &'a Failure)>,
+    rejected: impl IntoIterator<Item = (&'a elbv2::Target, &'a Failure)>,
 ) -> Option<CloudError> {
     let rejected = rejected
         .into_iter()
         .map(|(target, failure)| (target.id.clone(), failure.clone()));
-    cloud.tell_rejected(service, &rejected.collect())
+    cloud.warn_rejected(service, &rejected.collect())
 }
 
-fn ids_of(members: &[Member]) -> BTreeSet<String> {
-    machine::ids(members, &[])
+fn ids_of(nodes: &[Target]) -> BTreeSet<String> {
+    targets::ids(nodes, &[])
 }
 
 /// Returns the calls for the changes that the host reports.
@@ -146,18 +149,18 @@ fn known(
 ) -> Vec<Call> {
     let mut calls = Vec::new();
     for group in groups {
-        let target = |id: &str| Target {
+        let target = |id: &str| elbv2::Target {
             id: id.to_owned(),
             port: group.port,
         };
 
         // A node with changed addresses is both added and removed.
-        let gone: Vec<Target> = removed
+        let gone: Vec<elbv2::Target> = removed
             .iter()
             .filter(|id| !all.contains(*id))
             .map(|id| target(id))
             .collect();
-        let fresh: Vec<Target> = added
+        let fresh: Vec<elbv2::Target> = added
             .iter()
             .filter(|id| wanted.contains(id.as_str()))
             .map(|id| target(id))
@@ -182,10 +185,10 @@ fn compared(
 
     let mut calls = Vec::new();
     for (group, found) in groups.iter().zip(send(cloud.wire, &questions)) {
-        let there: BTreeSet<Target> = found?.targets.into_iter().collect();
-        let wanted: BTreeSet<Target> = wanted
+        let there: BTreeSet<elbv2::Target> = found?.targets.into_iter().collect();
+        let wanted: BTreeSet<elbv2::Target> = wanted
             .iter()
-            .map(|id| Target {
+            .map(|id| elbv2::Target {
                 id: (*id).to_owned(),
                 port: group.port,
             })
@@ -193,18 +196,18 @@ fn compared(
 
         // EC2 can forget an instance of a node for a moment.
         let gone = there.difference(&wanted);
-        let gone: Vec<Target> = gone
+        let gone: Vec<elbv2::Target> = gone
             .filter(|target| !awaited.ids.contains(&target.id))
             .cloned()
             .collect();
-        let fresh: Vec<Target> = wanted.difference(&there).cloned().collect();
+        let fresh: Vec<elbv2::Target> = wanted.difference(&there).cloned().collect();
 
         calls.extend(both(&group.target_group_arn, &gone, &fresh));
     }
     Ok(calls)
 }
 
-fn both(group: &str, gone: &[Target], fresh: &[Target]) -> Vec<Call> {
+fn both(group: &str, gone: &[elbv2::Target], fresh: &[elbv2::Target]) -> Vec<Call> {
     let deregistered = gone
         .chunks(CHUNK)
         .map(|part| elbv2::change_targets(DEREGISTER, group, part));
@@ -241,7 +244,7 @@ fn traffic(
     let sources = Sources {
         ipv6,
         dual: balancer.ip_address_type == "dualstack",
-        hidden: !wish::preserves(&attributes),
+        hidden: !desired_load_balancer::preserves(&attributes),
     };
 
     let every = ["0.0.0.0/0".to_owned(), "::/0".to_owned()];
@@ -321,16 +324,23 @@ fn groups_key(cloud: &Cloud<'_>, name: &str) -> String {
     cloud.key(&format!("open/{name}"))
 }
 
-fn shown(places: &BTreeMap<String, Place>) -> String {
-    let groups: BTreeSet<&String> = places.values().flat_map(|place| &place.groups).collect();
+fn shown(instances: &BTreeMap<String, InstanceNetwork>) -> String {
+    let groups: BTreeSet<&String> = instances
+        .values()
+        .flat_map(|instance| &instance.groups)
+        .collect();
     format!("{groups:?}")
 }
 
 /// Remembers the nodes' security groups whose rules are up to date.
-pub(super) fn note_groups(cloud: &Cloud<'_>, name: &str, places: &BTreeMap<String, Place>) {
+pub(super) fn remember_groups(
+    cloud: &Cloud<'_>,
+    name: &str,
+    instances: &BTreeMap<String, InstanceNetwork>,
+) {
     cloud
         .store
-        .set(&groups_key(cloud, name), &shown(places), NOTED);
+        .set(&groups_key(cloud, name), &shown(instances), REMEMBERED);
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@ use super::*;
 use crate::{
     client::api::elb::{Backend, Instance, ListenerDescription},
     config::Config,
-    load_balancing::balancer::{annotation, applied::Applied},
+    load_balancing::common::{annotation, applied::Applied},
     tags::Cluster,
     testing::{annotated, service},
 };
 
-fn asked(service: &Service) -> Wish {
+fn asked(service: &Service) -> DesiredLoadBalancer {
     let config = Config::parse("[Global]\nRegion = eu-west-1\n", &[]).unwrap();
-    Wish::of(
+    DesiredLoadBalancer::of(
         service,
         &Cluster {
             id: "c".into(),
@@ -22,7 +22,7 @@ fn asked(service: &Service) -> Wish {
     .unwrap()
 }
 
-fn web(pairs: &[(&str, &str)]) -> Wish {
+fn web(pairs: &[(&str, &str)]) -> DesiredLoadBalancer {
     asked(&annotated(
         service(&[("web", Transport::Tcp, 80, 30080)]),
         pairs,
@@ -30,7 +30,7 @@ fn web(pairs: &[(&str, &str)]) -> Wish {
 }
 
 /// Returns a load balancer that matches the request, in subnet-1, with sg-1 and instance i-1.
-fn settled(wish: &Wish) -> Observed {
+fn settled(desired: &DesiredLoadBalancer) -> ObservedLoadBalancer {
     let listener = |one: &Listener| ListenerDescription {
         // AWS returns upper case.
         listener: Listener {
@@ -40,9 +40,9 @@ fn settled(wish: &Wish) -> Observed {
         },
         ..ListenerDescription::default()
     };
-    Observed {
+    ObservedLoadBalancer {
         balancer: Description {
-            listener_descriptions: wish
+            listener_descriptions: desired
                 .listeners
                 .iter()
                 .map(listener)
@@ -54,17 +54,21 @@ fn settled(wish: &Wish) -> Observed {
                 instance_id: "i-1".into(),
             }]
             .into(),
-            health_check: wish.health.clone(),
+            health_check: desired.health.clone(),
             ..Description::default()
         },
-        attributes: wish.attributes.clone(),
-        tags: Some(wish.tags.clone()),
+        attributes: desired.attributes.clone(),
+        tags: Some(desired.tags.clone()),
     }
 }
 
-fn actions(wish: &Wish, observed: &Observed, groups: &[&str]) -> Vec<String> {
+fn actions(
+    desired: &DesiredLoadBalancer,
+    observed: &ObservedLoadBalancer,
+    groups: &[&str],
+) -> Vec<String> {
     let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
-    let stages = stages(wish, observed, &groups);
+    let stages = stages(desired, observed, &groups);
     let numbered = stages.iter().enumerate();
     numbered
         .flat_map(|(index, stage)| {
@@ -75,20 +79,20 @@ fn actions(wish: &Wish, observed: &Observed, groups: &[&str]) -> Vec<String> {
         .collect()
 }
 
-fn by(wish: &Wish, observed: &Observed) -> Vec<String> {
-    actions(wish, observed, &["sg-1"])
+fn by(desired: &DesiredLoadBalancer, observed: &ObservedLoadBalancer) -> Vec<String> {
+    actions(desired, observed, &["sg-1"])
 }
 
 #[test]
 fn an_up_to_date_classic_load_balancer_needs_no_steps() {
-    let wish = web(&[]);
-    assert_eq!(by(&wish, &settled(&wish)), Vec::<String>::new());
-    let untagged = Observed {
+    let desired = web(&[]);
+    assert_eq!(by(&desired, &settled(&desired)), Vec::<String>::new());
+    let untagged = ObservedLoadBalancer {
         tags: None,
-        ..settled(&wish)
+        ..settled(&desired)
     };
     assert_eq!(
-        by(&wish, &untagged),
+        by(&desired, &untagged),
         Vec::<String>::new(),
         "tags that cannot be read are left"
     );
@@ -96,10 +100,10 @@ fn an_up_to_date_classic_load_balancer_needs_no_steps() {
 
 #[test]
 fn only_differences_are_changed_in_order() {
-    let wish = web(&[]);
-    let observed = settled(&wish);
+    let desired = web(&[]);
+    let observed = settled(&desired);
     assert_eq!(
-        actions(&wish, &observed, &["sg-2"]),
+        actions(&desired, &observed, &["sg-2"]),
         ["1 ApplySecurityGroupsToLoadBalancer"]
     );
 
@@ -118,7 +122,7 @@ fn only_differences_are_changed_in_order() {
         }
     );
     assert_eq!(
-        listener_changes(&wish, &observed.balancer),
+        listener_changes(&desired, &observed.balancer),
         ListenerChanges::default()
     );
     assert_eq!(
@@ -141,13 +145,13 @@ fn only_differences_are_changed_in_order() {
 
 #[test]
 fn what_removed_annotations_set_is_undone() {
-    let mut wish = web(&[]);
-    let mut observed = settled(&wish);
-    wish.removed_tags = BTreeSet::from(["env".to_owned()]);
-    assert_eq!(by(&wish, &observed), Vec::<String>::new());
+    let mut desired = web(&[]);
+    let mut observed = settled(&desired);
+    desired.removed_tags = BTreeSet::from(["env".to_owned()]);
+    assert_eq!(by(&desired, &observed), Vec::<String>::new());
     let tags = observed.tags.as_mut().unwrap();
     tags.insert("env".into(), "x".into());
-    assert_eq!(by(&wish, &observed), ["1 RemoveTags"]);
+    assert_eq!(by(&desired, &observed), ["1 RemoveTags"]);
 
     let draining = ("connection-draining-enabled", "true");
     let timed = web(&[draining, ("connection-draining-timeout", "7")]);
@@ -159,17 +163,17 @@ fn what_removed_annotations_set_is_undone() {
 
 #[test]
 fn the_default_policy_replaces_a_removed_one() {
-    let mut wish = web(&[("ssl-cert", "arn")]);
-    assert_eq!(by(&wish, &settled(&wish)), Vec::<String>::new());
+    let mut desired = web(&[("ssl-cert", "arn")]);
+    assert_eq!(by(&desired, &settled(&desired)), Vec::<String>::new());
 
-    wish.undo(&Applied {
+    desired.undo(&Applied {
         has_policy: true,
         ..Applied::default()
     });
 
-    assert_eq!(wish.policy.as_deref(), Some(annotation::DEFAULT_POLICY));
+    assert_eq!(desired.policy.as_deref(), Some(annotation::DEFAULT_POLICY));
     assert_eq!(
-        by(&wish, &settled(&wish)),
+        by(&desired, &settled(&desired)),
         [
             "0 CreateLoadBalancerPolicy",
             "1 SetLoadBalancerPoliciesOfListener"
@@ -227,10 +231,10 @@ fn proxy_protocol_can_be_enabled_and_disabled() {
 
 #[test]
 fn a_tls_policy_is_created_once_and_set_on_tls_listeners() {
-    let wish = web(&[("ssl-cert", "arn"), ("ssl-negotiation-policy", "P")]);
-    let mut observed = settled(&wish);
+    let desired = web(&[("ssl-cert", "arn"), ("ssl-negotiation-policy", "P")]);
+    let mut observed = settled(&desired);
     assert_eq!(
-        by(&wish, &observed),
+        by(&desired, &observed),
         [
             "0 CreateLoadBalancerPolicy",
             "1 SetLoadBalancerPoliciesOfListener"
@@ -247,7 +251,7 @@ fn a_tls_policy_is_created_once_and_set_on_tls_listeners() {
         description.policy_names = vec![tls_policy("P")].into();
     }
 
-    assert_eq!(by(&wish, &observed), Vec::<String>::new());
+    assert_eq!(by(&desired, &observed), Vec::<String>::new());
 
     let plain = web(&[("ssl-negotiation-policy", "P")]);
     assert_eq!(by(&plain, &settled(&plain)), ["0 CreateLoadBalancerPolicy"]);
@@ -261,9 +265,9 @@ fn each_attribute_of_access_logs_is_restored() {
         ("access-log-s3-bucket-name", "bucket"),
         ("access-log-s3-bucket-prefix", "prefix"),
     ];
-    let wish = web(&on);
+    let desired = web(&on);
 
-    assert_eq!(by(&wish, &settled(&wish)), Vec::<String>::new());
+    assert_eq!(by(&desired, &settled(&desired)), Vec::<String>::new());
     for (annotation, value) in [
         ("access-log-emit-interval", "60"),
         ("access-log-s3-bucket-name", "other"),
@@ -272,12 +276,12 @@ fn each_attribute_of_access_logs_is_restored() {
         let mut pairs = on.to_vec();
         pairs.retain(|(name, _)| *name != annotation);
         pairs.push((annotation, value));
-        let observed = Observed {
+        let observed = ObservedLoadBalancer {
             attributes: web(&pairs).attributes,
-            ..settled(&wish)
+            ..settled(&desired)
         };
         assert_eq!(
-            by(&wish, &observed),
+            by(&desired, &observed),
             ["1 ModifyLoadBalancerAttributes"],
             "{annotation}"
         );
@@ -312,7 +316,7 @@ fn a_service_without_ipv4_is_rejected() {
             ip_families: families,
             ..service(&[("web", Transport::Tcp, 80, 30080)])
         };
-        let wish = Wish::of(&web, &cluster, &config);
-        assert_eq!(wish.is_ok(), expected, "{:?}", web.ip_families);
+        let desired = DesiredLoadBalancer::of(&web, &cluster, &config);
+        assert_eq!(desired.is_ok(), expected, "{:?}", web.ip_families);
     }
 }

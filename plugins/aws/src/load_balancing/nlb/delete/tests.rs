@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     client::api::{call::Call, failure::Failure, wire::Wire},
     cloud::Setup,
-    testing::{Memory, Scripted, nothing, refused, result, service, setup},
+    testing::{Memory, Scripted, nothing, rejection, result, service, setup},
 };
 
 const OWN: &str = "arn:lb/net/a0123abcd456789abcdef0123456789a/1";
@@ -33,7 +33,7 @@ impl Region {
                  <TargetGroupArn>arn:other</TargetGroupArn><TargetGroupName>k8s-default-web-0000000000</TargetGroupName>\
                  </member></TargetGroups></DescribeTargetGroupsResult></DescribeTargetGroupsResponse>"
                 .into()),
-            "DescribeTags" if call.params.iter().any(|(_, value)| value == "arn:other") => Err(Failure::Refused {
+            "DescribeTags" if call.params.iter().any(|(_, value)| value == "arn:other") => Err(Failure::Rejected {
                 action: "DescribeTags",
                 status: 400,
                 code: "TargetGroupNotFound".into(),
@@ -70,14 +70,14 @@ fn a_vanished_foreign_group_is_not_reported_as_not_found() {
 #[derive(Default)]
 struct Blind {
     gone: std::cell::Cell<bool>,
-    left: std::cell::Cell<usize>,
-    refused: std::cell::Cell<bool>,
+    remaining: std::cell::Cell<usize>,
+    rejection: std::cell::Cell<bool>,
 }
 
 impl Wire for Blind {
     fn send(&self, calls: &[Call]) -> Vec<std::result::Result<String, Failure>> {
-        let refused = |action, code: &str| {
-            Err(Failure::Refused {
+        let rejection = |action, code: &str| {
+            Err(Failure::Rejected {
                 action,
                 status: 400,
                 code: code.into(),
@@ -85,16 +85,16 @@ impl Wire for Blind {
             })
         };
         let answer = |call: &Call| match call.action {
-            "DescribeTags" => refused("DescribeTags", "AccessDenied"),
+            "DescribeTags" => rejection("DescribeTags", "AccessDenied"),
             "DescribeLoadBalancers" if self.gone.get() => {
-                refused("DescribeLoadBalancers", "LoadBalancerNotFound")
+                rejection("DescribeLoadBalancers", "LoadBalancerNotFound")
             }
             "DescribeLoadBalancers" => Region::default().answer(call),
             "DeleteLoadBalancer" => {
                 self.gone.set(true);
                 Ok("<DeleteLoadBalancerResponse/>".into())
             }
-            "DescribeTargetGroups" if self.left.get() == 0 => {
+            "DescribeTargetGroups" if self.remaining.get() == 0 => {
                 Ok("<DescribeTargetGroupsResponse/>".into())
             }
             "DescribeTargetGroups" => {
@@ -109,11 +109,11 @@ impl Wire for Blind {
                      </LoadBalancerArns></member></TargetGroups></DescribeTargetGroupsResult></DescribeTargetGroupsResponse>"
                 ))
             }
-            "DeleteTargetGroup" if !self.refused.replace(true) => {
-                refused("DeleteTargetGroup", "ResourceInUse")
+            "DeleteTargetGroup" if !self.rejection.replace(true) => {
+                rejection("DeleteTargetGroup", "ResourceInUse")
             }
             "DeleteTargetGroup" => {
-                self.left.set(0);
+                self.remaining.set(0);
                 Ok("<DeleteTargetGroupResponse/>".into())
             }
             other => Ok(format!("<{other}Response/>")),
@@ -131,7 +131,7 @@ fn a_group_in_use_is_deleted_later_without_reading_tags() {
     )
     .unwrap();
     let (blind, store) = (Blind::default(), Memory::default());
-    blind.left.set(1);
+    blind.remaining.set(1);
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &blind, &store, &none, 0);
     let answers: Vec<_> = (0..4)
@@ -139,7 +139,7 @@ fn a_group_in_use_is_deleted_later_without_reading_tags() {
         .collect();
 
     assert!(answers[0].is_err() && blind.gone.get());
-    assert_eq!(blind.left.get(), 0, "{answers:?}");
+    assert_eq!(blind.remaining.get(), 0, "{answers:?}");
 }
 
 /// An AWS emulation that ignores the parameter `Names` lists all load balancers.
@@ -200,7 +200,7 @@ fn a_stale_remembered_load_balancer_is_looked_up_again() {
     let (setup, store) = (setup(), Memory::default());
     let wire = Scripted::new(|call: &Call| match call.action {
         "DescribeLoadBalancers" => result(call, &balancers(&[("arn:new", NAME)])),
-        "DescribeTags" if names(call, "arn:old") => refused(call, "LoadBalancerNotFound"),
+        "DescribeTags" if names(call, "arn:old") => rejection(call, "LoadBalancerNotFound"),
         _ => nothing(call),
     });
     let none = Vec::new;
@@ -228,7 +228,7 @@ fn a_load_balancer_whose_tags_are_not_found_is_not_deleted() {
     let (setup, store) = (setup(), Memory::default());
     let wire = Scripted::new(|call: &Call| match call.action {
         "DescribeLoadBalancers" => result(call, &balancers(&[("arn:a", NAME)])),
-        "DescribeTags" => refused(call, "LoadBalancerNotFound"),
+        "DescribeTags" => rejection(call, "LoadBalancerNotFound"),
         _ => nothing(call),
     });
     let none = Vec::new;
@@ -309,8 +309,8 @@ fn a_throttled_target_group_is_deleted_at_the_next_call() {
         )
     };
     let wire = Scripted::new(|call: &Call| match call.action {
-        "DescribeTags" => refused(call, "AccessDenied"),
-        "DescribeLoadBalancers" if gone.get() => refused(call, "LoadBalancerNotFound"),
+        "DescribeTags" => rejection(call, "AccessDenied"),
+        "DescribeLoadBalancers" if gone.get() => rejection(call, "LoadBalancerNotFound"),
         "DescribeLoadBalancers" => result(call, &balancers(&[(OWN, NAME)])),
         "DeleteLoadBalancer" => {
             gone.set(true);
@@ -318,7 +318,7 @@ fn a_throttled_target_group_is_deleted_at_the_next_call() {
         }
         "DescribeTargetGroups" if gone.get() => result(call, &listed("")),
         "DescribeTargetGroups" => result(call, &listed(&format!("<member>{OWN}</member>"))),
-        "DeleteTargetGroup" if !throttled.replace(true) => refused(call, "Throttling"),
+        "DeleteTargetGroup" if !throttled.replace(true) => rejection(call, "Throttling"),
         _ => nothing(call),
     });
     let none = Vec::new;
@@ -357,8 +357,8 @@ fn without_tags_target_groups_are_deleted_by_exact_name() {
         ("arn:other", "k8s-default-web-0000000000"),
     ]);
     let wire = Scripted::new(|call: &Call| match call.action {
-        "DescribeTags" => refused(call, "AccessDenied"),
-        "DescribeLoadBalancers" => refused(call, "LoadBalancerNotFound"),
+        "DescribeTags" => rejection(call, "AccessDenied"),
+        "DescribeLoadBalancers" => rejection(call, "LoadBalancerNotFound"),
         "DescribeTargetGroups" => result(call, &list),
         _ => nothing(call),
     });
@@ -375,22 +375,27 @@ fn without_tags_target_groups_are_deleted_by_exact_name() {
 fn a_target_group_used_by_another_service_is_kept() {
     let (setup, store) = (setup(), Memory::default());
     let wire = Scripted::new(|call: &Call| match call.action {
-        "DescribeLoadBalancers" => refused(call, "LoadBalancerNotFound"),
+        "DescribeLoadBalancers" => rejection(call, "LoadBalancerNotFound"),
         "DescribeTargetGroups" => result(
             call,
             "<TargetGroups><member><TargetGroupArn>arn:tg</TargetGroupArn><TargetGroupName>k8s-default-web-0000000000\
              </TargetGroupName><LoadBalancerArns><member>arn:lb/net/another/1</member></LoadBalancerArns></member></TargetGroups>",
         ),
-        "DeleteTargetGroup" => refused(call, "ResourceInUse"),
+        "DeleteTargetGroup" => rejection(call, "ResourceInUse"),
         _ => nothing(call),
     });
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-    let left = Left {
+    let remaining = Remaining {
         groups: BTreeSet::from(["arn:tg".to_owned()]),
-        ..Left::default()
+        ..Remaining::default()
     };
-    store::save(&store, &cloud.key(&format!("left/{NAME}")), &left, LEFT);
+    store::save(
+        &store,
+        &cloud.key(&format!("left/{NAME}")),
+        &remaining,
+        REMAINING,
+    );
 
     assert_eq!(
         delete(&cloud, &service(&[])).map(|(found, _)| found),

@@ -4,7 +4,7 @@ use crate::{
         elbv2::{Action, Certificate, LoadBalancer},
         failure::Failure,
     },
-    load_balancing::nlb::{health::Health, wish::Stack},
+    load_balancing::nlb::{desired_load_balancer::IpAddressType, health::Health},
 };
 
 fn health() -> Health {
@@ -19,14 +19,14 @@ fn health() -> Health {
     }
 }
 
-fn front(port: u16, protocol: &'static str) -> Front {
+fn desired_listener(port: u16, protocol: &'static str) -> DesiredListener {
     let behind = if protocol == "TLS" { "TCP" } else { protocol };
-    Front {
+    DesiredListener {
         port,
         protocol,
         certificate: (protocol == "TLS").then(|| "arn:cert".into()),
         policy: None,
-        group: Group {
+        group: DesiredTargetGroup {
             name: format!("g{port}"),
             port: 30000 + port,
             protocol: behind,
@@ -36,8 +36,8 @@ fn front(port: u16, protocol: &'static str) -> Front {
     }
 }
 
-fn wish(fronts: Vec<Front>) -> Wish {
-    Wish {
+fn desired(listeners: Vec<DesiredListener>) -> DesiredLoadBalancer {
+    DesiredLoadBalancer {
         name: "a1".into(),
         tags: Tags::from([("k".into(), "v".into())]),
         removed_tags: BTreeSet::new(),
@@ -45,12 +45,12 @@ fn wish(fronts: Vec<Front>) -> Wish {
         subnets: Vec::new(),
         allocations: Vec::new(),
         private_addresses: Vec::new(),
-        fronts,
+        listeners,
         attributes: BTreeMap::from([("cross".into(), "false".into())]),
         group_attributes: BTreeMap::new(),
         ranges: vec!["0.0.0.0/0".into()],
-        security: Security::Left,
-        stack: Stack::Left,
+        security: Security::Unchanged,
+        ip_address_type: IpAddressType::Unchanged,
     }
 }
 
@@ -89,9 +89,9 @@ fn target(id: &str, port: u16) -> Target {
     }
 }
 
-/// Returns a load balancer that matches `wish(vec![front(80, "TCP")])`, with instance i-1.
-fn settled() -> Observed {
-    Observed {
+/// Returns a load balancer that matches `desired(vec![desired_listener(80, "TCP")])`, with instance i-1.
+fn settled() -> ObservedLoadBalancer {
+    ObservedLoadBalancer {
         balancer: LoadBalancer {
             load_balancer_arn: "lb".into(),
             ip_address_type: "ipv4".into(),
@@ -108,40 +108,40 @@ fn settled() -> Observed {
         groups: vec![group(80, "TCP")],
         targets: BTreeMap::from([("tg80".into(), BTreeSet::from([target("i-1", 80)]))]),
         attributes: BTreeMap::from([("cross".into(), "false".into())]),
-        ..Observed::default()
+        ..ObservedLoadBalancer::default()
     }
 }
 
-fn members(ids: &[&str]) -> BTreeSet<String> {
+fn instances(ids: &[&str]) -> BTreeSet<String> {
     ids.iter().map(|id| (*id).to_owned()).collect()
 }
 
-fn web() -> Wish {
-    wish(vec![front(80, "TCP")])
+fn web() -> DesiredLoadBalancer {
+    desired(vec![desired_listener(80, "TCP")])
 }
 
 #[test]
 fn an_up_to_date_network_load_balancer_needs_no_steps() {
-    assert_eq!(plan(&web(), &settled(), &members(&["i-1"])), []);
+    assert_eq!(plan(&web(), &settled(), &instances(&["i-1"])), []);
 }
 
 #[test]
 fn a_new_load_balancer_gets_group_then_listener_and_targets() {
-    let mut observed = Observed {
+    let mut observed = ObservedLoadBalancer {
         attributes: settled().attributes,
-        ..Observed::default()
+        ..ObservedLoadBalancer::default()
     };
 
     assert_eq!(
-        plan(&web(), &observed, &members(&["i-1"])),
-        [Step::CreateGroup(front(80, "TCP").group)]
+        plan(&web(), &observed, &instances(&["i-1"])),
+        [Step::CreateGroup(desired_listener(80, "TCP").group)]
     );
 
     observed.groups = vec![group(80, "TCP")];
     assert_eq!(
-        plan(&web(), &observed, &members(&["i-1"])),
+        plan(&web(), &observed, &instances(&["i-1"])),
         [
-            Step::CreateListener(front(80, "TCP"), "tg80".into()),
+            Step::CreateListener(desired_listener(80, "TCP"), "tg80".into()),
             Step::Register("tg80".into(), vec![target("i-1", 80)]),
         ]
     );
@@ -166,26 +166,26 @@ fn changed_targets_are_sent_in_batches_of_100() {
 #[test]
 fn a_port_that_changes_its_protocol_keeps_its_listener() {
     let steps = plan(
-        &wish(vec![front(80, "TLS")]),
+        &desired(vec![desired_listener(80, "TLS")]),
         &settled(),
-        &members(&["i-1"]),
+        &instances(&["i-1"]),
     );
 
     assert_eq!(
         steps,
         [Step::ModifyListener(
             "l80".into(),
-            front(80, "TLS"),
+            desired_listener(80, "TLS"),
             "tg80".into()
         )]
     );
 
     // UDP needs another target group. The old one is deleted when no listener uses it.
-    let udp = wish(vec![front(80, "UDP")]);
+    let udp = desired(vec![desired_listener(80, "UDP")]);
     let mut observed = settled();
     assert_eq!(
-        plan(&udp, &observed, &members(&["i-1"])),
-        [Step::CreateGroup(front(80, "UDP").group)]
+        plan(&udp, &observed, &instances(&["i-1"])),
+        [Step::CreateGroup(desired_listener(80, "UDP").group)]
     );
 
     observed.groups.push(TargetGroup {
@@ -194,7 +194,7 @@ fn a_port_that_changes_its_protocol_keeps_its_listener() {
     });
 
     assert_eq!(
-        plan(&udp, &observed, &members(&["i-1"])),
+        plan(&udp, &observed, &instances(&["i-1"])),
         [Step::Register("new".into(), vec![target("i-1", 80)])],
         "targets come first"
     );
@@ -203,24 +203,24 @@ fn a_port_that_changes_its_protocol_keeps_its_listener() {
         .targets
         .insert("new".into(), BTreeSet::from([target("i-1", 80)]));
     assert_eq!(
-        plan(&udp, &observed, &members(&["i-1"])),
+        plan(&udp, &observed, &instances(&["i-1"])),
         [Step::ModifyListener(
             "l80".into(),
-            front(80, "UDP"),
+            desired_listener(80, "UDP"),
             "new".into()
         )]
     );
 
     observed.listeners = vec![listener(80, "UDP", "new")];
     assert_eq!(
-        plan(&udp, &observed, &members(&["i-1"])),
+        plan(&udp, &observed, &instances(&["i-1"])),
         [Step::DeleteGroup("tg80".into())]
     );
 }
 
 #[test]
 fn a_listener_moves_only_to_a_group_with_targets() {
-    let udp = wish(vec![front(80, "UDP")]);
+    let udp = desired(vec![desired_listener(80, "UDP")]);
     let mut observed = settled();
     observed.groups.push(TargetGroup {
         target_group_arn: "new".into(),
@@ -234,51 +234,57 @@ fn a_listener_moves_only_to_a_group_with_targets() {
         let rejected = ids.iter().map(|id| (target(id, 80), failure())).collect();
         BTreeMap::from([("new".to_owned(), rejected)])
     };
-    let moves = |observed: &Observed, ids: &[&str]| {
-        let steps = plan(&udp, observed, &members(ids));
-        assert!(moves(&udp, observed));
+    let changes_target_group = |observed: &ObservedLoadBalancer, ids: &[&str]| {
+        let steps = plan(&udp, observed, &instances(ids));
+        assert!(changes_target_group(&udp, observed));
         steps
             .iter()
             .any(|step| matches!(step, Step::ModifyListener(..)))
     };
 
-    assert!(moves(&observed, &[]), "there are no nodes");
+    assert!(changes_target_group(&observed, &[]), "there are no nodes");
 
     observed.rejected = rejected(&["i-1", "i-2"]);
-    assert!(!moves(&observed, &["i-1", "i-2"]), "all are rejected");
+    assert!(
+        !changes_target_group(&observed, &["i-1", "i-2"]),
+        "all are rejected"
+    );
 
     observed.rejected = rejected(&["i-1"]);
-    assert!(!moves(&observed, &["i-1", "i-2"]), "i-2 is not registered");
+    assert!(
+        !changes_target_group(&observed, &["i-1", "i-2"]),
+        "i-2 is not registered"
+    );
 
     observed
         .targets
         .insert("new".into(), BTreeSet::from([target("i-2", 80)]));
-    assert!(moves(&observed, &["i-1", "i-2"]));
+    assert!(changes_target_group(&observed, &["i-1", "i-2"]));
 
-    observed.holds = true;
-    assert!(!moves(&observed, &["i-1", "i-2"]));
+    observed.keeps_target_groups = true;
+    assert!(!changes_target_group(&observed, &["i-1", "i-2"]));
 }
 
 #[test]
 fn a_listener_moves_only_to_a_group_with_its_attributes() {
-    let mut wish = web();
-    wish.fronts[0].group.port = 30081;
-    wish.group_attributes = BTreeMap::from([("p".into(), "true".into())]);
+    let mut desired = web();
+    desired.listeners[0].group.port = 30081;
+    desired.group_attributes = BTreeMap::from([("p".into(), "true".into())]);
     let mut observed = settled();
     let next = group(81, "TCP");
     let arn = next.target_group_arn.clone();
-    let set = Step::SetGroupAttributes(arn.clone(), wish.group_attributes.clone());
+    let set = Step::SetGroupAttributes(arn.clone(), desired.group_attributes.clone());
     observed.groups.push(next);
     observed
         .targets
         .insert(arn.clone(), [target("i-1", 81)].into());
 
-    assert_eq!(plan(&wish, &observed, &members(&["i-1"])), [set]);
+    assert_eq!(plan(&desired, &observed, &instances(&["i-1"])), [set]);
 
     observed
         .group_attributes
-        .insert(arn.clone(), wish.group_attributes.clone());
-    let steps = plan(&wish, &observed, &members(&["i-1"]));
+        .insert(arn.clone(), desired.group_attributes.clone());
+    let steps = plan(&desired, &observed, &instances(&["i-1"]));
 
     assert!(
         matches!(&steps[..], [Step::ModifyListener(_, _, group)] if *group == arn),
@@ -288,13 +294,14 @@ fn a_listener_moves_only_to_a_group_with_its_attributes() {
 
 #[test]
 fn settings_of_logs_do_not_affect_other_attributes() {
-    let mut wish = web();
-    wish.attributes
+    let mut desired = web();
+    desired
+        .attributes
         .insert("access_logs.s3.enabled".into(), "true".into());
-    wish.attributes.insert("cross".into(), "true".into());
+    desired.attributes.insert("cross".into(), "true".into());
     let set = |key: &str| Step::SetAttributes(BTreeMap::from([(key.into(), "true".into())]));
     assert_eq!(
-        plan(&wish, &settled(), &members(&["i-1"])),
+        plan(&desired, &settled(), &instances(&["i-1"])),
         [set("cross"), set("access_logs.s3.enabled")]
     );
 }
@@ -305,12 +312,12 @@ fn a_removed_port_deletes_its_listener_then_its_group() {
     observed.listeners.push(listener(81, "TCP", "tg81"));
     observed.groups.push(group(81, "TCP"));
     assert_eq!(
-        plan(&web(), &observed, &members(&["i-1"])),
+        plan(&web(), &observed, &instances(&["i-1"])),
         [Step::DeleteListener("l81".into())]
     );
     observed.listeners.pop();
     assert_eq!(
-        plan(&web(), &observed, &members(&["i-1"])),
+        plan(&web(), &observed, &instances(&["i-1"])),
         [Step::DeleteGroup("tg81".into())]
     );
 }
@@ -319,13 +326,13 @@ fn a_removed_port_deletes_its_listener_then_its_group() {
 fn a_listener_of_a_user_stays() {
     let mut observed = settled();
     observed.listeners.push(listener(9000, "TCP", "of-user"));
-    assert_eq!(plan(&web(), &observed, &members(&["i-1"])), []);
+    assert_eq!(plan(&web(), &observed, &instances(&["i-1"])), []);
     let (_, of_users) = unrequested(&web(), &observed);
     assert_eq!(of_users, [&observed.listeners[1]]);
     // A port that the Service has is its own.
     let mut observed = settled();
     observed.listeners[0] = listener(80, "TCP", "of-user");
-    let steps = plan(&web(), &observed, &members(&["i-1"]));
+    let steps = plan(&web(), &observed, &instances(&["i-1"]));
     assert!(
         matches!(steps.as_slice(), [Step::ModifyListener(..)]),
         "{steps:?}"
@@ -335,9 +342,9 @@ fn a_listener_of_a_user_stays() {
 #[test]
 fn changed_health_checks_modify_or_recreate_the_group() {
     let with = |change: fn(&mut Health)| {
-        let mut front = front(80, "TCP");
-        change(&mut front.group.health);
-        plan(&wish(vec![front]), &settled(), &members(&["i-1"]))
+        let mut listener = desired_listener(80, "TCP");
+        change(&mut listener.group.health);
+        plan(&desired(vec![listener]), &settled(), &instances(&["i-1"]))
     };
 
     for change in [
@@ -368,12 +375,12 @@ fn a_changed_certificate_or_policy_is_set() {
         ..listener(80, "TLS", "tg80")
     }];
     let tls = |certificate: &str, policy: Option<&str>| {
-        let front = Front {
+        let listener = DesiredListener {
             certificate: Some(certificate.into()),
             policy: policy.map(str::to_owned),
-            ..front(80, "TLS")
+            ..desired_listener(80, "TLS")
         };
-        plan(&wish(vec![front]), &observed, &members(&["i-1"])).len()
+        plan(&desired(vec![listener]), &observed, &instances(&["i-1"])).len()
     };
 
     assert_eq!(
@@ -397,20 +404,20 @@ fn externally_changed_tags_and_attributes_are_restored() {
         .insert("tg80".into(), Tags::new());
 
     assert_eq!(
-        plan(&web(), &observed, &members(&["i-1"])),
+        plan(&web(), &observed, &instances(&["i-1"])),
         [
             Step::SetAttributes(BTreeMap::from([("cross".into(), "false".into())])),
             Step::AddTags(vec!["tg80".into()], web().tags),
         ]
     );
 
-    observed = Observed {
+    observed = ObservedLoadBalancer {
         tags: None,
         ..settled()
     };
 
     assert_eq!(
-        plan(&web(), &observed, &members(&["i-1"])),
+        plan(&web(), &observed, &instances(&["i-1"])),
         [],
         "tags that cannot be read are left"
     );
@@ -418,31 +425,31 @@ fn externally_changed_tags_and_attributes_are_restored() {
 
 #[test]
 fn tags_that_are_not_requested_any_more_are_removed() {
-    let mut wish = web();
-    wish.removed_tags = ["mine", "absent"].map(str::to_owned).into();
+    let mut desired = web();
+    desired.removed_tags = ["mine", "absent"].map(str::to_owned).into();
     assert_eq!(
-        plan(&wish, &settled(), &members(&["i-1"])),
-        [Step::RemoveTags(vec!["lb".into()], wish.removed_tags)]
+        plan(&desired, &settled(), &instances(&["i-1"])),
+        [Step::RemoveTags(vec!["lb".into()], desired.removed_tags)]
     );
 }
 
 #[test]
 fn requested_target_group_attributes_are_set() {
-    let mut wish = web();
-    wish.group_attributes = BTreeMap::from([("p".into(), "true".into())]);
-    let set = Step::SetGroupAttributes("tg80".into(), wish.group_attributes.clone());
-    assert_eq!(plan(&wish, &settled(), &members(&["i-1"])), [set]);
+    let mut desired = web();
+    desired.group_attributes = BTreeMap::from([("p".into(), "true".into())]);
+    let set = Step::SetGroupAttributes("tg80".into(), desired.group_attributes.clone());
+    assert_eq!(plan(&desired, &settled(), &instances(&["i-1"])), [set]);
     let mut observed = settled();
     observed
         .group_attributes
-        .insert("tg80".into(), wish.group_attributes.clone());
-    assert_eq!(plan(&wish, &observed, &members(&["i-1"])), []);
+        .insert("tg80".into(), desired.group_attributes.clone());
+    assert_eq!(plan(&desired, &observed, &instances(&["i-1"])), []);
 }
 
 #[test]
 fn security_groups_are_set_only_if_the_nlb_has_some() {
-    let mut wish = web();
-    wish.security = Security::Given(vec!["sg-2".into(), "sg-1".into()]);
+    let mut desired = web();
+    desired.security = Security::Given(vec!["sg-2".into(), "sg-1".into()]);
     let with = |there: &[&str]| {
         let mut observed = settled();
         observed.balancer.security_groups = there
@@ -450,7 +457,7 @@ fn security_groups_are_set_only_if_the_nlb_has_some() {
             .map(|id| (*id).to_owned())
             .collect::<Vec<_>>()
             .into();
-        plan(&wish, &observed, &members(&["i-1"]))
+        plan(&desired, &observed, &instances(&["i-1"]))
     };
 
     assert_eq!(with(&[]), []);
@@ -463,11 +470,23 @@ fn security_groups_are_set_only_if_the_nlb_has_some() {
 
 #[test]
 fn the_address_type_changes_only_if_required() {
-    let with = |stack| plan(&Wish { stack, ..web() }, &settled(), &members(&["i-1"]));
-    assert_eq!(with(Stack::Left), []);
-    assert_eq!(with(Stack::Preferred), []);
-    assert_eq!(with(Stack::Ipv4), []);
-    assert_eq!(with(Stack::Dual), [Step::SetIpAddressType("dualstack")]);
+    let with = |ip_address_type| {
+        plan(
+            &DesiredLoadBalancer {
+                ip_address_type,
+                ..web()
+            },
+            &settled(),
+            &instances(&["i-1"]),
+        )
+    };
+    assert_eq!(with(IpAddressType::Unchanged), []);
+    assert_eq!(with(IpAddressType::DualstackIfPossible), []);
+    assert_eq!(with(IpAddressType::Ipv4), []);
+    assert_eq!(
+        with(IpAddressType::Dualstack),
+        [Step::SetIpAddressType("dualstack")]
+    );
 }
 
 #[test]
@@ -481,25 +500,25 @@ fn a_listener_keeps_its_group_among_several_that_fit() {
         },
     );
     assert_eq!(
-        plan(&web(), &observed, &members(&["i-1"])),
+        plan(&web(), &observed, &instances(&["i-1"])),
         [Step::DeleteGroup("first".into())]
     );
 }
 
 #[test]
 fn a_listener_with_another_protocol_or_group_is_modified() {
-    assert!(!moves(&web(), &settled()));
+    assert!(!changes_target_group(&web(), &settled()));
     for there in [listener(80, "UDP", "tg80"), listener(80, "TCP", "gone")] {
-        let observed = Observed {
+        let observed = ObservedLoadBalancer {
             listeners: vec![there],
             ..settled()
         };
-        let steps = plan(&web(), &observed, &members(&["i-1"]));
+        let steps = plan(&web(), &observed, &instances(&["i-1"]));
         assert_eq!(
             steps,
             [Step::ModifyListener(
                 "l80".into(),
-                front(80, "TCP"),
+                desired_listener(80, "TCP"),
                 "tg80".into()
             )]
         );
@@ -508,8 +527,8 @@ fn a_listener_with_another_protocol_or_group_is_modified() {
 
 #[test]
 fn a_changed_path_of_health_checks_modifies_the_group() {
-    let mut front = front(80, "TCP");
-    front.group.health.path = Some("/healthz".into());
+    let mut listener = desired_listener(80, "TCP");
+    listener.group.health.path = Some("/healthz".into());
     for (there, steps) in [("/healthz", 0), ("/", 1)] {
         let mut observed = settled();
         observed.groups = vec![TargetGroup {
@@ -517,7 +536,12 @@ fn a_changed_path_of_health_checks_modifies_the_group() {
             ..group(80, "TCP")
         }];
         assert_eq!(
-            plan(&wish(vec![front.clone()]), &observed, &members(&["i-1"])).len(),
+            plan(
+                &desired(vec![listener.clone()]),
+                &observed,
+                &instances(&["i-1"])
+            )
+            .len(),
             steps,
             "{there}"
         );
@@ -535,7 +559,7 @@ fn the_group_of_another_port_is_not_taken_for_that_of_a_port() {
         },
     ];
     observed.listeners = vec![listener(81, "TCP", "new")];
-    let steps = plan(&web(), &observed, &members(&["i-1"]));
+    let steps = plan(&web(), &observed, &instances(&["i-1"]));
 
     assert_eq!(steps.len(), 2, "{steps:?}");
     assert!(

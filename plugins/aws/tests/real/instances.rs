@@ -16,12 +16,12 @@ fn instances_are_described_and_checked_in_batches() {
             "DescribeAvailabilityZones",
             "DescribeInstanceTopology"
         ],
-        "7 machines, 3 calls"
+        "7 instances, 3 calls"
     );
     let first = described[0].as_ref().unwrap();
     assert_eq!(
         first.provider_id,
-        Some(format!("aws:///us-east-1a/{}", world.machines[0]))
+        Some(format!("aws:///us-east-1a/{}", world.instances[0]))
     );
     assert_eq!(first.instance_type.as_deref(), Some("m5.large"));
     assert_eq!(
@@ -44,10 +44,10 @@ fn instances_are_described_and_checked_in_batches() {
     let second = described[1].as_ref().unwrap();
     assert_eq!(second.zone.as_deref(), Some("us-east-1b"));
 
-    world.ec2("StopInstances", &[("InstanceId.1", &world.machines[1])]);
+    world.ec2("StopInstances", &[("InstanceId.1", &world.instances[1])]);
     world.ec2(
         "TerminateInstances",
-        &[("InstanceId.1", &world.machines[2])],
+        &[("InstanceId.1", &world.instances[2])],
     );
     world.line.take();
     let checked = world.call(|cloud| cloud.check(&world.nodes())).unwrap();
@@ -60,7 +60,7 @@ fn instances_are_described_and_checked_in_batches() {
 #[test]
 fn an_unknown_instance_is_absent_without_affecting_others() {
     let mut world = World::new(3, "");
-    world.machines.push("i-0123456789abcdef0".into());
+    world.instances.push("i-0123456789abcdef0".into());
     let checked = world.call(|cloud| cloud.check(&world.nodes())).unwrap();
     assert_eq!(checked[3], Ok(Presence::Absent));
     assert_eq!(checked[0], Ok(Presence::Running));
@@ -70,7 +70,10 @@ fn an_unknown_instance_is_absent_without_affecting_others() {
 #[test]
 fn a_node_without_provider_id_is_found_by_its_name() {
     let world = World::new(1, "");
-    let body = world.ec2("DescribeInstances", &[("InstanceId.1", &world.machines[0])]);
+    let body = world.ec2(
+        "DescribeInstances",
+        &[("InstanceId.1", &world.instances[0])],
+    );
     let name = crate::world::text(&body, "privateDnsName");
     let nodes = [name.as_str(), "nobody.internal"].map(|name| Node {
         name: name.into(),
@@ -80,7 +83,7 @@ fn a_node_without_provider_id_is_found_by_its_name() {
     let found = described[0].as_ref().unwrap().provider_id.clone();
     assert_eq!(
         found,
-        Some(format!("aws:///us-east-1a/{}", world.machines[0]))
+        Some(format!("aws:///us-east-1a/{}", world.instances[0]))
     );
     assert!(matches!(described[1], Err(CloudError::NotFound(_))));
 }

@@ -204,14 +204,14 @@ fn the_node_security_group_is_tagged_or_the_only_one() {
             &["instance i-1 and 1 more have", "instance i-3 has several"],
         ),
     ] {
-        let place = |(index, ids): (usize, &&str)| {
-            let place = machine::Place {
+        let instance = |(index, ids): (usize, &&str)| {
+            let instance = targets::InstanceNetwork {
                 vpc: "v".into(),
                 groups: ids.split_whitespace().map(str::to_owned).collect(),
             };
-            (format!("i-{index}"), place)
+            (format!("i-{index}"), instance)
         };
-        let found = NodeGroups::of(&groups.iter().enumerate().map(place).collect(), &tagged);
+        let found = NodeGroups::of(&groups.iter().enumerate().map(instance).collect(), &tagged);
         assert_eq!(joined(found.open), open, "{groups:?}");
         assert_eq!(joined(found.kept), kept, "{groups:?}");
         assert_eq!(found.unclear.len(), told.len(), "{groups:?}");
@@ -230,7 +230,7 @@ fn groups_of_unknown_and_unclear_instances_keep_their_rules() {
         (id.to_owned(), group)
     };
     let tagged = ClusterGroups::from([group("sg-1"), group("sg-2")]);
-    let mut looked = Looked {
+    let mut current = CurrentRules {
         all: tagged.clone(),
         tagged,
         groups: NodeGroups {
@@ -241,13 +241,13 @@ fn groups_of_unknown_and_unclear_instances_keep_their_rules() {
 
     for (is_partial, is_kept, expected) in [(false, false, 1), (true, false, 0), (false, true, 0)] {
         if is_kept {
-            looked.groups.kept.insert("sg-2".to_owned());
+            current.groups.kept.insert("sg-2".to_owned());
         }
         let traffic = Traffic {
             is_partial,
             ..traffic(&[("tcp", 30080)], &[], &["192.0.2.0/24"])
         };
-        let (changes, _) = looked.changes("alb", &traffic);
+        let (changes, _) = current.changes("alb", &traffic);
         let revoked = changes.iter().filter(|change| !change.revoke.is_empty());
         assert_eq!(revoked.count(), expected, "{is_partial}: {changes:?}");
     }
@@ -328,7 +328,7 @@ fn a_rule_removed_concurrently_does_not_block_revocation() {
 
     use crate::{
         client::api::wire::Wire as _,
-        testing::{Memory, Scripted, nothing, refused, setup},
+        testing::{Memory, Scripted, nothing, rejection, setup},
     };
     let (setup, store, open) = (setup(), Memory::default(), Cell::new(2));
     let item = |port: usize| {
@@ -347,7 +347,7 @@ fn a_rule_removed_concurrently_does_not_block_revocation() {
                 .collect::<String>()
         )),
         "RevokeSecurityGroupIngress" if open.replace(open.get().saturating_sub(1)) == 2 => {
-            refused(call, "InvalidPermission.NotFound")
+            rejection(call, "InvalidPermission.NotFound")
         }
         _ => nothing(call),
     });
@@ -535,9 +535,9 @@ fn synced(
     group: &str,
     likely: bool,
     refusal: Option<&str>,
-    turn: Option<&str>,
+    lock: Option<&str>,
 ) -> (Vec<String>, Result<Option<ClusterGroups>>) {
-    use crate::testing::{Memory, Scripted, nothing, refused, setup};
+    use crate::testing::{Memory, Scripted, nothing, rejection, setup};
     let (setup, store, none) = (setup(), Memory::default(), Vec::new);
     let wire = Scripted::new(|call: &Call| match call.action {
         "DescribeSecurityGroups" => {
@@ -552,24 +552,24 @@ fn synced(
             ))
         }
         "DescribeTargetGroups" => crate::testing::result(call, "<TargetGroups/>"),
-        _ => refusal.map_or_else(|| nothing(call), |code| refused(call, code)),
+        _ => refusal.map_or_else(|| nothing(call), |code| rejection(call, code)),
     });
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-    if let Some(other) = turn {
+    if let Some(other) = lock {
         store.keep(&cloud.key("turn/node-rules"), other);
     }
-    let place = machine::Place {
+    let instance = targets::InstanceNetwork {
         vpc: "v".into(),
         groups: BTreeSet::from([group.to_owned()]),
     };
-    let places = BTreeMap::from([("i-1".to_owned(), place)]);
+    let instances = BTreeMap::from([("i-1".to_owned(), instance)]);
     let mut traffic = traffic(&[("tcp", 30080)], &[], &["192.0.2.0/24"]);
     traffic.subnets.clear();
     let cluster = Cluster {
         id: "c".into(),
         legacy: false,
     };
-    let result = cloud.sync_node_rules(&lb(), &cluster, Some("v"), &places, &traffic, likely);
+    let result = cloud.sync_node_rules(&lb(), &cluster, Some("v"), &instances, &traffic, likely);
     let sent = wire.sent.borrow();
     let shown = sent.iter().map(|call| {
         let group = call
@@ -630,7 +630,7 @@ fn refused_changes_of_rules_are_errors_unless_others_were_first() {
         None,
     );
     assert!(matches!(result, Err(CloudError::Conflict(_))), "{result:?}");
-    assert_eq!(sent.len(), 2 * LOOKS);
+    assert_eq!(sent.len(), 2 * ATTEMPTS);
 }
 
 #[test]

@@ -11,10 +11,10 @@ use skydock_sdk::{
 };
 
 use super::{
-    machine, name,
+    lock::Lock,
+    name,
     rule_change::{Changed, RuleChange},
-    turn::Turn,
-    warning,
+    targets, warning,
 };
 use crate::{
     client::api::{
@@ -34,7 +34,7 @@ const MTU: &str = "kubernetes.io/rule/nlb/mtu";
 
 /// How often the nodes' security groups are read again if another client changes them at the same
 /// time.
-const LOOKS: usize = 3;
+const ATTEMPTS: usize = 3;
 
 /// Security groups with the cluster's tag, by ID.
 pub(crate) type ClusterGroups = BTreeMap<String, SecurityGroup>;
@@ -210,14 +210,17 @@ pub(crate) struct NodeGroups {
 }
 
 impl NodeGroups {
-    fn of(places: &BTreeMap<String, machine::Place>, tagged: &BTreeSet<String>) -> Self {
+    fn of(
+        instances: &BTreeMap<String, targets::InstanceNetwork>,
+        tagged: &BTreeSet<String>,
+    ) -> Self {
         let mut groups = Self::default();
         let mut unclear: BTreeMap<BTreeSet<String>, Vec<&String>> = BTreeMap::new();
-        for (id, place) in places {
+        for (id, instance) in instances {
             let mut candidates: BTreeSet<String> =
-                place.groups.intersection(tagged).cloned().collect();
+                instance.groups.intersection(tagged).cloned().collect();
             if candidates.is_empty() {
-                candidates.clone_from(&place.groups);
+                candidates.clone_from(&instance.groups);
             }
             if candidates.len() > 1 {
                 unclear.entry(candidates).or_default().push(id);
@@ -261,7 +264,7 @@ fn sentence(candidates: &BTreeSet<String>, ids: &[&String], tagged: &BTreeSet<St
 }
 
 /// Security groups whose rules were read.
-struct Looked {
+struct CurrentRules {
     /// The groups with the cluster's tag.
     tagged: ClusterGroups,
     /// These groups and the nodes' own groups.
@@ -269,7 +272,7 @@ struct Looked {
     groups: NodeGroups,
 }
 
-impl Looked {
+impl CurrentRules {
     /// Returns the changes of the groups, and true if rules for health checks are removed.
     fn changes(&self, balancer: &str, traffic: &Traffic) -> (Vec<RuleChange>, bool) {
         let rules = wanted(balancer, traffic);
@@ -327,10 +330,10 @@ impl Cloud<'_> {
     pub(crate) fn node_groups(
         &self,
         service: &Service,
-        places: &BTreeMap<String, machine::Place>,
+        instances: &BTreeMap<String, targets::InstanceNetwork>,
         tagged: &ClusterGroups,
     ) -> Result<NodeGroups> {
-        let groups = NodeGroups::of(places, &tagged.keys().cloned().collect());
+        let groups = NodeGroups::of(instances, &tagged.keys().cloned().collect());
         self.warn(service, warning::NODE_GROUP_UNCLEAR, &groups.unclear);
         if groups.open.is_empty() && !groups.unclear.is_empty() {
             return Err(CloudError::internal(groups.unclear.join("; ")));
@@ -349,7 +352,7 @@ impl Cloud<'_> {
         service: &Service,
         cluster: &Cluster,
         vpc: Option<&str>,
-        places: &BTreeMap<String, machine::Place>,
+        instances: &BTreeMap<String, targets::InstanceNetwork>,
         traffic: &Traffic,
         likely: bool,
     ) -> Result<Option<ClusterGroups>> {
@@ -360,31 +363,31 @@ impl Cloud<'_> {
         let balancer = &name::balancer(service);
         // Most calls change nothing, and do not need the lock for that.
         if !likely {
-            let looked = self.look_at_groups(service, cluster, vpc, places)?;
-            if looked.changes(balancer, traffic).0.is_empty() {
-                return Ok(Some(looked.tagged));
+            let current = self.read_groups(service, cluster, vpc, instances)?;
+            if current.changes(balancer, traffic).0.is_empty() {
+                return Ok(Some(current.tagged));
             }
         }
 
         // All Services share the groups, so only one call at a time reads and changes their rules.
-        let Some(turn) = self.turn("node-rules") else {
+        let Some(lock) = self.lock("node-rules") else {
             return Err(CloudError::conflict(
                 "another client is changing the nodes' security groups",
             ));
         };
 
-        for _ in 0..LOOKS {
-            let looked = self.look_at_groups(service, cluster, vpc, places)?;
-            let (mut changes, closes_checks) = looked.changes(balancer, traffic);
+        for _ in 0..ATTEMPTS {
+            let current = self.read_groups(service, cluster, vpc, instances)?;
+            let (mut changes, closes_checks) = current.changes(balancer, traffic);
             if closes_checks && traffic.probes.others.is_some() {
                 // A load balancer that needs the checks since then has created its target group
                 // before it waits for the lock.
                 let mut traffic = traffic.clone();
                 traffic.probes.others = Some(self.checked_by_others(vpc, balancer)?);
-                (changes, _) = looked.changes(balancer, &traffic);
+                (changes, _) = current.changes(balancer, &traffic);
             }
-            if self.change_groups(&turn, &changes)? {
-                return Ok(Some(looked.tagged));
+            if self.change_groups(&lock, &changes)? {
+                return Ok(Some(current.tagged));
             }
         }
 
@@ -395,11 +398,11 @@ impl Cloud<'_> {
 
     /// Changes groups; an error of one does not stop the others. Returns false if a client without
     /// the lock has changed a group in the meantime.
-    fn change_groups(&self, turn: &Turn<'_>, changes: &[RuleChange]) -> Result<bool> {
+    fn change_groups(&self, lock: &Lock<'_>, changes: &[RuleChange]) -> Result<bool> {
         let mut is_done = true;
         let mut errors = Vec::new();
         for change in changes {
-            if !turn.goes_on() {
+            if !lock.renew() {
                 return Err(CloudError::conflict(
                     "it took too long, and another client is changing the nodes' security groups",
                 ));
@@ -411,20 +414,20 @@ impl Cloud<'_> {
             }
         }
 
-        warning::together(errors).map_or(Ok(is_done), Err)
+        warning::join_errors(errors).map_or(Ok(is_done), Err)
     }
 
     /// Reads the cluster's groups and the nodes' own groups.
-    fn look_at_groups(
+    fn read_groups(
         &self,
         service: &Service,
         cluster: &Cluster,
         vpc: Option<&str>,
-        places: &BTreeMap<String, machine::Place>,
-    ) -> Result<Looked> {
+        instances: &BTreeMap<String, targets::InstanceNetwork>,
+    ) -> Result<CurrentRules> {
         let tagged = self.cluster_groups(cluster, vpc)?;
         let mut all = tagged.clone();
-        let groups = self.node_groups(service, places, &tagged)?;
+        let groups = self.node_groups(service, instances, &tagged)?;
 
         // The only group of an instance may be without the tag.
         let untagged: Vec<String> = groups
@@ -440,7 +443,7 @@ impl Cloud<'_> {
             }
         }
 
-        Ok(Looked {
+        Ok(CurrentRules {
             tagged,
             all,
             groups,

@@ -11,7 +11,7 @@ use super::health::{self, Health};
 use crate::{
     cloud::invalid,
     config::Config,
-    load_balancing::balancer::{
+    load_balancing::common::{
         annotation::{self, Annotations},
         applied::Applied,
         name::{self, GroupKey},
@@ -34,7 +34,7 @@ const PROXY_PROTOCOL: &str = "proxy_protocol_v2.enabled";
 
 /// The checked request of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct DesiredLoadBalancer {
     /// The name of the load balancer.
     pub(crate) name: String,
     /// The tags of all created resources.
@@ -49,7 +49,7 @@ pub(crate) struct Wish {
     /// Private addresses, one per subnet, or empty.
     pub(crate) private_addresses: Vec<String>,
     /// The listeners by port.
-    pub(crate) fronts: Vec<Front>,
+    pub(crate) listeners: Vec<DesiredListener>,
     /// The attributes of the load balancer.
     pub(crate) attributes: BTreeMap<String, String>,
     /// The attributes of each target group. Others are not changed.
@@ -59,12 +59,12 @@ pub(crate) struct Wish {
     /// The security groups of the load balancer.
     pub(crate) security: Security,
     /// The address families of the load balancer.
-    pub(crate) stack: Stack,
+    pub(crate) ip_address_type: IpAddressType,
 }
 
 /// One listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Front {
+pub(crate) struct DesiredListener {
     pub(crate) port: u16,
     /// `TCP`, `UDP`, `TCP_UDP` or `TLS`.
     pub(crate) protocol: &'static str,
@@ -73,12 +73,12 @@ pub(crate) struct Front {
     /// The name of the security policy, for TLS. `None` keeps the current one.
     pub(crate) policy: Option<String>,
     /// The target group that it forwards to.
-    pub(crate) group: Group,
+    pub(crate) group: DesiredTargetGroup,
 }
 
 /// One target group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct DesiredTargetGroup {
     /// The name, used if the group is created.
     pub(crate) name: String,
     /// The port on every node.
@@ -94,7 +94,7 @@ pub(crate) struct Group {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Security {
     /// The current ones are not changed.
-    Left,
+    Unchanged,
     /// These groups of the user.
     Given(Vec<String>),
     /// A group with this name, created for the load balancer.
@@ -103,19 +103,19 @@ pub(crate) enum Security {
 
 /// The address families of a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stack {
+pub(crate) enum IpAddressType {
     /// IPv4 for a new load balancer; an existing one is not changed.
-    Left,
+    Unchanged,
     /// IPv4 and IPv6 for a new load balancer whose subnets have IPv6; an existing one is not
     /// changed.
-    Preferred,
+    DualstackIfPossible,
     /// Only IPv4.
     Ipv4,
     /// IPv4 and IPv6.
-    Dual,
+    Dualstack,
 }
 
-impl Wish {
+impl DesiredLoadBalancer {
     /// Reads the request of a Service.
     ///
     /// # Errors
@@ -130,16 +130,17 @@ impl Wish {
         }
 
         let health = health::of(service, config)?;
-        let fronts = fronts(service, annotations, &health, cluster)?;
+        let listeners = listeners(service, annotations, &health, cluster)?;
         let (mut tags, _) = annotations.tags();
         tags.insert(tags::SERVICE.into(), name::service(service));
 
         let mut ranges = service.source_ranges.clone();
-        let stack = stack(service, annotations)?;
+        let ip_address_type = ip_address_type(service, annotations)?;
         if ranges.is_empty() {
             ranges.push("0.0.0.0/0".into());
-            if stack != Stack::Ipv4 && service.ip_families.contains(&IpFamily::Ipv6)
-                || stack == Stack::Dual
+            if ip_address_type != IpAddressType::Ipv4
+                && service.ip_families.contains(&IpFamily::Ipv6)
+                || ip_address_type == IpAddressType::Dualstack
             {
                 ranges.push("::/0".into());
             }
@@ -154,23 +155,26 @@ impl Wish {
             allocations: annotations.list(annotation::ALLOCATIONS),
             private_addresses: annotations.list(annotation::PRIVATE_ADDRESSES),
             attributes: attributes(annotations)?,
-            group_attributes: group_attributes(annotations, &fronts)?,
-            fronts,
+            group_attributes: group_attributes(annotations, &listeners)?,
+            listeners,
             ranges,
             security: security(service, annotations, config),
-            stack,
+            ip_address_type,
         })
     }
 }
 
-impl Wish {
+impl DesiredLoadBalancer {
     /// Returns what annotations set.
     pub(crate) fn applied(&self, service: &Service) -> Applied {
         let annotations = Annotations(&service.annotations);
         Applied {
             tags: annotations.tags().0.into_keys().collect(),
             group_attributes: self.group_attributes.keys().cloned().collect(),
-            has_policy: self.fronts.iter().any(|front| front.policy.is_some()),
+            has_policy: self
+                .listeners
+                .iter()
+                .any(|listener| listener.policy.is_some()),
             has_timeout: annotations.text(annotation::HEALTH_TIMEOUT).is_some(),
             has_address_type: annotations.text(annotation::IP_ADDRESS_TYPE).is_some(),
         }
@@ -186,19 +190,22 @@ impl Wish {
             self.group_attributes.entry(key.clone()).or_insert(default);
         }
 
-        for front in self.fronts.iter_mut().filter(|_| before.has_timeout) {
-            front.group.health.reset_timeout();
+        for listener in self.listeners.iter_mut().filter(|_| before.has_timeout) {
+            listener.group.health.reset_timeout();
         }
 
-        let tls = self.fronts.iter_mut().filter(|one| one.protocol == "TLS");
-        for front in tls.filter(|_| before.has_policy) {
-            front
+        let tls = self
+            .listeners
+            .iter_mut()
+            .filter(|one| one.protocol == "TLS");
+        for listener in tls.filter(|_| before.has_policy) {
+            listener
                 .policy
                 .get_or_insert_with(|| annotation::DEFAULT_POLICY.to_owned());
         }
 
-        if before.has_address_type && self.stack == Stack::Left {
-            self.stack = Stack::Ipv4;
+        if before.has_address_type && self.ip_address_type == IpAddressType::Unchanged {
+            self.ip_address_type = IpAddressType::Ipv4;
         }
     }
 
@@ -214,7 +221,7 @@ impl Wish {
     pub(crate) fn need(&self) -> Need {
         Need {
             internal: self.internal,
-            ipv6: self.stack == Stack::Dual,
+            ipv6: self.ip_address_type == IpAddressType::Dualstack,
         }
     }
 }
@@ -227,79 +234,85 @@ pub(super) fn preserves(attributes: &BTreeMap<String, String>) -> bool {
         .is_none_or(|value| value != "false")
 }
 
-fn fronts(
+fn listeners(
     service: &Service,
     annotations: Annotations<'_>,
     health: &Health,
     cluster: &Cluster,
-) -> Result<Vec<Front>> {
-    let mut fronts: Vec<Front> = Vec::new();
+) -> Result<Vec<DesiredListener>> {
+    let mut listeners: Vec<DesiredListener> = Vec::new();
     // Target groups have one family. Nodes with both are reached over IPv4.
     let ipv6 = service.ip_families.first() == Some(&IpFamily::Ipv6)
         && !service.ip_families.contains(&IpFamily::Ipv4);
 
     // A port without a node port is unreachable. The official provider leaves it out too.
     for port in service.ports.iter().filter(|port| port.node_port != 0) {
-        let mut front = front(port, annotations, health, ipv6)?;
-        if let Some(other) = fronts.iter_mut().find(|other| other.port == front.port) {
+        let mut listener = listener(port, annotations, health, ipv6)?;
+        if let Some(other) = listeners
+            .iter_mut()
+            .find(|other| other.port == listener.port)
+        {
             // UDP and TCP on the same port: one listener takes both if both use the same node port.
-            let both = [other.protocol, front.protocol];
+            let both = [other.protocol, listener.protocol];
             if !(both.contains(&"TCP") && both.contains(&"UDP"))
-                || other.group.port != front.group.port
+                || other.group.port != listener.group.port
             {
                 return Err(invalid(format!(
                     "port {} is used with TCP and UDP: set the same nodePort for both, and no TLS",
-                    front.port
+                    listener.port
                 )));
             }
             (other.protocol, other.group.protocol) = ("TCP_UDP", "TCP_UDP");
-            front = other.clone();
+            listener = other.clone();
         } else {
-            fronts.push(front.clone());
+            listeners.push(listener.clone());
         }
 
         // The name depends on the protocol, which a second port on the same number changes.
         let key = GroupKey {
-            port: front.port,
-            node_port: front.group.port,
-            protocol: front.group.protocol,
-            health_protocol: front.group.health.protocol,
-            health_interval: front.group.health.interval,
+            port: listener.port,
+            node_port: listener.group.port,
+            protocol: listener.group.protocol,
+            health_protocol: listener.group.health.protocol,
+            health_interval: listener.group.health.interval,
             ipv6,
         };
         let group = name::group(&cluster.id, service, key);
-        if let Some(same) = fronts.iter_mut().find(|other| other.port == front.port) {
+        if let Some(same) = listeners
+            .iter_mut()
+            .find(|other| other.port == listener.port)
+        {
             same.group.name = group;
         }
     }
 
-    if fronts.is_empty() {
+    if listeners.is_empty() {
         return Err(invalid(
             "no port has a node port, which network load balancers require",
         ));
     }
-    Ok(fronts)
+    Ok(listeners)
 }
 
-fn front(
+fn listener(
     port: &ServicePort,
     annotations: Annotations<'_>,
     health: &Health,
     ipv6: bool,
-) -> Result<Front> {
+) -> Result<DesiredListener> {
     let protocol = match port.transport {
         Transport::Tcp => "TCP",
         Transport::Udp => "UDP",
         Transport::Sctp => return Err(invalid("network load balancers do not support SCTP")),
     };
-    let group = Group {
+    let group = DesiredTargetGroup {
         name: String::new(),
         port: port.node_port,
         protocol,
         health: health.clone(),
         ipv6,
     };
-    let plain = Front {
+    let plain = DesiredListener {
         port: port.port,
         protocol,
         certificate: None,
@@ -317,11 +330,11 @@ fn front(
             } else {
                 "TCP"
             };
-            Ok(Front {
+            Ok(DesiredListener {
                 protocol: "TLS",
                 certificate: Some(certificate.to_owned()),
                 policy: annotations.text(annotation::TLS_POLICY).map(str::to_owned),
-                group: Group {
+                group: DesiredTargetGroup {
                     protocol: behind,
                     ..plain.group
                 },
@@ -365,7 +378,7 @@ pub(crate) fn default_attributes() -> BTreeMap<String, String> {
 
 fn group_attributes(
     annotations: Annotations<'_>,
-    fronts: &[Front],
+    listeners: &[DesiredListener],
 ) -> Result<BTreeMap<String, String>> {
     let wanted = annotations.pairs(annotation::GROUP_ATTRIBUTES);
     for (key, value) in &wanted {
@@ -383,7 +396,9 @@ fn group_attributes(
             return wrong("must be true or false");
         }
 
-        let udp = fronts.iter().any(|front| front.protocol.contains("UDP"));
+        let udp = listeners
+            .iter()
+            .any(|listener| listener.protocol.contains("UDP"));
         if key == PRESERVE_CLIENT && value == "false" && udp {
             return wrong("cannot be false for UDP");
         }
@@ -400,14 +415,14 @@ fn security(service: &Service, annotations: Annotations<'_>, config: &Config) ->
     } else if config.nlb_groups_managed {
         Security::Managed(name::network_security_group(&config.cluster_name, service))
     } else {
-        Security::Left
+        Security::Unchanged
     }
 }
 
-fn stack(service: &Service, annotations: Annotations<'_>) -> Result<Stack> {
+fn ip_address_type(service: &Service, annotations: Annotations<'_>) -> Result<IpAddressType> {
     match annotations.text(annotation::IP_ADDRESS_TYPE) {
-        Some("ipv4") => return Ok(Stack::Ipv4),
-        Some("dualstack") => return Ok(Stack::Dual),
+        Some("ipv4") => return Ok(IpAddressType::Ipv4),
+        Some("dualstack") => return Ok(IpAddressType::Dualstack),
         Some(_) => {
             return Err(annotation::wrong(
                 annotation::IP_ADDRESS_TYPE,
@@ -420,10 +435,10 @@ fn stack(service: &Service, annotations: Annotations<'_>) -> Result<Stack> {
     let v6 = service.ip_families.contains(&IpFamily::Ipv6);
     let v4 = service.ip_families.contains(&IpFamily::Ipv4);
     Ok(match service.ip_family_policy {
-        _ if !v6 => Stack::Left,
-        IpFamilyPolicy::PreferDualStack if v4 => Stack::Preferred,
+        _ if !v6 => IpAddressType::Unchanged,
+        IpFamilyPolicy::PreferDualStack if v4 => IpAddressType::DualstackIfPossible,
         // A network load balancer with IPv6 always has IPv4, too.
-        _ => Stack::Dual,
+        _ => IpAddressType::Dualstack,
     })
 }
 

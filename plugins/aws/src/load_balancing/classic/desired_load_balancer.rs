@@ -12,7 +12,7 @@ use crate::{
     client::api::elb::{AccessLog, Attributes, Draining, Enabled, HealthCheck, Listener, Settings},
     cloud::invalid,
     config::Config,
-    load_balancing::balancer::{
+    load_balancing::common::{
         annotation::{self, Annotations},
         applied::Applied,
         name,
@@ -23,7 +23,7 @@ use crate::{
 
 /// The checked request of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct DesiredLoadBalancer {
     /// The name of the load balancer.
     pub(crate) name: String,
     /// `NAMESPACE/NAME`.
@@ -53,7 +53,7 @@ pub(crate) struct Wish {
     pub(crate) extra_groups: Vec<String>,
 }
 
-impl Wish {
+impl DesiredLoadBalancer {
     /// Reads the request of a Service.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl Wish {
     }
 }
 
-impl Wish {
+impl DesiredLoadBalancer {
     /// Returns what annotations set.
     pub(crate) fn applied(&self, service: &Service) -> Applied {
         let (tags, _) = Annotations(&service.annotations).tags();

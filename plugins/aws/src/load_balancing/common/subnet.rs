@@ -24,7 +24,7 @@ use crate::{
 
 /// How long the information about the VPC is cached. Many Services may be created at once, and
 /// subnets change rarely.
-const PICTURE: Duration = Duration::from_secs(60);
+const VPC_SUBNETS: Duration = Duration::from_secs(60);
 
 /// How long the ranges of subnets are cached. They do not change.
 const RANGES: Duration = Duration::from_secs(24 * 3600);
@@ -34,7 +34,7 @@ const ROLE_INTERNAL: &str = "kubernetes.io/role/internal-elb";
 
 /// The relevant properties of a subnet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct SubnetProperties {
     pub(crate) id: String,
     name: String,
     zone: String,
@@ -63,7 +63,7 @@ pub(crate) struct Need {
     pub(crate) ipv6: bool,
 }
 
-impl Place {
+impl SubnetProperties {
     /// Returns true if AWS accepts the subnet for a new load balancer.
     fn is_usable(&self, need: Need) -> bool {
         let has_room = self.free.is_none_or(|free| free >= ROOM);
@@ -93,24 +93,24 @@ pub(crate) struct Ranges {
 }
 
 /// The ID and the ranges of a subnet of a load balancer.
-pub(crate) type Chosen = (String, Ranges);
+pub(crate) type SubnetRanges = (String, Ranges);
 
 /// Returns the properties of the subnets of a VPC.
-pub(crate) fn picture(
+pub(crate) fn vpc_subnets(
     subnets: &[Subnet],
     tables: &[RouteTable],
     zones: &[Zone],
     cluster: &Cluster,
-) -> Vec<Place> {
+) -> Vec<SubnetProperties> {
     let regular = |name: &str| {
         let zone = zones.iter().find(|zone| zone.zone_name == name);
         zone.is_none_or(|zone| zone.zone_type.is_empty() || zone.zone_type == "availability-zone")
     };
 
-    let place = |subnet: &Subnet| {
+    let subnet = |subnet: &Subnet| {
         let tags = subnet.tags();
         let owner = cluster.owner(&tags);
-        Place {
+        SubnetProperties {
             id: subnet.subnet_id.clone(),
             name: tags.get("Name").cloned().unwrap_or_default(),
             zone: subnet.availability_zone.clone(),
@@ -131,7 +131,7 @@ pub(crate) fn picture(
         }
     };
 
-    subnets.iter().map(place).collect()
+    subnets.iter().map(subnet).collect()
 }
 
 /// Returns true if the subnet's route table, or otherwise the VPC's main route table, has a route
@@ -169,58 +169,62 @@ fn is_public(id: &str, tables: &[RouteTable]) -> Option<bool> {
 /// # Errors
 /// Fails if there is no subnet.
 pub(crate) fn choose<'a>(
-    picture: &'a [Place],
+    vpc_subnets: &'a [SubnetProperties],
     need: Need,
     fallback: Option<&str>,
     rejected: &[Failure],
-) -> Result<Vec<&'a Place>> {
+) -> Result<Vec<&'a SubnetProperties>> {
     let internal = need.internal;
-    let mut candidates: Vec<&Place> = picture
+    let mut candidates: Vec<&SubnetProperties> = vpc_subnets
         .iter()
-        .filter(|place| place.ours || !place.others)
+        .filter(|subnet| subnet.ours || !subnet.others)
         .collect();
     if candidates.is_empty() {
-        candidates = picture
+        candidates = vpc_subnets
             .iter()
-            .filter(|place| Some(place.id.as_str()) == fallback)
+            .filter(|subnet| Some(subnet.id.as_str()) == fallback)
             .collect();
     }
 
-    let mut by_zone: BTreeMap<&str, Vec<&Place>> = BTreeMap::new();
-    for place in candidates {
-        let public = place.public.ok_or_else(|| {
+    let mut by_zone: BTreeMap<&str, Vec<&SubnetProperties>> = BTreeMap::new();
+    for subnet in candidates {
+        let public = subnet.public.ok_or_else(|| {
             CloudError::internal(format!(
                 "subnet {} has no route table, and its VPC has no main one",
-                place.id
+                subnet.id
             ))
         })?;
-        if place.regular && (internal || public) && !place.is_rejected(rejected) {
-            by_zone.entry(place.zone.as_str()).or_default().push(place);
+        if subnet.regular && (internal || public) && !subnet.is_rejected(rejected) {
+            by_zone
+                .entry(subnet.zone.as_str())
+                .or_default()
+                .push(subnet);
         }
     }
 
-    let best = |places: Vec<&'a Place>| {
-        let role = |place: &Place| {
+    let best = |subnets: Vec<&'a SubnetProperties>| {
+        let role = |subnet: &SubnetProperties| {
             if internal {
-                place.for_internal
+                subnet.for_internal
             } else {
-                place.for_public
+                subnet.for_public
             }
         };
-        places.into_iter().min_by(|one, other| {
-            let rank = |place: &Place| (!role(place), !place.ours, !place.is_usable(need));
+        subnets.into_iter().min_by(|one, other| {
+            let rank =
+                |subnet: &SubnetProperties| (!role(subnet), !subnet.ours, !subnet.is_usable(need));
             (rank(one), &one.id).cmp(&(rank(other), &other.id))
         })
     };
 
-    let mut chosen: Vec<&Place> = by_zone.into_values().filter_map(best).collect();
-    if chosen.iter().any(|place| place.is_usable(need)) {
-        chosen.retain(|place| {
-            let usable = place.is_usable(need);
+    let mut chosen: Vec<&SubnetProperties> = by_zone.into_values().filter_map(best).collect();
+    if chosen.iter().any(|subnet| subnet.is_usable(need)) {
+        chosen.retain(|subnet| {
+            let usable = subnet.is_usable(need);
             if !usable {
                 let text =
                     "has too few free addresses, or lacks an address family: its zone is left out";
-                log::warn("subnets", format_args!("subnet {} {text}", place.id));
+                log::warn("subnets", format_args!("subnet {} {text}", subnet.id));
             }
             usable
         });
@@ -244,14 +248,14 @@ pub(crate) fn choose<'a>(
 
 /// Returns the suitable ones of these subnets, and the chosen ones of the other zones.
 fn keeping(
-    picture: &[Place],
+    vpc_subnets: &[SubnetProperties],
     need: Need,
     there: &BTreeSet<String>,
-    chosen: &[&Place],
+    chosen: &[&SubnetProperties],
 ) -> BTreeSet<String> {
-    let stays = |place: &&Place| there.contains(&place.id) && place.is_suitable(need);
-    let kept: Vec<&Place> = picture.iter().filter(stays).collect();
-    let zones: BTreeSet<&str> = kept.iter().map(|place| place.zone.as_str()).collect();
+    let stays = |subnet: &&SubnetProperties| there.contains(&subnet.id) && subnet.is_suitable(need);
+    let kept: Vec<&SubnetProperties> = vpc_subnets.iter().filter(stays).collect();
+    let zones: BTreeSet<&str> = kept.iter().map(|subnet| subnet.zone.as_str()).collect();
 
     let others = chosen
         .iter()
@@ -259,7 +263,7 @@ fn keeping(
         .filter(|one| !zones.contains(one.zone.as_str()));
     others
         .chain(kept.iter().copied())
-        .map(|place| place.id.clone())
+        .map(|subnet| subnet.id.clone())
         .collect()
 }
 
@@ -267,21 +271,24 @@ fn keeping(
 ///
 /// # Errors
 /// Fails if a subnet does not exist, or if a name is ambiguous.
-pub(crate) fn named<'a>(picture: &'a [Place], wanted: &[String]) -> Result<Vec<&'a Place>> {
+pub(crate) fn named<'a>(
+    vpc_subnets: &'a [SubnetProperties],
+    wanted: &[String],
+) -> Result<Vec<&'a SubnetProperties>> {
     let mut chosen = Vec::new();
     for word in wanted {
         let by_id = word.starts_with("subnet-");
-        let fits = |place: &&Place| {
+        let fits = |subnet: &&SubnetProperties| {
             if by_id {
-                place.id == *word
+                subnet.id == *word
             } else {
-                place.name == *word
+                subnet.name == *word
             }
         };
 
-        let mut fitting = picture.iter().filter(fits);
+        let mut fitting = vpc_subnets.iter().filter(fits);
         match (fitting.next(), fitting.next()) {
-            (Some(place), None) => chosen.push(place),
+            (Some(subnet), None) => chosen.push(subnet),
             (None, _) => {
                 return Err(CloudError::not_found(format!(
                     "the VPC has no subnet {word}"
@@ -308,16 +315,16 @@ impl Cloud<'_> {
         vpc: &str,
         wanted: &[String],
         need: Need,
-    ) -> Result<Vec<Chosen>> {
-        let picture = self.picture(cluster, vpc)?;
+    ) -> Result<Vec<SubnetRanges>> {
+        let vpc_subnets = self.vpc_subnets(cluster, vpc)?;
         let chosen = if wanted.is_empty() {
-            choose(&picture, need, self.config.subnet.as_deref(), &[])?
+            choose(&vpc_subnets, need, self.config.subnet.as_deref(), &[])?
         } else {
-            named(&picture, wanted)?
+            named(&vpc_subnets, wanted)?
         };
         Ok(chosen
             .into_iter()
-            .map(|place| (place.id.clone(), place.ranges.clone()))
+            .map(|subnet| (subnet.id.clone(), subnet.ranges.clone()))
             .collect())
     }
 
@@ -332,7 +339,7 @@ impl Cloud<'_> {
         vpc: &str,
         wanted: &[String],
         need: Need,
-        create: &dyn Fn(&[Chosen]) -> Result<Answer<T>>,
+        create: &dyn Fn(&[SubnetRanges]) -> Result<Answer<T>>,
     ) -> Result<T> {
         let mut rejected = Vec::new();
         let mut subnets = self.subnets(cluster, vpc, wanted, need)?;
@@ -348,12 +355,12 @@ impl Cloud<'_> {
             }
 
             rejected.push(failure.clone());
-            let picture = self.picture(cluster, vpc)?;
+            let vpc_subnets = self.vpc_subnets(cluster, vpc)?;
             let fallback = self.config.subnet.as_deref();
-            let next: Vec<Chosen> = choose(&picture, need, fallback, &rejected)
+            let next: Vec<SubnetRanges> = choose(&vpc_subnets, need, fallback, &rejected)
                 .unwrap_or_default()
                 .into_iter()
-                .map(|place| (place.id.clone(), place.ranges.clone()))
+                .map(|subnet| (subnet.id.clone(), subnet.ranges.clone()))
                 .collect();
 
             // Each round has others, because what AWS rejected by name is left out.
@@ -378,9 +385,9 @@ impl Cloud<'_> {
         need: Need,
         there: &BTreeSet<String>,
     ) -> Result<BTreeSet<String>> {
-        let picture = self.picture(cluster, vpc)?;
-        let chosen = choose(&picture, need, self.config.subnet.as_deref(), &[])?;
-        Ok(keeping(&picture, need, there, &chosen))
+        let vpc_subnets = self.vpc_subnets(cluster, vpc)?;
+        let chosen = choose(&vpc_subnets, need, self.config.subnet.as_deref(), &[])?;
+        Ok(keeping(&vpc_subnets, need, there, &chosen))
     }
 
     /// Returns the zones of the VPC's subnets.
@@ -392,14 +399,14 @@ impl Cloud<'_> {
         cluster: &Cluster,
         vpc: &str,
     ) -> Result<BTreeMap<String, String>> {
-        let picture = self.picture(cluster, vpc)?.into_iter();
-        Ok(picture.map(|place| (place.id, place.zone)).collect())
+        let vpc_subnets = self.vpc_subnets(cluster, vpc)?.into_iter();
+        Ok(vpc_subnets.map(|subnet| (subnet.id, subnet.zone)).collect())
     }
 
-    fn picture(&self, cluster: &Cluster, vpc: &str) -> Result<Vec<Place>> {
+    fn vpc_subnets(&self, cluster: &Cluster, vpc: &str) -> Result<Vec<SubnetProperties>> {
         let key = self.key(&format!("vpc/{vpc}"));
-        if let Some(picture) = store::load(self.store, &key) {
-            return Ok(picture);
+        if let Some(vpc_subnets) = store::load(self.store, &key) {
+            return Ok(vpc_subnets);
         }
 
         let subnets = network::subnets(self.wire, [("vpc-id", vec![vpc.to_owned()])])?;
@@ -408,16 +415,16 @@ impl Cloud<'_> {
             .iter()
             .map(|subnet| subnet.availability_zone.as_str())
             .collect();
-        let picture = picture(&subnets, &tables, &self.zones(&zones)?, cluster);
-        store::save(self.store, &key, &picture, PICTURE);
+        let vpc_subnets = vpc_subnets(&subnets, &tables, &self.zones(&zones)?, cluster);
+        store::save(self.store, &key, &vpc_subnets, VPC_SUBNETS);
 
         // Calls that need only the ranges then do not read the subnets again.
-        let ranges: BTreeMap<&str, &Ranges> = picture
+        let ranges: BTreeMap<&str, &Ranges> = vpc_subnets
             .iter()
-            .map(|place| (place.id.as_str(), &place.ranges))
+            .map(|subnet| (subnet.id.as_str(), &subnet.ranges))
             .collect();
         store::save(self.store, &self.key("ranges"), &ranges, RANGES);
-        Ok(picture)
+        Ok(vpc_subnets)
     }
 
     /// Returns the ranges of subnets.

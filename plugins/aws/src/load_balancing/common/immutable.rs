@@ -7,7 +7,7 @@ use super::annotation::{self, Annotations};
 
 /// A property that a Service requests and a load balancer has.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fixed<'a> {
+pub(crate) struct ImmutableProperty<'a> {
     pub(crate) name: &'a str,
     /// The requested values.
     pub(crate) wanted: &'a BTreeSet<String>,
@@ -15,9 +15,9 @@ pub(crate) struct Fixed<'a> {
     pub(crate) real: &'a BTreeSet<String>,
 }
 
-impl Fixed<'_> {
+impl ImmutableProperty<'_> {
     /// Returns the sentence about a difference.
-    pub(crate) fn told(&self) -> Option<String> {
+    pub(crate) fn difference(&self) -> Option<String> {
         (self.wanted != self.real).then(|| {
             format!(
                 "annotation {} requests {}, but the load balancer has {}, which cannot change: recreate the Service",
@@ -80,12 +80,12 @@ mod tests {
     fn a_difference_names_annotation_wanted_and_real_value() {
         let set = |words: &str| words.split_whitespace().map(str::to_owned).collect();
         let told = |wanted: &str, real: &str| {
-            let fixed = Fixed {
+            let fixed = ImmutableProperty {
                 name: annotation::SUBNETS,
                 wanted: &set(wanted),
                 real: &set(real),
             };
-            fixed.told().unwrap_or_default()
+            fixed.difference().unwrap_or_default()
         };
 
         assert_eq!(told("a b", "b a"), "");

@@ -69,15 +69,15 @@ fn chosen(lines: &[&str], private: &[&str], internal: bool) -> String {
         zone("b", "availability-zone"),
         zone("l", "local-zone"),
     ];
-    let picture = picture(&subnets, &tables(private), &zones, &cluster());
+    let vpc_subnets = vpc_subnets(&subnets, &tables(private), &zones, &cluster());
     let need = Need {
         internal,
         ipv6: false,
     };
-    match choose(&picture, need, Some("subnet-fallback"), &[]) {
-        Ok(places) => places
+    match choose(&vpc_subnets, need, Some("subnet-fallback"), &[]) {
+        Ok(subnets) => subnets
             .iter()
-            .map(|place| place.id.trim_start_matches("subnet-"))
+            .map(|subnet| subnet.id.trim_start_matches("subnet-"))
             .collect::<Vec<_>>()
             .join(" "),
         Err(_) => "none".into(),
@@ -149,14 +149,14 @@ fn subnets_that_aws_cannot_use_are_left_out() {
 fn an_existing_load_balancer_keeps_its_suitable_subnets() {
     let kept = |lines: &[&str], private: &[&str], there: &[&str]| {
         let subnets: Vec<Subnet> = lines.iter().map(|line| subnet(line)).collect();
-        let picture = picture(&subnets, &tables(private), &[], &cluster());
+        let vpc_subnets = vpc_subnets(&subnets, &tables(private), &[], &cluster());
         let need = Need {
             internal: false,
             ipv6: false,
         };
         let there = there.iter().map(|id| format!("subnet-{id}")).collect();
-        let chosen = choose(&picture, need, None, &[]).unwrap();
-        let kept: Vec<String> = keeping(&picture, need, &there, &chosen)
+        let chosen = choose(&vpc_subnets, need, None, &[]).unwrap();
+        let kept: Vec<String> = keeping(&vpc_subnets, need, &there, &chosen)
             .into_iter()
             .collect();
         kept.join(" ").replace("subnet-", "")
@@ -179,13 +179,13 @@ fn named_subnets_keep_their_order() {
         .iter()
         .map(|line| subnet(line))
         .collect();
-    let picture = picture(&subnets, &tables(&[]), &[], &cluster());
+    let vpc_subnets = vpc_subnets(&subnets, &tables(&[]), &[], &cluster());
     let named = |words: &[&str]| {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        named(&picture, &words).map(|places| {
-            places
+        named(&vpc_subnets, &words).map(|subnets| {
+            subnets
                 .iter()
-                .map(|place| place.id.clone())
+                .map(|subnet| subnet.id.clone())
                 .collect::<Vec<_>>()
         })
     };

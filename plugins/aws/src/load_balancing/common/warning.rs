@@ -37,7 +37,7 @@ impl Cloud<'_> {
         let text = sentences.join("; ");
         if self.store.get(&key).as_ref() != Some(&text) {
             self.store.set(&key, &text, WARNED);
-            (self.tell)(service, reason, &text);
+            (self.publish_event)(service, reason, &text);
         }
     }
 
@@ -54,7 +54,7 @@ impl Cloud<'_> {
 
     /// Publishes which instances AWS rejected as targets. Returns the error with which the call is
     /// retried, or `None` if there are none.
-    pub(crate) fn tell_rejected(
+    pub(crate) fn warn_rejected(
         &self,
         service: &Service,
         rejected: &BTreeMap<String, Failure>,
@@ -71,13 +71,13 @@ impl Cloud<'_> {
 /// Returns one error for the errors of independent steps, or `None` if there is none.
 ///
 /// It is retried if one of them would be, and people hear of it if they should hear of one of them.
-pub(crate) fn together(mut errors: Vec<CloudError>) -> Option<CloudError> {
+pub(crate) fn join_errors(mut errors: Vec<CloudError>) -> Option<CloudError> {
     let of_user = |error: &CloudError| matches!(error, CloudError::Invalid(_));
     let invalid = errors.iter().any(of_user);
     let other = errors.iter().any(|error| !of_user(error));
 
     // The most important one decides; `sort` keeps the order of equal ones.
-    errors.sort_by_key(weight);
+    errors.sort_by_key(precedence);
     let mut texts: Vec<String> = Vec::new();
     for error in &errors {
         if !texts.iter().any(|text| text == error.message()) {
@@ -110,7 +110,7 @@ pub(crate) fn together(mut errors: Vec<CloudError>) -> Option<CloudError> {
 }
 
 /// Throttling comes first, because AWS asks for a pause; what passes by itself comes last.
-fn weight(error: &CloudError) -> u8 {
+fn precedence(error: &CloudError) -> u8 {
     match error {
         CloudError::Throttled(_) => 0,
         CloudError::Invalid(_) => 1,
@@ -133,10 +133,10 @@ mod tests {
         let (setup, store, wire, none) =
             (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
         let told = RefCell::new(Vec::new());
-        let tell = |_: &Service, reason: &str, text: &str| {
+        let publish_event = |_: &Service, reason: &str, text: &str| {
             told.borrow_mut().push(format!("{reason}: {text}"));
         };
-        let cloud = Cloud::new(&setup, &wire, &store, &none, 0).with_events(&tell);
+        let cloud = Cloud::new(&setup, &wire, &store, &none, 0).with_events(&publish_event);
         let web = service(&[]);
         let warn = |texts: &[&str]| {
             let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
@@ -181,7 +181,7 @@ mod tests {
                 Some(CloudError::throttled(second, "slow; state")),
             ),
         ] {
-            assert_eq!(together(errors), expected);
+            assert_eq!(join_errors(errors), expected);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use skydock_sdk::{Result, log, types::Service};
 
 use super::{
+    desired_load_balancer::{DesiredLoadBalancer, IpAddressType, default_attributes},
     steps::Step,
-    wish::{Stack, Wish, default_attributes},
 };
 use crate::{
     client::api::{
@@ -17,7 +17,7 @@ use crate::{
         partly,
         wire::Wire,
     },
-    load_balancing::balancer::name,
+    load_balancing::common::name,
     tags::Tags,
 };
 
@@ -29,7 +29,7 @@ pub(super) const DEREGISTER: &str = "DeregisterTargets";
 
 /// The observed state of a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Observed {
+pub(crate) struct ObservedLoadBalancer {
     pub(crate) balancer: LoadBalancer,
     /// The tags of the load balancer and its target groups by ARN, or `None` if the credentials do
     /// not allow reading them.
@@ -45,14 +45,14 @@ pub(crate) struct Observed {
     pub(crate) rejected: BTreeMap<String, BTreeMap<Target, Failure>>,
     /// True if listeners must keep their target groups, because the nodes do not accept the traffic
     /// of others.
-    pub(crate) holds: bool,
+    pub(crate) keeps_target_groups: bool,
     /// The security group that was created for the load balancer.
     pub(crate) managed_group: Option<String>,
 }
 
-impl Observed {
+impl ObservedLoadBalancer {
     /// Returns the state of a load balancer that has just been created.
-    pub(crate) fn fresh(balancer: LoadBalancer) -> Self {
+    pub(crate) fn created(balancer: LoadBalancer) -> Self {
         Self {
             balancer,
             attributes: default_attributes(),
@@ -64,11 +64,11 @@ impl Observed {
     ///
     /// # Errors
     /// Fails if a request to AWS fails.
-    pub(crate) fn look(
+    pub(crate) fn read(
         wire: &dyn Wire,
         balancer: LoadBalancer,
         service: &Service,
-        wish: &Wish,
+        desired: &DesiredLoadBalancer,
     ) -> Result<Self> {
         let arn = balancer.load_balancer_arn.clone();
         let calls = [
@@ -112,7 +112,7 @@ impl Observed {
         let tags = calls.len();
         let targets = groups.len();
         calls.extend(groups.iter().map(|group| elbv2::targets(group)));
-        if !wish.group_attributes.is_empty() {
+        if !desired.group_attributes.is_empty() {
             calls.extend(groups.iter().map(|group| elbv2::group_attributes(group)));
         }
 
@@ -134,7 +134,7 @@ impl Observed {
     }
 
     /// Applies the result of a step.
-    pub(crate) fn absorb(&mut self, step: &Step, found: Found) {
+    pub(crate) fn apply(&mut self, step: &Step, found: Found) {
         match step {
             Step::CreateGroup(_) => self.groups.extend(found.groups),
             Step::Register(group, targets) => {
@@ -153,13 +153,13 @@ impl Observed {
                     .retain(|target| !targets.contains(target));
             }
             Step::CreateListener(..) => self.listeners.extend(found.listeners),
-            Step::ModifyListener(arn, front, group) => {
+            Step::ModifyListener(arn, wanted, group) => {
                 for listener in self
                     .listeners
                     .iter_mut()
                     .filter(|listener| listener.listener_arn == *arn)
                 {
-                    super::steps::as_modified(listener, front, group);
+                    super::steps::as_modified(listener, wanted, group);
                 }
             }
             Step::DeleteListener(arn) => self
@@ -207,13 +207,13 @@ impl Observed {
     }
 }
 
-impl Stack {
+impl IpAddressType {
     /// Returns the requested address type, or `None` if it is not changed.
-    pub(crate) fn fixed(self) -> Option<&'static str> {
+    pub(crate) fn requested(self) -> Option<&'static str> {
         match self {
-            Self::Left | Self::Preferred => None,
+            Self::Unchanged | Self::DualstackIfPossible => None,
             Self::Ipv4 => Some("ipv4"),
-            Self::Dual => Some("dualstack"),
+            Self::Dualstack => Some("dualstack"),
         }
     }
 }
@@ -290,7 +290,7 @@ pub(crate) fn read_tags(
     for answer in answers {
         match answer {
             Ok(found) => tags.extend(found.tags),
-            Err(Failure::Refused { code, .. })
+            Err(Failure::Rejected { code, .. })
                 if code == "AccessDenied" || code == "UnauthorizedOperation" =>
             {
                 log::warn(

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// How long it is remembered. Each check of a load balancer renews it.
-const KEPT: Duration = Duration::from_hours(24);
+const REMEMBERED: Duration = Duration::from_hours(24);
 
 /// What annotations set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ pub(crate) fn before(cloud: &Cloud<'_>, balancer: &str) -> Applied {
 
 /// Remembers what is set.
 pub(crate) fn remember(cloud: &Cloud<'_>, balancer: &str, applied: &Applied) {
-    store::save(cloud.store, &key(cloud, balancer), applied, KEPT);
+    store::save(cloud.store, &key(cloud, balancer), applied, REMEMBERED);
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::{
         client::api::call::Call,
-        testing::{Answer, Memory, Scripted, nothing, refused, setup},
+        testing::{Answer, Memory, Scripted, nothing, rejection, setup},
     };
 
     fn rules(words: &str) -> Rules {
@@ -222,7 +222,7 @@ mod tests {
                 *count.borrow() - words.len()
             };
             if grants && after > quota {
-                return refused(call, "RulesPerSecurityGroupLimitExceeded");
+                return rejection(call, "RulesPerSecurityGroupLimitExceeded");
             }
             *count.borrow_mut() = after;
             let sign = if grants { '+' } else { '-' };
@@ -285,7 +285,7 @@ mod tests {
         let answer = |call: &Call| -> Answer {
             let has = |text: &str| call.params.iter().any(|(_, value)| value == text);
             if has("10.2.0.0/16") {
-                return refused(call, "InvalidParameterValue");
+                return rejection(call, "InvalidParameterValue");
             }
             *granted.borrow_mut() += call
                 .params

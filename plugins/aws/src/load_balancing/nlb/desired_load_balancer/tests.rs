@@ -14,26 +14,26 @@ fn cluster() -> Cluster {
     }
 }
 
-fn wish(service: &Service) -> Result<Wish> {
-    Wish::of(service, &cluster(), &config(""))
+fn desired(service: &Service) -> Result<DesiredLoadBalancer> {
+    DesiredLoadBalancer::of(service, &cluster(), &config(""))
 }
 
-/// Formats the fronts as `PORT PROTOCOL[ POLICY] -> NODE-PORT PROTOCOL`.
-fn fronts(service: &Service) -> Vec<String> {
-    let shown = |front: Front| {
-        let policy = front
+/// Formats the listeners as `PORT PROTOCOL[ POLICY] -> NODE-PORT PROTOCOL`.
+fn listeners(service: &Service) -> Vec<String> {
+    let shown = |listener: DesiredListener| {
+        let policy = listener
             .policy
             .map(|policy| format!(" {policy}"))
             .unwrap_or_default();
-        let family = if front.group.ipv6 { " ipv6" } else { "" };
+        let family = if listener.group.ipv6 { " ipv6" } else { "" };
         format!(
             "{} {}{policy} -> {} {}{family}",
-            front.port, front.protocol, front.group.port, front.group.protocol
+            listener.port, listener.protocol, listener.group.port, listener.group.protocol
         )
     };
-    wish(service)
+    desired(service)
         .unwrap()
-        .fronts
+        .listeners
         .into_iter()
         .map(shown)
         .collect()
@@ -46,14 +46,14 @@ fn each_port_gets_a_listener_and_a_target_group() {
         ("dns", Transport::Udp, 53, 30053),
     ]);
     assert_eq!(
-        fronts(&plain),
+        listeners(&plain),
         ["80 TCP -> 30080 TCP", "53 UDP -> 30053 UDP"]
     );
     let unreachable = service(&[
         ("a", Transport::Tcp, 80, 0),
         ("b", Transport::Tcp, 81, 30081),
     ]);
-    assert_eq!(fronts(&unreachable), ["81 TCP -> 30081 TCP"]);
+    assert_eq!(listeners(&unreachable), ["81 TCP -> 30081 TCP"]);
 }
 
 #[test]
@@ -62,12 +62,14 @@ fn tcp_and_udp_on_one_node_port_share_a_listener() {
         ("t", Transport::Tcp, 53, 30053),
         ("u", Transport::Udp, 53, 30053),
     ]);
-    assert_eq!(fronts(&both), ["53 TCP_UDP -> 30053 TCP_UDP"]);
-    let apart = service(&[
+    assert_eq!(listeners(&both), ["53 TCP_UDP -> 30053 TCP_UDP"]);
+    let separate = service(&[
         ("t", Transport::Tcp, 53, 30053),
         ("u", Transport::Udp, 53, 30054),
     ]);
-    assert!(matches!(wish(&apart), Err(CloudError::Invalid(text)) if text.contains("nodePort")));
+    assert!(
+        matches!(desired(&separate), Err(CloudError::Invalid(text)) if text.contains("nodePort"))
+    );
 }
 
 #[test]
@@ -77,7 +79,7 @@ fn a_certificate_enables_tls_on_the_named_ports() {
         ("web", Transport::Tcp, 80, 30080),
         ("u", Transport::Udp, 1, 30001),
     ];
-    let tls = |pairs: &[(&str, &str)]| fronts(&annotated(service(&ports), pairs));
+    let tls = |pairs: &[(&str, &str)]| listeners(&annotated(service(&ports), pairs));
     let (plain_web, udp) = ("80 TCP -> 30080 TCP", "1 UDP -> 30001 UDP");
 
     assert_eq!(
@@ -104,7 +106,7 @@ fn a_certificate_enables_tls_on_the_named_ports() {
 fn annotations_set_attributes_that_default_to_off() {
     let attributes = |pairs: &[(&str, &str)]| {
         let service = annotated(service(&[("", Transport::Tcp, 80, 30080)]), pairs);
-        let attributes = wish(&service).unwrap().attributes;
+        let attributes = desired(&service).unwrap().attributes;
         attributes
             .iter()
             .map(|(key, value)| format!("{key}={value}"))
@@ -175,10 +177,10 @@ fn rejects_unsupported_ports_and_annotations_by_name() {
             "ip-address-type",
         ),
     ] {
-        let refused = wish(&service);
+        let rejection = desired(&service);
         assert!(
-            matches!(&refused, Err(CloudError::Invalid(text)) if text.contains(word)),
-            "{word}: {refused:?}"
+            matches!(&rejection, Err(CloudError::Invalid(text)) if text.contains(word)),
+            "{word}: {rejection:?}"
         );
     }
 }
@@ -189,10 +191,12 @@ fn security_groups_are_managed_only_if_configured() {
     let given = annotated(plain.clone(), &[("security-groups", "sg-1, sg-2")]);
     let managed = config("NLBSecurityGroupMode = Managed");
     let security = |service: &Service, config: &Config| {
-        Wish::of(service, &cluster(), config).unwrap().security
+        DesiredLoadBalancer::of(service, &cluster(), config)
+            .unwrap()
+            .security
     };
 
-    assert_eq!(security(&plain, &config("")), Security::Left);
+    assert_eq!(security(&plain, &config("")), Security::Unchanged);
     assert_eq!(
         security(&given, &config("")),
         Security::Given(vec!["sg-1".into(), "sg-2".into()])
@@ -212,7 +216,7 @@ fn tags_name_the_service_and_the_cluster() {
         service(&[("", Transport::Tcp, 80, 30080)]),
         &[("additional-resource-tags", "a=b,c")],
     );
-    let tags = wish(&service).unwrap().tags;
+    let tags = desired(&service).unwrap().tags;
     let shown: Vec<String> = tags
         .iter()
         .map(|(key, value)| format!("{key}={value}"))
@@ -236,7 +240,7 @@ fn ip_families_select_the_address_type() {
         &'a [IpFamily],
         IpFamilyPolicy,
         Option<&'a str>,
-        Stack,
+        IpAddressType,
         &'a str,
         &'a str,
     );
@@ -245,7 +249,7 @@ fn ip_families_select_the_address_type() {
             &[Ipv4],
             IpFamilyPolicy::SingleStack,
             None,
-            Stack::Left,
+            IpAddressType::Unchanged,
             "80 TCP -> 30080 TCP",
             "0.0.0.0/0",
         ),
@@ -253,7 +257,7 @@ fn ip_families_select_the_address_type() {
             &[Ipv4, Ipv6],
             IpFamilyPolicy::PreferDualStack,
             None,
-            Stack::Preferred,
+            IpAddressType::DualstackIfPossible,
             "80 TCP -> 30080 TCP",
             "0.0.0.0/0 ::/0",
         ),
@@ -261,7 +265,7 @@ fn ip_families_select_the_address_type() {
             &[Ipv4, Ipv6],
             IpFamilyPolicy::RequireDualStack,
             None,
-            Stack::Dual,
+            IpAddressType::Dualstack,
             "80 TCP -> 30080 TCP",
             "0.0.0.0/0 ::/0",
         ),
@@ -269,7 +273,7 @@ fn ip_families_select_the_address_type() {
             &[Ipv6],
             IpFamilyPolicy::SingleStack,
             None,
-            Stack::Dual,
+            IpAddressType::Dualstack,
             "80 TCP -> 30080 TCP ipv6",
             "0.0.0.0/0 ::/0",
         ),
@@ -277,7 +281,7 @@ fn ip_families_select_the_address_type() {
             &[Ipv4],
             IpFamilyPolicy::SingleStack,
             Some("dualstack"),
-            Stack::Dual,
+            IpAddressType::Dualstack,
             "80 TCP -> 30080 TCP",
             "0.0.0.0/0 ::/0",
         ),
@@ -285,7 +289,7 @@ fn ip_families_select_the_address_type() {
             &[Ipv4, Ipv6],
             IpFamilyPolicy::RequireDualStack,
             Some("ipv4"),
-            Stack::Ipv4,
+            IpAddressType::Ipv4,
             "80 TCP -> 30080 TCP",
             "0.0.0.0/0",
         ),
@@ -293,13 +297,13 @@ fn ip_families_select_the_address_type() {
             &[],
             IpFamilyPolicy::SingleStack,
             None,
-            Stack::Left,
+            IpAddressType::Unchanged,
             "80 TCP -> 30080 TCP",
             "0.0.0.0/0",
         ),
     ];
 
-    for (families, policy, annotation, stack, front, ranges) in cases {
+    for (families, policy, annotation, ip_address_type, listener, ranges) in cases {
         let pairs: Vec<(&str, &str)> = annotation
             .map(|value| ("ip-address-type", value))
             .into_iter()
@@ -309,13 +313,13 @@ fn ip_families_select_the_address_type() {
             ip_family_policy: policy,
             ..annotated(service(&[("", Transport::Tcp, 80, 30080)]), &pairs)
         };
-        let wish = wish(&service).unwrap();
+        let desired = desired(&service).unwrap();
         assert_eq!(
-            (wish.stack, wish.ranges.join(" ").as_str()),
-            (stack, ranges),
+            (desired.ip_address_type, desired.ranges.join(" ").as_str()),
+            (ip_address_type, ranges),
             "{families:?} {policy:?}"
         );
-        assert_eq!(fronts(&service), [front], "{families:?} {policy:?}");
+        assert_eq!(listeners(&service), [listener], "{families:?} {policy:?}");
     }
 }
 
@@ -337,11 +341,11 @@ fn removed_annotations_are_undone() {
             ("healthcheck-timeout", "7"),
         ],
     );
-    let applied = wish(&all).unwrap().applied(&all);
+    let applied = desired(&all).unwrap().applied(&all);
     let none = annotated(tls(), &[cert, ("additional-resource-tags", "team=b")]);
-    let mut undone = wish(&none).unwrap();
+    let mut undone = desired(&none).unwrap();
     undone.undo(&Applied::default());
-    assert_eq!(undone, wish(&none).unwrap(), "nothing was set before");
+    assert_eq!(undone, desired(&none).unwrap(), "nothing was set before");
     undone.undo(&applied);
     assert_eq!(undone.removed_tags, BTreeSet::from(["env".to_owned()]));
     let attributes: Vec<String> = undone
@@ -356,12 +360,12 @@ fn removed_annotations_are_undone() {
             "proxy_protocol_v2.enabled=false"
         ]
     );
-    let policy = undone.fronts[0].policy.as_deref();
+    let policy = undone.listeners[0].policy.as_deref();
     assert_eq!(policy, Some("ELBSecurityPolicy-2016-08"));
-    assert_eq!(undone.stack, Stack::Ipv4);
-    assert_eq!(undone.fronts[0].group.health.timeout, Some(10));
+    assert_eq!(undone.ip_address_type, IpAddressType::Ipv4);
+    assert_eq!(undone.listeners[0].group.health.timeout, Some(10));
 
-    let mut same = wish(&all).unwrap();
+    let mut same = desired(&all).unwrap();
     same.undo(&applied);
-    assert_eq!(same, wish(&all).unwrap(), "nothing was removed");
+    assert_eq!(same, desired(&all).unwrap(), "nothing was removed");
 }

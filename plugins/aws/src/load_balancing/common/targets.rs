@@ -25,7 +25,7 @@ use crate::{
 /// How long information about instances is cached: long enough for many Services that change
 /// together, and short enough that an instance that is created or terminated is noticed within a
 /// minute.
-const KEPT: Duration = Duration::from_secs(30);
+const CACHED: Duration = Duration::from_secs(30);
 
 /// When EC2 is asked again about the instance of a new node.
 const SOON: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ const LATER: Duration = Duration::from_secs(60);
 
 /// A node that may be behind a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Member {
+pub struct Target {
     /// `spec.providerID`.
     pub provider_id: Option<String>,
     /// The labels. Only required if the Service selects nodes by label.
@@ -44,17 +44,17 @@ pub struct Member {
 
 /// The nodes behind a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Members {
+pub struct Targets {
     /// All nodes.
-    pub all: Vec<Member>,
+    pub all: Vec<Target>,
     /// The nodes added and removed since the last successful call, if the host knows them. Not used
     /// for Services that select nodes by label.
-    pub changes: Option<(Vec<Member>, Vec<Member>)>,
+    pub changes: Option<(Vec<Target>, Vec<Target>)>,
 }
 
 /// Returns true if the Service selects nodes by label.
 #[must_use]
-pub fn chooses(annotations: &[Pair]) -> bool {
+pub fn selects_by_label(annotations: &[Pair]) -> bool {
     !Annotations(annotations)
         .pairs(annotation::NODE_LABELS)
         .is_empty()
@@ -62,53 +62,53 @@ pub fn chooses(annotations: &[Pair]) -> bool {
 
 /// Returns the instance IDs of the nodes that the Service selects. Nodes without a provider ID are
 /// added by a later call.
-pub(crate) fn ids(members: &[Member], annotations: &[Pair]) -> BTreeSet<String> {
+pub(crate) fn ids(targets: &[Target], annotations: &[Pair]) -> BTreeSet<String> {
     let wanted = Annotations(annotations).pairs(annotation::NODE_LABELS);
-    let fits = |member: &&Member| {
+    let fits = |target: &&Target| {
         wanted.iter().all(|(key, value)| {
-            member
+            target
                 .labels
                 .lookup(key.as_str())
                 .is_some_and(|there| value.is_empty() || there == value)
         })
     };
 
-    let ids = members
+    let ids = targets
         .iter()
         .filter(fits)
-        .filter_map(|member| reference::instance_id(member.provider_id.as_deref()?));
+        .filter_map(|target| reference::instance_id(target.provider_id.as_deref()?));
     ids.map(str::to_owned).collect()
 }
 
 /// The properties of an instance that a load balancer needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct InstanceNetwork {
     pub(crate) vpc: String,
     pub(crate) groups: BTreeSet<String>,
 }
 
 /// Information about instances, as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
-struct Said {
+struct CachedInstances {
     /// When the first of them was read, in seconds since 1970. Later entries expire with it.
     since: u64,
     /// The instances that exist, grouped by their properties.
-    machines: Vec<(Place, Vec<String>)>,
+    instances: Vec<(InstanceNetwork, Vec<String>)>,
     /// The instances that do not exist.
     gone: BTreeSet<String>,
 }
 
 /// The known instances by ID.
-struct Known {
+struct KnownInstances {
     since: u64,
-    places: BTreeMap<String, Place>,
+    instances: BTreeMap<String, InstanceNetwork>,
     gone: BTreeSet<String>,
 }
 
-impl Known {
+impl KnownInstances {
     fn lacks<'a>(&'a self, ids: &'a BTreeSet<String>) -> impl Iterator<Item = &'a str> {
         ids.iter()
-            .filter(|id| !self.places.contains_key(*id) && !self.gone.contains(*id))
+            .filter(|id| !self.instances.contains_key(*id) && !self.gone.contains(*id))
             .map(String::as_str)
     }
 }
@@ -119,27 +119,30 @@ impl Cloud<'_> {
     ///
     /// # Errors
     /// Fails if a request to AWS fails.
-    pub(crate) fn places(&self, ids: &BTreeSet<String>) -> Result<BTreeMap<String, Place>> {
-        let mut known = self.known_machines();
+    pub(crate) fn target_instances(
+        &self,
+        ids: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, InstanceNetwork>> {
+        let mut known = self.known_instances();
         if known.lacks(ids).next().is_some() {
             // If the other call takes too long, a duplicate request is better than none.
-            let _turn = self.turn("machines");
+            let _lock = self.lock("machines");
             // The other call may have read them.
-            known = self.known_machines();
+            known = self.known_instances();
             let unknown: Vec<String> = known.lacks(ids).map(str::to_owned).collect();
             if !unknown.is_empty() {
-                self.ask_about(&unknown, &mut known)?;
+                self.read_instances(&unknown, &mut known)?;
             }
         }
 
-        known.places.retain(|id, _| ids.contains(id));
-        Ok(known.places)
+        known.instances.retain(|id, _| ids.contains(id));
+        Ok(known.instances)
     }
 
     /// Returns which of these instances are unknown to EC2 although their nodes are new or Ready. EC2
-    /// may know them in a moment. Call it after [`Cloud::places`].
+    /// may know them in a moment. Call it after [`Cloud::target_instances`].
     pub(crate) fn awaited(&self, ids: &BTreeSet<String>) -> Awaited {
-        let known = self.known_machines();
+        let known = self.known_instances();
         let lacking: BTreeSet<&str> = known.lacks(ids).collect();
         let mut awaited = Awaited::default();
         if lacking.is_empty() {
@@ -167,29 +170,31 @@ impl Cloud<'_> {
             .collect()
     }
 
-    fn known_machines(&self) -> Known {
-        let fresh = |said: &Said| self.now.saturating_sub(said.since) < KEPT.as_secs();
-        let said = store::load(self.store, &self.key("machines")).filter(fresh);
-        let Said {
+    fn known_instances(&self) -> KnownInstances {
+        let fresh =
+            |cached: &CachedInstances| self.now.saturating_sub(cached.since) < CACHED.as_secs();
+        let cached = store::load(self.store, &self.key("machines")).filter(fresh);
+        let CachedInstances {
             since,
-            machines,
+            instances,
             gone,
-        } = said.unwrap_or_else(|| Said {
+        } = cached.unwrap_or_else(|| CachedInstances {
             since: self.now,
-            machines: Vec::new(),
+            instances: Vec::new(),
             gone: BTreeSet::new(),
         });
 
-        let each =
-            |(place, ids): (Place, Vec<String>)| ids.into_iter().map(move |id| (id, place.clone()));
-        Known {
+        let each = |(instance, ids): (InstanceNetwork, Vec<String>)| {
+            ids.into_iter().map(move |id| (id, instance.clone()))
+        };
+        KnownInstances {
             since,
-            places: machines.into_iter().flat_map(each).collect(),
+            instances: instances.into_iter().flat_map(each).collect(),
             gone,
         }
     }
 
-    fn ask_about(&self, unknown: &[String], known: &mut Known) -> Result<()> {
+    fn read_instances(&self, unknown: &[String], known: &mut KnownInstances) -> Result<()> {
         let mut failed = None;
         let mut expected: Option<BTreeSet<String>> = None;
         for part in unknown.chunks(1000) {
@@ -203,12 +208,12 @@ impl Cloud<'_> {
 
             for (id, found) in found {
                 match found {
-                    Ok(Found::Machine(machine)) if is_there(&machine.instance_state.name) => {
-                        known.places.insert(
+                    Ok(Found::Instance(instance)) if is_there(&instance.instance_state.name) => {
+                        known.instances.insert(
                             id,
-                            Place {
-                                vpc: machine.vpc_id.clone(),
-                                groups: machine.groups(),
+                            InstanceNetwork {
+                                vpc: instance.vpc_id.clone(),
+                                groups: instance.groups(),
                             },
                         );
                     }
@@ -232,17 +237,20 @@ impl Cloud<'_> {
             }
         }
 
-        let mut grouped: BTreeMap<Place, Vec<String>> = BTreeMap::new();
-        for (id, place) in &known.places {
-            grouped.entry(place.clone()).or_default().push(id.clone());
+        let mut grouped: BTreeMap<InstanceNetwork, Vec<String>> = BTreeMap::new();
+        for (id, instance) in &known.instances {
+            grouped
+                .entry(instance.clone())
+                .or_default()
+                .push(id.clone());
         }
-        let said = Said {
+        let cached = CachedInstances {
             since: known.since,
-            machines: grouped.into_iter().collect(),
+            instances: grouped.into_iter().collect(),
             gone: known.gone.clone(),
         };
         // The known instances are stored in any case, so that the next call requests only the rest.
-        store::save(self.store, &self.key("machines"), &said, KEPT);
+        store::save(self.store, &self.key("machines"), &cached, CACHED);
         failed.map_or(Ok(()), Err)
     }
 }
@@ -273,7 +281,7 @@ impl Awaited {
         if !served || self.ids.is_empty() {
             return None;
         }
-        Some(if cloud.waits_long(service) {
+        Some(if cloud.has_waited_long(service) {
             CloudError::internal(text)
         } else {
             CloudError::in_progress(LATER, text)
@@ -308,22 +316,22 @@ mod tests {
 
     #[test]
     fn nodes_need_all_labels_and_a_provider_id() {
-        let member = |id: &str, labels: &[(&str, &str)]| Member {
+        let target = |id: &str, labels: &[(&str, &str)]| Target {
             provider_id: Some(format!("aws:///eu-west-1a/{id}")).filter(|_| !id.is_empty()),
             labels: labels
                 .iter()
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect(),
         };
-        let members = [
-            member("i-1", &[("pool", "a"), ("edge", "")]),
-            member("i-2", &[("pool", "b"), ("edge", "x")]),
-            member("", &[("pool", "a"), ("edge", "")]),
-            member("i-4", &[]),
+        let targets = [
+            target("i-1", &[("pool", "a"), ("edge", "")]),
+            target("i-2", &[("pool", "b"), ("edge", "x")]),
+            target("", &[("pool", "a"), ("edge", "")]),
+            target("i-4", &[]),
         ];
         let chosen = |text: &str| {
             let annotations = vec![(annotation::key(annotation::NODE_LABELS), text.to_owned())];
-            ids(&members, &annotations)
+            ids(&targets, &annotations)
                 .into_iter()
                 .collect::<Vec<_>>()
                 .join(" ")
@@ -338,7 +346,7 @@ mod tests {
     /// Instances that are added later do not extend the lifetime of earlier entries.
     #[test]
     fn new_and_deleted_instances_are_seen_within_a_minute() {
-        use crate::testing::{Memory, Scripted, nothing, refused, setup};
+        use crate::testing::{Memory, Scripted, nothing, rejection, setup};
         let (setup, store) = (setup(), Memory::default());
         let turned = std::cell::Cell::new(false);
         let wire = Scripted::new(|call: &crate::client::api::call::Call| {
@@ -359,7 +367,7 @@ mod tests {
                 return nothing(call);
             }
             if !asked.iter().all(there) && asked.len() == 1 {
-                return refused(call, "InvalidInstanceID.NotFound");
+                return rejection(call, "InvalidInstanceID.NotFound");
             }
             let item = |id: &&str| {
                 format!(
@@ -377,7 +385,7 @@ mod tests {
             let cloud = Cloud::new(&setup, &wire, &store, &none, now);
             let ids: BTreeSet<String> = ids.iter().map(|id| (*id).to_owned()).collect();
             cloud
-                .places(&ids)
+                .target_instances(&ids)
                 .unwrap()
                 .into_keys()
                 .collect::<Vec<_>>()
@@ -398,7 +406,7 @@ mod tests {
 
     #[test]
     fn unknown_instances_of_new_and_ready_nodes_are_awaited() {
-        use crate::testing::{Memory, Scripted, refused, service, setup};
+        use crate::testing::{Memory, Scripted, rejection, service, setup};
         let setup = setup();
         let wire = Scripted::new(|call: &crate::client::api::call::Call| {
             if call
@@ -406,7 +414,7 @@ mod tests {
                 .iter()
                 .any(|(key, _)| key.starts_with("InstanceId"))
             {
-                refused(call, "InvalidInstanceID.NotFound")
+                rejection(call, "InvalidInstanceID.NotFound")
             } else {
                 Ok("<DescribeInstancesResponse/>".to_owned())
             }
@@ -436,7 +444,7 @@ mod tests {
             let store = Memory::default();
             let cloud = Cloud::new(&setup, &wire, &store, &nodes, 1000);
             let ids: BTreeSet<String> = ids.iter().map(|id| (*id).to_owned()).collect();
-            assert!(cloud.places(&ids).unwrap().is_empty());
+            assert!(cloud.target_instances(&ids).unwrap().is_empty());
             let awaited = cloud.awaited(&ids);
             let found: Vec<String> = awaited.ids.iter().cloned().collect();
             assert_eq!(found.join(" "), expected);
@@ -458,7 +466,7 @@ mod tests {
     /// An error about one instance does not discard the information about others.
     #[test]
     fn an_error_for_one_instance_keeps_the_others_cached() {
-        use crate::testing::{Memory, Scripted, nothing, refused, setup};
+        use crate::testing::{Memory, Scripted, nothing, rejection, setup};
         let (setup, store) = (setup(), Memory::default());
         let wire = Scripted::new(|call: &crate::client::api::call::Call| {
             let asked: Vec<&str> = call
@@ -468,10 +476,10 @@ mod tests {
                 .filter(|id| id.starts_with("i-"))
                 .collect();
             match asked.as_slice() {
-                ["i-odd"] => refused(call, "InternalError"),
-                ["i-gone"] => refused(call, "InvalidInstanceID.NotFound"),
+                ["i-odd"] => rejection(call, "InternalError"),
+                ["i-gone"] => rejection(call, "InvalidInstanceID.NotFound"),
                 _ if call.params.iter().any(|(key, _)| key.starts_with("InstanceId")) => {
-                    refused(call, "InvalidInstanceID.NotFound")
+                    rejection(call, "InvalidInstanceID.NotFound")
                 }
                 _ => Ok("<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId>\
                          <vpcId>v</vpcId><instanceState><name>running</name></instanceState></item></instancesSet></item>\
@@ -487,10 +495,10 @@ mod tests {
             .into_iter()
             .collect();
 
-        assert!(cloud.places(&ids).is_err());
+        assert!(cloud.target_instances(&ids).is_err());
 
         wire.sent.borrow_mut().clear();
-        assert!(cloud.places(&ids).is_err());
+        assert!(cloud.target_instances(&ids).is_err());
 
         let asked: Vec<String> = wire
             .sent

@@ -1,7 +1,7 @@
 //! The annotations of Services that configure load balancers, and how their values are read.
 //!
 //! An annotation is a constant here, in one of the lists below, and a row of the table in
-//! `README.md`. `classic/wish.rs` and `nlb/wish.rs` turn it into a property of the load balancer
+//! `README.md`. `classic/desired_load_balancer.rs` and `nlb/desired_load_balancer.rs` turn it into a property of the load balancer
 //! that is wanted.
 
 use std::collections::BTreeMap;

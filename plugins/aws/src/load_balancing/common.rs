@@ -2,12 +2,12 @@
 
 pub(crate) mod annotation;
 pub(crate) mod applied;
-pub(crate) mod fixed;
-pub mod machine;
+pub(crate) mod immutable;
+mod lock;
 pub(crate) mod name;
 pub(crate) mod node_rules;
 pub(crate) mod rule_change;
 pub(crate) mod security_group;
 pub(crate) mod subnet;
-mod turn;
+pub mod targets;
 pub(crate) mod warning;

@@ -9,11 +9,11 @@ use crate::{cloud::Cloud, store};
 
 /// How long they are remembered. Nothing else shows which of a load balancer's groups the nodes
 /// allow.
-const KEPT: Duration = Duration::from_hours(24);
+const REMEMBERED: Duration = Duration::from_hours(24);
 
 /// What remains to be done for the previous groups of a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Former {
+pub(super) struct PreviousGroups {
     /// The group that the nodes allow.
     pub(super) opened: Option<String>,
     /// The groups that the nodes must not allow.
@@ -22,13 +22,13 @@ pub(super) struct Former {
     pub(super) detached: BTreeSet<String>,
 }
 
-impl Former {
+impl PreviousGroups {
     /// Records that the load balancer changes from the groups `before` to `wanted`. The nodes allow
     /// the first of the wanted groups.
     ///
     /// Only access that was allowed for this load balancer is removed. Access of its other groups
     /// was allowed by somebody else.
-    fn exchange(&mut self, before: &[String], wanted: &[String]) {
+    fn replace(&mut self, before: &[String], wanted: &[String]) {
         let leaving: Vec<&String> = before
             .iter()
             .filter(|group| !wanted.contains(group))
@@ -50,7 +50,7 @@ impl Former {
 
     /// Records that the load balancer is deleted. If nothing is remembered, `likely` is the group
     /// that the nodes probably allow.
-    fn end(&mut self, likely: Option<&String>) {
+    fn delete(&mut self, likely: Option<&String>) {
         self.closing
             .extend(self.opened.take().or_else(|| likely.cloned()));
     }
@@ -60,42 +60,47 @@ fn key(cloud: &Cloud<'_>, name: &str) -> String {
     cloud.key(&format!("former/{name}"))
 }
 
-fn kept(cloud: &Cloud<'_>, name: &str, change: impl FnOnce(&mut Former)) -> Former {
-    let mut former: Former = store::load(cloud.store, &key(cloud, name)).unwrap_or_default();
-    change(&mut former);
-    store::save(cloud.store, &key(cloud, name), &former, KEPT);
-    former
+fn update(
+    cloud: &Cloud<'_>,
+    name: &str,
+    change: impl FnOnce(&mut PreviousGroups),
+) -> PreviousGroups {
+    let mut previous: PreviousGroups =
+        store::load(cloud.store, &key(cloud, name)).unwrap_or_default();
+    change(&mut previous);
+    store::save(cloud.store, &key(cloud, name), &previous, REMEMBERED);
+    previous
 }
 
 /// Records that a load balancer changes from the groups `before` to `wanted`, and returns what
-/// remains to be done. It is stored until [`settled`].
-pub(super) fn exchange(
+/// remains to be done. It is stored until [`finish`].
+pub(super) fn replace(
     cloud: &Cloud<'_>,
     name: &str,
     before: &[String],
     wanted: &[String],
-) -> Former {
-    kept(cloud, name, |former| former.exchange(before, wanted))
+) -> PreviousGroups {
+    update(cloud, name, |previous| previous.replace(before, wanted))
 }
 
 /// Records that everything is done, and that the nodes allow this group.
-pub(super) fn settled(cloud: &Cloud<'_>, name: &str, opened: Option<String>) {
-    kept(cloud, name, |former| {
-        *former = Former {
+pub(super) fn finish(cloud: &Cloud<'_>, name: &str, opened: Option<String>) {
+    update(cloud, name, |previous| {
+        *previous = PreviousGroups {
             opened,
-            ..Former::default()
+            ..PreviousGroups::default()
         }
     });
 }
 
 /// Records that a load balancer is deleted, and returns what remains to be done. It is stored until
-/// [`forgotten`].
-pub(super) fn end(cloud: &Cloud<'_>, name: &str, likely: Option<&String>) -> Former {
-    kept(cloud, name, |former| former.end(likely))
+/// [`forget`].
+pub(super) fn delete(cloud: &Cloud<'_>, name: &str, likely: Option<&String>) -> PreviousGroups {
+    update(cloud, name, |previous| previous.delete(likely))
 }
 
 /// Deletes the record of a deleted load balancer.
-pub(super) fn forgotten(cloud: &Cloud<'_>, name: &str) {
+pub(super) fn forget(cloud: &Cloud<'_>, name: &str) {
     cloud.store.remove(&key(cloud, name));
 }
 
@@ -105,37 +110,44 @@ mod tests {
     use crate::testing::{Memory, Scripted, nothing, setup};
 
     #[test]
-    fn former_groups_are_remembered_until_they_are_closed() {
+    fn previous_groups_are_remembered_until_they_are_closed() {
         let (setup, store, wire, none) =
             (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-        let names = |former: &Former| former.closing.iter().cloned().collect::<Vec<_>>().join(" ");
+        let names = |previous: &PreviousGroups| {
+            previous
+                .closing
+                .iter()
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
 
-        assert_eq!(names(&exchange(&cloud, "one", &ids("a"), &ids("b"))), "a");
+        assert_eq!(names(&replace(&cloud, "one", &ids("a"), &ids("b"))), "a");
         assert_eq!(
-            names(&exchange(&cloud, "one", &ids("b"), &ids("b"))),
+            names(&replace(&cloud, "one", &ids("b"), &ids("b"))),
             "a",
             "a call that failed on the way"
         );
         assert_eq!(
-            names(&exchange(&cloud, "two", &ids("b"), &ids("b"))),
+            names(&replace(&cloud, "two", &ids("b"), &ids("b"))),
             "",
             "another load balancer"
         );
 
-        settled(&cloud, "one", Some("b".to_owned()));
-        assert_eq!(exchange(&cloud, "one", &ids("b c"), &ids("c b")), {
-            Former {
+        finish(&cloud, "one", Some("b".to_owned()));
+        assert_eq!(replace(&cloud, "one", &ids("b c"), &ids("c b")), {
+            PreviousGroups {
                 opened: Some("c".to_owned()),
                 closing: ids("b").into_iter().collect(),
-                ..Former::default()
+                ..PreviousGroups::default()
             }
         });
-        assert_eq!(names(&end(&cloud, "one", Some(&"x".to_owned()))), "b c");
+        assert_eq!(names(&delete(&cloud, "one", Some(&"x".to_owned()))), "b c");
 
-        forgotten(&cloud, "one");
+        forget(&cloud, "one");
         assert_eq!(
-            names(&end(&cloud, "one", Some(&"x".to_owned()))),
+            names(&delete(&cloud, "one", Some(&"x".to_owned()))),
             "x",
             "what is likely is taken when nothing is known"
         );
@@ -161,44 +173,44 @@ mod tests {
             (Some("own"), "own", "own", "", ""),
             (None, "own", "own", "", ""),
         ] {
-            let mut former = Former {
+            let mut previous = PreviousGroups {
                 opened: opened.map(str::to_owned),
-                ..Former::default()
+                ..PreviousGroups::default()
             };
-            former.exchange(&ids(before), &ids(wanted));
-            let expected = Former {
+            previous.replace(&ids(before), &ids(wanted));
+            let expected = PreviousGroups {
                 opened: ids(wanted).into_iter().next(),
                 closing: ids(closing).into_iter().collect(),
                 detached: ids(detached).into_iter().collect(),
             };
-            assert_eq!(former, expected, "{opened:?}: {before} -> {wanted}");
+            assert_eq!(previous, expected, "{opened:?}: {before} -> {wanted}");
         }
     }
 
     #[test]
     fn groups_that_are_not_yet_closed_are_kept() {
-        let mut former = Former {
+        let mut previous = PreviousGroups {
             opened: Some("a".into()),
-            ..Former::default()
+            ..PreviousGroups::default()
         };
-        former.exchange(&ids("a"), &ids("b"));
-        former.exchange(&ids("b"), &ids("c"));
+        previous.replace(&ids("a"), &ids("b"));
+        previous.replace(&ids("b"), &ids("c"));
 
-        assert_eq!(former.closing, ids("a b").into_iter().collect());
-        assert_eq!(former.detached, ids("a b").into_iter().collect());
+        assert_eq!(previous.closing, ids("a b").into_iter().collect());
+        assert_eq!(previous.detached, ids("a b").into_iter().collect());
 
-        former.exchange(&ids("c"), &ids("a"));
+        previous.replace(&ids("c"), &ids("a"));
         assert_eq!(
-            former.closing,
+            previous.closing,
             ids("b c").into_iter().collect(),
             "it is let in again"
         );
 
-        former.end(Some(&"x".to_owned()));
-        assert_eq!(former.closing, ids("a b c").into_iter().collect());
+        previous.delete(Some(&"x".to_owned()));
+        assert_eq!(previous.closing, ids("a b c").into_iter().collect());
 
-        let mut forgotten = Former::default();
-        forgotten.end(Some(&"x".to_owned()));
-        assert_eq!(forgotten.closing, ids("x").into_iter().collect());
+        let mut unknown = PreviousGroups::default();
+        unknown.delete(Some(&"x".to_owned()));
+        assert_eq!(unknown.closing, ids("x").into_iter().collect());
     }
 }

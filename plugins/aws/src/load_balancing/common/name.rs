@@ -76,7 +76,7 @@ pub(crate) fn group_prefix(service: &Service) -> String {
     )
 }
 
-/// Returns true for the name of a target group that was created for this Service, also by former
+/// Returns true for the name of a target group that was created for this Service, also by earlier
 /// versions of the official provider. Others belong to users and other controllers, which may have
 /// attached them to the load balancer of the Service.
 pub(crate) fn is_group(name: &str, service: &Service) -> bool {

@@ -30,10 +30,10 @@ use crate::{
 };
 
 /// How long it takes until a resource that is being deleted releases the resources it uses.
-pub(crate) const LETTING_GO: Duration = Duration::from_secs(10);
+pub(crate) const RELEASE_TIME: Duration = Duration::from_secs(10);
 
 /// How long, in seconds, a Service waits for AWS until it is an error.
-const LONG: u64 = 60;
+const LONG_WAIT: u64 = 60;
 
 /// How long it is remembered since when a Service waits.
 const WAITING: Duration = Duration::from_hours(24);
@@ -233,9 +233,9 @@ impl Cloud<'_> {
         let Some(id) = waiting else {
             return Ok(());
         };
-        if !self.waits_long(service) {
+        if !self.has_waited_long(service) {
             return Err(CloudError::in_progress(
-                LETTING_GO,
+                RELEASE_TIME,
                 format!(
                     "security group {id} is still in use by the load balancer that is being deleted"
                 ),
@@ -244,38 +244,38 @@ impl Cloud<'_> {
         // An error instead of "in progress", so that people hear of it and retries back off.
         Err(CloudError::internal(format!(
             "security group {id} cannot be deleted, because {}",
-            self.holder(id)
+            self.user_of(id)
         )))
     }
 
     /// Returns true if a Service waits for AWS for some time: AWS needs less to release what a deleted
     /// load balancer uses, or to know an instance.
-    pub(crate) fn waits_long(&self, service: &Service) -> bool {
+    pub(crate) fn has_waited_long(&self, service: &Service) -> bool {
         let key = self.key(&format!("waits/{}", service.uid));
         let since: u64 = store::load(self.store, &key).unwrap_or(self.now);
         store::save(self.store, &key, &since, WAITING);
-        self.now.saturating_sub(since) >= LONG
+        self.now.saturating_sub(since) >= LONG_WAIT
     }
 
     /// Returns the error for something that AWS does not delete because it is in use: in progress for
     /// as long as AWS may need to release it.
     pub(crate) fn in_use(&self, service: &Service, failure: &Failure) -> CloudError {
         let text = failure.to_string();
-        if self.waits_long(service) {
+        if self.has_waited_long(service) {
             CloudError::internal(text)
         } else {
-            CloudError::in_progress(LETTING_GO, text)
+            CloudError::in_progress(RELEASE_TIME, text)
         }
     }
 
     /// Forgets since when a Service waits.
-    pub(crate) fn waits_no_longer(&self, service: &Service) {
+    pub(crate) fn end_wait(&self, service: &Service) {
         self.store
             .remove(&self.key(&format!("waits/{}", service.uid)));
     }
 
     /// Returns a clause about what uses a security group.
-    fn holder(&self, id: &str) -> String {
+    fn user_of(&self, id: &str) -> String {
         // Without the permission to read them, the clause is less precise, and nothing else fails.
         let interfaces = network::interfaces_with(self.wire, id).unwrap_or_default();
         if let Some(one) = interfaces.first() {
@@ -367,7 +367,7 @@ mod tests {
                     "DescribeNetworkInterfaces" => Ok(format!(
                         "<{action}Response><networkInterfaceSet>{interfaces}</networkInterfaceSet></{action}Response>"
                     )),
-                    "DeleteSecurityGroup" => crate::testing::refused(call, "DependencyViolation"),
+                    "DeleteSecurityGroup" => crate::testing::rejection(call, "DependencyViolation"),
                     _ => nothing(call),
                 }
             });
