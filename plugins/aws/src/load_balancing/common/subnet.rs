@@ -107,7 +107,7 @@ pub(crate) fn vpc_subnets(
         zone.is_none_or(|zone| zone.zone_type.is_empty() || zone.zone_type == "availability-zone")
     };
 
-    let subnet = |subnet: &Subnet| {
+    let properties = |subnet: &Subnet| {
         let tags = subnet.tags();
         let owner = cluster.owner(&tags);
         SubnetProperties {
@@ -131,7 +131,7 @@ pub(crate) fn vpc_subnets(
         }
     };
 
-    subnets.iter().map(subnet).collect()
+    subnets.iter().map(properties).collect()
 }
 
 /// Returns true if the subnet's route table, or otherwise the VPC's main route table, has a route
@@ -174,7 +174,6 @@ pub(crate) fn choose<'a>(
     fallback: Option<&str>,
     rejected: &[Failure],
 ) -> Result<Vec<&'a SubnetProperties>> {
-    let internal = need.internal;
     let mut candidates: Vec<&SubnetProperties> = vpc_subnets
         .iter()
         .filter(|subnet| subnet.ours || !subnet.others)
@@ -194,7 +193,7 @@ pub(crate) fn choose<'a>(
                 subnet.id
             ))
         })?;
-        if subnet.regular && (internal || public) && !subnet.is_rejected(rejected) {
+        if subnet.regular && (need.internal || public) && !subnet.is_rejected(rejected) {
             by_zone
                 .entry(subnet.zone.as_str())
                 .or_default()
@@ -202,22 +201,10 @@ pub(crate) fn choose<'a>(
         }
     }
 
-    let best = |subnets: Vec<&'a SubnetProperties>| {
-        let role = |subnet: &SubnetProperties| {
-            if internal {
-                subnet.for_internal
-            } else {
-                subnet.for_public
-            }
-        };
-        subnets.into_iter().min_by(|one, other| {
-            let rank =
-                |subnet: &SubnetProperties| (!role(subnet), !subnet.ours, !subnet.is_usable(need));
-            (rank(one), &one.id).cmp(&(rank(other), &other.id))
-        })
-    };
-
-    let mut chosen: Vec<&SubnetProperties> = by_zone.into_values().filter_map(best).collect();
+    let mut chosen: Vec<&SubnetProperties> = by_zone
+        .into_values()
+        .filter_map(|subnets| best(subnets, need))
+        .collect();
     if chosen.iter().any(|subnet| subnet.is_usable(need)) {
         chosen.retain(|subnet| {
             let usable = subnet.is_usable(need);
@@ -231,19 +218,38 @@ pub(crate) fn choose<'a>(
     }
 
     if chosen.is_empty() {
-        let (kind, route) = if internal {
-            ("", "")
-        } else {
-            ("public ", ", have a route to an internet gateway")
-        };
-        return Err(CloudError::internal(format!(
-            "no {kind}subnet of the VPC can be used for this load balancer: it must be in an availability zone{route}, and not be \
-             tagged for other clusters only; or set annotation {}",
-            super::annotation::key(super::annotation::SUBNETS)
-        )));
+        return Err(no_subnet(need));
     }
-
     Ok(chosen)
+}
+
+/// Returns the best one of the subnets in a zone.
+fn best(subnets: Vec<&SubnetProperties>, need: Need) -> Option<&SubnetProperties> {
+    let has_role = |subnet: &SubnetProperties| {
+        if need.internal {
+            subnet.for_internal
+        } else {
+            subnet.for_public
+        }
+    };
+    subnets.into_iter().min_by(|one, other| {
+        let rank =
+            |subnet: &SubnetProperties| (!has_role(subnet), !subnet.ours, !subnet.is_usable(need));
+        (rank(one), &one.id).cmp(&(rank(other), &other.id))
+    })
+}
+
+fn no_subnet(need: Need) -> CloudError {
+    let (kind, route) = if need.internal {
+        ("", "")
+    } else {
+        ("public ", ", have a route to an internet gateway")
+    };
+    CloudError::internal(format!(
+        "no {kind}subnet of the VPC can be used for this load balancer: it must be in an availability zone{route}, and not be \
+         tagged for other clusters only; or set annotation {}",
+        super::annotation::key(super::annotation::SUBNETS)
+    ))
 }
 
 /// Returns the suitable ones of these subnets, and the chosen ones of the other zones.
@@ -418,13 +424,17 @@ impl Cloud<'_> {
         let vpc_subnets = vpc_subnets(&subnets, &tables, &self.zones(&zones)?, cluster);
         store::save(self.store, &key, &vpc_subnets, VPC_SUBNETS);
 
-        // Calls that need only the ranges then do not read the subnets again.
-        let ranges: BTreeMap<&str, &Ranges> = vpc_subnets
-            .iter()
-            .map(|subnet| (subnet.id.as_str(), &subnet.ranges))
-            .collect();
+        // Calls that need only the ranges then do not read the subnets again. The ranges of other
+        // VPCs stay known.
+        let mut ranges = self.known_ranges();
+        let read = vpc_subnets.iter();
+        ranges.extend(read.map(|subnet| (subnet.id.clone(), subnet.ranges.clone())));
         store::save(self.store, &self.key("ranges"), &ranges, RANGES);
         Ok(vpc_subnets)
+    }
+
+    fn known_ranges(&self) -> BTreeMap<String, Ranges> {
+        store::load(self.store, &self.key("ranges")).unwrap_or_default()
     }
 
     /// Returns the ranges of subnets.
@@ -432,8 +442,7 @@ impl Cloud<'_> {
     /// # Errors
     /// Fails if a request to AWS fails, or if a subnet does not exist.
     pub(crate) fn ranges(&self, ids: &[String]) -> Result<Vec<Ranges>> {
-        let key = self.key("ranges");
-        let mut known: BTreeMap<String, Ranges> = store::load(self.store, &key).unwrap_or_default();
+        let mut known = self.known_ranges();
         if !ids.iter().all(|id| known.contains_key(id)) {
             for subnet in network::subnets(self.wire, [("subnet-id", ids.to_vec())])? {
                 let ranges = Ranges {
@@ -442,7 +451,7 @@ impl Cloud<'_> {
                 };
                 known.insert(subnet.subnet_id, ranges);
             }
-            store::save(self.store, &key, &known, RANGES);
+            store::save(self.store, &self.key("ranges"), &known, RANGES);
         }
 
         let of = |id: &String| {

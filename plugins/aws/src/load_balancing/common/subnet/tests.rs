@@ -1,4 +1,8 @@
 use super::*;
+use crate::{
+    client::api::call::Call,
+    testing::{Memory, Scripted, nothing, setup},
+};
 
 fn cluster() -> Cluster {
     Cluster {
@@ -196,4 +200,37 @@ fn named_subnets_keep_their_order() {
     );
     assert!(matches!(named(&["subnet-9"]), Err(CloudError::NotFound(_))));
     assert!(matches!(named(&["y"]), Err(CloudError::Internal(_))));
+}
+
+#[test]
+fn ranges_of_other_vpcs_stay_known() {
+    let (setup, store, none) = (setup(), Memory::default(), Vec::new);
+    let subnet = |id: &str| {
+        format!(
+            "<item><subnetId>{id}</subnetId><availabilityZone>a</availabilityZone><cidrBlock>10.0.0.0/24</cidrBlock></item>"
+        )
+    };
+    let wire = Scripted::new(|call: &Call| match call.action {
+        "DescribeSubnets" => {
+            let asks = |text: &str| call.params.iter().any(|(_, value)| value == text);
+            let found = subnet(if asks("vpc-id") {
+                "subnet-1"
+            } else {
+                "subnet-other"
+            });
+            Ok(format!(
+                "<DescribeSubnetsResponse><subnetSet>{found}</subnetSet></DescribeSubnetsResponse>"
+            ))
+        }
+        _ => nothing(call),
+    });
+    let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+    let other = ["subnet-other".to_owned()];
+
+    assert!(cloud.ranges(&other).is_ok());
+    assert!(cloud.zones_of_subnets(&cluster(), "v").is_ok());
+    wire.sent.borrow_mut().clear();
+    assert!(cloud.ranges(&other).is_ok());
+    assert!(cloud.ranges(&["subnet-1".to_owned()]).is_ok());
+    assert_eq!(wire.sent.borrow().len(), 0);
 }
