@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn created_resources_have_the_cluster_tags() {
         let extra = tags(&[("team", "a"), ("kubernetes.io/cluster/c1", "shared")]);
-        let made = |legacy| {
+        let created = |legacy| {
             Cluster {
                 id: "c1".into(),
                 legacy,
@@ -184,7 +184,7 @@ mod tests {
         };
 
         assert_eq!(
-            made(false),
+            created(false),
             tags(&[("team", "a"), ("kubernetes.io/cluster/c1", "owned")])
         );
 
@@ -194,7 +194,7 @@ mod tests {
             ("KubernetesCluster", "c1"),
         ]);
 
-        assert_eq!(made(true), old);
+        assert_eq!(created(true), old);
     }
 
     #[test]

@@ -146,6 +146,14 @@ impl Failure {
         kind(self.code()) == Kind::Quota
     }
 
+    /// Returns true if AWS knows the credential, but does not permit what it requests.
+    pub(crate) fn is_of_policy(&self) -> bool {
+        matches!(
+            self.code(),
+            "UnauthorizedOperation" | "AccessDenied" | "AccessDeniedException"
+        )
+    }
+
     /// Returns true if the requested resource does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         kind(self.code()) == Kind::NotFound
@@ -229,6 +237,13 @@ fn kind(code: &str) -> Kind {
         | "ServerInternal"
         | "RequestTimeout"
         | "InsufficientCapacity" => Kind::Unavailable,
+        _ => kind_by_pattern(code),
+    }
+}
+
+/// Classifies other codes by parts of their names.
+fn kind_by_pattern(code: &str) -> Kind {
+    match code {
         _ if code.ends_with(".InUse") => Kind::State,
         _ if code.starts_with("TooMany")
             || code.contains("LimitExceeded")
@@ -256,25 +271,19 @@ fn kind(code: &str) -> Kind {
     }
 }
 
-/// Returns true if AWS knows the credential, but does not permit what it requests.
-fn is_of_policy(code: &str) -> bool {
-    matches!(
-        code,
-        "UnauthorizedOperation" | "AccessDenied" | "AccessDeniedException"
-    )
-}
-
 impl From<Failure> for CloudError {
     fn from(failure: Failure) -> Self {
         let text = failure.to_string();
         match failure {
             Failure::Unanswered { error, .. } => error,
             Failure::Unreadable { .. } => Self::internal(text),
-            Failure::Rejected { status, code, .. } => match kind(&code) {
+            Failure::Rejected {
+                status, ref code, ..
+            } => match kind(code) {
                 Kind::Throttled => Self::throttled(SLOW_DOWN, text),
                 Kind::Denied => Self::denied(format!(
                     "{text}: check {} Skydock's credential",
-                    if is_of_policy(&code) {
+                    if failure.is_of_policy() {
                         "the IAM policy of"
                     } else {
                         "whether AWS accepts"

@@ -59,52 +59,15 @@ impl DesiredLoadBalancer {
     /// # Errors
     /// Fails if the Service is invalid.
     pub(crate) fn of(service: &Service, cluster: &Cluster, config: &Config) -> Result<Self> {
+        check(service)?;
         let annotations = Annotations(&service.annotations);
-        if annotations.get(annotation::GROUP_ATTRIBUTES).is_some() {
-            let key = annotation::key(annotation::GROUP_ATTRIBUTES);
-            return Err(invalid(format!(
-                "annotation {key} is for network load balancers only"
-            )));
-        }
-
-        if let Some(port) = service
-            .ports
-            .iter()
-            .find(|port| port.transport != Transport::Tcp)
-        {
-            return Err(invalid(format!(
-                "port {} is not TCP, but classic load balancers support only TCP; for a network load balancer, set \
-                 annotation {}: nlb",
-                port.port,
-                annotation::key(annotation::TYPE)
-            )));
-        }
-
-        let families = &service.ip_families;
-        if families.contains(&IpFamily::Ipv6) && !families.contains(&IpFamily::Ipv4) {
-            return Err(invalid(format!(
-                "classic load balancers reach nodes only over IPv4; for a network load balancer, set annotation {}: nlb",
-                annotation::key(annotation::TYPE)
-            )));
-        }
-
         let proxy = match annotations.text(annotation::PROXY_PROTOCOL) {
             None => false,
             Some("*") => true,
             Some(_) => return Err(annotation::wrong(annotation::PROXY_PROTOCOL, "*")),
         };
 
-        // A port without a node port is unreachable. The official provider leaves it out too.
-        let reachable = service.ports.iter().filter(|port| port.node_port != 0);
-        let listeners: Vec<Listener> = reachable
-            .map(|port| listener(port, annotations))
-            .collect::<Result<_>>()?;
-        if listeners.is_empty() {
-            return Err(invalid(
-                "no port has a node port, which classic load balancers require",
-            ));
-        }
-
+        let listeners = listeners(service, annotations)?;
         let (mut tags, _) = annotations.tags();
         tags.insert(tags::SERVICE.into(), name::service(service));
         let ranges = match service.source_ranges.as_slice() {
@@ -164,6 +127,53 @@ impl DesiredLoadBalancer {
             ipv6: false,
         }
     }
+}
+
+/// Rejects what no classic load balancer supports.
+fn check(service: &Service) -> Result<()> {
+    let annotations = Annotations(&service.annotations);
+    if annotations.get(annotation::GROUP_ATTRIBUTES).is_some() {
+        let key = annotation::key(annotation::GROUP_ATTRIBUTES);
+        return Err(invalid(format!(
+            "annotation {key} is for network load balancers only"
+        )));
+    }
+
+    if let Some(port) = service
+        .ports
+        .iter()
+        .find(|port| port.transport != Transport::Tcp)
+    {
+        return Err(invalid(format!(
+            "port {} is not TCP, but classic load balancers support only TCP; for a network load balancer, set \
+             annotation {}: nlb",
+            port.port,
+            annotation::key(annotation::TYPE)
+        )));
+    }
+
+    let families = &service.ip_families;
+    if families.contains(&IpFamily::Ipv6) && !families.contains(&IpFamily::Ipv4) {
+        return Err(invalid(format!(
+            "classic load balancers reach nodes only over IPv4; for a network load balancer, set annotation {}: nlb",
+            annotation::key(annotation::TYPE)
+        )));
+    }
+    Ok(())
+}
+
+fn listeners(service: &Service, annotations: Annotations<'_>) -> Result<Vec<Listener>> {
+    // A port without a node port is unreachable. The official provider leaves it out too.
+    let reachable = service.ports.iter().filter(|port| port.node_port != 0);
+    let listeners: Vec<Listener> = reachable
+        .map(|port| listener(port, annotations))
+        .collect::<Result<_>>()?;
+    if listeners.is_empty() {
+        return Err(invalid(
+            "no port has a node port, which classic load balancers require",
+        ));
+    }
+    Ok(listeners)
 }
 
 fn listener(port: &ServicePort, annotations: Annotations<'_>) -> Result<Listener> {

@@ -14,6 +14,13 @@ use crate::{
 
 const TRAFFIC_PORT: &str = "traffic-port";
 
+/// What is checked on the instances.
+struct Check {
+    protocol: String,
+    port: u16,
+    path: String,
+}
+
 /// Returns the health check of a Service with these listeners: of the first port, or over TLS of the
 /// first port behind which the nodes use TLS.
 ///
@@ -25,62 +32,9 @@ pub(crate) fn of(
     config: &Config,
 ) -> Result<HealthCheck> {
     let annotations = Annotations(&service.annotations);
-    let port_of = |listener: &Listener| listener.instance_port;
-    let first = listeners.first().map(port_of).unwrap_or_default();
-    let over_tls = listeners
-        .iter()
-        .find(|listener| matches!(listener.instance_protocol.as_str(), "https" | "ssl"))
-        .map(port_of);
-
-    let port_text = annotations.get(annotation::HEALTH_PORT);
-    let (mut protocol, mut port, mut path) =
-        if service.external_traffic_policy == TrafficPolicy::Local {
-            let port = if port_text == Some(TRAFFIC_PORT) {
-                first
-            } else {
-                service.health_check_node_port
-            };
-            ("HTTP".to_owned(), port, "/healthz".to_owned())
-        } else if let Some(shared) = &config.shared_probe {
-            ("HTTP".to_owned(), shared.port, shared.path.clone())
-        } else {
-            let asked = annotations.get(annotation::HEALTH_PROTOCOL);
-            let speaks_tls = asked.is_none_or(|asked| {
-                asked.eq_ignore_ascii_case("ssl") || asked.eq_ignore_ascii_case("https")
-            });
-            // Where the nodes do not use TLS, a check over TLS never succeeds.
-            match over_tls.filter(|_| speaks_tls) {
-                Some(port) => ("SSL".to_owned(), port, String::new()),
-                None => ("TCP".to_owned(), first, String::new()),
-            }
-        };
-
-    if let Some(text) = annotations.get(annotation::HEALTH_PROTOCOL) {
-        protocol = text.to_ascii_uppercase();
-    }
-    if let Some(text) = port_text.filter(|text| *text != TRAFFIC_PORT) {
-        port = text
-            .parse()
-            .map_err(|_| annotation::wrong(annotation::HEALTH_PORT, "a port, or traffic-port"))?;
-    }
-
-    path = match protocol.as_str() {
-        "HTTP" | "HTTPS" => match annotations.text(annotation::HEALTH_PATH) {
-            Some(text) => text.to_owned(),
-            None if path.is_empty() => "/".to_owned(),
-            None => path,
-        },
-        "TCP" | "SSL" => String::new(),
-        _ => {
-            return Err(annotation::wrong(
-                annotation::HEALTH_PROTOCOL,
-                "tcp, ssl, http or https",
-            ));
-        }
-    };
-
+    let check = by_annotations(annotations, default(service, listeners, config))?;
     let health = HealthCheck {
-        target: format!("{protocol}:{port}{path}"),
+        target: format!("{}:{}{}", check.protocol, check.port, check.path),
         interval: annotations
             .number(annotation::HEALTH_INTERVAL)?
             .unwrap_or(10),
@@ -100,6 +54,79 @@ pub(crate) fn of(
     }
 
     Ok(health)
+}
+
+/// Returns what is checked if annotations do not change it.
+fn default(service: &Service, listeners: &[Listener], config: &Config) -> Check {
+    let annotations = Annotations(&service.annotations);
+    let port_of = |listener: &Listener| listener.instance_port;
+    let first = listeners.first().map(port_of).unwrap_or_default();
+    let over_tls = listeners
+        .iter()
+        .find(|listener| matches!(listener.instance_protocol.as_str(), "https" | "ssl"))
+        .map(port_of);
+
+    if service.external_traffic_policy == TrafficPolicy::Local {
+        let is_traffic_port = annotations.get(annotation::HEALTH_PORT) == Some(TRAFFIC_PORT);
+        return Check {
+            protocol: "HTTP".into(),
+            port: if is_traffic_port {
+                first
+            } else {
+                service.health_check_node_port
+            },
+            path: "/healthz".into(),
+        };
+    }
+
+    if let Some(shared) = &config.shared_probe {
+        return Check {
+            protocol: "HTTP".into(),
+            port: shared.port,
+            path: shared.path.clone(),
+        };
+    }
+
+    let asked = annotations.get(annotation::HEALTH_PROTOCOL);
+    let speaks_tls = asked.is_none_or(|asked| {
+        asked.eq_ignore_ascii_case("ssl") || asked.eq_ignore_ascii_case("https")
+    });
+    // Where the nodes do not use TLS, a check over TLS never succeeds.
+    let tls_port = over_tls.filter(|_| speaks_tls);
+    Check {
+        protocol: if tls_port.is_some() { "SSL" } else { "TCP" }.into(),
+        port: tls_port.unwrap_or(first),
+        path: String::new(),
+    }
+}
+
+/// Changes a check to what annotations request.
+fn by_annotations(annotations: Annotations<'_>, mut check: Check) -> Result<Check> {
+    if let Some(text) = annotations.get(annotation::HEALTH_PROTOCOL) {
+        check.protocol = text.to_ascii_uppercase();
+    }
+    let port = annotations.get(annotation::HEALTH_PORT);
+    if let Some(text) = port.filter(|text| *text != TRAFFIC_PORT) {
+        check.port = text
+            .parse()
+            .map_err(|_| annotation::wrong(annotation::HEALTH_PORT, "a port, or traffic-port"))?;
+    }
+
+    check.path = match check.protocol.as_str() {
+        "HTTP" | "HTTPS" => match annotations.text(annotation::HEALTH_PATH) {
+            Some(text) => text.to_owned(),
+            None if check.path.is_empty() => "/".to_owned(),
+            None => check.path,
+        },
+        "TCP" | "SSL" => String::new(),
+        _ => {
+            return Err(annotation::wrong(
+                annotation::HEALTH_PROTOCOL,
+                "tcp, ssl, http or https",
+            ));
+        }
+    };
+    Ok(check)
 }
 
 #[cfg(test)]

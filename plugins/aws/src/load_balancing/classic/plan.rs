@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::desired_load_balancer::DesiredLoadBalancer;
+use super::{
+    desired_load_balancer::DesiredLoadBalancer, observed_load_balancer::ObservedLoadBalancer,
+};
 use crate::{
     client::api::{
         call::Call,
@@ -16,15 +18,6 @@ const PROXY_POLICY: &str = "k8s-proxyprotocol-enabled";
 
 fn tls_policy(policy: &str) -> String {
     format!("k8s-SSLNegotiationPolicy-{policy}")
-}
-
-/// The observed state of a load balancer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ObservedLoadBalancer {
-    pub(crate) balancer: Description,
-    pub(crate) attributes: Attributes,
-    /// The tags, or `None` if the credentials do not allow reading them.
-    pub(crate) tags: Option<Tags>,
 }
 
 /// The listeners to delete and to create.

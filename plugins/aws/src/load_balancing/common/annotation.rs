@@ -1,8 +1,13 @@
 //! The annotations of Services that configure load balancers, and how their values are read.
 //!
-//! An annotation is a constant here, in one of the lists below, and a row of the table in
-//! `README.md`. `classic/desired_load_balancer.rs` and `nlb/desired_load_balancer.rs` turn it into a property of the load balancer
-//! that is wanted.
+//! An additional annotation is in at most four files, or five if it is for both kinds:
+//!
+//! 1. here: its name, in one of the lists below;
+//! 2. `nlb/desired_load_balancer.rs` or `classic/desired_load_balancer.rs`: the property of the load
+//!    balancer that it sets;
+//! 3. `applied.rs`, if the load balancer keeps the property when the annotation is removed: a field
+//!    of `Applied`, which `DesiredLoadBalancer::applied` sets and `DesiredLoadBalancer::undo` reads;
+//! 4. `README.md`: a row of the table.
 
 use std::collections::BTreeMap;
 

@@ -36,7 +36,7 @@ pub(crate) struct Applied {
 
 impl Applied {
     /// Adds what another one has.
-    pub(crate) fn extend(&mut self, other: Self) {
+    fn extend(&mut self, other: Self) {
         self.tags.extend(other.tags);
         self.group_attributes.extend(other.group_attributes);
         self.has_policy |= other.has_policy;
@@ -68,9 +68,20 @@ pub(crate) fn before(cloud: &Cloud<'_>, balancer: &str) -> Applied {
     store::load(cloud.store, &key(cloud, balancer)).unwrap_or_default()
 }
 
-/// Remembers what is set.
-pub(crate) fn remember(cloud: &Cloud<'_>, balancer: &str, applied: &Applied) {
-    store::save(cloud.store, &key(cloud, balancer), applied, REMEMBERED);
+/// Remembers what is `applied`. Unless all of it `is_complete`, what failed may still have the
+/// settings from `before`, which a later call then undoes.
+pub(crate) fn remember(
+    cloud: &Cloud<'_>,
+    balancer: &str,
+    applied: &Applied,
+    before: &Applied,
+    is_complete: bool,
+) {
+    let mut remembered = applied.clone();
+    if !is_complete {
+        remembered.extend(before.clone());
+    }
+    store::save(cloud.store, &key(cloud, balancer), &remembered, REMEMBERED);
 }
 
 #[cfg(test)]

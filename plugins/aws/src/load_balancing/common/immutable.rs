@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_difference_names_annotation_wanted_and_real_value() {
         let set = |words: &str| words.split_whitespace().map(str::to_owned).collect();
-        let told = |wanted: &str, real: &str| {
+        let shown = |wanted: &str, real: &str| {
             let fixed = ImmutableProperty {
                 name: annotation::SUBNETS,
                 wanted: &set(wanted),
@@ -88,20 +88,20 @@ mod tests {
             fixed.difference().unwrap_or_default()
         };
 
-        assert_eq!(told("a b", "b a"), "");
+        assert_eq!(shown("a b", "b a"), "");
 
-        let text = told("a b", "c");
+        let text = shown("a b", "c");
         assert!(
             text.contains("aws-load-balancer-subnets requests a,b, but"),
             "{text}"
         );
         assert!(text.contains("has c,"), "{text}");
-        assert!(told("a", "").contains("has none,"));
+        assert!(shown("a", "").contains("has none,"));
     }
 
     #[test]
     fn another_scheme_is_told_with_its_reason() {
-        let told = |pairs: &[(&str, &str)], real: &str| {
+        let shown = |pairs: &[(&str, &str)], real: &str| {
             let pairs: Vec<_> = pairs
                 .iter()
                 .map(|(name, value)| (annotation::key(name), (*value).to_owned()))
@@ -110,18 +110,18 @@ mod tests {
             scheme(annotations, annotations.internal().unwrap(), real).unwrap_or_default()
         };
 
-        assert_eq!(told(&[], "internet-facing"), "");
-        assert_eq!(told(&[], ""), "");
-        assert_eq!(told(&[("internal", "true")], "internal"), "");
+        assert_eq!(shown(&[], "internet-facing"), "");
+        assert_eq!(shown(&[], ""), "");
+        assert_eq!(shown(&[("internal", "true")], "internal"), "");
 
-        let text = told(&[("internal", "true")], "internet-facing");
+        let text = shown(&[("internal", "true")], "internet-facing");
         assert!(
             text.contains("-internal: true requests the scheme internal"),
             "{text}"
         );
 
-        let text = told(&[("scheme", "internal")], "internet-facing");
+        let text = shown(&[("scheme", "internal")], "internet-facing");
         assert!(text.contains("-scheme: internal requests"), "{text}");
-        assert!(told(&[], "internal").contains("without annotation"));
+        assert!(shown(&[], "internal").contains("without annotation"));
     }
 }

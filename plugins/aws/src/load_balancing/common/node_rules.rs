@@ -165,9 +165,9 @@ pub(crate) fn changes(
         .iter()
         .filter(|(rule, _)| !revoke.contains_key(*rule))
         .chain(&grant);
-    let after: Vec<&Rule> = after
+    let after: BTreeSet<Rule> = after
         .filter(|(_, text)| text.contains(CLIENT))
-        .map(|(rule, _)| rule)
+        .map(|(rule, _)| rule.clone())
         .collect();
 
     // The last load balancer also removes the shared rules, which may have the name of a deleted
@@ -180,20 +180,32 @@ pub(crate) fn changes(
         revoke.extend(idle.map(|(rule, text)| (rule.clone(), text.clone())));
     }
 
-    // All load balancers with the same client ranges share the rule for path MTU discovery.
-    let clients: BTreeSet<Rule> = after
-        .into_iter()
+    let (missing, idle) = path_mtu_changes(there, &after);
+    grant.extend(missing);
+    revoke.extend(idle);
+    (grant, revoke)
+}
+
+/// Returns the rules for path MTU discovery to add and to remove. All load balancers with the same
+/// client ranges share one. `after` are the rules for clients that the group will have.
+fn path_mtu_changes(there: &Rules, after: &BTreeSet<Rule>) -> (Rules, Rules) {
+    let wanted: BTreeSet<Rule> = after
+        .iter()
         .filter(|rule| matches!(rule.source, Source::V4(_)))
         .map(|rule| Rule::path_mtu(rule.source.clone()))
         .collect();
+
     let idle = there
         .iter()
-        .filter(|(rule, text)| *text == MTU && !clients.contains(*rule));
-    revoke.extend(idle.map(|(rule, text)| (rule.clone(), text.clone())));
-    let lacking = clients.into_iter().filter(|rule| !there.contains_key(rule));
-    grant.extend(lacking.map(|rule| (rule, MTU.to_owned())));
-
-    (grant, revoke)
+        .filter(|(rule, text)| *text == MTU && !wanted.contains(*rule))
+        .map(|(rule, text)| (rule.clone(), text.clone()))
+        .collect();
+    let missing = wanted
+        .into_iter()
+        .filter(|rule| !there.contains_key(rule))
+        .map(|rule| (rule, MTU.to_owned()))
+        .collect();
+    (missing, idle)
 }
 
 /// The security groups of the nodes.

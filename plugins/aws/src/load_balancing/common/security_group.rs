@@ -199,7 +199,7 @@ impl Cloud<'_> {
             name::network_security_group(&self.config.cluster_name, service),
             name::classic_security_group(service),
         ];
-        let made = |group: &SecurityGroup| {
+        let created = |group: &SecurityGroup| {
             let tags = group.tags();
             let cluster = cluster.cloned().or_else(|| tags::only_cluster(&tags));
             cluster.filter(|cluster| cluster.owns(&tags) && names.contains(&group.group_name))
@@ -207,7 +207,7 @@ impl Cloud<'_> {
 
         let mut owned: BTreeMap<String, Cluster> = BTreeMap::new();
         for group in found {
-            if let Some(cluster) = made(&group) {
+            if let Some(cluster) = created(&group) {
                 owned.insert(group.group_id, cluster);
             }
         }
@@ -230,22 +230,27 @@ impl Cloud<'_> {
             }
         }
 
-        let Some(id) = waiting else {
-            return Ok(());
-        };
+        match waiting {
+            Some(id) => Err(self.waiting_for(service, id)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the error for a security group that AWS does not delete because it is in use.
+    fn waiting_for(&self, service: &Service, id: &str) -> CloudError {
         if !self.has_waited_long(service) {
-            return Err(CloudError::in_progress(
+            return CloudError::in_progress(
                 RELEASE_TIME,
                 format!(
                     "security group {id} is still in use by the load balancer that is being deleted"
                 ),
-            ));
+            );
         }
         // An error instead of "in progress", so that people hear of it and retries back off.
-        Err(CloudError::internal(format!(
+        CloudError::internal(format!(
             "security group {id} cannot be deleted, because {}",
             self.user_of(id)
-        )))
+        ))
     }
 
     /// Returns true if a Service waits for AWS for some time: AWS needs less to release what a deleted

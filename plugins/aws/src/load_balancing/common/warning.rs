@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use skydock_sdk::types::{CloudError, Service};
+use skydock_sdk::{
+    log,
+    types::{CloudError, Service},
+};
 
 use crate::{client::api::failure::Failure, cloud::Cloud};
 
@@ -66,6 +69,14 @@ impl Cloud<'_> {
         self.warn(service, TARGET_REJECTED, &sentences);
         (!sentences.is_empty()).then(|| CloudError::internal(sentences.join("; ")))
     }
+}
+
+/// Logs that the credentials do not allow reading the tags of load balancers.
+pub(crate) fn tags_not_checked() {
+    log::warn(
+        "tags",
+        "the credential has no permission for elasticloadbalancing:DescribeTags: tags are not checked",
+    );
 }
 
 /// Returns one error for the errors of independent steps, or `None` if there is none.
@@ -132,16 +143,16 @@ mod tests {
     fn a_warning_is_published_once_until_it_changes() {
         let (setup, store, wire, none) =
             (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
-        let told = RefCell::new(Vec::new());
+        let shown = RefCell::new(Vec::new());
         let publish_event = |_: &Service, reason: &str, text: &str| {
-            told.borrow_mut().push(format!("{reason}: {text}"));
+            shown.borrow_mut().push(format!("{reason}: {text}"));
         };
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0).with_events(&publish_event);
         let web = service(&[]);
         let warn = |texts: &[&str]| {
             let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
             cloud.warn(&web, "R", &texts);
-            std::mem::take(&mut *told.borrow_mut()).join(" ")
+            std::mem::take(&mut *shown.borrow_mut()).join(" ")
         };
 
         assert_eq!(warn(&["a", "b"]), "R: a; b");

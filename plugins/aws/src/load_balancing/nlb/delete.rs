@@ -55,6 +55,19 @@ impl Remaining {
     fn is_empty(&self) -> bool {
         self.groups.is_empty() && self.security.is_empty()
     }
+
+    /// Adds the resources of a load balancer.
+    fn add(&mut self, groups: Groups, balancer: Option<&LoadBalancer>, cluster: Option<&Cluster>) {
+        // A Service with the same name may have taken over a target group.
+        self.groups.retain(|arn| !groups.of_others.contains(arn));
+        self.groups.extend(groups.own);
+
+        let secured = balancer
+            .into_iter()
+            .flat_map(|balancer| &balancer.security_groups.items);
+        self.security.extend(secured.cloned());
+        self.cluster = cluster.cloned();
+    }
 }
 
 fn key(cloud: &Cloud<'_>, name: &str) -> String {
@@ -102,18 +115,8 @@ pub(crate) fn delete(
         .as_ref()
         .map(|balancer| balancer.load_balancer_arn.as_str());
 
-    let Groups {
-        own,
-        stray,
-        checked,
-        of_others,
-    } = groups(cloud, service, found.as_ref())?;
-    let probes = Probes {
-        shared: cloud.config.shared_probe.as_ref().map(|probe| probe.port),
-        others: Some(checked),
-    };
-
-    let tags = match tags_of(cloud, arn, &stray)? {
+    let groups = groups(cloud, service, found.as_ref())?;
+    let tags = match tags_of(cloud, arn, &groups.stray)? {
         Answered::Tags(tags) => tags,
         // The remembered load balancer has been deleted. Another one may have the same name.
         Answered::NoBalancer if seen_before => return delete(cloud, service),
@@ -125,37 +128,20 @@ pub(crate) fn delete(
         }
     };
 
-    // After the nodes are gone, the tags of the resources tell the cluster.
-    let of_balancer = arn.and_then(|arn| tags.as_ref()?.get(arn));
-    let of_service = Some(name::service(service));
-    let of_stray = tags.iter().flat_map(BTreeMap::values);
-    let of_stray = of_stray.filter(|tags| tags.get(tags::SERVICE) == of_service.as_ref());
-
     let key = cloud.key(&format!("left/{name}"));
     let mut remaining: Remaining = store::load(cloud.store, &key).unwrap_or_default();
-    let cluster = cloud.cluster_of(of_balancer.into_iter().chain(of_stray))?;
+    let cluster = cluster_by_tags(cloud, service, arn, tags.as_ref())?;
     let cluster = cluster.or_else(|| remaining.cluster.clone());
-
-    if let (Some(cluster), Some(_)) = (&cluster, arn) {
-        cluster.check(&name, of_balancer)?;
+    if let (Some(cluster), Some(arn)) = (&cluster, arn) {
+        cluster.check(&name, tags.as_ref().and_then(|tags| tags.get(arn)))?;
     }
 
-    // A Service with the same name may have taken over a target group.
-    remaining.groups.retain(|arn| !of_others.contains(arn));
-    remaining.groups.extend(own);
+    let checked_by_others = groups.checked.clone();
     if let Some(cluster) = &cluster {
-        remaining
-            .groups
-            .extend(made_for(cloud, service, cluster, stray, tags.as_ref()));
+        let stray = created_for(cloud, service, cluster, &groups.stray, tags.as_ref());
+        remaining.groups.extend(stray);
     }
-
-    remaining.security.extend(
-        found
-            .iter()
-            .flat_map(|balancer| balancer.security_groups.items.iter().cloned()),
-    );
-    remaining.cluster.clone_from(&cluster);
-
+    remaining.add(groups, found.as_ref(), cluster.as_ref());
     if !remaining.is_empty() {
         // After the load balancer is deleted, AWS does not return which resources belonged to it.
         store::save(cloud.store, &key, &remaining, REMAINING);
@@ -166,36 +152,17 @@ pub(crate) fn delete(
     }
     let waiting = remove_target_groups(cloud, &remaining.groups)?;
 
+    // The VPC is unknown if the last instances of the cluster are gone.
     let vpc = match &found {
         Some(balancer) => Some(balancer.vpc_id.clone()),
         None => cloud.known_vpc().unwrap_or_default(),
     };
-
-    // The VPC is unknown if the last instances of the cluster are gone. The nodes' groups are then
-    // found in any VPC by the cluster's tag.
-    let traffic = Traffic {
-        probes,
-        ..Traffic::default()
+    let location = Location {
+        cluster: cluster.as_ref(),
+        vpc: vpc.as_deref(),
     };
-    let vpc_id = vpc.as_deref();
-    let nobody = BTreeMap::new();
-
-    let seen = match &cluster {
-        Some(cluster) => {
-            let likely = found.is_some();
-            cloud.sync_node_rules(service, cluster, vpc_id, &nobody, &traffic, likely)?
-        }
-        None => None,
-    };
-
-    let mut security = remaining.security;
-    if cloud.config.nlb_groups_managed {
-        let own = name::network_security_group(&cloud.config.cluster_name, service);
-        security.extend(cloud.groups_named(&own, vpc.as_deref(), seen.as_ref())?);
-    }
-    let security: Vec<String> = security.into_iter().collect();
-    let given = Annotations(&service.annotations).list(annotation::SECURITY_GROUPS);
-    cloud.remove_groups(cluster.as_ref(), service, &security, &given)?;
+    let seen = close_nodes(cloud, service, location, checked_by_others, found.is_some())?;
+    remove_security_groups(cloud, service, location, remaining.security, seen.as_ref())?;
 
     // Everything else is deleted, so the next call has only these left.
     if let Some(failure) = waiting {
@@ -206,14 +173,87 @@ pub(crate) fn delete(
     Ok((found.is_some(), seen))
 }
 
+/// Where the resources of a load balancer are, as far as it is known.
+#[derive(Clone, Copy)]
+struct Location<'a> {
+    cluster: Option<&'a Cluster>,
+    vpc: Option<&'a str>,
+}
+
+/// Returns the cluster. After the nodes are gone, the tags of the resources tell it.
+fn cluster_by_tags(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    balancer: Option<&str>,
+    tags: Option<&BTreeMap<String, Tags>>,
+) -> Result<Option<Cluster>> {
+    let of_balancer = balancer.and_then(|arn| tags?.get(arn));
+    let of_service = Some(name::service(service));
+    let of_stray = tags
+        .into_iter()
+        .flat_map(BTreeMap::values)
+        .filter(|tags| tags.get(tags::SERVICE) == of_service.as_ref());
+    cloud.cluster_of(of_balancer.into_iter().chain(of_stray))
+}
+
+/// Removes the rules for the load balancer from the nodes' security groups. Returns the groups with
+/// the cluster's tag, if they were read.
+fn close_nodes(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    location: Location<'_>,
+    checked_by_others: BTreeSet<u16>,
+    likely: bool,
+) -> Result<Option<ClusterGroups>> {
+    let Some(cluster) = location.cluster else {
+        return Ok(None);
+    };
+
+    let probes = Probes {
+        shared: cloud.config.shared_probe.as_ref().map(|probe| probe.port),
+        others: Some(checked_by_others),
+    };
+    let traffic = Traffic {
+        probes,
+        ..Traffic::default()
+    };
+    // Without the VPC, the nodes' groups are found in any VPC by the cluster's tag.
+    cloud.sync_node_rules(
+        service,
+        cluster,
+        location.vpc,
+        &BTreeMap::new(),
+        &traffic,
+        likely,
+    )
+}
+
+/// Deletes those of these security groups that were created for the Service, and the group with the
+/// name of the one that the plugin creates.
+fn remove_security_groups(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    location: Location<'_>,
+    mut groups: BTreeSet<String>,
+    seen: Option<&ClusterGroups>,
+) -> Result<()> {
+    if cloud.config.nlb_groups_managed {
+        let own = name::network_security_group(&cloud.config.cluster_name, service);
+        groups.extend(cloud.groups_named(&own, location.vpc, seen)?);
+    }
+    let groups: Vec<String> = groups.into_iter().collect();
+    let given = Annotations(&service.annotations).list(annotation::SECURITY_GROUPS);
+    cloud.remove_groups(location.cluster, service, &groups, &given)
+}
+
 /// Returns the stray target groups that were created for the Service. If the credentials do not
 /// allow reading tags, they are identified by their names, which are derived from everything that
 /// the Service requests.
-fn made_for(
+fn created_for(
     cloud: &Cloud<'_>,
     service: &Service,
     cluster: &Cluster,
-    stray: Vec<Stray>,
+    stray: &[Stray],
     tags: Option<&BTreeMap<String, Tags>>,
 ) -> Vec<String> {
     let named = name::service(service);
@@ -221,7 +261,7 @@ fn made_for(
 
     // An invalid Service has no such groups.
     let desired = DesiredLoadBalancer::of(service, cluster, cloud.config);
-    let ours = |one: &Stray| match tags {
+    let ours = |one: &&Stray| match tags {
         Some(tags) => tags.get(&one.arn).is_some_and(tagged),
         None => desired.as_ref().is_ok_and(|desired| {
             desired
@@ -231,7 +271,11 @@ fn made_for(
         }),
     };
 
-    stray.into_iter().filter(ours).map(|one| one.arn).collect()
+    stray
+        .iter()
+        .filter(ours)
+        .map(|one| one.arn.clone())
+        .collect()
 }
 
 /// Deletes target groups. Returns the answer of AWS if some are still in use.

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use skydock_sdk::{Result, log, types::Service};
+use skydock_sdk::{Result, log};
 
 use super::{
+    Context,
     desired_load_balancer::{DesiredLoadBalancer, Security},
     observed_load_balancer::ObservedLoadBalancer,
 };
@@ -36,13 +37,13 @@ pub(crate) fn ensure(
 ///
 /// # Errors
 /// Fails if a request to AWS fails.
-pub(super) fn prepare(
-    cloud: &Cloud<'_>,
-    cluster: &Cluster,
-    name: &str,
-    desired: &DesiredLoadBalancer,
-    balancer: &LoadBalancer,
-) -> Result<String> {
+pub(super) fn prepare(context: Context<'_>, name: &str, balancer: &LoadBalancer) -> Result<String> {
+    let Context {
+        cloud,
+        cluster,
+        desired,
+        ..
+    } = context;
     let group = ensure(cloud, cluster, &balancer.vpc_id, name, desired)?;
     if !balancer.security_groups.items.contains(&group) {
         let rules = security_group::rules(&ports(desired), &desired.ranges);
@@ -51,31 +52,33 @@ pub(super) fn prepare(
     Ok(group)
 }
 
-/// Sets the rules of the group, and deletes the previous group.
+/// Sets the rules of the group, and deletes the previous group. `before` are the groups that the
+/// load balancer had before the call.
 ///
 /// # Errors
 /// Fails if a request to AWS fails.
 pub(super) fn settle(
-    cloud: &Cloud<'_>,
-    cluster: &Cluster,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
+    context: Context<'_>,
     observed: &ObservedLoadBalancer,
     before: &[String],
-    fresh: bool,
 ) -> Result<()> {
+    let Context {
+        cloud,
+        service,
+        cluster,
+        desired,
+        is_new,
+    } = context;
     let now = &observed.balancer.security_groups.items;
-    let own = if fresh {
+    let own = if is_new {
         now.first()
     } else {
         observed.managed_group.as_ref()
     };
 
     if let (Security::Managed(_), Some(own)) = (&desired.security, own) {
-        cloud.set_rules(
-            own,
-            &security_group::rules(&ports(desired), &desired.ranges),
-        )?;
+        let rules = security_group::rules(&ports(desired), &desired.ranges);
+        cloud.set_rules(own, &rules)?;
     }
 
     let detached: Vec<String> = before

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use skydock_sdk::{Result, log, types::Service};
+use skydock_sdk::{Result, types::Service};
 
 use super::{
     desired_load_balancer::{DesiredLoadBalancer, IpAddressType, default_attributes},
-    steps::Step,
+    steps::{self, Step},
 };
 use crate::{
     client::api::{
@@ -17,7 +17,7 @@ use crate::{
         partly,
         wire::Wire,
     },
-    load_balancing::common::name,
+    load_balancing::common::{name, warning},
     tags::Tags,
 };
 
@@ -87,7 +87,7 @@ impl ObservedLoadBalancer {
         let mut answers = send(wire, &calls).into_iter();
         observed.groups = answers
             .next()
-            .map(|answer| made_groups(answer, service))
+            .map(|answer| groups_of_service(answer, service))
             .transpose()?
             .unwrap_or_default();
         for found in answers {
@@ -154,12 +154,9 @@ impl ObservedLoadBalancer {
             }
             Step::CreateListener(..) => self.listeners.extend(found.listeners),
             Step::ModifyListener(arn, wanted, group) => {
-                for listener in self
-                    .listeners
-                    .iter_mut()
-                    .filter(|listener| listener.listener_arn == *arn)
-                {
-                    super::steps::as_modified(listener, wanted, group);
+                let mut listeners = self.listeners.iter_mut();
+                if let Some(listener) = listeners.find(|one| one.listener_arn == *arn) {
+                    steps::as_modified(listener, wanted, group);
                 }
             }
             Step::DeleteListener(arn) => self
@@ -167,12 +164,9 @@ impl ObservedLoadBalancer {
                 .retain(|listener| listener.listener_arn != *arn),
             Step::DeleteGroup(arn) => self.groups.retain(|group| group.target_group_arn != *arn),
             Step::ModifyGroup(arn, wanted) => {
-                for group in self
-                    .groups
-                    .iter_mut()
-                    .filter(|group| group.target_group_arn == *arn)
-                {
-                    super::steps::as_checked(group, &wanted.health);
+                let mut groups = self.groups.iter_mut();
+                if let Some(group) = groups.find(|one| one.target_group_arn == *arn) {
+                    steps::as_checked(group, &wanted.health);
                 }
             }
             Step::SetAttributes(set) => self.attributes.extend(set.clone()),
@@ -272,7 +266,10 @@ fn without_rejected(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Fo
 ///
 /// # Errors
 /// Fails if a request to AWS fails.
-pub(crate) fn made_groups(answer: Answer<Found>, service: &Service) -> Answer<Vec<TargetGroup>> {
+pub(crate) fn groups_of_service(
+    answer: Answer<Found>,
+    service: &Service,
+) -> Answer<Vec<TargetGroup>> {
     let mut groups = elbv2::groups(answer)?;
     groups.retain(|group| name::is_group(&group.target_group_name, service));
     Ok(groups)
@@ -290,13 +287,8 @@ pub(crate) fn read_tags(
     for answer in answers {
         match answer {
             Ok(found) => tags.extend(found.tags),
-            Err(Failure::Rejected { code, .. })
-                if code == "AccessDenied" || code == "UnauthorizedOperation" =>
-            {
-                log::warn(
-                    "tags",
-                    "the credential has no permission for elasticloadbalancing:DescribeTags: tags are not checked",
-                );
+            Err(failure) if failure.is_of_policy() => {
+                warning::tags_not_checked();
                 return Ok(None);
             }
             Err(failure) => return Err(failure),

@@ -1,9 +1,6 @@
 //! Changes the nodes behind a network load balancer, without other changes.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use skydock_sdk::{
     Result,
@@ -11,30 +8,25 @@ use skydock_sdk::{
 };
 
 use super::{
-    desired_load_balancer,
-    observed_load_balancer::{DEREGISTER, REGISTER, made_groups, read_tags, send},
+    observed_load_balancer::{DEREGISTER, REGISTER, groups_of_service, read_tags, send},
+    traffic,
 };
 use crate::{
     client::api::{
         call::Call,
-        elbv2::{self, LoadBalancer, TargetGroup},
+        elbv2::{self, TargetGroup},
         failure::Failure,
     },
     cloud::Cloud,
     load_balancing::common::{
-        annotation::{self, Annotations},
         name,
-        node_rules::Traffic,
-        targets::{self, Awaited, InstanceNetwork, Target, Targets},
+        targets::{self, Awaited, Target, Targets},
         warning,
     },
 };
 
 /// Maximum number of targets changed by one call, the limit of the official provider.
 const CHUNK: usize = 100;
-
-/// How long it is remembered that the nodes' security groups allow a load balancer's traffic.
-const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// Puts these nodes behind the load balancer, without other changes.
 ///
@@ -51,7 +43,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, nodes: &Targets) -> R
     let mut answers = send(cloud.wire, &calls).into_iter();
     let groups = answers
         .next()
-        .map(|answer| made_groups(answer, service))
+        .map(|answer| groups_of_service(answer, service))
         .transpose()?
         .unwrap_or_default();
     let tags = read_tags(answers)?;
@@ -75,15 +67,16 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, nodes: &Targets) -> R
     let (rejected, mut errors) = change(cloud, &calls);
 
     // The same groups have their rules since an earlier call.
-    if cloud.store.get(&groups_key(cloud, &name)).as_ref() != Some(&shown(&instances)) {
-        let opened = traffic(cloud, service, &balancer, &groups).and_then(|mut traffic| {
-            traffic.is_partial = !awaited.ids.is_empty();
-            let vpc = Some(balancer.vpc_id.as_str());
-            cloud.sync_node_rules(service, &cluster, vpc, &instances, &traffic, false)
-        });
+    if !traffic::are_groups_open(cloud, &name, &instances) {
+        let opened =
+            traffic::current(cloud, service, &balancer, &groups).and_then(|mut traffic| {
+                traffic.is_partial = !awaited.ids.is_empty();
+                let vpc = Some(balancer.vpc_id.as_str());
+                cloud.sync_node_rules(service, &cluster, vpc, &instances, &traffic, false)
+            });
         let unclear = cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR);
         match opened {
-            Ok(_) if unclear.is_none() => remember_groups(cloud, &name, &instances),
+            Ok(_) if unclear.is_none() => traffic::remember_groups(cloud, &name, &instances),
             opened => errors.extend(opened.err().into_iter().chain(unclear)),
         }
     }
@@ -215,172 +208,4 @@ fn both(group: &str, gone: &[elbv2::Target], fresh: &[elbv2::Target]) -> Vec<Cal
         .chunks(CHUNK)
         .map(|part| elbv2::change_targets(REGISTER, group, part));
     deregistered.chain(into).collect()
-}
-
-/// Returns the traffic to the nodes, from the current state of the load balancer.
-fn traffic(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    balancer: &LoadBalancer,
-    groups: &[TargetGroup],
-) -> Result<Traffic> {
-    let mut traffic = Traffic::default();
-    let ipv6 = groups
-        .first()
-        .is_some_and(|group| group.ip_address_type == "ipv6");
-
-    for group in groups {
-        clients(&mut traffic, &group.protocol, group.port);
-        traffic.health.insert(group.checked_port());
-    }
-
-    traffic.subnets = if cloud.config.keep_node_groups {
-        BTreeSet::new()
-    } else {
-        subnets(cloud, balancer, ipv6)?
-    };
-
-    let attributes = Annotations(&service.annotations).pairs(annotation::GROUP_ATTRIBUTES);
-    let sources = Sources {
-        ipv6,
-        dual: balancer.ip_address_type == "dualstack",
-        hidden: !desired_load_balancer::preserves(&attributes),
-    };
-
-    let every = ["0.0.0.0/0".to_owned(), "::/0".to_owned()];
-    let ranges = match service.source_ranges.as_slice() {
-        [] => &every,
-        ranges => ranges,
-    };
-
-    traffic.ranges = sources.ranges(ranges, &traffic.subnets);
-    Ok(traffic)
-}
-
-/// The addresses that the nodes see.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sources {
-    /// True if nodes are reached over IPv6.
-    pub(super) ipv6: bool,
-    /// True if the load balancer has addresses of both families. Nodes see clients of the other
-    /// family with an address of the load balancer.
-    pub(super) dual: bool,
-    /// True if nodes see addresses of the load balancer instead of those of clients.
-    pub(super) hidden: bool,
-}
-
-impl Sources {
-    /// Returns the ranges that nodes must accept, so that these clients reach them.
-    pub(super) fn ranges(self, clients: &[String], subnets: &BTreeSet<String>) -> BTreeSet<String> {
-        let seen = clients
-            .iter()
-            .filter(|range| range.contains(':') == self.ipv6);
-        let mut ranges: BTreeSet<String> = seen.cloned().collect();
-
-        let everybody = if self.ipv6 { "::/0" } else { "0.0.0.0/0" };
-        if (self.hidden || self.translates(clients)) && !ranges.contains(everybody) {
-            ranges.extend(subnets.iter().cloned());
-        }
-
-        ranges
-    }
-
-    /// Returns true if some of these clients have the family that the nodes do not see.
-    pub(super) fn translates(self, clients: &[String]) -> bool {
-        self.dual && clients.iter().any(|range| range.contains(':') != self.ipv6)
-    }
-}
-
-/// Adds the clients of a target group: over TCP, UDP, or both.
-pub(super) fn clients(traffic: &mut Traffic, protocol: &str, port: u16) {
-    if protocol.contains("UDP") {
-        traffic.clients.insert(("udp", port));
-    }
-    if protocol != "UDP" {
-        traffic.clients.insert(("tcp", port));
-    }
-}
-
-/// Returns the ranges of a load balancer's subnets.
-pub(super) fn subnets(
-    cloud: &Cloud<'_>,
-    balancer: &LoadBalancer,
-    ipv6: bool,
-) -> Result<BTreeSet<String>> {
-    let ids: Vec<String> = balancer
-        .availability_zones
-        .items
-        .iter()
-        .map(|zone| zone.subnet_id.clone())
-        .collect();
-
-    let ranges = cloud.ranges(&ids)?.into_iter();
-    Ok(ranges
-        .filter_map(|ranges| if ipv6 { ranges.v6 } else { Some(ranges.v4) })
-        .collect())
-}
-
-fn groups_key(cloud: &Cloud<'_>, name: &str) -> String {
-    cloud.key(&format!("open/{name}"))
-}
-
-fn shown(instances: &BTreeMap<String, InstanceNetwork>) -> String {
-    let groups: BTreeSet<&String> = instances
-        .values()
-        .flat_map(|instance| &instance.groups)
-        .collect();
-    format!("{groups:?}")
-}
-
-/// Remembers the nodes' security groups whose rules are up to date.
-pub(super) fn remember_groups(
-    cloud: &Cloud<'_>,
-    name: &str,
-    instances: &BTreeMap<String, InstanceNetwork>,
-) {
-    cloud
-        .store
-        .set(&groups_key(cloud, name), &shown(instances), REMEMBERED);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nodes_accept_the_addresses_that_they_see() {
-        let set =
-            |words: &str| -> Vec<String> { words.split_whitespace().map(str::to_owned).collect() };
-        // Families of nodes and load balancer, and whether clients are hidden.
-        for (ipv6, dual, hidden, clients, expected) in [
-            (false, false, false, "192.0.2.0/24", "192.0.2.0/24"),
-            (false, false, true, "192.0.2.0/24", "192.0.2.0/24 subnet"),
-            (false, false, true, "0.0.0.0/0", "0.0.0.0/0"),
-            (false, true, false, "0.0.0.0/0 ::/0", "0.0.0.0/0"),
-            (
-                false,
-                true,
-                false,
-                "192.0.2.0/24 ::/0",
-                "192.0.2.0/24 subnet",
-            ),
-            (false, true, false, "192.0.2.0/24", "192.0.2.0/24"),
-            (
-                true,
-                true,
-                false,
-                "0.0.0.0/0 2001:db8::/32",
-                "2001:db8::/32 subnet",
-            ),
-            (true, true, false, "0.0.0.0/0 ::/0", "::/0"),
-        ] {
-            let sources = Sources { ipv6, dual, hidden };
-            let ranges = sources.ranges(&set(clients), &BTreeSet::from(["subnet".to_owned()]));
-            assert_eq!(
-                ranges,
-                set(expected).into_iter().collect(),
-                "{sources:?} {clients}"
-            );
-        }
-    }
 }

@@ -191,7 +191,7 @@ fn the_node_security_group_is_tagged_or_the_only_one() {
     let tagged = BTreeSet::from(["sg-1".to_owned(), "sg-2".to_owned(), "sg-3".to_owned()]);
     let joined = |ids: BTreeSet<String>| ids.into_iter().collect::<Vec<_>>().join(" ");
     // Of each instance, and then: groups to open, to keep, and a part of each sentence.
-    for (groups, open, kept, told) in [
+    for (groups, open, kept, shown) in [
         (&["sg-1 sg-8"][..], "sg-1", "", &[][..]),
         (&["sg-9"], "sg-9", "", &[]),
         (&[""], "", "", &[]),
@@ -214,8 +214,8 @@ fn the_node_security_group_is_tagged_or_the_only_one() {
         let found = NodeGroups::of(&groups.iter().enumerate().map(instance).collect(), &tagged);
         assert_eq!(joined(found.open), open, "{groups:?}");
         assert_eq!(joined(found.kept), kept, "{groups:?}");
-        assert_eq!(found.unclear.len(), told.len(), "{groups:?}");
-        for (sentence, part) in found.unclear.iter().zip(told) {
+        assert_eq!(found.unclear.len(), shown.len(), "{groups:?}");
+        for (sentence, part) in found.unclear.iter().zip(shown) {
             assert!(sentence.contains(part), "{sentence}");
         }
     }
