@@ -12,7 +12,7 @@ use skydock_sdk::{
     types::CloudError,
 };
 
-use crate::{config::Config, host::Host};
+use crate::{config::Config, host_functions::HostFunctions};
 
 mod catalog;
 mod error;
@@ -26,7 +26,7 @@ pub use version::Features;
 const AT_ONCE: usize = 16;
 
 /// How long the catalog, versions and extensions are cached.
-pub(crate) const BELIEVED: Duration = Duration::from_secs(900);
+pub(crate) const CACHED: Duration = Duration::from_secs(900);
 
 /// Maximum number of pages of one list. A list with more pages is endless: it is an error, since an
 /// incomplete list would look as if resources had been deleted.
@@ -39,7 +39,7 @@ pub struct Cloud<'a> {
     /// The name of the cluster.
     pub cluster: &'a str,
     /// The host.
-    pub host: &'a dyn Host,
+    pub host: &'a dyn HostFunctions,
     endpoints: OnceCell<BTreeMap<Kind, String>>,
 }
 
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Cloud<'_> {
 
 /// A request and its purpose, which starts the message if the request fails.
 #[derive(Debug)]
-pub struct Ask {
+pub struct ServiceRequest {
     request: Request,
     what: String,
 }
@@ -61,7 +61,7 @@ pub struct Ask {
 impl<'a> Cloud<'a> {
     /// Creates the context for this configuration.
     #[must_use]
-    pub fn new(config: &'a Config, cluster: &'a str, host: &'a dyn Host) -> Self {
+    pub fn new(config: &'a Config, cluster: &'a str, host: &'a dyn HostFunctions) -> Self {
         Self {
             config,
             cluster,
@@ -112,13 +112,13 @@ impl<'a> Cloud<'a> {
     ///
     /// # Errors
     /// See [`url`](Self::url).
-    pub fn ask(
+    pub fn request(
         &self,
         method: Method,
         kind: Kind,
         path: &str,
         what: impl Into<String>,
-    ) -> Result<Ask> {
+    ) -> Result<ServiceRequest> {
         let request =
             Request::new(method, self.url(kind, path)?).timeout(self.config.request_timeout);
 
@@ -129,7 +129,7 @@ impl<'a> Cloud<'a> {
             Kind::Network | Kind::LoadBalancer | Kind::KeyManager => request,
         };
 
-        Ok(Ask {
+        Ok(ServiceRequest {
             request: request.header("Accept", "application/json"),
             what: what.into(),
         })
@@ -140,7 +140,7 @@ impl<'a> Cloud<'a> {
     /// # Errors
     /// Fails if the request fails.
     pub fn get<T: DeserializeOwned>(&self, kind: Kind, path: &str, what: &str) -> Result<T> {
-        self.ask(Method::Get, kind, path, what)?.send()?.json()
+        self.request(Method::Get, kind, path, what)?.send()?.json()
     }
 
     /// Reads a list page by page. `path` ends with the name of the collection.
@@ -176,20 +176,20 @@ impl<'a> Cloud<'a> {
         let collection = collection.as_str();
 
         let what = format!("cannot list {collection}");
-        let ask = |query: &Query<'_>| {
+        let request = |query: &Query<'_>| {
             Ok(self
-                .ask(Method::Get, kind, path, what.as_str())?
+                .request(Method::Get, kind, path, what.as_str())?
                 .query(query))
         };
 
         // Only the first pages: the others need the marker of the page before.
-        let first: Vec<Ask> = queries.iter().map(ask).collect::<Result<_>>()?;
+        let first: Vec<ServiceRequest> = queries.iter().map(request).collect::<Result<_>>()?;
         let mut lists = Vec::new();
         for (answer, query) in send_all(first).into_iter().zip(queries) {
             let (mut items, mut next) = page(&answer.map_err(is_there)?, collection)?;
             let mut pages = 1;
             while let Some(marker) = next {
-                let answer = ask(query)?
+                let answer = request(query)?
                     .query(&[("marker", marker.as_str())])
                     .send()
                     .map_err(is_there)?;
@@ -217,7 +217,7 @@ impl<'a> Cloud<'a> {
     }
 }
 
-impl Ask {
+impl ServiceRequest {
     /// Sets another URL.
     fn at(mut self, url: String) -> Self {
         self.request.url = url;
@@ -271,10 +271,12 @@ impl Ask {
     }
 }
 
-/// Sends requests like [`send_all`], with the results of [`Ask::send_for`].
-pub fn send_all_for(asks: Vec<Ask>, fault: &str) -> Vec<Result<Option<Response>>> {
-    let (requests, whats): (Vec<_>, Vec<_>) =
-        asks.into_iter().map(|ask| (ask.request, ask.what)).unzip();
+/// Sends requests like [`send_all`], with the results of [`ServiceRequest::send_for`].
+pub fn send_all_for(requests: Vec<ServiceRequest>, fault: &str) -> Vec<Result<Option<Response>>> {
+    let (requests, whats): (Vec<_>, Vec<_>) = requests
+        .into_iter()
+        .map(|request| (request.request, request.what))
+        .unzip();
     let answers = http::send_all(requests, AT_ONCE);
 
     answers
@@ -300,9 +302,11 @@ fn found(answer: Result<Response>, what: &str, fault: &str) -> Result<Option<Res
 }
 
 /// Sends all requests, several at a time, and returns their answers in the same order.
-pub fn send_all(asks: Vec<Ask>) -> Vec<Result<Response>> {
-    let (requests, whats): (Vec<_>, Vec<_>) =
-        asks.into_iter().map(|ask| (ask.request, ask.what)).unzip();
+pub fn send_all(requests: Vec<ServiceRequest>) -> Vec<Result<Response>> {
+    let (requests, whats): (Vec<_>, Vec<_>) = requests
+        .into_iter()
+        .map(|request| (request.request, request.what))
+        .unzip();
     let answers = http::send_all(requests, AT_ONCE);
 
     answers
@@ -418,8 +422,8 @@ mod tests {
         assert_eq!(script.cloud().has(Kind::KeyManager), Ok(false));
 
         let missing = script.cloud().url(Kind::KeyManager, "").unwrap_err();
-        let said = "the catalog of Keystone has no public endpoint of service `key-manager` in region `one`";
-        assert_eq!(missing, CloudError::unavailable(said));
+        let message = "the catalog of Keystone has no public endpoint of service `key-manager` in region `one`";
+        assert_eq!(missing, CloudError::unavailable(message));
     }
 
     #[test]

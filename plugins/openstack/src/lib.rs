@@ -2,12 +2,12 @@
 //! Octavia, as a replacement for openstack-cloud-controller-manager.
 //!
 //! `README.md` lists the differences. The rules are pure functions of values. [`cloud`] sends
-//! requests to the cloud, [`host`] has the functions of the host that they need, and `provider` is
+//! requests to the cloud, [`host_functions`] has the functions of the host that they need, and `provider` is
 //! the thin layer that connects them to the host.
 
 pub mod cloud;
 pub mod config;
-pub mod host;
+pub mod host_functions;
 pub mod instances;
 pub mod label;
 pub mod load_balancers;

@@ -14,38 +14,23 @@ use skydock_sdk::{
     types::{CloudError, Node, Service},
 };
 
-use crate::{cloud::Cloud, host::Event};
+use crate::{cloud::Cloud, host_functions::Event};
 
 pub mod annotation;
-mod body;
-mod create;
-mod delete;
-mod doubt;
-mod ensure;
-mod find;
-mod fixed;
-mod floating;
+pub mod desired_load_balancer;
+mod floating_ip;
+mod immutable;
 pub mod members;
 pub mod names;
+pub mod observed_load_balancer;
+mod operations;
 pub mod plan;
-mod proof;
-mod read;
-mod security;
-mod status;
-pub mod step;
-mod subnet;
-mod todo;
-pub mod tree;
-mod update;
-pub mod want;
+mod security_group;
 
-pub use delete::ensure_deleted;
-pub use ensure::ensure;
-pub use status::get;
-pub use update::update_nodes;
+pub use operations::{ensure, ensure_deleted, get, update_nodes};
 
-use members::Backend;
-use want::Want;
+use desired_load_balancer::DesiredLoadBalancer;
+use members::MemberNode;
 
 /// The nodes of a call, which are only read if they are needed.
 pub trait Nodes {
@@ -56,28 +41,28 @@ pub trait Nodes {
 }
 
 /// Returns the nodes that belong behind a load balancer.
-fn targets(nodes: &dyn Nodes, want: &Want) -> Vec<Target> {
-    if want.selects() {
-        members::selected(nodes.nodes(), &want.node_selector)
+fn targets(nodes: &dyn Nodes, desired: &DesiredLoadBalancer) -> Vec<Target> {
+    if desired.selects() {
+        members::selected(nodes.nodes(), &desired.node_selector)
     } else {
         nodes.targets()
     }
 }
 
 /// Warns about a load balancer without members, unless the cluster has no nodes: the host warns then.
-fn tell_no_members(
+fn warn_no_members(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     targets: &[Target],
-    backends: &[Backend],
+    member_nodes: &[MemberNode],
 ) {
-    let why = if !backends.is_empty() {
+    let why = if !member_nodes.is_empty() {
         String::new()
     } else if !targets.is_empty() {
-        let family = want.family.map_or("IP", want::version);
+        let family = desired.family.map_or("IP", desired_load_balancer::version);
         format!("no node has an {family} address")
-    } else if want.selects() {
+    } else if desired.selects() {
         let selector = annotation::text(
             service,
             annotation::NODE_SELECTOR,
@@ -94,7 +79,7 @@ fn tell_no_members(
         format!("The load balancer has no members: {why}")
     };
 
-    tell_once(cloud, service, NO_MEMBERS, &message);
+    warn_once(cloud, service, NO_MEMBERS, &message);
 }
 
 /// The reason of the event about a load balancer without members.
@@ -104,36 +89,37 @@ const NO_MEMBERS: &str = "LoadBalancerWithoutMembers";
 const SETTINGS_IGNORED: &str = "LoadBalancerSettingsIgnored";
 
 /// Returns the request of this Service.
-fn wanted(cloud: &Cloud<'_>, service: &Service) -> Result<Want> {
-    Want::of(cloud.config, cloud.cluster, cloud.features()?, service).map_err(CloudError::invalid)
+fn requested(cloud: &Cloud<'_>, service: &Service) -> Result<DesiredLoadBalancer> {
+    DesiredLoadBalancer::of(cloud.config, cloud.cluster, cloud.features()?, service)
+        .map_err(CloudError::invalid)
 }
 
 /// Publishes events about ignored settings.
-fn tell_ignored(cloud: &Cloud<'_>, service: &Service, want: &Want) {
-    for reason in want::IGNORED {
-        let messages: Vec<&str> = want
+fn warn_ignored(cloud: &Cloud<'_>, service: &Service, desired: &DesiredLoadBalancer) {
+    for reason in desired_load_balancer::IGNORED {
+        let messages: Vec<&str> = desired
             .ignored
             .iter()
             .filter(|(other, _)| *other == reason)
             .map(|(_, message)| message.as_str())
             .collect();
-        tell_once(cloud, service, reason, &messages.join(". "));
+        warn_once(cloud, service, reason, &messages.join(". "));
     }
 }
 
 /// How long it is remembered that a warning was published.
-const TOLD: Duration = Duration::from_secs(24 * 3600);
+const WARNED: Duration = Duration::from_secs(24 * 3600);
 
 /// Publishes a warning unless the last one with this reason was the same. An empty message means
 /// that the reason does not apply any more.
-fn tell_once(cloud: &Cloud<'_>, service: &Service, reason: &'static str, message: &str) {
+fn warn_once(cloud: &Cloud<'_>, service: &Service, reason: &'static str, message: &str) {
     let key = format!("told {reason} {}", service.uid);
 
-    let told = cloud.host.kept(&key);
+    let published = cloud.host.cached(&key);
     if message.is_empty() {
-        if told.is_some() {
+        if published.is_some() {
             // If the same reason applies again later, it is published again.
-            cloud.host.forget(&key);
+            cloud.host.uncache(&key);
         }
         return;
     }
@@ -141,29 +127,29 @@ fn tell_once(cloud: &Cloud<'_>, service: &Service, reason: &'static str, message
     let mut hasher = DefaultHasher::new();
     message.hash(&mut hasher);
     let digest = hasher.finish().to_be_bytes();
-    if told.as_deref() != Some(digest.as_slice()) {
-        cloud.host.keep(&key, &digest, TOLD);
+    if published.as_deref() != Some(digest.as_slice()) {
+        cloud.host.cache(&key, &digest, WARNED);
         cloud
             .host
-            .tell(service, &Event::warning(reason, message.to_owned()));
+            .publish(service, &Event::warning(reason, message.to_owned()));
     }
 }
 
 /// Returns true if this Service has had an address, which means that its load balancer was
 /// complete.
-fn served(service: &Service) -> bool {
+fn had_address(service: &Service) -> bool {
     !service.status.ingress.is_empty()
         || !annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, "").is_empty()
 }
 
 /// Stores the ID of the Service's load balancer in an annotation. The annotation with the address,
 /// which is empty at first, shows later that the ID was not set by a user.
-fn note(cloud: &Cloud<'_>, service: &Service, id: &str) {
+fn store_id(cloud: &Cloud<'_>, service: &Service, id: &str) {
     cloud
         .host
         .annotate(service, annotation::LOAD_BALANCER_ID, Some(id));
 
-    if !is_noted(service) {
+    if !is_id_stored(service) {
         cloud
             .host
             .annotate(service, annotation::LOAD_BALANCER_ADDRESS, Some(""));
@@ -171,7 +157,7 @@ fn note(cloud: &Cloud<'_>, service: &Service, id: &str) {
 }
 
 /// Returns true if the ID in the annotation was stored by this provider or by upstream.
-fn is_noted(service: &Service) -> bool {
+fn is_id_stored(service: &Service) -> bool {
     service
         .annotations
         .lookup(annotation::LOAD_BALANCER_ADDRESS)
@@ -179,7 +165,7 @@ fn is_noted(service: &Service) -> bool {
 }
 
 /// Removes the annotations, so that they do not refer to a deleted load balancer.
-fn forget(cloud: &Cloud<'_>, service: &Service) {
+fn remove_annotations(cloud: &Cloud<'_>, service: &Service) {
     for key in [
         annotation::LOAD_BALANCER_ID,
         annotation::LOAD_BALANCER_ADDRESS,
@@ -190,36 +176,36 @@ fn forget(cloud: &Cloud<'_>, service: &Service) {
 
 /// Returns the error while Octavia is changing a load balancer. The host retries soon at first,
 /// then less often.
-fn at_work(cloud: &Cloud<'_>, id: &str, doing: &str) -> CloudError {
-    at_work_after(cloud, id, doing, 0)
+fn in_progress(cloud: &Cloud<'_>, id: &str, doing: &str) -> CloudError {
+    in_progress_after(cloud, id, doing, 0)
 }
 
 /// Returns the error while a load balancer is being created, which always takes longer than a
 /// second.
-fn being_made(cloud: &Cloud<'_>, id: &str) -> CloudError {
-    at_work_after(cloud, id, "is being created", SOON)
+fn being_created(cloud: &Cloud<'_>, id: &str) -> CloudError {
+    in_progress_after(cloud, id, "is being created", SOON)
 }
 
 /// Returns the error while a load balancer is being deleted: nobody waits for that as for an
 /// address, so it is checked less often.
 fn being_deleted(cloud: &Cloud<'_>, id: &str) -> CloudError {
-    at_work_after(cloud, id, "is being deleted", LATER)
+    in_progress_after(cloud, id, "is being deleted", LATER)
 }
 
-fn at_work_after(cloud: &Cloud<'_>, id: &str, doing: &str, least: u8) -> CloudError {
-    let times = waits(cloud, id).max(least);
+fn in_progress_after(cloud: &Cloud<'_>, id: &str, doing: &str, least: u8) -> CloudError {
+    let times = retries(cloud, id).max(least);
     cloud
         .host
-        .keep(&format!("waits {id}"), &[times.saturating_add(1)], WAITS);
-    CloudError::in_progress(pause(times), format!("load balancer {id} {doing}"))
+        .cache(&format!("waits {id}"), &[times.saturating_add(1)], RETRIES);
+    CloudError::in_progress(retry_delay(times), format!("load balancer {id} {doing}"))
 }
 
 /// Returns the number of retries for a load balancer.
-fn waits(cloud: &Cloud<'_>, id: &str) -> u8 {
+fn retries(cloud: &Cloud<'_>, id: &str) -> u8 {
     cloud
         .host
-        .kept(&format!("waits {id}"))
-        .and_then(|kept| kept.first().copied())
+        .cached(&format!("waits {id}"))
+        .and_then(|cached| cached.first().copied())
         .unwrap_or_default()
 }
 
@@ -230,10 +216,10 @@ const SOON: u8 = 3;
 const LATER: u8 = 6;
 
 /// How long the number of retries for a load balancer is remembered.
-const WAITS: Duration = Duration::from_secs(60);
+const RETRIES: Duration = Duration::from_secs(60);
 
 /// Returns the delay before the next retry, by the number of previous ones.
-fn pause(times: u8) -> Duration {
+fn retry_delay(times: u8) -> Duration {
     Duration::from_millis(match times {
         0..SOON => 1000,
         SOON..6 => 2000,
@@ -243,8 +229,8 @@ fn pause(times: u8) -> Duration {
 }
 
 /// Resets the number of retries for a load balancer.
-fn waited(cloud: &Cloud<'_>, id: &str) {
-    cloud.host.forget(&format!("waits {id}"));
+fn reset_retries(cloud: &Cloud<'_>, id: &str) {
+    cloud.host.uncache(&format!("waits {id}"));
 }
 
 #[cfg(test)]

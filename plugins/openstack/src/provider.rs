@@ -18,7 +18,7 @@ use skydock_sdk::{
 use crate::{
     cloud::Cloud,
     config::Config,
-    host::{Event, Host},
+    host_functions::{Event, HostFunctions},
     instances,
     load_balancers::{self, Nodes, annotation},
     provider_id, routes,
@@ -39,7 +39,7 @@ struct State {
 
 impl State {
     fn cloud(&self) -> Cloud<'_> {
-        Cloud::new(&self.config, &self.cluster, &Inside)
+        Cloud::new(&self.config, &self.cluster, &Sdk)
     }
 }
 
@@ -150,11 +150,11 @@ impl LoadBalancers for OpenStack {
     }
 
     fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
-        load_balancers::ensure(&STATE.get()?.cloud(), &service, &Lent(nodes))
+        load_balancers::ensure(&STATE.get()?.cloud(), &service, &CallNodes(nodes))
     }
 
     fn update_nodes(service: Service, nodes: &NodeSet) -> Result<()> {
-        load_balancers::update_nodes(&STATE.get()?.cloud(), &service, &Lent(nodes))
+        load_balancers::update_nodes(&STATE.get()?.cloud(), &service, &CallNodes(nodes))
     }
 
     fn ensure_deleted(service: Service) -> Result<()> {
@@ -188,9 +188,9 @@ impl Routes for OpenStack {
 }
 
 /// The nodes of a call.
-struct Lent<'a>(&'a NodeSet);
+struct CallNodes<'a>(&'a NodeSet);
 
-impl Nodes for Lent<'_> {
+impl Nodes for CallNodes<'_> {
     fn targets(&self) -> Vec<Target> {
         self.0.targets()
     }
@@ -201,19 +201,19 @@ impl Nodes for Lent<'_> {
 }
 
 /// The host, as seen from inside a plugin.
-struct Inside;
+struct Sdk;
 
-impl Host for Inside {
-    fn kept(&self, key: &str) -> Option<Vec<u8>> {
+impl HostFunctions for Sdk {
+    fn cached(&self, key: &str) -> Option<Vec<u8>> {
         cache::get(key)
     }
 
-    fn keep(&self, key: &str, value: &[u8], lifetime: Duration) {
+    fn cache(&self, key: &str, value: &[u8], lifetime: Duration) {
         // A value that does not fit is read again.
         _ = cache::set(key, value, lifetime);
     }
 
-    fn forget(&self, key: &str) {
+    fn uncache(&self, key: &str) {
         cache::remove(key);
     }
 
@@ -227,7 +227,7 @@ impl Host for Inside {
         }
     }
 
-    fn tell(&self, service: &Service, event: &Event) {
+    fn publish(&self, service: &Service, event: &Event) {
         let severity = if event.warning {
             Severity::Warning
         } else {
@@ -264,9 +264,9 @@ mod tests {
         configure("[LoadBalancer]\nenabled=false\n[Route]\nrouter-id=r").unwrap();
         assert_eq!(OpenStack::info().unused, ["load-balancers"]);
 
-        let refused = configure("[LoadBalancer]\nenable=false").unwrap_err();
-        let said = "cloud.conf:4: unknown setting `enable` in section `LoadBalancer`; did you mean `enabled`?";
-        assert_eq!(refused, CloudError::invalid(said));
+        let rejection = configure("[LoadBalancer]\nenable=false").unwrap_err();
+        let message = "cloud.conf:4: unknown setting `enable` in section `LoadBalancer`; did you mean `enabled`?";
+        assert_eq!(rejection, CloudError::invalid(message));
         assert!(OpenStack::configure(Settings::default()).is_err());
     }
 

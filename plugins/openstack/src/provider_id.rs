@@ -7,7 +7,7 @@ const SCHEME: &str = "openstack://";
 
 /// The target of a provider ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Machine<'a> {
+pub enum Reference<'a> {
     /// The server with this ID.
     Server(&'a str),
     /// A server of another region, or a resource of another provider.
@@ -16,7 +16,7 @@ pub enum Machine<'a> {
 
 /// Parses a provider ID.
 #[must_use]
-pub fn read<'a>(config: &Config, provider_id: &'a str) -> Machine<'a> {
+pub fn read<'a>(config: &Config, provider_id: &'a str) -> Reference<'a> {
     let parts = provider_id
         .strip_prefix(SCHEME)
         .and_then(|rest| rest.split_once('/'));
@@ -28,9 +28,9 @@ pub fn read<'a>(config: &Config, provider_id: &'a str) -> Machine<'a> {
                 && !id.contains('/')
                 && (region.is_empty() || region == config.global.region) =>
         {
-            Machine::Server(id)
+            Reference::Server(id)
         }
-        _ => Machine::NotOurs,
+        _ => Reference::NotOurs,
     }
 }
 
@@ -74,8 +74,8 @@ mod tests {
     #[test]
     fn provider_ids_of_other_regions_are_not_ours() {
         let config = config(false);
-        assert_eq!(read(&config, "openstack:///7"), Machine::Server("7"));
-        assert_eq!(read(&config, "openstack://one/7"), Machine::Server("7"));
+        assert_eq!(read(&config, "openstack:///7"), Reference::Server("7"));
+        assert_eq!(read(&config, "openstack://one/7"), Reference::Server("7"));
         for other in [
             "openstack://two/7",
             "openstack://7",
@@ -84,7 +84,7 @@ mod tests {
             "aws:///7",
             "7",
         ] {
-            assert_eq!(read(&config, other), Machine::NotOurs, "{other}");
+            assert_eq!(read(&config, other), Reference::NotOurs, "{other}");
         }
     }
 

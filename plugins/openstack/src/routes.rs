@@ -13,7 +13,7 @@ use skydock_sdk::{
 };
 
 use crate::{
-    cloud::{Ask, BELIEVED, Cloud, Kind, send_all},
+    cloud::{CACHED, Cloud, Kind, ServiceRequest, send_all},
     instances::IDS,
     services::network::{ExtraRoute, Port, Router, Subnet},
 };
@@ -36,7 +36,7 @@ pub fn list(cloud: &Cloud<'_>, cluster_cidrs: &[IpNet]) -> Result<Vec<Route>> {
         .routes
         .iter()
         .filter(|route| is_clusters(route, cluster_cidrs))
-        .map(told)
+        .map(to_host)
         .collect())
 }
 
@@ -50,7 +50,7 @@ fn is_clusters(route: &ExtraRoute, cluster_cidrs: &[IpNet]) -> bool {
 ///
 /// The host maps the next hop to a node, because it knows all nodes, including those of other
 /// providers.
-fn told(route: &ExtraRoute) -> Route {
+fn to_host(route: &ExtraRoute) -> Route {
     let hop = NodeAddress {
         kind: AddressKind::InternalIp,
         address: route.nexthop.clone(),
@@ -70,7 +70,7 @@ fn canonical(cidr: &str) -> String {
         .map_or_else(|_| cidr.to_owned(), |net| net.trunc().to_string())
 }
 
-/// Returns the route for a name created by [`told`].
+/// Returns the route for a name created by [`to_host`].
 fn named(name: &str) -> Option<ExtraRoute> {
     let (destination, nexthop) = name.split_once(" via ")?;
     Some(ExtraRoute {
@@ -259,8 +259,8 @@ fn change(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<()> {
         } else {
             "/remove_extraroutes"
         };
-        let ask = cloud.ask(Method::Put, Kind::Network, &path(cloud, action)?, what)?;
-        return ask
+        let request = cloud.request(Method::Put, Kind::Network, &path(cloud, action)?, what)?;
+        return request
             .json(&json!({"router": {"routes": body(routes)}}))?
             .send()
             .map(|_| ());
@@ -280,11 +280,11 @@ fn change(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<()> {
         return Ok(());
     }
 
-    let ask = cloud.ask(Method::Put, Kind::Network, &path(cloud, "")?, what)?;
-    let ask = ask
+    let request = cloud.request(Method::Put, Kind::Network, &path(cloud, "")?, what)?;
+    let request = request
         .if_revision(router.revision_number)
         .json(&json!({"router": {"routes": body(&changed)}}))?;
-    ask.send().map(|_| ())
+    request.send().map(|_| ())
 }
 
 /// Returns a router's routes with these added or removed.

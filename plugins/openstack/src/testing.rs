@@ -17,14 +17,14 @@ use skydock_sdk::{
 use crate::{
     cloud::Cloud,
     config::Config,
-    host::{Event, Host},
+    host_functions::{Event, HostFunctions},
     load_balancers::Nodes,
 };
 
 /// A host in memory.
 #[derive(Default)]
 pub(crate) struct Memory {
-    kept: RefCell<BTreeMap<String, Vec<u8>>>,
+    entries: RefCell<BTreeMap<String, Vec<u8>>>,
     pub(crate) annotations: RefCell<BTreeMap<String, Option<String>>>,
     pub(crate) events: RefCell<Vec<Event>>,
     /// The addresses of the cluster's nodes.
@@ -33,19 +33,19 @@ pub(crate) struct Memory {
     pub(crate) unsynced: Cell<bool>,
 }
 
-impl Host for Memory {
-    fn kept(&self, key: &str) -> Option<Vec<u8>> {
-        self.kept.borrow().get(key).cloned()
+impl HostFunctions for Memory {
+    fn cached(&self, key: &str) -> Option<Vec<u8>> {
+        self.entries.borrow().get(key).cloned()
     }
 
-    fn keep(&self, key: &str, value: &[u8], _: Duration) {
-        self.kept
+    fn cache(&self, key: &str, value: &[u8], _: Duration) {
+        self.entries
             .borrow_mut()
             .insert(key.to_owned(), value.to_vec());
     }
 
-    fn forget(&self, key: &str) {
-        self.kept.borrow_mut().remove(key);
+    fn uncache(&self, key: &str) {
+        self.entries.borrow_mut().remove(key);
     }
 
     fn annotate(&self, _: &Service, key: &str, value: Option<&str>) {
@@ -54,7 +54,7 @@ impl Host for Memory {
             .insert(key.to_owned(), value.map(str::to_owned));
     }
 
-    fn tell(&self, _: &Service, event: &Event) {
+    fn publish(&self, _: &Service, event: &Event) {
         assert!(
             !skydock_cloud::reason::is_reserved(event.reason),
             "Skydock rejects {}",
@@ -96,7 +96,7 @@ impl Nodes for NoNodes {
 pub(crate) struct Script {
     pub(crate) host: Memory,
     pub(crate) config: Config,
-    asked: Arc<Mutex<Vec<String>>>,
+    requested: Arc<Mutex<Vec<String>>>,
     bodies: Arc<Mutex<Vec<(String, Value)>>>,
     answers: Arc<Mutex<Vec<(String, u16, Value)>>>,
     _interception: Interception,
@@ -140,10 +140,10 @@ impl Script {
                 json!({"listeners": []}),
             ),
         ]));
-        let asked = Arc::new(Mutex::new(Vec::new()));
+        let requested = Arc::new(Mutex::new(Vec::new()));
         let bodies = Arc::new(Mutex::new(Vec::new()));
         let script = Arc::clone(&answers);
-        let account = Arc::clone(&asked);
+        let account = Arc::clone(&requested);
         let sent = Arc::clone(&bodies);
 
         let interception = http::native::intercept(move |request| {
@@ -172,11 +172,11 @@ impl Script {
         let config = Config::parse(&text, &[]).unwrap();
         let host = Memory::default();
         // The process is not new.
-        host.keep("running", &[1], Duration::MAX);
+        host.cache("running", &[1], Duration::MAX);
         Self {
             host,
             config,
-            asked,
+            requested,
             bodies,
             answers,
             _interception: interception,
@@ -206,7 +206,7 @@ impl Script {
     }
 
     /// Returns the requests since the previous call.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.asked.lock().unwrap())
+    pub(crate) fn requested(&self) -> Vec<String> {
+        std::mem::take(&mut self.requested.lock().unwrap())
     }
 }

@@ -8,7 +8,7 @@ use skydock_sdk::{
     http::{self, Request},
 };
 
-use super::{BELIEVED, Cloud, explain};
+use super::{CACHED, Cloud, explain};
 use crate::config::Global;
 
 /// A service of the cloud.
@@ -125,8 +125,8 @@ impl Cloud<'_> {
     pub(super) fn read_catalog(&self) -> Result<BTreeMap<Kind, String>> {
         let global = &self.config.global;
         let key = self.catalog_key();
-        if let Some(kept) = self.host.kept(&key) {
-            let urls = String::from_utf8(kept).unwrap_or_default();
+        if let Some(cached) = self.host.cached(&key) {
+            let urls = String::from_utf8(cached).unwrap_or_default();
             return Ok(Kind::ALL
                 .into_iter()
                 .zip(urls.split('\n'))
@@ -148,13 +148,13 @@ impl Cloud<'_> {
             .iter()
             .map(|kind| endpoints.get(kind).map_or("", String::as_str))
             .collect();
-        self.host.keep(&key, urls.join("\n").as_bytes(), BELIEVED);
+        self.host.cache(&key, urls.join("\n").as_bytes(), CACHED);
         Ok(endpoints)
     }
 
     /// Removes the catalog from the cache, so that the next call reads it again.
     pub(super) fn forget_catalog(&self) {
-        self.host.forget(&self.catalog_key());
+        self.host.uncache(&self.catalog_key());
     }
 
     fn catalog_key(&self) -> String {

@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    fn refused(status: u16, body: &str) -> CloudError {
+    fn rejection(status: u16, body: &str) -> CloudError {
         refusal(
             "cannot do it",
             &Response {
@@ -108,7 +108,7 @@ mod tests {
         let neutron = r#"{"NeutronError":{"type":"OverQuota","message":"Quota exceeded for resources: ['floatingip'].","detail":""}}"#;
         let octavia = r#"{"faultcode":"Client","faultstring":"Quota has been met for resources: Load Balancer","debuginfo":null}"#;
         for (status, body) in [(409, neutron), (403, octavia), (413, octavia)] {
-            let error = refused(status, body);
+            let error = rejection(status, body);
             assert!(
                 matches!(&error, CloudError::Denied(text) if text.contains("uota")),
                 "{error:?}"
@@ -121,22 +121,25 @@ mod tests {
     fn an_immutable_load_balancer_is_in_progress() {
         let body = r#"{"faultcode":"Client","faultstring":"Load Balancer 1 is immutable and cannot be updated.","debuginfo":null}"#;
         assert!(matches!(
-            refused(409, body),
+            rejection(409, body),
             CloudError::InProgress(Retry { after_ms: 1000, .. })
         ));
-        assert!(matches!(refused(409, "{}"), CloudError::Conflict(_)));
-        assert!(matches!(refused(412, "{}"), CloudError::Conflict(_)));
+        assert!(matches!(rejection(409, "{}"), CloudError::Conflict(_)));
+        assert!(matches!(rejection(412, "{}"), CloudError::Conflict(_)));
     }
 
     #[test]
     fn an_unsupported_request_is_invalid() {
         let unsupported = r#"{"faultcode":"Server","faultstring":"Provider 'ovn' does not support a requested option."}"#;
-        assert!(matches!(refused(501, unsupported), CloudError::Invalid(_)));
+        assert!(matches!(
+            rejection(501, unsupported),
+            CloudError::Invalid(_)
+        ));
         assert!(
-            matches!(refused(501, "{}"), CloudError::Unavailable(_)),
+            matches!(rejection(501, "{}"), CloudError::Unavailable(_)),
             "a proxy"
         );
-        assert!(matches!(refused(500, "{}"), CloudError::Unavailable(_)));
+        assert!(matches!(rejection(500, "{}"), CloudError::Unavailable(_)));
     }
 
     /// What is missing may be created a minute later.
@@ -152,7 +155,7 @@ mod tests {
                 "Invalid input for floating_ip_address. Reason: 'x' is not a valid IP address.",
             ),
         ] {
-            let error = refused(400, &body);
+            let error = rejection(400, &body);
             assert!(matches!(error, CloudError::Invalid(_)), "{error:?}");
         }
         for body in [
@@ -168,18 +171,18 @@ mod tests {
             ),
             "{}".to_owned(),
         ] {
-            let error = refused(400, &body);
+            let error = rejection(400, &body);
             assert!(matches!(error, CloudError::Denied(_)), "{body} {error:?}");
         }
         let unknown = octavia("Provider 'ovn' was not found.");
 
-        assert!(matches!(refused(501, &unknown), CloudError::Denied(_)));
+        assert!(matches!(rejection(501, &unknown), CloudError::Denied(_)));
     }
 
     #[test]
     fn what_a_proxy_does_not_accept_is_retried() {
         for status in [405, 406, 414, 415, 431, 451] {
-            let error = refused(status, "<html>no</html>");
+            let error = rejection(status, "<html>no</html>");
             assert!(matches!(error, CloudError::Denied(_)), "{error:?}");
         }
     }
@@ -187,12 +190,12 @@ mod tests {
     #[test]
     fn a_next_hop_without_router_interface_is_unavailable() {
         let body = r#"{"NeutronError":{"type":"InvalidRoutes","message":"Invalid format for routes: [], the nexthop is not connected with router","detail":""}}"#;
-        assert!(matches!(refused(400, body), CloudError::Unavailable(_)));
+        assert!(matches!(rejection(400, body), CloudError::Unavailable(_)));
     }
 
     #[test]
     fn an_exhausted_address_pool_is_unavailable() {
         let body = r#"{"NeutronError":{"type":"IpAddressGenerationFailure","message":"No more IP addresses available on network 1.","detail":""}}"#;
-        assert!(matches!(refused(409, body), CloudError::Unavailable(_)));
+        assert!(matches!(rejection(409, body), CloudError::Unavailable(_)));
     }
 }

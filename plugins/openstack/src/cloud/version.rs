@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use skydock_sdk::{Result, http::Method};
 
-use super::{BELIEVED, Cloud, Kind};
+use super::{CACHED, Cloud, Kind};
 
 /// The features of Octavia and its provider, by version of the API as in upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,19 +94,19 @@ impl Cloud<'_> {
             .map_or(base.as_str(), |(root, _)| root);
         let key = format!("octavia {root}");
 
-        let kept = self
+        let cached = self
             .host
-            .kept(&key)
-            .and_then(|kept| parse(&String::from_utf8(kept).ok()?));
+            .cached(&key)
+            .and_then(|cached| parse(&String::from_utf8(cached).ok()?));
 
-        let version = if let Some(version) = kept {
+        let version = if let Some(version) = cached {
             version
         } else {
             let what = "cannot read the version of Octavia";
-            let ask = self
-                .ask(Method::Get, Kind::LoadBalancer, "/", what)?
+            let request = self
+                .request(Method::Get, Kind::LoadBalancer, "/", what)?
                 .at(format!("{root}/"));
-            let answer: Versions = ask.send()?.json()?;
+            let answer: Versions = request.send()?.json()?;
 
             let version = answer
                 .versions
@@ -115,10 +115,10 @@ impl Cloud<'_> {
                 .max()
                 .unwrap_or_default();
 
-            self.host.keep(
+            self.host.cache(
                 &key,
                 format!("v{}.{}", version.0, version.1).as_bytes(),
-                BELIEVED,
+                CACHED,
             );
             version
         };
@@ -133,13 +133,13 @@ impl Cloud<'_> {
     pub fn extensions<const N: usize>(&self, aliases: [&str; N]) -> Result<[bool; N]> {
         let key = format!("extensions {}", self.url(Kind::Network, "")?);
 
-        let kept = self
+        let cached = self
             .host
-            .kept(&key)
-            .and_then(|kept| String::from_utf8(kept).ok());
+            .cached(&key)
+            .and_then(|cached| String::from_utf8(cached).ok());
 
-        let there = if let Some(kept) = kept {
-            kept
+        let there = if let Some(cached) = cached {
+            cached
         } else {
             let answer: Extensions = self.get(
                 Kind::Network,
@@ -154,7 +154,7 @@ impl Cloud<'_> {
                 .collect::<Vec<_>>()
                 .join("\n");
 
-            self.host.keep(&key, there.as_bytes(), BELIEVED);
+            self.host.cache(&key, there.as_bytes(), CACHED);
             there
         };
 

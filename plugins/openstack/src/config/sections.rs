@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use crate::load_balancers::want::SubnetSpec;
-
 use super::{
     Class, Config, Interface, LoadBalancer, Networking, go,
     ini::Entry,
     problem::{Problem, nearest},
 };
+use crate::load_balancers::desired_load_balancer::SubnetSpec;
 
 /// The sections, as spelled by upstream.
 const SECTIONS: &[&str] = &[

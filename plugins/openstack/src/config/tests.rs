@@ -141,7 +141,7 @@ fn rejects_unknown_settings_with_a_suggestion() {
 
 #[test]
 fn rejects_unsupported_settings_with_name_and_line() {
-    for (text, said) in [
+    for (text, message) in [
         (
             "tls-insecure=true",
             "cloud.conf:3: `tls-insecure`: certificates are always verified",
@@ -228,7 +228,11 @@ fn rejects_unsupported_settings_with_name_and_line() {
             "cloud.conf:4: `search-order`: expected one or both",
         ),
     ] {
-        assert!(problem(text).starts_with(said), "{text}: {}", problem(text));
+        assert!(
+            problem(text).starts_with(message),
+            "{text}: {}",
+            problem(text)
+        );
     }
     for text in [
         "tls-insecure=false\nuse-clouds=false\n[LoadBalancer]\nuse-octavia=true",
@@ -282,11 +286,11 @@ fn error_messages_never_quote_values() {
 fn auth_url_is_required() {
     let wrong = parse("[Global]\nauth-url=keystone:5000").unwrap_err();
     assert_eq!(wrong.0.len(), 1, "it is not missing");
-    let said = parse("[Global]\nregion=x")
+    let message = parse("[Global]\nregion=x")
         .unwrap_err()
         .in_file("cloud.conf");
     assert_eq!(
-        said,
+        message,
         "cloud.conf: `auth-url` is missing in section `Global`: set it to the URL of Keystone"
     );
 }
@@ -308,11 +312,11 @@ fn regional_provider_ids_are_a_plugin_option() {
         .is_err()
     );
 
-    let said = Config::parse(text, &options("regional-provider-id", "true"))
+    let message = Config::parse(text, &options("regional-provider-id", "true"))
         .unwrap_err()
         .in_file("f");
     assert_eq!(
-        said,
+        message,
         "f: unknown option `regional-provider-id`; did you mean `regional-provider-ids`?"
     );
 }

@@ -11,7 +11,7 @@ use skydock_sdk::{
 
 use crate::{
     cloud::{Cloud, Kind, send_all_for},
-    provider_id::{self, Machine},
+    provider_id::{self, Reference},
     services::compute::Server,
 };
 
@@ -56,7 +56,7 @@ struct Answer {
 
 /// Returns the servers of these nodes, one result per node.
 pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found>>> {
-    let wanted: Vec<Option<Machine<'_>>> = nodes
+    let wanted: Vec<Option<Reference<'_>>> = nodes
         .iter()
         .map(|node| {
             node.provider_id
@@ -68,13 +68,13 @@ pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found
 
     let ids: Vec<&str> = wanted
         .iter()
-        .filter_map(|machine| id(machine.as_ref()))
+        .filter_map(|reference| id(reference.as_ref()))
         .collect();
 
     // Many nodes with IDs are searched by name, too: one pattern finds most of them at once.
     let known = wanted.iter().zip(nodes);
     let names = known
-        .filter(|(machine, _)| machine.is_none() || ids.len() > FEW)
+        .filter(|(reference, _)| reference.is_none() || ids.len() > FEW)
         .map(|(_, node)| node.name.as_str());
 
     let mut servers = by_name(cloud, &names.collect::<Vec<_>>())?;
@@ -92,9 +92,9 @@ pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found
 
     // Lists can omit servers, so each one that is still missing is requested by ID.
     let each = by_id(cloud, &missing(&servers))?;
-    let answer = |(machine, node): (Option<Machine<'_>>, &Node)| match machine {
-        Some(Machine::NotOurs) => Err(CloudError::ImplementedElsewhere),
-        Some(Machine::Server(id)) => match (servers.get(id), each.get(id)) {
+    let answer = |(reference, node): (Option<Reference<'_>>, &Node)| match reference {
+        Some(Reference::NotOurs) => Err(CloudError::ImplementedElsewhere),
+        Some(Reference::Server(id)) => match (servers.get(id), each.get(id)) {
             (Some(server), _) => Ok(Found::Server(Box::new(server.clone()))),
             (None, Some(found)) => found.clone(),
             (None, None) => Err(CloudError::internal(format!(
@@ -107,10 +107,10 @@ pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found
     Ok(wanted.into_iter().zip(nodes).map(answer).collect())
 }
 
-fn id<'a>(machine: Option<&Machine<'a>>) -> Option<&'a str> {
-    match machine {
-        Some(Machine::Server(id)) => Some(id),
-        Some(Machine::NotOurs) | None => None,
+fn id<'a>(reference: Option<&Reference<'a>>) -> Option<&'a str> {
+    match reference {
+        Some(Reference::Server(id)) => Some(id),
+        Some(Reference::NotOurs) | None => None,
     }
 }
 
@@ -185,9 +185,9 @@ fn patterns(names: &[&str]) -> Vec<String> {
 
 /// Looks up each server individually.
 fn by_id(cloud: &Cloud<'_>, ids: &[&str]) -> Result<BTreeMap<String, Result<Found>>> {
-    let ask = |id: &&str| {
+    let request = |id: &&str| {
         let path = format!("/servers/{}", http::segment(id)?);
-        cloud.ask(
+        cloud.request(
             Method::Get,
             Kind::Compute,
             &path,
@@ -195,7 +195,7 @@ fn by_id(cloud: &Cloud<'_>, ids: &[&str]) -> Result<BTreeMap<String, Result<Foun
         )
     };
 
-    let asks = ids.iter().map(ask).collect::<Result<_>>()?;
+    let requests = ids.iter().map(request).collect::<Result<_>>()?;
     let found = |answer: Result<Option<http::Response>>| match answer? {
         Some(answer) => Ok(Found::Server(Box::new(answer.json::<Answer>()?.server))),
         None => Ok(Found::Gone),
@@ -204,7 +204,11 @@ fn by_id(cloud: &Cloud<'_>, ids: &[&str]) -> Result<BTreeMap<String, Result<Foun
     Ok(ids
         .iter()
         .map(|id| (*id).to_owned())
-        .zip(send_all_for(asks, "itemNotFound").into_iter().map(found))
+        .zip(
+            send_all_for(requests, "itemNotFound")
+                .into_iter()
+                .map(found),
+        )
         .collect())
 }
 

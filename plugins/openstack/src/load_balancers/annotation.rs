@@ -1,6 +1,6 @@
 //! The annotations of Services, with upstream's names, and how their values are read.
 //!
-//! What an annotation asks for is decided in `want.rs`; `README.md` has a table of all.
+//! What an annotation asks for is decided in `desired_load_balancer.rs`; `README.md` has a table of all.
 
 use skydock_sdk::{Lookup, types::Service};
 
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn unknown_names_and_invalid_values_are_reported() {
-        for (key, value, said) in [
+        for (key, value, message) in [
             (
                 CONNECTION_LIMIT,
                 "7k",
@@ -357,7 +357,7 @@ mod tests {
             ),
         ] {
             let told = problems(&service(&[(key, value)])).unwrap_or_default();
-            assert!(told.contains(said), "{told}");
+            assert!(told.contains(message), "{told}");
         }
         let fine = [
             (CONNECTION_LIMIT, " 7 "),

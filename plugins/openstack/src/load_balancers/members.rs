@@ -9,11 +9,13 @@ use skydock_sdk::{
     types::{AddressKind, IpFamily, Node, NodeAddress},
 };
 
-use super::want::{PortWant, Want};
+use crate::load_balancers::desired_load_balancer::{DesiredLoadBalancer, DesiredPort};
+
+pub(crate) mod subnet;
 
 /// A node that can be a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Backend {
+pub struct MemberNode {
     /// The name of the node.
     pub name: String,
     /// The address.
@@ -24,7 +26,7 @@ pub struct Backend {
 
 /// A member of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MemberWant {
+pub struct DesiredMember {
     /// The name of the node.
     pub name: String,
     /// The address.
@@ -60,16 +62,20 @@ pub fn selected(nodes: Vec<Node>, selector: &[(String, String)]) -> Vec<Target> 
 
 /// Returns the nodes with an address of the family, preferably in one of these networks.
 #[must_use]
-pub fn backends(targets: &[Target], family: Option<IpFamily>, nets: &[IpNet]) -> Vec<Backend> {
-    let backend = |target: &Target| {
-        Some(Backend {
+pub fn member_nodes(
+    targets: &[Target],
+    family: Option<IpFamily>,
+    nets: &[IpNet],
+) -> Vec<MemberNode> {
+    let node = |target: &Target| {
+        Some(MemberNode {
             name: target.name.clone(),
             address: address(&target.addresses, family, nets)?.to_owned(),
             provider_id: target.provider_id.clone().unwrap_or_default(),
         })
     };
 
-    targets.iter().filter_map(backend).collect()
+    targets.iter().filter_map(node).collect()
 }
 
 /// Returns true if the network decides which address of a node is used.
@@ -114,19 +120,19 @@ fn candidates(
 
 /// Returns the members of the pool of a port, ordered by name.
 #[must_use]
-pub fn members(port: &PortWant, backends: &[Backend]) -> Vec<MemberWant> {
+pub fn members(port: &DesiredPort, member_nodes: &[MemberNode]) -> Vec<DesiredMember> {
     if port.node_port == 0 {
         return Vec::new();
     }
 
-    let member = |backend: &Backend| MemberWant {
-        name: backend.name.clone(),
-        address: backend.address.clone(),
+    let member = |node: &MemberNode| DesiredMember {
+        name: node.name.clone(),
+        address: node.address.clone(),
         port: port.node_port,
         monitor_port: port.monitor_port,
     };
 
-    let mut members: Vec<MemberWant> = backends.iter().map(member).collect();
+    let mut members: Vec<DesiredMember> = member_nodes.iter().map(member).collect();
     members.sort();
 
     // Octavia accepts each address only once.
@@ -135,7 +141,7 @@ pub fn members(port: &PortWant, backends: &[Backend]) -> Vec<MemberWant> {
     members
 }
 
-impl Want {
+impl DesiredLoadBalancer {
     /// Returns true if nodes are selected by label.
     #[must_use]
     pub fn selects(&self) -> bool {
@@ -234,37 +240,37 @@ mod tests {
 
     #[test]
     fn without_a_node_port_there_are_no_members() {
-        let backends = [Backend {
+        let member_nodes = [MemberNode {
             name: "a".into(),
             address: "10.0.0.1".into(),
-            ..Backend::default()
+            ..MemberNode::default()
         }];
-        assert_eq!(members(&PortWant::default(), &backends), []);
-        let port = PortWant {
+        assert_eq!(members(&DesiredPort::default(), &member_nodes), []);
+        let port = DesiredPort {
             node_port: 30080,
-            ..PortWant::default()
+            ..DesiredPort::default()
         };
-        assert_eq!(members(&port, &backends).len(), 1);
+        assert_eq!(members(&port, &member_nodes).len(), 1);
     }
 
     /// A node was replaced by one with the same address.
     #[test]
     fn an_address_of_two_nodes_is_one_member() {
-        let backend = |name: &str, address: &str| Backend {
+        let node = |name: &str, address: &str| MemberNode {
             name: name.to_owned(),
             address: address.to_owned(),
-            ..Backend::default()
+            ..MemberNode::default()
         };
-        let backends = [
-            backend("a", "10.0.0.1"),
-            backend("b", "10.0.0.2"),
-            backend("c", "10.0.0.1"),
+        let member_nodes = [
+            node("a", "10.0.0.1"),
+            node("b", "10.0.0.2"),
+            node("c", "10.0.0.1"),
         ];
-        let port = PortWant {
+        let port = DesiredPort {
             node_port: 30080,
-            ..PortWant::default()
+            ..DesiredPort::default()
         };
-        let names: Vec<String> = members(&port, &backends)
+        let names: Vec<String> = members(&port, &member_nodes)
             .into_iter()
             .map(|member| member.name)
             .collect();

@@ -6,41 +6,47 @@
 use serde_json::{Map, Value, json};
 use skydock_sdk::http::Method;
 
-use super::{
-    body,
-    members::{Backend, MemberWant, members},
-    names,
-    step::{MADE, Step},
-    tree::{Ownership, Tree},
-    want::{PortWant, Want},
+use crate::{
+    load_balancers::{
+        desired_load_balancer::{DesiredLoadBalancer, DesiredPort},
+        members::{DesiredMember, MemberNode, members},
+        names,
+        observed_load_balancer::{ObservedLoadBalancer, Ownership},
+        plan::step::{CREATED_ID, Step},
+    },
+    services::octavia::{Listener, Member, Monitor, Pool},
 };
-use crate::services::octavia::{Listener, Member, Monitor, Pool};
+
+pub(crate) mod body;
+pub(crate) mod not_found;
+pub mod step;
+pub(crate) mod stored_plan;
 
 /// Returns all steps, and one sentence if another Service uses a port of this one. Steps for parts of
-/// resources that do not exist yet refer to them with `MADE`.
+/// resources that do not exist yet refer to them with `CREATED_ID`.
 #[must_use]
 pub fn plan(
-    want: &Want,
-    backends: &[Backend],
-    tree: &Tree,
+    desired: &DesiredLoadBalancer,
+    member_nodes: &[MemberNode],
+    observed: &ObservedLoadBalancer,
     ownership: &Ownership,
     cluster: &str,
 ) -> (Vec<Step>, Option<String>) {
-    let (tree, mut steps) = renamed(tree, ownership, cluster);
-    let tree = &tree;
-    steps.extend(tag(want, tree));
+    let (observed, mut steps) = renamed(observed, ownership, cluster);
+    let observed = &observed;
+    steps.extend(tag(desired, observed));
 
-    let mut kept: Vec<&str> = Vec::new();
-    let mut ports: Vec<&PortWant> = Vec::new();
+    let mut unchanged: Vec<&str> = Vec::new();
+    let mut ports: Vec<&DesiredPort> = Vec::new();
     let mut taken = None;
-    for port in &want.ports {
-        let listener = tree.listener(port);
-        match listener.filter(|listener| !tree.is_own(listener, want, ownership)) {
+    for port in &desired.ports {
+        let listener = observed.listener(port);
+        match listener.filter(|listener| !observed.is_own(listener, desired, ownership)) {
             Some(other) => {
                 taken.get_or_insert_with(|| {
                     format!(
                         "port {} ({}) of load balancer {} is used by listener {}, which belongs to another Service",
-                        port.port, port.transport, tree.load_balancer.id, other.id
+                        port.port, port.transport, observed.load_balancer.id, other.id
                     )
                 });
             }
@@ -49,7 +55,7 @@ pub fn plan(
 
         // Octavia cannot change the protocol of a listener, so one with another protocol is
         // replaced.
-        kept.extend(
+        unchanged.extend(
             listener
                 .filter(|listener| listener.protocol == port.listener_protocol)
                 .map(|listener| listener.id.as_str()),
@@ -57,27 +63,27 @@ pub fn plan(
     }
 
     // First, so that their ports are free.
-    for listener in tree
+    for listener in observed
         .listeners
         .iter()
-        .filter(|listener| !kept.contains(&listener.id.as_str()))
+        .filter(|listener| !unchanged.contains(&listener.id.as_str()))
     {
-        if tree.is_own(listener, want, ownership) {
-            steps.extend(remove(tree, listener));
+        if observed.is_own(listener, desired, ownership) {
+            steps.extend(remove(observed, listener));
         }
     }
 
     for port in ports {
-        match tree
+        match observed
             .listener(port)
-            .filter(|listener| kept.contains(&listener.id.as_str()))
+            .filter(|listener| unchanged.contains(&listener.id.as_str()))
         {
             Some(listener) => {
-                steps.extend(change_listener(want, port, listener));
-                steps.extend(change_pool(want, port, tree, listener, backends));
+                steps.extend(change_listener(desired, port, listener));
+                steps.extend(change_pool(desired, port, observed, listener, member_nodes));
             }
             None => {
-                let body = body::listener(want, port, &tree.load_balancer.id);
+                let body = body::listener(desired, port, &observed.load_balancer.id);
                 let what = format!("cannot create the listener for port {}", port.port);
                 steps.push(Step::new(
                     Method::Post,
@@ -86,9 +92,9 @@ pub fn plan(
                     what,
                 ));
 
-                let pool = body::pool(want, port, MADE);
+                let pool = body::pool(desired, port, CREATED_ID);
                 steps.extend(
-                    make_pool(want, port, tree, pool, backends)
+                    make_pool(desired, port, observed, pool, member_nodes)
                         .into_iter()
                         .map(Step::after),
                 );
@@ -103,34 +109,34 @@ pub fn plan(
 /// changes, and one sentence if the load balancer has no listener of this Service.
 #[must_use]
 pub fn plan_members(
-    want: &Want,
-    backends: &[Backend],
-    tree: &Tree,
+    desired: &DesiredLoadBalancer,
+    member_nodes: &[MemberNode],
+    observed: &ObservedLoadBalancer,
     ownership: &Ownership,
     cluster: &str,
 ) -> (Vec<Step>, Option<String>) {
     // Members do not wait until everything is renamed.
-    let (tree, _) = renamed(tree, ownership, cluster);
+    let (observed, _) = renamed(observed, ownership, cluster);
 
     let mut steps = Vec::new();
-    let mut missing = (!want.ports.is_empty()).then(|| {
+    let mut missing = (!desired.ports.is_empty()).then(|| {
         format!(
             "load balancer {} has no listener of this Service",
-            tree.load_balancer.id
+            observed.load_balancer.id
         )
     });
 
-    for port in &want.ports {
-        let Some(listener) = tree
+    for port in &desired.ports {
+        let Some(listener) = observed
             .listener(port)
-            .filter(|listener| tree.is_own(listener, want, ownership))
+            .filter(|listener| observed.is_own(listener, desired, ownership))
         else {
             continue;
         };
 
         missing = None;
-        if let Some(pool) = tree.pool(&listener.id) {
-            steps.extend(change_members(want, port, &tree, pool, backends));
+        if let Some(pool) = observed.pool(&listener.id) {
+            steps.extend(change_members(desired, port, &observed, pool, member_nodes));
         }
     }
 
@@ -139,23 +145,28 @@ pub fn plan_members(
 
 /// Returns the steps that delete the parts of this Service from a load balancer that is kept.
 #[must_use]
-pub fn plan_removal(want: &Want, tree: &Tree, ownership: &Ownership) -> Vec<Step> {
-    let own = tree
+pub fn plan_removal(
+    desired: &DesiredLoadBalancer,
+    observed: &ObservedLoadBalancer,
+    ownership: &Ownership,
+) -> Vec<Step> {
+    let own = observed
         .listeners
         .iter()
-        .filter(|listener| tree.is_own(listener, want, ownership));
-    own.flat_map(|listener| remove(tree, listener)).collect()
+        .filter(|listener| observed.is_own(listener, desired, ownership));
+    own.flat_map(|listener| remove(observed, listener))
+        .collect()
 }
 
 /// Returns the step that adds the Service to the tags of the load balancer. It comes first, so that
 /// other Services that share the load balancer do not delete it in the meantime.
-fn tag(want: &Want, tree: &Tree) -> Option<Step> {
-    let balancer = &tree.load_balancer;
-    if !want.features.tags || balancer.tags.contains(&want.name) {
+fn tag(desired: &DesiredLoadBalancer, observed: &ObservedLoadBalancer) -> Option<Step> {
+    let balancer = &observed.load_balancer;
+    if !desired.features.tags || balancer.tags.contains(&desired.name) {
         return None;
     }
 
-    let tags: Vec<&String> = balancer.tags.iter().chain([&want.name]).collect();
+    let tags: Vec<&String> = balancer.tags.iter().chain([&desired.name]).collect();
     Some(Step::update(
         "loadbalancer",
         &balancer.id,
@@ -164,8 +175,8 @@ fn tag(want: &Want, tree: &Tree) -> Option<Step> {
 }
 
 /// Returns the steps that delete a listener and its pool, with members and monitor.
-pub(super) fn remove(tree: &Tree, listener: &Listener) -> Vec<Step> {
-    let pool = tree
+pub(super) fn remove(observed: &ObservedLoadBalancer, listener: &Listener) -> Vec<Step> {
+    let pool = observed
         .pool(&listener.id)
         .map(|pool| Step::delete("pool", &pool.id));
     pool.into_iter()
@@ -176,19 +187,23 @@ pub(super) fn remove(tree: &Tree, listener: &Listener) -> Vec<Step> {
 /// Returns the load balancer with the current name of the cluster, and the steps that rename it. These
 /// are left to its owner: two Services that write its tags at the same time would undo each other's
 /// changes.
-fn renamed(tree: &Tree, ownership: &Ownership, cluster: &str) -> (Tree, Vec<Step>) {
-    let mut tree = tree.clone();
+fn renamed(
+    observed: &ObservedLoadBalancer,
+    ownership: &Ownership,
+    cluster: &str,
+) -> (ObservedLoadBalancer, Vec<Step>) {
+    let mut observed = observed.clone();
     let steps = ownership
         .renamed_from
         .as_ref()
-        .map(|old| rename(&mut tree, old, cluster))
+        .map(|old| rename(&mut observed, old, cluster))
         .filter(|_| ownership.owner);
-    (tree, steps.unwrap_or_default())
+    (observed, steps.unwrap_or_default())
 }
 
 /// Returns the steps that replace the old name of the cluster in all names and tags. Updates the
 /// tree accordingly.
-fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
+fn rename(observed: &mut ObservedLoadBalancer, old: &str, new: &str) -> Vec<Step> {
     let mut steps = Vec::new();
 
     let mut change = |kind: &str, id: &str, name: &mut String, tags: Option<&mut Vec<String>>| {
@@ -215,13 +230,13 @@ fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
         }
     };
 
-    for monitor in tree.monitors.values_mut() {
+    for monitor in observed.monitors.values_mut() {
         change("healthmonitor", &monitor.id, &mut monitor.name, None);
     }
-    for pool in &mut tree.pools {
+    for pool in &mut observed.pools {
         change("pool", &pool.id, &mut pool.name, None);
     }
-    for listener in &mut tree.listeners {
+    for listener in &mut observed.listeners {
         change(
             "listener",
             &listener.id,
@@ -230,7 +245,7 @@ fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
         );
     }
 
-    let balancer = &mut tree.load_balancer;
+    let balancer = &mut observed.load_balancer;
     // Last, because renaming continues as long as the load balancer has the old name.
     change(
         "loadbalancer",
@@ -248,19 +263,29 @@ fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
         .collect()
 }
 
-fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<Step> {
+fn change_listener(
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
+    listener: &Listener,
+) -> Option<Step> {
     let mut changed = Map::new();
     let mut set = |key: &str, value: Value| _ = changed.insert(key.to_owned(), value);
 
-    if want.features.tags && !listener.tags.contains(&want.name) {
+    if desired.features.tags && !listener.tags.contains(&desired.name) {
         set(
             "tags",
-            json!(listener.tags.iter().chain([&want.name]).collect::<Vec<_>>()),
+            json!(
+                listener
+                    .tags
+                    .iter()
+                    .chain([&desired.name])
+                    .collect::<Vec<_>>()
+            ),
         );
     }
 
-    if listener.connection_limit.unwrap_or(-1) != want.listener.connection_limit {
-        set("connection_limit", json!(want.listener.connection_limit));
+    if listener.connection_limit.unwrap_or(-1) != desired.listener.connection_limit {
+        set("connection_limit", json!(desired.listener.connection_limit));
     }
 
     // Other headers are not changed.
@@ -268,7 +293,7 @@ fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<
     let forwards = headers
         .get("X-Forwarded-For")
         .is_some_and(|value| value == "true");
-    if forwards != port.forwards(want) {
+    if forwards != port.forwards(desired) {
         if forwards {
             headers.remove("X-Forwarded-For");
         } else {
@@ -281,12 +306,13 @@ fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<
         .default_tls_container_ref
         .as_deref()
         .unwrap_or_default()
-        != port.tls(want)
+        != port.tls(desired)
     {
-        set("default_tls_container_ref", json!(port.tls(want)));
+        set("default_tls_container_ref", json!(port.tls(desired)));
     }
 
-    if let Some([client_data, member_connect, member_data, tcp_inspect]) = want.listener.timeouts {
+    if let Some([client_data, member_connect, member_data, tcp_inspect]) = desired.listener.timeouts
+    {
         for (key, is, wanted) in [
             (
                 "timeout_client_data",
@@ -315,7 +341,7 @@ fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<
         }
     }
 
-    if let Some(cidrs) = &want.listener.allowed_cidrs {
+    if let Some(cidrs) = &desired.listener.allowed_cidrs {
         let sorted = |cidrs: &[String]| {
             let mut cidrs = cidrs.to_vec();
             cidrs.sort();
@@ -332,11 +358,11 @@ fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<
 
 /// Returns the steps that create a pool with this body, with members and monitor.
 fn make_pool(
-    want: &Want,
-    port: &PortWant,
-    tree: &Tree,
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
+    observed: &ObservedLoadBalancer,
     body: Value,
-    backends: &[Backend],
+    member_nodes: &[MemberNode],
 ) -> Vec<Step> {
     let what = format!("cannot create the pool for port {}", port.port);
     let mut steps = vec![Step::new(
@@ -346,18 +372,18 @@ fn make_pool(
         what,
     )];
 
-    let pool = made();
-    let parts = change_members(want, port, tree, &pool, backends)
+    let pool = created_pool();
+    let parts = change_members(desired, port, observed, &pool, member_nodes)
         .into_iter()
-        .chain(change_monitor(want, port, &pool, None));
+        .chain(change_monitor(desired, port, &pool, None));
     steps.extend(parts.map(Step::after));
     steps
 }
 
 /// Returns the pool that the closest previous step creates.
-fn made() -> Pool {
+fn created_pool() -> Pool {
     Pool {
-        id: MADE.to_owned(),
+        id: CREATED_ID.to_owned(),
         ..Pool::default()
     }
 }
@@ -365,32 +391,32 @@ fn made() -> Pool {
 /// Returns the steps that replace a pool whose protocol, or the subnet of whose members, cannot be
 /// changed. The listener uses the previous one until the new one has its members.
 fn replace_pool(
-    want: &Want,
-    port: &PortWant,
-    tree: &Tree,
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
+    observed: &ObservedLoadBalancer,
     listener: &Listener,
     pool: &Pool,
-    backends: &[Backend],
+    member_nodes: &[MemberNode],
 ) -> Vec<Step> {
-    let body = body::pool_of(want, port, &tree.load_balancer.id);
+    let body = body::pool_of(desired, port, &observed.load_balancer.id);
     let mut unprobed = port.clone();
     unprobed.monitor = None;
 
     // Pools of replacements that were interrupted or rejected.
-    let name = names::part("pool", port.index, &want.name);
-    let unused = tree
+    let name = names::part("pool", port.index, &desired.name);
+    let unused = observed
         .pools
         .iter()
         .filter(|pool| pool.listeners.is_empty() && pool.name == name);
     let mut steps: Vec<Step> = unused.map(|pool| Step::delete("pool", &pool.id)).collect();
-    steps.extend(make_pool(want, &unprobed, tree, body, backends));
+    steps.extend(make_pool(desired, &unprobed, observed, body, member_nodes));
 
-    let switch = fields([("default_pool_id", json!(MADE))]);
+    let switch = fields([("default_pool_id", json!(CREATED_ID))]);
     steps.push(Step::update("listener", &listener.id, switch).after());
     steps.push(Step::delete("pool", &pool.id).after());
 
     steps.extend(
-        change_monitor(want, port, &made(), None)
+        change_monitor(desired, port, &created_pool(), None)
             .into_iter()
             .map(Step::after),
     );
@@ -399,42 +425,47 @@ fn replace_pool(
 
 /// Returns true if members that the Service wants are in another subnet than the one that it sets for
 /// them.
-fn is_elsewhere(want: &Want, have: &[Member], wanted: &[MemberWant]) -> bool {
-    want.moves_members
+fn is_elsewhere(desired: &DesiredLoadBalancer, have: &[Member], wanted: &[DesiredMember]) -> bool {
+    desired.moves_members
         && wanted.iter().any(|member| {
             have.iter().any(|other| {
                 is_same(other, member)
                     && other
                         .subnet_id
                         .as_ref()
-                        .is_some_and(|subnet| *subnet != want.member_subnet)
+                        .is_some_and(|subnet| *subnet != desired.member_subnet)
             })
         })
 }
 
 fn change_pool(
-    want: &Want,
-    port: &PortWant,
-    tree: &Tree,
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
+    observed: &ObservedLoadBalancer,
     listener: &Listener,
-    backends: &[Backend],
+    member_nodes: &[MemberNode],
 ) -> Vec<Step> {
-    let Some(pool) = tree.pool(&listener.id) else {
-        let body = body::pool(want, port, &listener.id);
-        return make_pool(want, port, tree, body, backends);
+    let Some(pool) = observed.pool(&listener.id) else {
+        let body = body::pool(desired, port, &listener.id);
+        return make_pool(desired, port, observed, body, member_nodes);
     };
 
-    let have = tree.members.get(&pool.id).map_or(&[][..], Vec::as_slice);
-    if pool.protocol != port.pool_protocol || is_elsewhere(want, have, &members(port, backends)) {
-        return replace_pool(want, port, tree, listener, pool, backends);
+    let have = observed
+        .members
+        .get(&pool.id)
+        .map_or(&[][..], Vec::as_slice);
+    if pool.protocol != port.pool_protocol
+        || is_elsewhere(desired, have, &members(port, member_nodes))
+    {
+        return replace_pool(desired, port, observed, listener, pool, member_nodes);
     }
 
     let mut steps = Vec::new();
-    if pool.lb_algorithm != want.lb_method {
+    if pool.lb_algorithm != desired.lb_method {
         let step = Step::update(
             "pool",
             &pool.id,
-            fields([("lb_algorithm", json!(want.lb_method))]),
+            fields([("lb_algorithm", json!(desired.lb_method))]),
         );
         // As in upstream, an unknown method does not prevent the Service from getting its members.
         steps.push(Step {
@@ -447,8 +478,8 @@ fn change_pool(
         .session_persistence
         .as_ref()
         .is_some_and(|persistence| persistence.kind == "SOURCE_IP");
-    if by_source != want.affinity || (!want.affinity && pool.session_persistence.is_some()) {
-        let persistence = if want.affinity {
+    if by_source != desired.affinity || (!desired.affinity && pool.session_persistence.is_some()) {
+        let persistence = if desired.affinity {
             json!({"type": "SOURCE_IP"})
         } else {
             Value::Null
@@ -460,48 +491,48 @@ fn change_pool(
         ));
     }
 
-    steps.extend(change_members(want, port, tree, pool, backends));
+    steps.extend(change_members(desired, port, observed, pool, member_nodes));
     let monitor = pool
         .healthmonitor_id
         .as_ref()
-        .and_then(|id| tree.monitors.get(id));
-    steps.extend(change_monitor(want, port, pool, monitor));
+        .and_then(|id| observed.monitors.get(id));
+    steps.extend(change_monitor(desired, port, pool, monitor));
     steps
 }
 
 fn change_members(
-    want: &Want,
-    port: &PortWant,
-    tree: &Tree,
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
+    observed: &ObservedLoadBalancer,
     pool: &Pool,
-    backends: &[Backend],
+    member_nodes: &[MemberNode],
 ) -> Vec<Step> {
-    let wanted = members(port, backends);
-    let have = tree
+    let wanted = members(port, member_nodes);
+    let have = observed
         .members
         .get(&pool.id)
         .map(Vec::as_slice)
         .unwrap_or_default();
 
     let path = format!("/lbaas/pools/{}/members", pool.id);
-    if want.serial {
-        return serially(want, port, &path, have, &wanted);
+    if desired.serial {
+        return serially(desired, port, &path, have, &wanted);
     }
 
     // Octavia's order has no meaning.
-    let mut told: Vec<MemberWant> = have.iter().map(told).collect();
-    told.sort();
-    if told == wanted {
+    let mut current: Vec<DesiredMember> = have.iter().map(as_desired).collect();
+    current.sort();
+    if current == wanted {
         return Vec::new();
     }
 
-    let is_there = |member: &MemberWant| have.iter().any(|other| is_same(other, member));
-    let body = |member: &MemberWant| {
+    let is_there = |member: &DesiredMember| have.iter().any(|other| is_same(other, member));
+    let body = |member: &DesiredMember| {
         // The subnet of an existing member is immutable and is not needed.
         let subnet = if is_there(member) {
             ""
         } else {
-            want.member_subnet.as_str()
+            desired.member_subnet.as_str()
         };
         let mut body = body::member_fields(member, subnet);
         if member.monitor_port.is_none() && is_there(member) {
@@ -523,11 +554,11 @@ fn change_members(
 
 /// Returns the steps that change the members one by one, for providers that do not accept a list.
 fn serially(
-    want: &Want,
-    port: &PortWant,
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
     path: &str,
     have: &[Member],
-    wanted: &[MemberWant],
+    wanted: &[DesiredMember],
 ) -> Vec<Step> {
     let what = format!("cannot set the members for port {}", port.port);
     let gone = have
@@ -559,7 +590,7 @@ fn serially(
             None => Some(Step::new(
                 Method::Post,
                 path.to_owned(),
-                fields(&want.member_subnet),
+                fields(&desired.member_subnet),
                 what.clone(),
             )),
         }
@@ -567,8 +598,8 @@ fn serially(
     new.chain(gone).collect()
 }
 
-fn told(member: &Member) -> MemberWant {
-    MemberWant {
+fn as_desired(member: &Member) -> DesiredMember {
+    DesiredMember {
         name: member.name.clone(),
         address: member.address.clone(),
         port: member.protocol_port,
@@ -577,19 +608,19 @@ fn told(member: &Member) -> MemberWant {
 }
 
 /// Returns true if Octavia considers both the same member.
-fn is_same(member: &Member, wanted: &MemberWant) -> bool {
+fn is_same(member: &Member, wanted: &DesiredMember) -> bool {
     member.address == wanted.address && member.protocol_port == wanted.port
 }
 
 fn change_monitor(
-    want: &Want,
-    port: &PortWant,
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
     pool: &Pool,
     monitor: Option<&Monitor>,
 ) -> Vec<Step> {
     let make = |wanted| {
         let what = format!("cannot create the health monitor for port {}", port.port);
-        let body = body::monitor(want, port, wanted, &pool.id);
+        let body = body::monitor(desired, port, wanted, &pool.id);
         Step::new(Method::Post, "/lbaas/healthmonitors".to_owned(), body, what)
     };
 
@@ -603,7 +634,7 @@ fn change_monitor(
             vec![delete, make(wanted).after()]
         }
         (Some(wanted), Some(monitor), _) => {
-            let same = monitor.name == names::part("monitor", port.index, &want.name)
+            let same = monitor.name == names::part("monitor", port.index, &desired.name)
                 && monitor.delay == wanted.delay
                 && monitor.timeout == wanted.timeout
                 && monitor.max_retries == wanted.max_retries
@@ -615,7 +646,7 @@ fn change_monitor(
                 return Vec::new();
             }
 
-            let mut changed = body::monitor_settings(want, port, wanted);
+            let mut changed = body::monitor_settings(desired, port, wanted);
             if !path_is_ours {
                 changed.insert("url_path".to_owned(), json!("/healthz"));
             }

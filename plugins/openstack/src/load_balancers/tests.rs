@@ -3,23 +3,23 @@ use skydock_sdk::types::{
     AddressKind, Ingress, LoadBalancerStatus, NodeAddress, Retry, ServicePort, Transport,
 };
 
-use super::{tree::Ownership, *};
 use crate::{
-    host::Host,
+    host_functions::HostFunctions,
+    load_balancers::{observed_load_balancer::Ownership, *},
     services::octavia::LoadBalancer,
     testing::{NoNodes, Script},
 };
 
 const BALANCERS: &str = "http://load-balancer/v2.0/lbaas/loadbalancers";
 mod address;
+mod floating_ips;
 mod foreign;
-mod guests;
-mod kept;
 mod legacy;
-mod moves;
 mod partial;
 mod repeats;
+mod sharing;
 mod subnets;
+mod switching;
 
 const NAME: &str = "kube_service_c_shop_web";
 
@@ -62,7 +62,7 @@ fn named(script: &Script, balancers: &[Value]) {
     for id in ["la", "lb"] {
         script
             .host
-            .keep(&format!("used here {id}"), &[1], Duration::MAX);
+            .cache(&format!("used here {id}"), &[1], Duration::MAX);
     }
     script.on(
         &format!("GET {BALANCERS}?name={NAME}"),
@@ -85,7 +85,7 @@ fn an_unreadable_internal_annotation_creates_nothing() {
         matches!(&answer, Err(CloudError::Invalid(text)) if text.contains("not `yes`")),
         "{answer:?}"
     );
-    assert_eq!(script.asked(), [""; 0]);
+    assert_eq!(script.requested(), [""; 0]);
 
     named(&script, &[balancer("PENDING_UPDATE")]);
     assert!(is_in_progress(&update_nodes(
@@ -107,15 +107,15 @@ fn ignored_annotations_are_reported_once() {
             .collect::<Vec<_>>()
     };
     let wrong = with(service(true), annotation::CONNECTION_LIMIT, "7k");
-    let said = "Annotations are ignored: loadbalancer.openstack.org/connection-limit: expected a number, not `7k`";
+    let message = "Annotations are ignored: loadbalancer.openstack.org/connection-limit: expected a number, not `7k`";
 
-    assert_eq!(told(&wrong), [said]);
+    assert_eq!(told(&wrong), [message]);
     assert_eq!(told(&wrong), [""; 0]);
 
     let worse = with(wrong.clone(), annotation::TIMEOUT_CLIENT_DATA, "1m");
     assert_eq!(told(&worse).len(), 1);
     assert_eq!(told(&service(true)), [""; 0]);
-    assert_eq!(told(&wrong), [said], "it was corrected in the meantime");
+    assert_eq!(told(&wrong), [message], "it was corrected in the meantime");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn the_id_is_stored_before_the_load_balancer_is_ready() {
         Some("lb")
     );
     assert_eq!(
-        script.asked(),
+        script.requested(),
         [
             format!("GET {BALANCERS}?name={NAME}"),
             format!("POST {BALANCERS}")
@@ -156,7 +156,7 @@ fn a_pending_load_balancer_is_polled_with_growing_pauses() {
         {
             pauses.push(after_ms);
         }
-        assert_eq!(script.asked().len(), 1);
+        assert_eq!(script.requested().len(), 1);
     }
 
     assert_eq!(
@@ -175,7 +175,7 @@ fn a_pending_load_balancer_is_polled_with_growing_pauses() {
 #[test]
 fn a_creation_of_the_process_before_can_be_late() {
     let script = Script::new("");
-    script.host.forget("running");
+    script.host.uncache("running");
     script
         .on(
             &format!("GET {BALANCERS}"),
@@ -198,7 +198,7 @@ fn a_creation_of_the_process_before_can_be_late() {
         "it had an address, so it is known"
     );
 
-    script.host.forget("starting");
+    script.host.uncache("starting");
     assert_eq!(ensure_deleted(&script.cloud(), &unserved), Ok(()));
 }
 
@@ -232,7 +232,7 @@ fn a_failed_load_balancer_is_recreated_unless_it_served() {
         Err(CloudError::Unavailable(_))
     ));
     assert_eq!(
-        script.asked()[2],
+        script.requested()[2],
         format!("DELETE {BALANCERS}/lb?cascade=true")
     );
     assert_eq!(
@@ -240,12 +240,12 @@ fn a_failed_load_balancer_is_recreated_unless_it_served() {
         None
     );
 
-    let refused = ensure(&script.cloud(), &service(true), &NoNodes).unwrap_err();
+    let rejection = ensure(&script.cloud(), &service(true), &NoNodes).unwrap_err();
     assert!(
-        matches!(&refused, CloudError::Unavailable(text) if text.contains("failover lb")),
-        "{refused:?}"
+        matches!(&rejection, CloudError::Unavailable(text) if text.contains("failover lb")),
+        "{rejection:?}"
     );
-    assert_eq!(script.asked().len(), 1);
+    assert_eq!(script.requested().len(), 1);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_missing_id_fails_only_a_service_without_an_address() {
 
     let served = with(service(true), annotation::LOAD_BALANCER_ID, "old");
     assert!(is_in_progress(&ensure(&script.cloud(), &served, &NoNodes)));
-    assert!(script.asked().last().unwrap().starts_with("POST "));
+    assert!(script.requested().last().unwrap().starts_with("POST "));
 }
 
 /// The load balancer was created and deleted again because the type of the Service changed, and the
@@ -291,7 +291,7 @@ fn a_missing_id_stored_by_the_plugin_is_ignored() {
         &NoNodes
     )));
 
-    let noted = script
+    let stored = script
         .host
         .annotations
         .borrow()
@@ -299,7 +299,7 @@ fn a_missing_id_stored_by_the_plugin_is_ignored() {
         .filter_map(|(key, value)| Some((key.clone(), value.clone()?)))
         .collect();
     let again = Service {
-        annotations: noted,
+        annotations: stored,
         ..service(false)
     };
     let next = Script::new("[LoadBalancer]\nsubnet-id=s");
@@ -341,7 +341,12 @@ fn a_duplicate_is_deleted_unless_both_may_serve() {
         ensure(&script.cloud(), &service(true), &NoNodes),
         Err(CloudError::Denied(_))
     ));
-    assert!(script.asked().iter().all(|line| line.starts_with("GET ")));
+    assert!(
+        script
+            .requested()
+            .iter()
+            .all(|line| line.starts_with("GET "))
+    );
 
     // No Service has an address yet, so the first load balancer by ID is kept, whichever client
     // looks.
@@ -362,11 +367,11 @@ fn a_duplicate_is_deleted_unless_both_may_serve() {
         Some("la")
     );
 
-    let asked = script.asked();
+    let requested = script.requested();
     assert_eq!(
-        asked.last().unwrap(),
+        requested.last().unwrap(),
         &format!("DELETE {BALANCERS}/lb?cascade=true"),
-        "{asked:?}"
+        "{requested:?}"
     );
 
     named(
@@ -424,12 +429,16 @@ fn a_plan_is_executed_without_rereading_the_state() {
     let mut reads = 0;
     loop {
         let answer = ensure(&script.cloud(), &service(true), &NoNodes);
-        let asked = script.asked();
-        reads += asked
+        let requested = script.requested();
+        reads += requested
             .iter()
             .filter(|line| line.contains("/listeners?"))
             .count();
-        changes.extend(asked.into_iter().filter(|line| !line.starts_with("GET ")));
+        changes.extend(
+            requested
+                .into_iter()
+                .filter(|line| !line.starts_with("GET ")),
+        );
         if !is_in_progress(&answer) {
             break;
         }
@@ -479,12 +488,16 @@ fn a_plan_uses_ids_of_created_parts_without_rereading() {
         let mut changes = Vec::new();
         for _ in 0..6 {
             let answer = ensure(&script.cloud(), &service(true), &OneNode);
-            let asked = script.asked();
-            read += asked
+            let requested = script.requested();
+            read += requested
                 .iter()
                 .filter(|line| line.contains("/listeners?"))
                 .count();
-            changes.extend(asked.into_iter().filter(|line| !line.starts_with("GET ")));
+            changes.extend(
+                requested
+                    .into_iter()
+                    .filter(|line| !line.starts_with("GET ")),
+            );
             if read == 2 || !is_in_progress(&answer) {
                 break;
             }
@@ -527,7 +540,7 @@ fn an_immutable_load_balancer_discards_the_plan() {
         &NoNodes
     )));
 
-    assert!(script.host.kept("todo lb").is_none());
+    assert!(script.host.cached("todo lb").is_none());
 }
 
 #[test]
@@ -559,11 +572,11 @@ fn a_leftover_floating_ip_is_found_and_deleted() {
     );
     assert_eq!(get(&script.cloud(), &service(false)), Ok(None));
 
-    script.asked();
+    script.requested();
     assert_eq!(ensure_deleted(&script.cloud(), &service(true)), Ok(()));
     assert!(
         script
-            .asked()
+            .requested()
             .contains(&"DELETE http://network/v2.0/floatingips/f".to_owned())
     );
 
@@ -572,7 +585,7 @@ fn a_leftover_floating_ip_is_found_and_deleted() {
     assert_eq!(ensure_deleted(&script.cloud(), &kept), Ok(()));
     assert!(
         !script
-            .asked()
+            .requested()
             .iter()
             .any(|line| line.starts_with("DELETE "))
     );
@@ -590,7 +603,7 @@ fn of_a_deleted_service_only_the_load_balancer_is_read() {
         get(&script.cloud(), &deleted),
         Ok(Some(LoadBalancerStatus::default()))
     );
-    assert_eq!(script.asked(), [format!("GET {BALANCERS}?name={NAME}")]);
+    assert_eq!(script.requested(), [format!("GET {BALANCERS}?name={NAME}")]);
 }
 
 #[test]
@@ -624,7 +637,7 @@ fn a_404_for_a_list_does_not_count_as_deleted() {
     assert!(
         !matches!(answer, Err(CloudError::NotFound(_))),
         "{answer:?} after {:?}",
-        script.asked()
+        script.requested()
     );
 }
 
@@ -681,7 +694,12 @@ fn the_previous_load_balancer_is_deleted_only_if_it_is_ours() {
             json!({"members": members}),
         );
         assert_eq!(ensure_deleted(&script.cloud(), &moved), Ok(()));
-        assert!(script.asked().iter().all(|line| line.starts_with("GET ")));
+        assert!(
+            script
+                .requested()
+                .iter()
+                .all(|line| line.starts_with("GET "))
+        );
         assert_eq!(
             script.host.events.borrow().last().unwrap().reason,
             "LoadBalancerLeft"
@@ -695,12 +713,12 @@ fn the_previous_load_balancer_is_deleted_only_if_it_is_ours() {
 
     assert!(is_in_progress(&ensure_deleted(&script.cloud(), &moved)));
 
-    let asked = script.asked();
+    let requested = script.requested();
     assert!(
-        asked
+        requested
             .iter()
             .any(|line| line.starts_with(&format!("DELETE {BALANCERS}/lb"))),
-        "{asked:?}"
+        "{requested:?}"
     );
 }
 
@@ -767,9 +785,9 @@ fn a_shared_load_balancer_is_not_renamed() {
     let of_theirs = |line: &String| {
         line.contains("/listeners/l1") || line.contains("PUT http://load-balancer/v2.0/lbaas/loadb")
     };
-    let asked = script.asked();
+    let requested = script.requested();
 
-    assert!(!asked.iter().any(of_theirs), "{asked:?}");
+    assert!(!requested.iter().any(of_theirs), "{requested:?}");
 }
 
 /// The Service has an address, but of its own load balancer.
@@ -921,7 +939,7 @@ fn members_use_the_subnet_of_the_nodes() {
     assert_eq!(members[0]["members"][0]["subnet_id"], json!("n"));
 
     // The security group allows this subnet and is kept on the node.
-    script.asked();
+    script.requested();
     assert_eq!(
         update_nodes(&script.cloud(), &service(true), &OneNode),
         Ok(())
@@ -930,7 +948,12 @@ fn members_use_the_subnet_of_the_nodes() {
         script.sent("POST ")[0]["security_group_rules"][0]["remote_ip_prefix"],
         json!("10.7.0.0/24")
     );
-    assert!(script.asked().iter().all(|line| !line.starts_with("PUT ")));
+    assert!(
+        script
+            .requested()
+            .iter()
+            .all(|line| !line.starts_with("PUT "))
+    );
 
     // A new load balancer with a port that the user has set.
     let new = Script::new("");
@@ -986,7 +1009,7 @@ fn without_cascade_all_parts_are_deleted_one_by_one() {
             &service(true)
         )));
         script
-            .asked()
+            .requested()
             .into_iter()
             .find(|line| line.starts_with("DELETE "))
     };
@@ -1028,13 +1051,13 @@ fn duplicate_security_groups_are_both_deleted() {
             Value::Null,
         );
     assert_eq!(ensure_deleted(&script.cloud(), &service(true)), Ok(()));
-    let asked = script
-        .asked()
+    let requested = script
+        .requested()
         .into_iter()
         .filter(|line| line.starts_with("DELETE "))
         .collect::<Vec<_>>();
     assert_eq!(
-        asked,
+        requested,
         ["a", "b"].map(|id| format!("DELETE http://network/v2.0/security-groups/{id}"))
     );
 }
@@ -1090,7 +1113,7 @@ fn a_kept_floating_ip_is_marked_before_the_deletion() {
     ));
     assert!(
         script
-            .asked()
+            .requested()
             .iter()
             .all(|line| !line.starts_with("DELETE "))
     );
@@ -1115,8 +1138,17 @@ fn a_kept_floating_ip_is_marked_before_the_deletion() {
         vip_port_id: Some("p".to_owned()),
         ..LoadBalancer::default()
     };
-    let want = wanted(&cloud, &internal).unwrap();
-    assert!(floating::ensure(&cloud, &internal, &want, &of_service, &Ownership::default()).is_ok());
+    let desired = requested(&cloud, &internal).unwrap();
+    assert!(
+        floating_ip::ensure(
+            &cloud,
+            &internal,
+            &desired,
+            &of_service,
+            &Ownership::default()
+        )
+        .is_ok()
+    );
 
     let kept = format!("Kept: Service u: {description}");
     let detached = json!({"floatingip": {"description": kept, "port_id": null}});
@@ -1142,7 +1174,12 @@ fn a_floating_ip_of_an_earlier_service_is_not_deleted() {
     );
 
     assert_eq!(ensure_deleted(&script.cloud(), &service(true)), Ok(()));
-    assert!(script.asked().iter().all(|line| line.starts_with("GET ")));
+    assert!(
+        script
+            .requested()
+            .iter()
+            .all(|line| line.starts_with("GET "))
+    );
 }
 
 /// A proxy in front of Octavia returns 404 for the shared load balancer, on which this Service has

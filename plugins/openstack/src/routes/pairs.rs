@@ -1,8 +1,8 @@
 //! Allowed address pairs, with which a port may send from the Pod CIDR of its node.
 
 use super::{
-    Ask, BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, Value,
-    canonical, json, router, send_all,
+    BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, ServiceRequest,
+    Value, canonical, json, router, send_all,
 };
 use crate::{instances::ports_of, services::network::FixedIp};
 
@@ -40,28 +40,33 @@ pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result
         }
     }
 
-    let mut asks: Vec<Ask> = Vec::new();
-    let mut asked: Vec<&str> = Vec::new();
+    let mut requests: Vec<ServiceRequest> = Vec::new();
+    let mut requested: Vec<&str> = Vec::new();
     for (port, destinations) in wanted.values() {
         if let Some(pairs) = changed(port, destinations, add) {
             let what = format!("cannot set the allowed address pairs of port {}", port.id);
-            let ask = cloud.ask(
+            let request = cloud.request(
                 Method::Put,
                 Kind::Network,
                 &format!("/ports/{}", port.id),
                 what,
             )?;
-            asks.push(
-                ask.if_revision(port.revision_number)
+            requests.push(
+                request
+                    .if_revision(port.revision_number)
                     .json(&json!({"port": {"allowed_address_pairs": pairs}}))?,
             );
-            asked.push(&port.id);
+            requested.push(&port.id);
         }
     }
 
-    let answers: BTreeMap<&str, Result<()>> = asked
+    let answers: BTreeMap<&str, Result<()>> = requested
         .into_iter()
-        .zip(send_all(asks).into_iter().map(|answer| answer.map(|_| ())))
+        .zip(
+            send_all(requests)
+                .into_iter()
+                .map(|answer| answer.map(|_| ())),
+        )
         .collect();
 
     let answer = |(route, port): (&ExtraRoute, &Option<&Port>)| match port {
@@ -214,9 +219,9 @@ pub(super) fn interfaces(cloud: &Cloud<'_>) -> Result<Vec<(String, String)>> {
     let router = cloud.config.router_id.as_str();
     let key = format!("interfaces of router {router}");
 
-    let kept = cloud.host.kept(&key);
-    if let Some(kept) = kept.and_then(|kept| serde_json::from_slice(&kept).ok()) {
-        return Ok(kept);
+    let cached = cloud.host.cached(&key);
+    if let Some(cached) = cached.and_then(|cached| serde_json::from_slice(&cached).ok()) {
+        return Ok(cached);
     }
 
     let ports = ports_of(cloud, &[router])?;
@@ -241,8 +246,8 @@ pub(super) fn interfaces(cloud: &Cloud<'_>) -> Result<Vec<(String, String)>> {
 
     // A router without interfaces is not cached: its first one may be added at any time.
     if !interfaces.is_empty() {
-        let kept = json!(interfaces).to_string();
-        cloud.host.keep(&key, kept.as_bytes(), super::BELIEVED);
+        let cached = json!(interfaces).to_string();
+        cloud.host.cache(&key, cached.as_bytes(), super::CACHED);
     }
 
     Ok(interfaces)

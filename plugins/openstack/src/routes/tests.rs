@@ -19,12 +19,15 @@ fn internal(address: &str) -> NodeAddress {
 
 #[test]
 fn the_name_of_a_route_encodes_its_next_hop() {
-    let told = told(&route("2001:db8:1::5/64", "2001:DB8:0::1"));
-    assert_eq!((told.target_node, told.blackhole), (None, false));
-    assert_eq!(told.target_addresses, Some(vec![internal("2001:DB8:0::1")]));
-    assert_eq!(told.destination_cidr, "2001:db8:1::/64");
+    let shown = to_host(&route("2001:db8:1::5/64", "2001:DB8:0::1"));
+    assert_eq!((shown.target_node, shown.blackhole), (None, false));
     assert_eq!(
-        named(&told.name),
+        shown.target_addresses,
+        Some(vec![internal("2001:DB8:0::1")])
+    );
+    assert_eq!(shown.destination_cidr, "2001:db8:1::/64");
+    assert_eq!(
+        named(&shown.name),
         Some(route("2001:db8:1::5/64", "2001:DB8:0::1"))
     );
     assert_eq!(named("other"), None);
@@ -76,8 +79,8 @@ fn neutron(interfaces: &[&str], network: &str, pairs: &[&str]) -> Script {
 
 /// Returns the requests that change something, in order.
 fn changes(script: &Script) -> Vec<String> {
-    let asked = script.asked().into_iter();
-    asked
+    let requested = script.requested().into_iter();
+    requested
         .filter_map(|line| {
             line.strip_prefix("PUT http://network/v2.0")
                 .map(str::to_owned)
@@ -102,7 +105,7 @@ fn address_pairs_are_changed_before_the_route() {
     assert_eq!(changes(&script), ["/ports/p", "/routers/r/add_extraroutes"]);
 
     let script = neutron(&["net"], "net", &[CIDR]);
-    let there = told(&route(CIDR, "10.0.0.5"));
+    let there = to_host(&route(CIDR, "10.0.0.5"));
     assert_eq!(
         delete(&script.cloud(), std::slice::from_ref(&there)),
         [Ok(())]
@@ -155,7 +158,7 @@ fn an_address_pair_of_another_route_is_kept() {
             .collect();
         json!({"ports": [{"id": "p", "network_id": "net", "fixed_ips": fixed, "allowed_address_pairs": [{"ip_address": CIDR}]}]})
     };
-    let old = told(&route(CIDR, "10.0.0.5"));
+    let old = to_host(&route(CIDR, "10.0.0.5"));
     let routes = [route(CIDR, "10.0.0.5"), route(CIDR, "10.0.0.6")];
     let script = neutron(&["net"], "net", &[]);
     script.on(

@@ -45,7 +45,7 @@ pub struct ServerAddress {
     /// The address.
     #[serde(default)]
     pub addr: String,
-    /// `fixed` or `floating`.
+    /// `immutable` or `floating_ip`.
     #[serde(default, rename = "OS-EXT-IPS:type")]
     pub kind: String,
 }

@@ -46,7 +46,7 @@ pub enum Phase {
     /// It is being changed and accepts no other change.
     Pending,
     /// It is being deleted, or deleted.
-    Going,
+    Deleting,
     /// A change failed. It accepts only deletion and failover.
     Failed,
 }
@@ -58,7 +58,7 @@ impl LoadBalancer {
         match self.provisioning_status.as_str() {
             "ACTIVE" => Phase::Active,
             "ERROR" => Phase::Failed,
-            "DELETED" | "PENDING_DELETE" => Phase::Going,
+            "DELETED" | "PENDING_DELETE" => Phase::Deleting,
             _ => Phase::Pending,
         }
     }

@@ -24,9 +24,9 @@ use skydock_sdk::{
 use crate::world::World;
 
 /// The nodes of a call.
-pub(crate) struct Lent(pub(crate) Vec<Node>);
+pub(crate) struct CallNodes(pub(crate) Vec<Node>);
 
-impl Nodes for Lent {
+impl Nodes for CallNodes {
     fn targets(&self) -> Vec<Target> {
         let target = |node: &Node| Target {
             name: node.name.clone(),
@@ -43,7 +43,7 @@ impl Nodes for Lent {
 }
 
 /// Returns the first `count` servers as nodes.
-pub(crate) fn nodes(world: &World, count: usize) -> Lent {
+pub(crate) fn nodes(world: &World, count: usize) -> CallNodes {
     let config = world.config("");
     let named = |number: usize| Node {
         name: format!("node{number}"),
@@ -59,7 +59,7 @@ pub(crate) fn nodes(world: &World, count: usize) -> Lent {
             ..node
         }
     };
-    Lent(named.into_iter().zip(told).map(node).collect())
+    CallNodes(named.into_iter().zip(told).map(node).collect())
 }
 
 pub(crate) fn named(name: &str, annotations: &[(&str, &str)]) -> Service {
@@ -103,7 +103,7 @@ pub(crate) fn settle<T>(
         }
         match answer {
             Err(CloudError::InProgress(retry)) => {
-                sleep(Duration::from_millis(retry.after_ms).min(world.pause.get()));
+                sleep(Duration::from_millis(retry.after_ms).min(world.retry_delay.get()));
             }
             other => return other,
         }
@@ -115,7 +115,7 @@ pub(crate) fn ensure(
     world: &World,
     config: &Config,
     service: &mut Service,
-    nodes: &Lent,
+    nodes: &CallNodes,
 ) -> Result<LoadBalancerStatus> {
     let status = settle(world, service, |service| {
         load_balancers::ensure(&world.cloud(config), service, nodes)
@@ -263,7 +263,7 @@ fn load_balancers_are_created_repaired_and_deleted() {
     println!("GET {:?}", world.calls());
     assert_eq!(got, status);
     // Other nodes.
-    let fewer = Lent(all.0[..2].to_vec());
+    let fewer = CallNodes(all.0[..2].to_vec());
     settle(&world, &mut service, |service| {
         load_balancers::update_nodes(&world.cloud(&config), service, &fewer)
     })
@@ -283,13 +283,13 @@ fn load_balancers_are_created_repaired_and_deleted() {
     let cloud = world.cloud(&config);
     let send = |method: Method, kind: Kind, path: String, body: Value| {
         for _ in 0..40 {
-            let ask = cloud.ask(method, kind, &path, "drift").unwrap();
-            let ask = if body == json!({}) {
-                ask
+            let request = cloud.request(method, kind, &path, "drift").unwrap();
+            let request = if body == json!({}) {
+                request
             } else {
-                ask.json(&body).unwrap()
+                request.json(&body).unwrap()
             };
-            if ask.send().is_ok() {
+            if request.send().is_ok() {
                 return;
             }
             sleep(Duration::from_millis(500)); // Octavia is changing the load balancer
@@ -585,7 +585,7 @@ fn a_cluster_with_the_same_name_does_not_take_it_over() {
     let id = annotated(&service, annotation::LOAD_BALANCER_ID);
     let before = dump(&world, &id);
     let mut twin = named("twin", &[]);
-    let elsewhere = Lent(Vec::new());
+    let elsewhere = CallNodes(Vec::new());
     let rejected = ensure(&world, &config, &mut twin, &elsewhere).unwrap_err();
     assert!(
         matches!(&rejected, CloudError::Denied(text) if text.contains("--cluster-name")),
@@ -680,7 +680,7 @@ fn security_groups_follow_the_nodes() {
     let mut same = service.clone();
     ensure(&world, &config, &mut same, &all).unwrap();
     println!("STEADY WITH GROUP {:#?}", world.calls());
-    let fewer = Lent(all.0[..1].to_vec());
+    let fewer = CallNodes(all.0[..1].to_vec());
     settle(&world, &mut same, |service| {
         load_balancers::update_nodes(&world.cloud(&config), service, &fewer)
     })
@@ -768,7 +768,7 @@ fn floating_ips_can_be_kept_selected_and_taken_from_subnets() {
     assert_eq!((kept.len(), &kept[0]["port_id"]), (1, &Value::Null));
     let path = format!("/floatingips/{}", kept[0]["id"].as_str().unwrap());
     cloud
-        .ask(Method::Delete, Kind::Network, &path, "the kept floating IP")
+        .request(Method::Delete, Kind::Network, &path, "the kept floating IP")
         .unwrap()
         .send()
         .unwrap();
@@ -814,7 +814,7 @@ fn parts_are_created_one_by_one_if_configured() {
 #[ignore = "counts looks at an Octavia that is to have the machine to itself"]
 fn five_services_need_fewer_than_50_octavia_requests() {
     let world = World::new(1);
-    world.pause.set(Duration::MAX);
+    world.retry_delay.set(Duration::MAX);
     let config = world.config(EXTERNAL);
     let mut all = nodes(&world, 1);
     for number in 1..20 {
@@ -945,12 +945,12 @@ fn vips_follow_the_address_network_and_port_settings() {
     // By a port of the user, which is kept when the load balancer is deleted, with members in a
     // configured subnet.
     let body = json!({"port": {"network_id": network, "name": "mine", "fixed_ips": [{"subnet_id": subnet}]}});
-    let ask = cloud
-        .ask(Method::Post, Kind::Network, "/ports", "port")
+    let request = cloud
+        .request(Method::Post, Kind::Network, "/ports", "port")
         .unwrap()
         .json(&body)
         .unwrap();
-    let made: Value = ask.send().unwrap().json().unwrap();
+    let made: Value = request.send().unwrap().json().unwrap();
     let (id, address) = (
         made["port"]["id"].as_str().unwrap(),
         made["port"]["fixed_ips"][0]["ip_address"].as_str(),
@@ -972,7 +972,7 @@ fn vips_follow_the_address_network_and_port_settings() {
     delete(&world, &config, &mut service);
     let path = format!("/ports/{id}");
     cloud
-        .ask(Method::Delete, Kind::Network, &path, "the port of the user")
+        .request(Method::Delete, Kind::Network, &path, "the port of the user")
         .unwrap()
         .send()
         .unwrap();
@@ -1026,10 +1026,10 @@ fn ovn_gets_only_supported_settings() {
     service
         .annotations
         .push((annotation::X_FORWARDED_FOR.to_owned(), "true".to_owned()));
-    let refused = ensure(&world, &config, &mut service, &all).unwrap_err();
+    let rejection = ensure(&world, &config, &mut service, &all).unwrap_err();
     assert!(
-        matches!(&refused, CloudError::Invalid(text) if text.contains("HTTP protocol")),
-        "{refused:?}"
+        matches!(&rejection, CloudError::Invalid(text) if text.contains("HTTP protocol")),
+        "{rejection:?}"
     );
     delete(&world, &config, &mut service);
 }

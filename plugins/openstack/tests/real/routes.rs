@@ -109,7 +109,7 @@ fn with_old_neutron_the_whole_route_list_is_replaced() {
     *world.host.nodes.borrow_mut() = all.clone();
     let cloud = world.cloud(&config);
     let key = format!("extensions {}", cloud.url(Kind::Network, "").unwrap());
-    skydock_openstack::host::Host::keep(
+    skydock_openstack::host_functions::HostFunctions::cache(
         &world.host,
         &key,
         b"extraroute",
@@ -127,11 +127,11 @@ fn with_old_neutron_the_whole_route_list_is_replaced() {
     assert_eq!(routes::list(&cloud, &cidrs).unwrap(), []);
     // A change based on an outdated revision is rejected.
     let path = format!("/routers/{}", config.router_id);
-    let ask = cloud
-        .ask(Method::Put, Kind::Network, &path, "stale")
+    let request = cloud
+        .request(Method::Put, Kind::Network, &path, "stale")
         .unwrap()
         .if_revision(Some(1));
-    let stale = ask
+    let stale = request
         .json(&json!({"router": {"routes": [{"destination": "10.246.0.0/24", "nexthop": "10.9.200.77"}]}}))
         .unwrap()
         .send()

@@ -20,7 +20,7 @@ use skydock_sdk::types::{AddressKind, Node, Service, TrafficPolicy, Transport};
 use tokio::runtime::Runtime;
 
 use crate::{
-    load_balancers::{Lent, annotated, changes, delete, dump, ensure, named, nodes, port},
+    load_balancers::{CallNodes, annotated, changes, delete, dump, ensure, named, nodes, port},
     world::World,
 };
 
@@ -91,7 +91,7 @@ fn official(
     more: &str,
     call: &str,
     service: Option<&Service>,
-    nodes: &Lent,
+    nodes: &CallNodes,
 ) -> (Value, usize) {
     let text = format!(
         "{}{}{more}",
@@ -320,7 +320,7 @@ fn upstream_deletes_our_load_balancers() {
         more,
         "update",
         Some(&service),
-        &Lent(all.0[..1].to_vec()),
+        &CallNodes(all.0[..1].to_vec()),
     );
     assert_eq!(dump(&world, &id)["members"][0].as_array().unwrap().len(), 1);
     official(&world, more, "delete", Some(&service), &all);

@@ -15,7 +15,7 @@ use skydock_clouds::{OpenStack, Project, Server, Service as Cataloged, Session};
 use skydock_openstack::{
     cloud::Cloud,
     config::Config,
-    host::{Event, Host},
+    host_functions::{Event, HostFunctions},
 };
 use skydock_sdk::{
     http,
@@ -32,21 +32,21 @@ pub(crate) struct Memory {
     pub(crate) nodes: RefCell<Vec<Node>>,
 }
 
-impl Host for Memory {
-    fn kept(&self, key: &str) -> Option<Vec<u8>> {
+impl HostFunctions for Memory {
+    fn cached(&self, key: &str) -> Option<Vec<u8>> {
         let kept = self.kept.borrow();
         kept.get(key)
             .filter(|(_, until)| Instant::now() < *until)
             .map(|(value, _)| value.clone())
     }
 
-    fn keep(&self, key: &str, value: &[u8], lifetime: Duration) {
+    fn cache(&self, key: &str, value: &[u8], lifetime: Duration) {
         self.kept
             .borrow_mut()
             .insert(key.to_owned(), (value.to_vec(), Instant::now() + lifetime));
     }
 
-    fn forget(&self, key: &str) {
+    fn uncache(&self, key: &str) {
         self.kept.borrow_mut().remove(key);
     }
 
@@ -56,7 +56,7 @@ impl Host for Memory {
             .insert(key.to_owned(), value.map(str::to_owned));
     }
 
-    fn tell(&self, _: &Service, event: &Event) {
+    fn publish(&self, _: &Service, event: &Event) {
         self.events.borrow_mut().push(event.clone());
     }
 
@@ -98,7 +98,7 @@ pub(crate) struct World {
     pub(crate) host: Memory,
     /// Maximum delay before a test retries, whatever delay is requested: most tests do not count
     /// retries.
-    pub(crate) pause: Cell<Duration>,
+    pub(crate) retry_delay: Cell<Duration>,
     calls: Arc<Mutex<Vec<String>>>,
     _interception: http::native::Interception,
 }
@@ -163,7 +163,7 @@ impl World {
             project,
             auth_url: cloud.auth_url(),
             host: Memory::default(),
-            pause: Cell::new(Duration::from_millis(300)),
+            retry_delay: Cell::new(Duration::from_millis(300)),
             calls,
             _interception: interception,
         }

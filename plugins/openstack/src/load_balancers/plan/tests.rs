@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     cloud::Features,
     config::Config,
-    load_balancers::{annotation, want::Want},
+    load_balancers::{annotation, desired_load_balancer::DesiredLoadBalancer},
     services::octavia::{LoadBalancer, Persistence, Reference},
 };
 
@@ -33,22 +33,22 @@ fn service(annotations: &[(&str, &str)], ports: &[u16]) -> Service {
     }
 }
 
-fn want_with(config: &str, service: &Service) -> Want {
+fn desired_with(config: &str, service: &Service) -> DesiredLoadBalancer {
     let config = Config::parse(&format!("[Global]\nauth-url=http://k\n{config}"), &[]).unwrap();
-    Want::of(&config, "c", Features::of((2, 27), "amphora"), service).unwrap()
+    DesiredLoadBalancer::of(&config, "c", Features::of((2, 27), "amphora"), service).unwrap()
 }
 
-fn want(annotations: &[(&str, &str)], ports: &[u16]) -> Want {
-    want_with("", &service(annotations, ports))
+fn desired(annotations: &[(&str, &str)], ports: &[u16]) -> DesiredLoadBalancer {
+    desired_with("", &service(annotations, ports))
 }
 
-fn backends() -> Vec<Backend> {
-    let backend = |number: u8| Backend {
+fn member_nodes() -> Vec<MemberNode> {
+    let node = |number: u8| MemberNode {
         name: format!("n{number}"),
         address: format!("10.0.0.{number}"),
-        ..Backend::default()
+        ..MemberNode::default()
     };
-    vec![backend(1), backend(2)]
+    vec![node(1), node(2)]
 }
 
 fn owner() -> Ownership {
@@ -61,28 +61,28 @@ fn owner() -> Ownership {
 }
 
 /// Returns the resources in Octavia after this request.
-fn made(want: &Want) -> Tree {
-    let mut tree = Tree {
+fn created(desired: &DesiredLoadBalancer) -> ObservedLoadBalancer {
+    let mut observed = ObservedLoadBalancer {
         load_balancer: LoadBalancer {
             id: "lb".into(),
             name: NAME.into(),
             tags: vec![NAME.into()],
             ..LoadBalancer::default()
         },
-        ..Tree::default()
+        ..ObservedLoadBalancer::default()
     };
-    for port in &want.ports {
+    for port in &desired.ports {
         let index = port.index;
         let [client_data, member_connect, member_data, tcp_inspect] =
-            want.listener.timeouts.unwrap();
+            desired.listener.timeouts.unwrap();
         let headers = BTreeMap::from([("X-Forwarded-For".to_owned(), "true".to_owned())]);
-        tree.listeners.push(Listener {
+        observed.listeners.push(Listener {
             id: format!("l{index}"),
             name: format!("listener_{index}_{NAME}"),
             protocol: port.listener_protocol.to_owned(),
             protocol_port: port.port,
-            connection_limit: Some(want.listener.connection_limit),
-            insert_headers: Some(if port.forwards(want) {
+            connection_limit: Some(desired.listener.connection_limit),
+            insert_headers: Some(if port.forwards(desired) {
                 headers
             } else {
                 BTreeMap::new()
@@ -92,7 +92,7 @@ fn made(want: &Want) -> Tree {
             timeout_member_connect: Some(member_connect),
             timeout_member_data: Some(member_data),
             timeout_tcp_inspect: Some(tcp_inspect),
-            allowed_cidrs: want.listener.allowed_cidrs.clone(),
+            allowed_cidrs: desired.listener.allowed_cidrs.clone(),
             tags: vec![NAME.to_owned()],
         });
         let monitor = port.monitor.as_ref().map(|monitor| Monitor {
@@ -105,12 +105,12 @@ fn made(want: &Want) -> Tree {
             max_retries_down: monitor.max_retries_down,
             url_path: (monitor.kind == "HTTP").then(|| "/healthz".to_owned()),
         });
-        tree.pools.push(Pool {
+        observed.pools.push(Pool {
             id: format!("p{index}"),
             name: format!("pool_{index}_{NAME}"),
             protocol: port.pool_protocol.to_owned(),
-            lb_algorithm: want.lb_method.clone(),
-            session_persistence: want.affinity.then(|| Persistence {
+            lb_algorithm: desired.lb_method.clone(),
+            session_persistence: desired.affinity.then(|| Persistence {
                 kind: "SOURCE_IP".to_owned(),
             }),
             listeners: vec![Reference {
@@ -118,31 +118,39 @@ fn made(want: &Want) -> Tree {
             }],
             healthmonitor_id: monitor.as_ref().map(|monitor| monitor.id.clone()),
         });
-        tree.monitors
+        observed
+            .monitors
             .extend(monitor.map(|monitor| (monitor.id.clone(), monitor)));
-        let member = |wanted: MemberWant| Member {
+        let member = |wanted: DesiredMember| Member {
             id: format!("{}-{}", wanted.name, wanted.port),
             name: wanted.name,
             address: wanted.address,
             protocol_port: wanted.port,
             monitor_port: wanted.monitor_port,
-            subnet_id: Some(want.member_subnet.clone()).filter(|subnet| !subnet.is_empty()),
+            subnet_id: Some(desired.member_subnet.clone()).filter(|subnet| !subnet.is_empty()),
         };
-        tree.members.insert(
+        observed.members.insert(
             format!("p{index}"),
-            members(port, &backends()).into_iter().map(member).collect(),
+            members(port, &member_nodes())
+                .into_iter()
+                .map(member)
+                .collect(),
         );
     }
-    tree
+    observed
 }
 
 /// Returns the steps as lines.
-fn steps(want: &Want, tree: &Tree) -> Vec<String> {
-    steps_of(want, tree, &owner())
+fn steps(desired: &DesiredLoadBalancer, observed: &ObservedLoadBalancer) -> Vec<String> {
+    steps_of(desired, observed, &owner())
 }
 
-fn steps_of(want: &Want, tree: &Tree, ownership: &Ownership) -> Vec<String> {
-    plan(want, &backends(), tree, ownership, "c")
+fn steps_of(
+    desired: &DesiredLoadBalancer,
+    observed: &ObservedLoadBalancer,
+    ownership: &Ownership,
+) -> Vec<String> {
+    plan(desired, &member_nodes(), observed, ownership, "c")
         .0
         .iter()
         .map(line)
@@ -171,14 +179,14 @@ fn an_up_to_date_load_balancer_needs_no_steps() {
             (annotation::X_FORWARDED_FOR, "true"),
         ],
     ] {
-        let want = want(annotations, &[80, 443]);
-        assert_eq!(steps(&want, &made(&want)), Vec::<String>::new());
+        let desired = desired(annotations, &[80, 443]);
+        assert_eq!(steps(&desired, &created(&desired)), Vec::<String>::new());
     }
 }
 
 #[test]
 fn a_listener_is_updated_to_match_the_service() {
-    let tree = made(&want(&[], &[80]));
+    let observed = created(&desired(&[], &[80]));
     for (annotations, body) in [
         (
             [(annotation::CONNECTION_LIMIT, "5")],
@@ -202,7 +210,7 @@ fn a_listener_is_updated_to_match_the_service() {
         ),
     ] {
         let expected = format!(r#"PUT /lbaas/listeners/l0 {{"listener":{body}}}"#);
-        assert_eq!(steps(&want(&annotations, &[80]), &tree), [expected]);
+        assert_eq!(steps(&desired(&annotations, &[80]), &observed), [expected]);
     }
     let ranges = Service {
         source_ranges: vec!["10.0.0.0/8".to_owned()],
@@ -210,15 +218,15 @@ fn a_listener_is_updated_to_match_the_service() {
     };
     let expected = r#"PUT /lbaas/listeners/l0 {"listener":{"allowed_cidrs":["10.0.0.0/8"]}}"#;
 
-    assert_eq!(steps(&want_with("", &ranges), &tree), [expected]);
+    assert_eq!(steps(&desired_with("", &ranges), &observed), [expected]);
 }
 
 #[test]
 fn a_changed_protocol_recreates_the_listener() {
-    let tree = made(&want(&[], &[80]));
+    let observed = created(&desired(&[], &[80]));
     let steps = steps(
-        &want(&[(annotation::X_FORWARDED_FOR, "true")], &[80]),
-        &tree,
+        &desired(&[(annotation::X_FORWARDED_FOR, "true")], &[80]),
+        &observed,
     );
     assert_eq!(
         steps[..2],
@@ -234,8 +242,8 @@ fn a_changed_protocol_recreates_the_listener() {
 fn changed_ports_create_and_delete_listeners() {
     let monitored = [(annotation::ENABLE_HEALTH_MONITOR, "true")];
     let steps = steps(
-        &want(&monitored, &[80, 8080]),
-        &made(&want(&monitored, &[80, 443])),
+        &desired(&monitored, &[80, 8080]),
+        &created(&desired(&monitored, &[80, 443])),
     );
     assert_eq!(
         steps[..2],
@@ -257,9 +265,15 @@ fn changed_ports_create_and_delete_listeners() {
 
 #[test]
 fn steps_use_the_id_of_the_part_created_before() {
-    let mut tree = made(&want(&[], &[80]));
-    tree.listeners.clear();
-    let (steps, _) = plan(&want(&[], &[80]), &backends(), &tree, &owner(), "c");
+    let mut observed = created(&desired(&[], &[80]));
+    observed.listeners.clear();
+    let (steps, _) = plan(
+        &desired(&[], &[80]),
+        &member_nodes(),
+        &observed,
+        &owner(),
+        "c",
+    );
     assert_eq!(
         steps.iter().map(Step::has_parts).collect::<Vec<_>>(),
         [true, true, false]
@@ -268,7 +282,7 @@ fn steps_use_the_id_of_the_part_created_before() {
     let lines = |made| {
         steps
             .iter()
-            .map(|step| step.clone().of_made(made).as_ref().map(line))
+            .map(|step| step.clone().with_created_id(made).as_ref().map(line))
             .collect::<Vec<_>>()
     };
     assert_eq!(lines(None)[1..], [None, None]);
@@ -285,23 +299,23 @@ fn steps_use_the_id_of_the_part_created_before() {
 
 #[test]
 fn incomplete_parts_are_completed_in_order() {
-    let want = want(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80]);
-    let mut tree = made(&want);
-    tree.pools[0].healthmonitor_id = None;
-    tree.monitors.clear();
+    let desired = desired(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80]);
+    let mut observed = created(&desired);
+    observed.pools[0].healthmonitor_id = None;
+    observed.monitors.clear();
     let monitor = r#"POST /lbaas/healthmonitors {"healthmonitor":{"delay":5,"max_retries":1,"max_retries_down":3,"name":"monitor_0_kube_service_c_shop_web","pool_id":"p0","timeout":3,"type":"TCP"}}"#;
 
-    assert_eq!(steps(&want, &tree), [monitor]);
+    assert_eq!(steps(&desired, &observed), [monitor]);
 
-    tree.members.clear();
+    observed.members.clear();
     let members = r#"PUT /lbaas/pools/p0/members {"members":[{"address":"10.0.0.1","name":"n1","protocol_port":30080},{"address":"10.0.0.2","name":"n2","protocol_port":30080}]}"#;
-    assert_eq!(steps(&want, &tree), [members, monitor]);
+    assert_eq!(steps(&desired, &observed), [members, monitor]);
 
-    tree.pools.clear();
+    observed.pools.clear();
     let pool = r#"POST /lbaas/pools {"pool":{"lb_algorithm":"ROUND_ROBIN","listener_id":"l0","name":"pool_0_kube_service_c_shop_web","protocol":"TCP"}}"#;
     let of_new = [members, monitor].map(|step| step.replace("p0", "{made}"));
     assert_eq!(
-        steps(&want, &tree),
+        steps(&desired, &observed),
         [pool.to_owned()]
             .into_iter()
             .chain(of_new)
@@ -311,23 +325,23 @@ fn incomplete_parts_are_completed_in_order() {
 
 #[test]
 fn members_are_set_with_one_request() {
-    let want = want_with("[LoadBalancer]\nmember-subnet-id=s", &service(&[], &[80]));
-    let mut tree = made(&want);
-    let pool = tree.members.get_mut("p0").unwrap();
+    let desired = desired_with("[LoadBalancer]\nmember-subnet-id=s", &service(&[], &[80]));
+    let mut observed = created(&desired);
+    let pool = observed.members.get_mut("p0").unwrap();
     pool[0].address = "10.0.0.9".to_owned();
     let members = r#"PUT /lbaas/pools/p0/members {"members":[{"address":"10.0.0.1","name":"n1","protocol_port":30080,"subnet_id":"s"},{"address":"10.0.0.2","monitor_port":null,"name":"n2","protocol_port":30080}]}"#;
-    assert_eq!(steps(&want, &tree), [members]);
-    let (only, missing) = plan_members(&want, &backends(), &tree, &owner(), "c");
+    assert_eq!(steps(&desired, &observed), [members]);
+    let (only, missing) = plan_members(&desired, &member_nodes(), &observed, &owner(), "c");
     assert_eq!(only.iter().map(line).collect::<Vec<_>>(), [members]);
     assert_eq!(missing, None);
 }
 
 #[test]
 fn changed_nodes_change_only_members() {
-    let mut tree = made(&want(&[], &[80, 443]));
-    tree.members.get_mut("p1").unwrap().clear();
-    let asked = want(&[(annotation::CONNECTION_LIMIT, "5")], &[80, 443, 8080]);
-    let (steps, missing) = plan_members(&asked, &backends(), &tree, &owner(), "c");
+    let mut observed = created(&desired(&[], &[80, 443]));
+    observed.members.get_mut("p1").unwrap().clear();
+    let requested = desired(&[(annotation::CONNECTION_LIMIT, "5")], &[80, 443, 8080]);
+    let (steps, missing) = plan_members(&requested, &member_nodes(), &observed, &owner(), "c");
     assert_eq!(
         steps
             .iter()
@@ -341,14 +355,20 @@ fn changed_nodes_change_only_members() {
 /// Otherwise, nothing would show that the members do not follow the nodes.
 #[test]
 fn nodes_without_a_listener_are_reported() {
-    let tree = made(&want(&[], &[443]));
+    let observed = created(&desired(&[], &[443]));
     let of_another = {
-        let mut tree = made(&want(&[], &[80]));
-        tree.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
-        tree
+        let mut observed = created(&desired(&[], &[80]));
+        observed.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
+        observed
     };
-    for tree in [tree, of_another] {
-        let (steps, missing) = plan_members(&want(&[], &[80]), &backends(), &tree, &owner(), "c");
+    for observed in [observed, of_another] {
+        let (steps, missing) = plan_members(
+            &desired(&[], &[80]),
+            &member_nodes(),
+            &observed,
+            &owner(),
+            "c",
+        );
         assert_eq!(steps, []);
         assert_eq!(
             missing.as_deref(),
@@ -359,19 +379,19 @@ fn nodes_without_a_listener_are_reported() {
 
 #[test]
 fn serial_providers_change_members_one_by_one() {
-    let want = want_with(
+    let desired = desired_with(
         "[LoadBalancer]\nprovider-requires-serial-api-calls=true",
         &service(&[], &[80]),
     );
-    let mut tree = made(&want);
-    let pool = tree.members.get_mut("p0").unwrap();
+    let mut observed = created(&desired);
+    let pool = observed.members.get_mut("p0").unwrap();
     pool[0].address = "10.0.0.9".to_owned();
     // The name that upstream uses.
     pool[1].name = "member_n2_10.0.0.2_30080".to_owned();
     pool[1].monitor_port = Some(31000);
 
     assert_eq!(
-        steps(&want, &tree),
+        steps(&desired, &observed),
         lines([
             r#"POST /lbaas/pools/p0/members {"member":{"address":"10.0.0.1","name":"n1","protocol_port":30080}}"#,
             r#"PUT /lbaas/pools/p0/members/n2-30080 {"member":{"monitor_port":null}}"#,
@@ -379,12 +399,12 @@ fn serial_providers_change_members_one_by_one() {
         ])
     );
     assert_eq!(
-        steps(&want, &made(&want)),
+        steps(&desired, &created(&desired)),
         lines([]),
         "members that are as wanted are left"
     );
     assert!(
-        body::load_balancer(&want, &backends())["loadbalancer"]
+        body::load_balancer(&desired, &member_nodes())["loadbalancer"]
             .get("listeners")
             .is_none()
     );
@@ -392,11 +412,11 @@ fn serial_providers_change_members_one_by_one() {
 
 #[test]
 fn pools_follow_method_affinity_and_protocol() {
-    let tree = made(&want(&[], &[80]));
+    let observed = created(&desired(&[], &[80]));
     let plan = plan(
-        &want(&[(annotation::LB_METHOD, "SOURCE_IP")], &[80]),
-        &backends(),
-        &tree,
+        &desired(&[(annotation::LB_METHOD, "SOURCE_IP")], &[80]),
+        &member_nodes(),
+        &observed,
         &owner(),
         "c",
     )
@@ -407,7 +427,7 @@ fn pools_follow_method_affinity_and_protocol() {
     );
     assert_eq!(plan[0].optional, Some("LoadBalancerLbMethodUnknown"));
 
-    let sticky = want_with(
+    let sticky = desired_with(
         "",
         &Service {
             client_ip_affinity_seconds: Some(1),
@@ -415,10 +435,10 @@ fn pools_follow_method_affinity_and_protocol() {
         },
     );
     let expected = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":{"type":"SOURCE_IP"}}}"#;
-    assert_eq!(steps(&sticky, &tree), [expected]);
+    assert_eq!(steps(&sticky, &observed), [expected]);
 
     let expected = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":null}}"#;
-    assert_eq!(steps(&want(&[], &[80]), &made(&sticky)), [expected]);
+    assert_eq!(steps(&desired(&[], &[80]), &created(&sticky)), [expected]);
 }
 
 const SWITCH: [&str; 2] = [
@@ -430,8 +450,8 @@ const SWITCH: [&str; 2] = [
 #[test]
 fn a_pool_is_used_until_another_one_has_its_members() {
     let monitored = (annotation::ENABLE_HEALTH_MONITOR, "true");
-    let proxy = want(&[(annotation::PROXY_PROTOCOL, "v2"), monitored], &[80]);
-    let replaced = steps(&proxy, &made(&want(&[monitored], &[80])));
+    let proxy = desired(&[(annotation::PROXY_PROTOCOL, "v2"), monitored], &[80]);
+    let replaced = steps(&proxy, &created(&desired(&[monitored], &[80])));
     assert_eq!(replaced[2..4], SWITCH);
 
     for (step, beginning) in replaced.iter().zip([
@@ -446,15 +466,15 @@ fn a_pool_is_used_until_another_one_has_its_members() {
     // The listener is not changed if the new pool is rejected.
     let (plan, _) = plan(
         &proxy,
-        &backends(),
-        &made(&want(&[monitored], &[80])),
+        &member_nodes(),
+        &created(&desired(&[monitored], &[80])),
         &owner(),
         "c",
     );
     let follows: Vec<bool> = plan.iter().map(|step| step.follows).collect();
     assert_eq!(follows, [false, true, true, true, true]);
 
-    let step = plan[2].clone().of_made(Some("new")).unwrap();
+    let step = plan[2].clone().with_created_id(Some("new")).unwrap();
     assert!(line(&step).contains(r#""default_pool_id":"new""#));
 }
 
@@ -482,9 +502,9 @@ fn only_the_protocol_or_subnet_replaces_a_pool() {
         sticky,
         local,
     ] {
-        let (before, after) = (want_with("", &of(none)), want_with("", &changed));
+        let (before, after) = (desired_with("", &of(none)), desired_with("", &changed));
         for (one, other) in [(&before, &after), (&after, &before)] {
-            let steps = steps(other, &made(one));
+            let steps = steps(other, &created(one));
             assert!(!steps.is_empty());
             for step in steps {
                 let is_pool = |method: &str| step.starts_with(&format!("{method} /lbaas/pools"));
@@ -496,37 +516,37 @@ fn only_the_protocol_or_subnet_replaces_a_pool() {
 
 #[test]
 fn members_move_to_the_subnet_that_the_service_sets() {
-    let of_config = want_with("[LoadBalancer]\nmember-subnet-id=s", &service(&[], &[80]));
-    let moved = want(&[(annotation::MEMBER_SUBNET_ID, "t")], &[80]);
-    let steps_then = steps(&moved, &made(&of_config));
+    let of_config = desired_with("[LoadBalancer]\nmember-subnet-id=s", &service(&[], &[80]));
+    let moved = desired(&[(annotation::MEMBER_SUBNET_ID, "t")], &[80]);
+    let steps_then = steps(&moved, &created(&of_config));
     assert_eq!(steps_then[2..], SWITCH);
     assert!(steps_then[1].contains(r#""subnet_id":"t""#));
-    assert_eq!(steps(&moved, &made(&moved)), [""; 0]);
+    assert_eq!(steps(&moved, &created(&moved)), [""; 0]);
     // Defaults are meant for new members, and not every provider returns subnets.
-    assert_eq!(steps(&of_config, &made(&moved)), [""; 0]);
-    assert_eq!(steps(&moved, &made(&want(&[], &[80]))), [""; 0]);
+    assert_eq!(steps(&of_config, &created(&moved)), [""; 0]);
+    assert_eq!(steps(&moved, &created(&desired(&[], &[80]))), [""; 0]);
 }
 
 /// The replacement of a pool was interrupted. Otherwise, a pool without a listener is not changed.
 #[test]
 fn a_pool_is_replaced_only_once() {
-    let tcp = want(&[], &[80]);
-    let mut tree = made(&tcp);
+    let tcp = desired(&[], &[80]);
+    let mut observed = created(&tcp);
     let pool = |id: &str, name: &str| Pool {
         id: id.to_owned(),
         name: name.to_owned(),
         ..Pool::default()
     };
-    tree.pools.extend([
+    observed.pools.extend([
         pool("p7", &format!("pool_0_{NAME}")),
         pool("p8", "pool_0_kube_service_c_shop_other"),
         pool("p9", "pool_of_layer_7"),
     ]);
 
-    assert_eq!(steps(&tcp, &tree), [""; 0]);
+    assert_eq!(steps(&tcp, &observed), [""; 0]);
 
-    let proxy = want(&[(annotation::PROXY_PROTOCOL, "true")], &[80]);
-    let replaced = steps(&proxy, &tree);
+    let proxy = desired(&[(annotation::PROXY_PROTOCOL, "true")], &[80]);
+    let replaced = steps(&proxy, &observed);
     assert_eq!(replaced[0], "DELETE /lbaas/pools/p7");
     assert_eq!(replaced[3..], SWITCH);
 }
@@ -534,11 +554,11 @@ fn a_pool_is_replaced_only_once() {
 /// One that another Service uses does not stop the others.
 #[test]
 fn a_used_port_does_not_stop_the_others() {
-    let want = want(&[], &[80, 443]);
-    let mut tree = made(&want);
-    tree.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
-    tree.members.get_mut("p1").unwrap().clear();
-    let (plan, taken) = plan(&want, &backends(), &tree, &owner(), "c");
+    let desired = desired(&[], &[80, 443]);
+    let mut observed = created(&desired);
+    observed.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
+    observed.members.get_mut("p1").unwrap().clear();
+    let (plan, taken) = plan(&desired, &member_nodes(), &observed, &owner(), "c");
     assert_eq!(
         plan.iter()
             .map(|step| step.path.as_str())
@@ -551,7 +571,7 @@ fn a_used_port_does_not_stop_the_others() {
 #[test]
 fn health_monitors_follow_the_service() {
     let monitored = |delay: &str| {
-        want(
+        desired(
             &[
                 (annotation::ENABLE_HEALTH_MONITOR, "true"),
                 (annotation::HEALTH_MONITOR_DELAY, delay),
@@ -559,19 +579,19 @@ fn health_monitors_follow_the_service() {
             &[80],
         )
     };
-    let tree = made(&monitored("5"));
+    let observed = created(&monitored("5"));
     assert_eq!(
-        steps(&want(&[], &[80]), &tree),
+        steps(&desired(&[], &[80]), &observed),
         ["DELETE /lbaas/healthmonitors/m0"]
     );
 
-    let changed = steps(&monitored("9"), &tree);
+    let changed = steps(&monitored("9"), &observed);
     assert!(
         changed[0].starts_with(r#"PUT /lbaas/healthmonitors/m0 {"healthmonitor":{"delay":9,"#),
         "{changed:#?}"
     );
 
-    let mut other = tree.clone();
+    let mut other = observed.clone();
     other.monitors.get_mut("m0").unwrap().kind = "HTTP".to_owned();
     let again = steps(&monitored("5"), &other);
     assert_eq!(
@@ -585,23 +605,26 @@ fn health_monitors_follow_the_service() {
         health_check_node_port: 31000,
         ..service(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80])
     };
-    let local = want_with("", &local);
-    let mut tree = made(&local);
+    let local = desired_with("", &local);
+    let mut observed = created(&local);
     assert_eq!(
-        (tree.monitors["m0"].kind.as_str(), steps(&local, &tree)),
+        (
+            observed.monitors["m0"].kind.as_str(),
+            steps(&local, &observed)
+        ),
         ("HTTP", vec![])
     );
 
-    tree.monitors.get_mut("m0").unwrap().url_path = Some("/".to_owned());
-    let elsewhere = steps(&local, &tree);
+    observed.monitors.get_mut("m0").unwrap().url_path = Some("/".to_owned());
+    let elsewhere = steps(&local, &observed);
     assert!(
         elsewhere.len() == 1 && elsewhere[0].contains(r#""url_path":"/healthz""#),
         "{elsewhere:?}"
     );
 
-    tree.monitors.get_mut("m0").unwrap().url_path = Some("/healthz".to_owned());
-    tree.monitors.get_mut("m0").unwrap().delay = 77;
-    let slower = steps(&local, &tree);
+    observed.monitors.get_mut("m0").unwrap().url_path = Some("/healthz".to_owned());
+    observed.monitors.get_mut("m0").unwrap().delay = 77;
+    let slower = steps(&local, &observed);
     assert!(
         slower.len() == 1 && !slower[0].contains("url_path"),
         "{slower:?}"
@@ -610,35 +633,35 @@ fn health_monitors_follow_the_service() {
 
 #[test]
 fn a_missing_value_from_octavia_is_its_default() {
-    let want = want(&[], &[80]);
-    let mut tree = made(&want);
-    tree.listeners[0].connection_limit = None;
-    assert_eq!(steps(&want, &tree), [""; 0]);
+    let desired = desired(&[], &[80]);
+    let mut observed = created(&desired);
+    observed.listeners[0].connection_limit = None;
+    assert_eq!(steps(&desired, &observed), [""; 0]);
 }
 
 #[test]
 fn session_persistence_is_source_ip_or_none() {
-    let sticky = want_with(
+    let sticky = desired_with(
         "",
         &Service {
             client_ip_affinity_seconds: Some(10800),
             ..service(&[], &[80])
         },
     );
-    assert_eq!(steps(&sticky, &made(&sticky)), [""; 0]);
+    assert_eq!(steps(&sticky, &created(&sticky)), [""; 0]);
 
-    let by = |kind: &str, want: &Want| {
-        let mut tree = made(want);
-        tree.pools[0].session_persistence = Some(Persistence {
+    let by = |kind: &str, desired: &DesiredLoadBalancer| {
+        let mut observed = created(desired);
+        observed.pools[0].session_persistence = Some(Persistence {
             kind: kind.to_owned(),
         });
-        steps(want, &tree)
+        steps(desired, &observed)
     };
     let source = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":{"type":"SOURCE_IP"}}}"#;
     let none = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":null}}"#;
     assert_eq!(by("HTTP_COOKIE", &sticky), [source]);
 
-    let free = want(&[], &[80]);
+    let free = desired(&[], &[80]);
     assert_eq!(
         (by("HTTP_COOKIE", &free), by("SOURCE_IP", &free)),
         (vec![none.to_owned()], vec![none.to_owned()])
@@ -647,10 +670,10 @@ fn session_persistence_is_source_ip_or_none() {
 
 #[test]
 fn a_wrong_monitor_port_of_a_member_is_corrected() {
-    let monitored = want(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80]);
-    let mut tree = made(&monitored);
-    tree.members.get_mut("p0").unwrap()[0].monitor_port = Some(31000);
-    let steps = steps(&monitored, &tree);
+    let monitored = desired(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80]);
+    let mut observed = created(&monitored);
+    observed.members.get_mut("p0").unwrap()[0].monitor_port = Some(31000);
+    let steps = steps(&monitored, &observed);
     assert!(
         steps[0].contains(r#"{"address":"10.0.0.1","monitor_port":null,"#),
         "{steps:#?}"
@@ -659,35 +682,46 @@ fn a_wrong_monitor_port_of_a_member_is_corrected() {
 
 #[test]
 fn rejects_a_port_of_another_service() {
-    let want = want(&[], &[80]);
-    let mut tree = made(&want);
-    tree.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
-    let refusal = plan(&want, &backends(), &tree, &owner(), "c").1.unwrap();
+    let desired = desired(&[], &[80]);
+    let mut observed = created(&desired);
+    observed.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
+    let refusal = plan(&desired, &member_nodes(), &observed, &owner(), "c")
+        .1
+        .unwrap();
     assert!(
         refusal.contains("port 80 (TCP) of load balancer lb is used by listener l0"),
         "{refusal}"
     );
     // This includes another protocol on top of TCP, for which upstream fails.
-    tree.listeners[0].protocol = "HTTP".to_owned();
-    assert!(plan(&want, &backends(), &tree, &owner(), "c").1.is_some());
-    tree.listeners[0].protocol = "UDP".to_owned();
-    assert_eq!(plan(&want, &backends(), &tree, &owner(), "c").0.len(), 3);
+    observed.listeners[0].protocol = "HTTP".to_owned();
+    assert!(
+        plan(&desired, &member_nodes(), &observed, &owner(), "c")
+            .1
+            .is_some()
+    );
+    observed.listeners[0].protocol = "UDP".to_owned();
+    assert_eq!(
+        plan(&desired, &member_nodes(), &observed, &owner(), "c")
+            .0
+            .len(),
+        3
+    );
 }
 
 #[test]
 fn a_sharing_service_is_tagged_first() {
     let other = "kube_service_c_shop_other";
-    let mut tree = made(&want(&[], &[443]));
-    tree.load_balancer.name = other.to_owned();
-    tree.load_balancer.tags = vec![other.to_owned()];
-    tree.listeners[0].tags = vec![other.to_owned()];
+    let mut observed = created(&desired(&[], &[443]));
+    observed.load_balancer.name = other.to_owned();
+    observed.load_balancer.tags = vec![other.to_owned()];
+    observed.listeners[0].tags = vec![other.to_owned()];
     let guest = Ownership {
         owner: false,
         attached: false,
         services: 1,
         renamed_from: None,
     };
-    let steps = steps_of(&want(&[], &[80]), &tree, &guest);
+    let steps = steps_of(&desired(&[], &[80]), &observed, &guest);
     let tags = format!(
         r#"PUT /lbaas/loadbalancers/lb {{"loadbalancer":{{"tags":["{other}","{NAME}"]}}}}"#
     );
@@ -698,39 +732,50 @@ fn a_sharing_service_is_tagged_first() {
 
 #[test]
 fn untagged_listeners_belong_to_the_owner() {
-    let want = want(&[], &[80]);
-    let mut tree = made(&want);
-    tree.listeners[0].tags.clear();
+    let desired = desired(&[], &[80]);
+    let mut observed = created(&desired);
+    observed.listeners[0].tags.clear();
     let expected = format!(r#"PUT /lbaas/listeners/l0 {{"listener":{{"tags":["{NAME}"]}}}}"#);
-    assert_eq!(steps(&want, &tree), [expected]);
+    assert_eq!(steps(&desired, &observed), [expected]);
     let guest = Ownership {
         owner: false,
         ..owner()
     };
-    assert!(plan(&want, &backends(), &tree, &guest, "c").1.is_some());
-    assert_eq!(plan_removal(&want, &tree, &guest), []);
-    assert_eq!(plan_removal(&want, &tree, &owner()).len(), 2);
+    assert!(
+        plan(&desired, &member_nodes(), &observed, &guest, "c")
+            .1
+            .is_some()
+    );
+    assert_eq!(plan_removal(&desired, &observed, &guest), []);
+    assert_eq!(plan_removal(&desired, &observed, &owner()).len(), 2);
 }
 
 #[test]
 fn a_renamed_cluster_renames_its_resources() {
-    let want = want(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80]);
-    let mut tree = made(&want);
+    let desired = desired(&[(annotation::ENABLE_HEALTH_MONITOR, "true")], &[80]);
+    let mut observed = created(&desired);
     let old = |name: &mut String| *name = names::with_cluster(name, "c", "old");
-    old(&mut tree.load_balancer.name);
-    old(&mut tree.load_balancer.tags[0]);
-    old(&mut tree.listeners[0].name);
-    old(&mut tree.listeners[0].tags[0]);
-    old(&mut tree.pools[0].name);
-    old(&mut tree.monitors.get_mut("m0").unwrap().name);
+    old(&mut observed.load_balancer.name);
+    old(&mut observed.load_balancer.tags[0]);
+    old(&mut observed.listeners[0].name);
+    old(&mut observed.listeners[0].tags[0]);
+    old(&mut observed.pools[0].name);
+    old(&mut observed.monitors.get_mut("m0").unwrap().name);
     let service = service(&[], &[80]);
-    let of = |tree: &Tree, serves| {
-        Ownership::of(&tree.load_balancer, &want, &service, "c", false, serves)
+    let of = |observed: &ObservedLoadBalancer, serves| {
+        Ownership::of(
+            &observed.load_balancer,
+            &desired,
+            &service,
+            "c",
+            false,
+            serves,
+        )
     };
 
-    assert_eq!(of(&tree, false).renamed_from, None);
+    assert_eq!(of(&observed, false).renamed_from, None);
 
-    let mut shared = tree.clone();
+    let mut shared = observed.clone();
     shared.load_balancer.tags.push(NAME.to_owned());
     assert_eq!(
         of(&shared, true),
@@ -742,17 +787,17 @@ fn a_renamed_cluster_renames_its_resources() {
         }
     );
 
-    let mut of_another = tree.clone();
+    let mut of_another = observed.clone();
     of_another.load_balancer.tags = vec!["kube_service_old_shop_other".to_owned()];
     assert_eq!(of(&of_another, true).renamed_from, None);
 
-    let ownership = of(&tree, true);
+    let ownership = of(&observed, true);
     assert_eq!(
         (ownership.owner, ownership.attached, ownership.is_shared()),
         (true, true, false)
     );
     assert_eq!(
-        steps_of(&want, &tree, &ownership),
+        steps_of(&desired, &observed, &ownership),
         lines([
             r#"PUT /lbaas/healthmonitors/m0 {"healthmonitor":{"name":"monitor_0_kube_service_c_shop_web"}}"#,
             r#"PUT /lbaas/pools/p0 {"pool":{"name":"pool_0_kube_service_c_shop_web"}}"#,
@@ -765,14 +810,14 @@ fn a_renamed_cluster_renames_its_resources() {
 /// Otherwise, both might write the tags of the load balancer at the same time.
 #[test]
 fn a_sharing_service_leaves_the_renaming_to_the_owner() {
-    let want = want(&[], &[80]);
+    let desired = desired(&[], &[80]);
     let (old, other) = ("kube_service_old_shop_web", "kube_service_old_shop_other");
-    let mut tree = made(&want);
-    tree.load_balancer.name = other.to_owned();
-    tree.load_balancer.tags = vec![other.to_owned(), old.to_owned()];
-    tree.listeners[0].name = format!("listener_0_{old}");
-    tree.listeners[0].tags = vec![old.to_owned()];
-    tree.listeners.push(Listener {
+    let mut observed = created(&desired);
+    observed.load_balancer.name = other.to_owned();
+    observed.load_balancer.tags = vec![other.to_owned(), old.to_owned()];
+    observed.listeners[0].name = format!("listener_0_{old}");
+    observed.listeners[0].tags = vec![old.to_owned()];
+    observed.listeners.push(Listener {
         id: "l9".to_owned(),
         name: format!("listener_0_{other}"),
         protocol_port: 443,
@@ -781,7 +826,16 @@ fn a_sharing_service_leaves_the_renaming_to_the_owner() {
         ..Listener::default()
     });
     let service = service(&[], &[80]);
-    let of = |serves| Ownership::of(&tree.load_balancer, &want, &service, "c", false, serves);
+    let of = |serves| {
+        Ownership::of(
+            &observed.load_balancer,
+            &desired,
+            &service,
+            "c",
+            false,
+            serves,
+        )
+    };
 
     assert!(!of(false).attached, "a copied manifest");
 
@@ -795,10 +849,10 @@ fn a_sharing_service_leaves_the_renaming_to_the_owner() {
             renamed_from: Some("old".to_owned())
         }
     );
-    assert_eq!(steps_of(&want, &tree, &ownership), [""; 0]);
+    assert_eq!(steps_of(&desired, &observed, &ownership), [""; 0]);
 
-    tree.listeners[0].connection_limit = Some(7);
-    let (steps, taken) = plan(&want, &backends(), &tree, &ownership, "c");
+    observed.listeners[0].connection_limit = Some(7);
+    let (steps, taken) = plan(&desired, &member_nodes(), &observed, &ownership, "c");
     let expected = r#"PUT /lbaas/listeners/l0 {"listener":{"connection_limit":-1}}"#;
     assert_eq!(
         (steps.iter().map(line).collect(), taken),
@@ -808,24 +862,31 @@ fn a_sharing_service_leaves_the_renaming_to_the_owner() {
 
 #[test]
 fn members_follow_nodes_before_their_cluster_is_renamed() {
-    let want = want(&[], &[80]);
+    let desired = desired(&[], &[80]);
     for (owner, name) in [(true, "kube_service_old_shop_web"), (false, "mine")] {
-        let mut tree = made(&want);
-        tree.load_balancer.name = name.to_owned();
-        tree.load_balancer.tags = vec!["kube_service_old_shop_web".to_owned()];
-        tree.listeners[0].tags = tree.load_balancer.tags.clone();
-        tree.members.get_mut("p0").unwrap().clear();
+        let mut observed = created(&desired);
+        observed.load_balancer.name = name.to_owned();
+        observed.load_balancer.tags = vec!["kube_service_old_shop_web".to_owned()];
+        observed.listeners[0].tags = observed.load_balancer.tags.clone();
+        observed.members.get_mut("p0").unwrap().clear();
         let service = service(&[], &[80]);
-        let ownership = Ownership::of(&tree.load_balancer, &want, &service, "c", false, true);
+        let ownership = Ownership::of(
+            &observed.load_balancer,
+            &desired,
+            &service,
+            "c",
+            false,
+            true,
+        );
         assert_eq!((ownership.owner, ownership.attached), (owner, true));
-        let (steps, missing) = plan_members(&want, &backends(), &tree, &ownership, "c");
+        let (steps, missing) = plan_members(&desired, &member_nodes(), &observed, &ownership, "c");
         assert_eq!((steps.len(), missing), (1, None));
     }
 }
 
 #[test]
 fn a_load_balancer_is_created_with_all_parts_at_once() {
-    let want = want_with(
+    let desired = desired_with(
         "[LoadBalancer]\nsubnet-id=s\ncreate-monitor=true",
         &service(&[], &[80]),
     );
@@ -849,7 +910,7 @@ fn a_load_balancer_is_created_with_all_parts_at_once() {
             },
         }],
     }});
-    assert_eq!(body::load_balancer(&want, &backends()), expected);
+    assert_eq!(body::load_balancer(&desired, &member_nodes()), expected);
 }
 
 #[test]
@@ -857,11 +918,11 @@ fn flavor_zone_and_tls_container_are_sent_to_octavia() {
     let config =
         "[LoadBalancer]\nsubnet-id=s\nflavor-id=f\navailability-zone=z\ncontainer-store=external";
     let tls = "https://k/v1/containers/t";
-    let want = want_with(
+    let desired = desired_with(
         config,
         &service(&[(annotation::TLS_CONTAINER_REF, tls)], &[443]),
     );
-    let body = body::load_balancer(&want, &backends());
+    let body = body::load_balancer(&desired, &member_nodes());
     let made = &body["loadbalancer"];
 
     assert_eq!(
@@ -873,10 +934,11 @@ fn flavor_zone_and_tls_container_are_sent_to_octavia() {
     assert_eq!(listener["default_tls_container_ref"], json!(tls));
 
     // It is changed with the Service.
-    let mut tree = self::made(&want);
-    tree.listeners[0].default_tls_container_ref = Some("https://k/v1/containers/old".to_owned());
+    let mut observed = created(&desired);
+    observed.listeners[0].default_tls_container_ref =
+        Some("https://k/v1/containers/old".to_owned());
     let expected = format!(
         r#"PUT /lbaas/listeners/l0 {{"listener":{{"default_tls_container_ref":"{tls}"}}}}"#
     );
-    assert_eq!(steps(&want, &tree), [expected]);
+    assert_eq!(steps(&desired, &observed), [expected]);
 }

@@ -63,12 +63,12 @@ fn request(script: &Script, shared: bool) -> (Result<String>, Vec<String>) {
         services: if shared { 2 } else { 1 },
         renamed_from: None,
     };
-    let want = wanted(&cloud, &service).unwrap();
-    let answer = floating::ensure(&cloud, &service, &want, &balancer, &ownership);
-    let asked = script.asked().into_iter();
+    let desired = requested(&cloud, &service).unwrap();
+    let answer = floating_ip::ensure(&cloud, &service, &desired, &balancer, &ownership);
+    let requested = script.requested().into_iter();
     (
         answer,
-        asked.filter(|line| !line.starts_with("GET ")).collect(),
+        requested.filter(|line| !line.starts_with("GET ")).collect(),
     )
 }
 
@@ -137,7 +137,7 @@ fn a_replaced_floating_ip_that_was_left_is_deleted() {
 fn a_requested_floating_ip_that_is_not_free_is_reported_once() {
     let used = floating("g", "203.0.113.200", "", Some("q"));
     let free = floating("g", "203.0.113.200", "", None);
-    for (requested, shared, said) in [
+    for (requested, shared, message) in [
         (vec![used], false, "the requested one is in use"),
         (Vec::new(), false, "no floating IP of the project has"),
         (vec![free], true, "it is also the address of other Services"),
@@ -150,7 +150,7 @@ fn a_requested_floating_ip_that_is_not_free_is_reported_once() {
         }
         let events = script.host.events.borrow();
         assert_eq!(events.len(), 1);
-        assert!(events[0].message.contains(said));
+        assert!(events[0].message.contains(message));
     }
 }
 
@@ -169,9 +169,9 @@ fn a_floating_ip_in_another_network_is_reported() {
     for (network, events) in [("ext", 0), ("other", 1)] {
         let service = with(service(true), annotation::FLOATING_NETWORK_ID, network);
         let cloud = script.cloud();
-        let want = wanted(&cloud, &service).unwrap();
+        let desired = requested(&cloud, &service).unwrap();
         let ownership = Ownership::default();
-        let address = floating::ensure(&cloud, &service, &want, &balancer, &ownership);
+        let address = floating_ip::ensure(&cloud, &service, &desired, &balancer, &ownership);
         assert_eq!(address, Ok("203.0.113.7".to_owned()));
         assert_eq!(script.host.events.borrow().len(), events, "{network}");
     }
@@ -284,14 +284,14 @@ fn a_floating_ip_in_another_subnet_is_reported() {
             vip_port_id: Some("p".to_owned()),
             ..LoadBalancer::default()
         };
-        let want = wanted(&cloud, &service).unwrap();
+        let desired = requested(&cloud, &service).unwrap();
         for _ in 0..2 {
             let ownership = Ownership::default();
-            let address = floating::ensure(&cloud, &service, &want, &balancer, &ownership);
+            let address = floating_ip::ensure(&cloud, &service, &desired, &balancer, &ownership);
             assert_eq!(address, Ok("203.0.113.7".to_owned()));
         }
         assert_eq!(script.host.events.borrow().len(), events, "{key} {value}");
-        let reads = script.asked();
+        let reads = script.requested();
         assert!(
             reads
                 .iter()
@@ -337,11 +337,11 @@ fn a_selector_without_nodes_is_reported() {
     let script = Script::new("[LoadBalancer]\nsubnet-id=s");
     let selecting = with(service(false), annotation::NODE_SELECTOR, "pool=edge");
     let cloud = script.cloud();
-    let want = wanted(&cloud, &selecting).unwrap();
+    let desired = requested(&cloud, &selecting).unwrap();
     for (labeled, events) in [(false, 1), (false, 1), (true, 1), (false, 2)] {
-        let targets = targets(&Labeled(labeled), &want);
-        let backends: Vec<_> = targets.iter().map(|_| Backend::default()).collect();
-        tell_no_members(&cloud, &selecting, &want, &targets, &backends);
+        let targets = targets(&Labeled(labeled), &desired);
+        let member_nodes: Vec<_> = targets.iter().map(|_| MemberNode::default()).collect();
+        warn_no_members(&cloud, &selecting, &desired, &targets, &member_nodes);
         assert_eq!(script.host.events.borrow().len(), events);
     }
 

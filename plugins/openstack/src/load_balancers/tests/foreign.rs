@@ -7,7 +7,7 @@ const LBAAS: &str = "http://load-balancer/v2.0/lbaas";
 /// Sets up a load balancer with the Service's name and these members.
 fn theirs(script: &Script, status: &str, members: &[&str]) {
     named(script, &[balancer(status)]);
-    script.host.forget("used here lb");
+    script.host.uncache("used here lb");
     let listener = json!({"id": "l", "protocol": "TCP", "protocol_port": 80, "tags": [NAME]});
     let pool = json!({"id": "p", "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN", "listeners": [{"id": "l"}]});
     let member =
@@ -52,8 +52,8 @@ fn is_rejected<T>(answer: &Result<T>) -> bool {
 }
 
 fn changes(script: &Script) -> Vec<String> {
-    let asked = script.asked().into_iter();
-    asked.filter(|line| !line.starts_with("GET ")).collect()
+    let requested = script.requested().into_iter();
+    requested.filter(|line| !line.starts_with("GET ")).collect()
 }
 
 /// A manifest with the annotations of a Service in another cluster.
@@ -77,8 +77,8 @@ fn a_load_balancer_of_another_cluster_is_not_changed() {
             let events = script.host.events.borrow();
             assert_eq!(events.last().unwrap().reason, "LoadBalancerLeft");
             // Otherwise, the next call would take it for its own.
-            let noted = script.host.annotations.borrow();
-            assert!(noted.values().all(Option::is_none), "{noted:?}");
+            let stored = script.host.annotations.borrow();
+            assert!(stored.values().all(Option::is_none), "{stored:?}");
         }
     }
 }
@@ -168,7 +168,7 @@ fn a_duplicate_of_another_cluster_is_kept() {
     let mut own = balancer("ACTIVE");
     own["id"] = json!("own");
     named(&script, &[own.clone(), balancer("ACTIVE")]);
-    script.host.forget("used here lb");
+    script.host.uncache("used here lb");
     script
         .on(
             &format!("GET {BALANCERS}/own"),
@@ -181,10 +181,10 @@ fn a_duplicate_of_another_cluster_is_kept() {
             json!({"listeners": []}),
         )
         .on(&format!("POST {LBAAS}"), 201, json!({}));
-    let mut noted = copied("");
-    noted.annotations[0].1 = "own".to_owned();
+    let mut stored = copied("");
+    stored.annotations[0].1 = "own".to_owned();
 
-    assert!(is_in_progress(&ensure(&script.cloud(), &noted, &NoNodes)));
+    assert!(is_in_progress(&ensure(&script.cloud(), &stored, &NoNodes)));
 
     let changes = changes(&script);
     assert!(

@@ -50,7 +50,7 @@ fn set_up(script: &Script, name: &str, tags: &[&str], of_listener: &[&str]) {
         .on(&format!("DELETE {LBAAS}"), 204, Value::Null);
 }
 
-fn noted() -> Service {
+fn stored() -> Service {
     let service = with(service(true), annotation::LOAD_BALANCER_ID, "lb");
     with(service, annotation::LOAD_BALANCER_ADDRESS, "")
 }
@@ -58,7 +58,7 @@ fn noted() -> Service {
 /// The first pass has written the ID and the tag.
 #[test]
 fn listeners_without_tags_belong_to_the_service() {
-    for (tags, known) in [(&[][..], service(true)), (&[NAME], noted())] {
+    for (tags, known) in [(&[][..], service(true)), (&[NAME], stored())] {
         let script = Script::new("");
         set_up(&script, LEGACY, tags, &[]);
         for _ in 0..9 {
@@ -81,15 +81,15 @@ fn listeners_without_tags_belong_to_the_service() {
 fn an_old_load_balancer_is_deleted_with_its_service() {
     for (tags, known) in [
         (&[][..], service(true)),
-        (&[NAME], noted()),
+        (&[NAME], stored()),
         // The cluster was renamed in the meantime.
-        (&["kube_service_old_shop_web"], noted()),
+        (&["kube_service_old_shop_web"], stored()),
     ] {
         let script = Script::new("");
         set_up(&script, LEGACY, tags, tags);
         assert!(is_in_progress(&ensure_deleted(&script.cloud(), &known)));
         let deleted = format!("DELETE {BALANCERS}/lb?cascade=true");
-        assert!(script.asked().contains(&deleted), "{tags:?}");
+        assert!(script.requested().contains(&deleted), "{tags:?}");
     }
 }
 
@@ -128,17 +128,22 @@ fn an_old_load_balancer_is_kept_until_the_service_is_deleted() {
         );
     let moved = with(service(true), annotation::LOAD_BALANCER_ID, "other");
     let cloud = script.cloud();
-    let want = wanted(&cloud, &moved).unwrap();
+    let desired = requested(&cloud, &moved).unwrap();
 
     assert_eq!(
-        delete::previous(&cloud, &moved, &want, "other", "10.0.0.6"),
+        operations::delete::leave_previous(&cloud, &moved, &desired, "other", "10.0.0.6"),
         Ok(())
     );
-    assert!(script.asked().iter().all(|line| line.starts_with("GET ")));
+    assert!(
+        script
+            .requested()
+            .iter()
+            .all(|line| line.starts_with("GET "))
+    );
     assert!(is_in_progress(&ensure_deleted(&cloud, &moved)));
 
     let deleted = format!("DELETE {BALANCERS}/lb?cascade=true");
-    assert!(script.asked().contains(&deleted));
+    assert!(script.requested().contains(&deleted));
 }
 
 /// Nothing shows that a load balancer with another name was created for a Service.
@@ -156,7 +161,7 @@ fn a_load_balancer_that_is_left_is_told() {
     ] {
         let script = Script::new("");
         set_up(&script, name, tags, &["mine"]);
-        while is_in_progress(&ensure_deleted(&script.cloud(), &noted())) {
+        while is_in_progress(&ensure_deleted(&script.cloud(), &stored())) {
             let mut left = balancer("ACTIVE");
             left["name"] = json!(name);
             let tags: Vec<_> = tags.iter().filter(|tag| **tag != NAME).collect();
@@ -167,10 +172,10 @@ fn a_load_balancer_that_is_left_is_told() {
                 json!({"loadbalancer": left}),
             );
         }
-        let deleted = script.asked().into_iter();
+        let deleted = script.requested().into_iter();
         assert!(deleted.into_iter().all(|line| !line.starts_with("DELETE ")));
         let events = script.host.events.borrow();
-        let said: Vec<_> = events
+        let message: Vec<_> = events
             .iter()
             .map(|event| (event.reason, event.warning))
             .collect();
@@ -179,7 +184,7 @@ fn a_load_balancer_that_is_left_is_told() {
         } else {
             &[]
         };
-        assert_eq!(said, expected, "{name} {tags:?}");
+        assert_eq!(message, expected, "{name} {tags:?}");
     }
 }
 
@@ -228,12 +233,12 @@ fn a_load_balancer_of_before_is_found_by_its_address() {
         };
         let answer = ensure(&script.cloud(), &served, &NoNodes);
         assert_eq!(is_in_progress(&answer), found, "{name} {tags:?} {answer:?}");
-        let created = script.asked().contains(&format!("POST {BALANCERS}"));
+        let created = script.requested().contains(&format!("POST {BALANCERS}"));
         assert_eq!(created, !found, "{name} {tags:?} {address}");
         let answer = ensure_deleted(&script.cloud(), &served);
         assert_eq!(is_in_progress(&answer), found, "{name} {tags:?} {answer:?}");
         // A network of another cluster can have the same addresses, but not the same floating IPs.
-        script.host.forget("leads here lb");
+        script.host.uncache("leads here lb");
         script.host.nodes.borrow_mut().clear();
         let answer = ensure_deleted(&script.cloud(), &served);
         let found = found && address == "203.0.113.7";

@@ -56,12 +56,12 @@ fn two_ports(annotations: &[(&str, &str)]) -> Service {
 
 /// Calls until the answer is final, and returns it with the changes.
 fn settled<T>(script: &Script, mut call: impl FnMut() -> Result<T>) -> (Result<T>, Vec<String>) {
-    script.asked();
+    script.requested();
     for _ in 0..20 {
         let answer = call();
         if !is_in_progress(&answer) {
-            let asked = script.asked().into_iter();
-            let changes = asked
+            let requested = script.requested().into_iter();
+            let changes = requested
                 .filter(|line| !line.starts_with("GET "))
                 .map(|line| line.replace("http://load-balancer/v2.0/lbaas", ""))
                 .collect();
@@ -264,8 +264,8 @@ fn security_groups_are_opened_first_and_closed_last() {
         }
         let answer = update_nodes(&script.cloud(), &service, &OneNode);
         assert_eq!(answer.is_ok(), changes.len() >= 4, "{answer:?}");
-        let asked = script.asked().into_iter();
-        changes.extend(asked.filter(|line| !line.starts_with("GET ")));
+        let requested = script.requested().into_iter();
+        changes.extend(requested.filter(|line| !line.starts_with("GET ")));
     }
     let at = |part: &str| changes.iter().position(|line| line.contains(part));
 

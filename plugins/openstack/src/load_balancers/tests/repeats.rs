@@ -37,7 +37,7 @@ fn a_change_that_is_undone_is_undone_in_the_cloud() {
             .on(&format!("DELETE {LBAAS}"), 204, Value::Null);
         let reads = || {
             script
-                .asked()
+                .requested()
                 .iter()
                 .filter(|line| line.contains("/listeners?"))
                 .count()
@@ -130,7 +130,7 @@ fn a_recreated_load_balancer_leaves_no_security_group() {
         assert_eq!(ensure_deleted(&script.cloud(), &service(served)), Ok(()));
         assert!(
             script
-                .asked()
+                .requested()
                 .contains(&"DELETE http://network/v2.0/security-groups/g".to_owned())
         );
     }
@@ -168,7 +168,7 @@ fn ports_without_the_security_group_are_not_changed() {
         );
     assert_eq!(ensure_deleted(&script.cloud(), &service(true)), Ok(()));
     let changed: Vec<String> = script
-        .asked()
+        .requested()
         .into_iter()
         .filter(|line| line.starts_with("PUT "))
         .collect();
@@ -181,7 +181,7 @@ fn ports_without_the_security_group_are_not_changed() {
     );
     script
         .host
-        .forget(&format!("no group {}", service(true).uid));
+        .uncache(&format!("no group {}", service(true).uid));
     assert!(matches!(
         ensure_deleted(&script.cloud(), &service(true)),
         Err(CloudError::Unavailable(_))

@@ -203,8 +203,8 @@ fn the_address_in_the_member_subnet_may_be_at_a_port() {
             assert_eq!(member["address"], json!(expected));
         }
         assert_eq!(sent.len(), 2, "the second call uses what is remembered");
-        let asked = script.asked();
-        let reads = asked.iter().filter(|line| line.contains("/ports?"));
+        let requested = script.requested();
+        let reads = requested.iter().filter(|line| line.contains("/ports?"));
         assert_eq!(reads.count(), searches);
     }
 }

@@ -21,11 +21,11 @@ const ASKED_FOR: [(&str, &str); 3] = [
 ];
 
 /// Returns the error, or "in progress" if Neutron has the resource that Octavia did not find.
-pub(super) fn doubt(cloud: &Cloud<'_>, error: CloudError) -> CloudError {
-    let CloudError::Denied(said) = &error else {
+pub(crate) fn verify_not_found(cloud: &Cloud<'_>, error: CloudError) -> CloudError {
+    let CloudError::Denied(message) = &error else {
         return error;
     };
-    let Some(path) = missing(said) else {
+    let Some(path) = missing(message) else {
         return error;
     };
 
@@ -41,9 +41,9 @@ pub(super) fn doubt(cloud: &Cloud<'_>, error: CloudError) -> CloudError {
 
 /// Returns the path of the resource in Neutron: for `Subnet 31f5… not found` the path of that
 /// subnet.
-fn missing(said: &str) -> Option<String> {
+fn missing(message: &str) -> Option<String> {
     ASKED_FOR.iter().find_map(|(kind, path)| {
-        let (_, rest) = said.split_once(&format!("{kind} "))?;
+        let (_, rest) = message.split_once(&format!("{kind} "))?;
         let id = rest.split_once(" not found")?.0;
         let is_id = !id.is_empty()
             && id
@@ -88,8 +88,8 @@ mod tests {
             200,
             json!({"subnet": {}}),
         );
-        let doubted = doubt(&script.cloud(), CloudError::denied(SAID));
-        assert!(matches!(doubted, CloudError::InProgress(_)), "{doubted:?}");
+        let error = verify_not_found(&script.cloud(), CloudError::denied(SAID));
+        assert!(matches!(error, CloudError::InProgress(_)), "{error:?}");
 
         script.on(
             "GET http://network/v2.0/subnets/31f56a2c-c1fc",
@@ -97,7 +97,7 @@ mod tests {
             json!({"NeutronError": {}}),
         );
         assert_eq!(
-            doubt(&script.cloud(), CloudError::denied(SAID)),
+            verify_not_found(&script.cloud(), CloudError::denied(SAID)),
             CloudError::denied(SAID)
         );
     }

@@ -6,52 +6,52 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{
-    annotation, at_work, being_deleted, create,
-    find::{Found, called, find, tagged, whose},
-    floating, forget, is_noted, names,
-    plan::{plan_removal, remove},
-    proof::{self, Leads},
-    read::{Depth, read},
-    security, served,
-    step::Step,
-    todo,
-    tree::{Ownership, Tree},
-    waits,
-    want::Want,
-};
 use crate::{
     cloud::{Cloud, Kind},
-    host::Event,
+    host_functions::Event,
+    load_balancers::{
+        annotation, being_deleted,
+        desired_load_balancer::DesiredLoadBalancer,
+        floating_ip, had_address, in_progress, is_id_stored, names,
+        observed_load_balancer::{
+            ObservedLoadBalancer, Ownership,
+            cluster_check::{self, Location},
+            find::{Found, find, ownership_of, tagged, with_name},
+            read::{Depth, read},
+        },
+        operations::create,
+        plan::{plan_removal, remove, step::Step, stored_plan},
+        remove_annotations, retries, security_group,
+    },
     services::octavia::{Listener, LoadBalancer, Phase},
 };
 
 /// How often a Service that was switched to another load balancer waits for the previous one, for
 /// about a minute.
-const PATIENCE: u8 = 16;
+const MAX_RETRIES: u8 = 16;
 
 /// The reason of the event about a load balancer that is kept although its Service is deleted.
-const LEFT: &str = "LoadBalancerLeft";
+const KEPT: &str = "LoadBalancerLeft";
 
 /// What happens to a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Disposal {
     /// It was created for this Service, or for one that has left it, and no other Service uses it,
     /// so it is deleted.
-    Goes,
+    Delete,
     /// It is kept, without the parts of this Service.
-    Stays,
+    Keep,
 }
 
 /// Decides what happens to a load balancer. Upstream deletes every load balancer that was created
 /// for any Service and has no other tag. Here, a load balancer that this Service was never attached
 /// to is kept.
-fn fate(balancer: &LoadBalancer, ownership: &Ownership) -> Fate {
-    let made_for_a_service = ownership.owner || balancer.name.starts_with(names::SERVICE_PREFIX);
-    if made_for_a_service && (ownership.owner || ownership.attached) && !ownership.is_shared() {
-        Fate::Goes
+fn disposal(balancer: &LoadBalancer, ownership: &Ownership) -> Disposal {
+    let created_for_a_service = ownership.owner || balancer.name.starts_with(names::SERVICE_PREFIX);
+    if created_for_a_service && (ownership.owner || ownership.attached) && !ownership.is_shared() {
+        Disposal::Delete
     } else {
-        Fate::Stays
+        Disposal::Keep
     }
 }
 
@@ -60,11 +60,11 @@ fn fate(balancer: &LoadBalancer, ownership: &Ownership) -> Fate {
 /// # Errors
 /// Returns "in progress" while Octavia is working, otherwise the error that prevents the deletion.
 pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
-    let want = Want {
+    let desired = DesiredLoadBalancer {
         name: names::load_balancer(cloud.cluster, service),
         id: annotation::text(service, annotation::LOAD_BALANCER_ID, "").to_owned(),
         features: cloud.features()?,
-        ..Want::default()
+        ..DesiredLoadBalancer::default()
     };
 
     let keep = annotation::keeps_floating_ip(service);
@@ -75,42 +75,42 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
         ..service.clone()
     };
 
-    let found = find(cloud, &want.id, &want.name, &deleting)?;
+    let found = find(cloud, &desired.id, &desired.name, &deleting)?;
     let id = found.as_ref().map(|found| found.load_balancer.id.clone());
     let by_name = found.as_ref().is_none_or(|found| found.by_name);
 
     let mut is_used = false;
     if let Some(found) = found {
-        if proof::is_foreign(cloud, service, &want, &found, None)? {
-            tell_left(cloud, service, &found);
+        if cluster_check::is_foreign(cloud, service, &desired, &found, None)? {
+            warn_kept(cloud, service, &found);
         } else {
             is_used = true;
-            take_off(cloud, service, &want, found, keep, true)?;
+            delete_or_leave(cloud, service, &desired, found, keep, true)?;
         }
     }
 
-    for other in others(cloud, service, &want, id.as_deref(), by_name)? {
-        match proof::leads_here(cloud, service, &want, &other)? {
-            Leads::Here => take_off(cloud, service, &want, other, keep, true)?,
-            Leads::Perhaps => take_off(cloud, service, &want, other, keep, false)?,
-            Leads::Elsewhere => tell_left(cloud, service, &other),
+    for other in others(cloud, service, &desired, id.as_deref(), by_name)? {
+        match cluster_check::location(cloud, service, &desired, &other)? {
+            Location::Here => delete_or_leave(cloud, service, &desired, other, keep, true)?,
+            Location::Unknown => delete_or_leave(cloud, service, &desired, other, keep, false)?,
+            Location::Elsewhere => warn_kept(cloud, service, &other),
         }
     }
 
     if !is_used {
-        remains(cloud, service, &want, keep)
+        delete_leftovers(cloud, service, &desired, keep)
     } else {
-        security::remove(cloud, service)
+        security_group::remove(cloud, service)
     }
 }
 
-fn tell_left(cloud: &Cloud<'_>, service: &Service, found: &Found) {
+fn warn_kept(cloud: &Cloud<'_>, service: &Service, found: &Found) {
     let message = format!(
         "Load balancer {} has the name or the tag of this Service, but the Service does not use it, and its members do not belong to \
          this cluster. It is not changed: delete it if nobody needs it",
         found.load_balancer.id
     );
-    cloud.host.tell(service, &Event::warning(LEFT, message));
+    cloud.host.publish(service, &Event::warning(KEPT, message));
 }
 
 /// Returns the load balancers that this Service may have used before it was switched to the one
@@ -119,25 +119,25 @@ fn tell_left(cloud: &Cloud<'_>, service: &Service, found: &Found) {
 fn others(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     id: Option<&str>,
     by_name: bool,
 ) -> Result<Vec<Found>> {
     let mut others = Vec::new();
     if !by_name {
-        let own = called(cloud, &want.name)?.into_iter();
+        let own = with_name(cloud, &desired.name)?.into_iter();
         others.extend(own.map(|load_balancer| Found {
             load_balancer,
             by_name: true,
         }));
     }
 
-    if want.features.tags {
-        let shared = tagged(cloud, &want.name)?
+    if desired.features.tags {
+        let shared = tagged(cloud, &desired.name)?
             .into_iter()
-            .filter(|balancer| balancer.name != want.name);
+            .filter(|balancer| balancer.name != desired.name);
         others.extend(shared.map(|load_balancer| Found {
-            by_name: names::is_of(&load_balancer.name, &want.name, service),
+            by_name: names::is_of(&load_balancer.name, &desired.name, service),
             load_balancer,
         }));
     }
@@ -152,43 +152,43 @@ fn others(
 ///
 /// # Errors
 /// See [`ensure_deleted`].
-pub(super) fn previous(
+pub(crate) fn leave_previous(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     id: &str,
     address: &str,
 ) -> Result<()> {
-    if !want.features.tags || !floating::was_elsewhere(service, address) {
+    if !desired.features.tags || !floating_ip::had_other_address(service, address) {
         return Ok(());
     }
 
-    for load_balancer in tagged(cloud, &want.name)? {
+    for load_balancer in tagged(cloud, &desired.name)? {
         // The one that was created for this Service is deleted with it, so that the user can switch
         // back.
         let is_shared =
-            load_balancer.id != id && !names::is_of(&load_balancer.name, &want.name, service);
+            load_balancer.id != id && !names::is_of(&load_balancer.name, &desired.name, service);
 
         // One that accepts no change is left when the Service is deleted.
-        let changes = !matches!(load_balancer.phase(), Phase::Going | Phase::Failed);
-        if !is_shared || !changes || !floating::serves(cloud, service, &load_balancer)? {
+        let changes = !matches!(load_balancer.phase(), Phase::Deleting | Phase::Failed);
+        if !is_shared || !changes || !floating_ip::serves(cloud, service, &load_balancer)? {
             continue;
         }
 
         let previous = load_balancer.id.clone();
-        match take_off(
+        match delete_or_leave(
             cloud,
             service,
-            want,
+            desired,
             Found {
                 load_balancer,
                 by_name: false,
             },
-            want.floating.keep,
+            desired.floating.keep,
             true,
         ) {
             // The Service may have been switched because of this. It leaves when it is deleted.
-            Err(CloudError::InProgress(_)) if waits(cloud, &previous) > PATIENCE => {}
+            Err(CloudError::InProgress(_)) if retries(cloud, &previous) > MAX_RETRIES => {}
             other => other?,
         }
     }
@@ -200,21 +200,21 @@ pub(super) fn previous(
 ///
 /// # Errors
 /// See [`ensure_deleted`]. Also returns "in progress" after the deletion was requested.
-fn take_off(
+fn delete_or_leave(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     found: Found,
     keep: bool,
     is_proven: bool,
 ) -> Result<()> {
     let balancer = found.load_balancer;
-    let ownership = whose(cloud, &balancer, want, service, found.by_name)?;
+    let ownership = ownership_of(cloud, &balancer, desired, service, found.by_name)?;
 
     match balancer.phase() {
-        Phase::Going => return Err(being_deleted(cloud, &balancer.id)),
+        Phase::Deleting => return Err(being_deleted(cloud, &balancer.id)),
         Phase::Pending => {
-            return Err(at_work(
+            return Err(in_progress(
                 cloud,
                 &balancer.id,
                 "is being changed and will be deleted afterwards",
@@ -223,10 +223,10 @@ fn take_off(
         Phase::Failed | Phase::Active => {}
     }
 
-    let fate = fate(&balancer, &ownership);
-    let needed =
-        fate == Fate::Goes && (!is_proven || serves_others(cloud, &balancer, want, &ownership)?);
-    let stays = needed || fate == Fate::Stays;
+    let disposal = disposal(&balancer, &ownership);
+    let needed = disposal == Disposal::Delete
+        && (!is_proven || serves_others(cloud, &balancer, desired, &ownership)?);
+    let stays = needed || disposal == Disposal::Keep;
 
     if stays && balancer.phase() == Phase::Failed {
         return Err(CloudError::unavailable(format!(
@@ -236,26 +236,26 @@ fn take_off(
         )));
     }
 
-    match fate {
-        Fate::Goes if !stays => {
+    match disposal {
+        Disposal::Delete if !stays => {
             // First, because it is found by the port of the load balancer.
-            floating::release(cloud, &balancer, keep)?;
-            delete(cloud, service, want, balancer, &ownership)
+            floating_ip::release(cloud, &balancer, keep)?;
+            delete(cloud, service, desired, balancer, &ownership)
         }
-        Fate::Goes | Fate::Stays => {
+        Disposal::Delete | Disposal::Keep => {
             // Otherwise it is deleted with the last Service on the load balancer.
             if keep && ownership.owner {
-                floating::release(cloud, &balancer, keep)?;
+                floating_ip::release(cloud, &balancer, keep)?;
             }
             let id = balancer.id.clone();
-            let tree = read(cloud, balancer, want, &ownership, Depth::Listeners)?;
+            let observed = read(cloud, balancer, desired, &ownership, Depth::Listeners)?;
 
-            todo::begin(
+            stored_plan::begin(
                 cloud,
                 service,
                 &id,
                 0,
-                &leave(want, &tree, &ownership, cloud.cluster),
+                &steps_to_leave(desired, &observed, &ownership, cloud.cluster),
                 None,
             )?
             .complete()?;
@@ -272,10 +272,10 @@ fn take_off(
 
             let event = Event {
                 warning: needed,
-                reason: LEFT,
+                reason: KEPT,
                 message: format!("Load balancer {id} {why}, and is not deleted"),
             };
-            cloud.host.tell(service, &event);
+            cloud.host.publish(service, &event);
             Ok(())
         }
     }
@@ -287,16 +287,16 @@ fn take_off(
 fn serves_others(
     cloud: &Cloud<'_>,
     balancer: &LoadBalancer,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     ownership: &Ownership,
 ) -> Result<bool> {
-    if !want.features.tags {
+    if !desired.features.tags {
         return Ok(false);
     }
     let query = vec![("loadbalancer_id", balancer.id.as_str())];
     let listeners: Vec<Listener> = cloud.list(Kind::LoadBalancer, "/lbaas/listeners", query)?;
 
-    let is_own = |tag: &String| ownership.is_own_tag(tag, want, cloud.cluster);
+    let is_own = |tag: &String| ownership.is_own_tag(tag, desired, cloud.cluster);
     let is_others = |listener: &Listener| {
         let of_service = listener
             .tags
@@ -314,43 +314,43 @@ fn serves_others(
 ///
 /// # Errors
 /// Returns "in progress" until the others are being deleted, otherwise the error that prevents it.
-pub(super) fn rivals(
+pub(crate) fn delete_duplicates(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     kept: &LoadBalancer,
 ) -> Result<()> {
-    if kept.name != want.name || served(service) {
+    if kept.name != desired.name || had_address(service) {
         return Ok(());
     }
 
-    for rival in called(cloud, &want.name)?
+    for duplicate in with_name(cloud, &desired.name)?
         .into_iter()
-        .filter(|rival| rival.id != kept.id)
+        .filter(|duplicate| duplicate.id != kept.id)
     {
-        let ownership = whose(cloud, &rival, want, service, true)?;
+        let ownership = ownership_of(cloud, &duplicate, desired, service, true)?;
         let found = Found {
-            load_balancer: rival,
+            load_balancer: duplicate,
             by_name: true,
         };
-        if proof::is_foreign(cloud, service, want, &found, None)? {
+        if cluster_check::is_foreign(cloud, service, desired, &found, None)? {
             continue;
         }
 
-        let rival = found.load_balancer;
-        match rival.phase() {
-            Phase::Going => {}
-            _ if fate(&rival, &ownership) == Fate::Stays => {}
+        let duplicate = found.load_balancer;
+        match duplicate.phase() {
+            Phase::Deleting => {}
+            _ if disposal(&duplicate, &ownership) == Disposal::Keep => {}
             Phase::Pending => {
-                return Err(at_work(
+                return Err(in_progress(
                     cloud,
-                    &rival.id,
+                    &duplicate.id,
                     "is a duplicate and will be deleted",
                 ));
             }
             Phase::Active | Phase::Failed => {
-                floating::release(cloud, &rival, want.floating.keep)?;
-                return delete(cloud, service, want, rival, &ownership);
+                floating_ip::release(cloud, &duplicate, desired.floating.keep)?;
+                return delete(cloud, service, desired, duplicate, &ownership);
             }
         }
     }
@@ -363,22 +363,27 @@ pub(super) fn rivals(
 /// # Errors
 /// Returns "in progress" as long as an unconfirmed creation, of this process or the one before, can
 /// still succeed.
-fn remains(cloud: &Cloud<'_>, service: &Service, want: &Want, keep: bool) -> Result<()> {
-    let unknown = !served(service) && create::is_new_process(cloud);
-    if unknown || create::is_unanswered(cloud, &want.name) {
+fn delete_leftovers(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    desired: &DesiredLoadBalancer,
+    keep: bool,
+) -> Result<()> {
+    let unknown = !had_address(service) && create::is_new_process(cloud);
+    if unknown || create::is_unanswered(cloud, &desired.name) {
         return Err(CloudError::in_progress(
             create::UNANSWERED / 3,
-            create::unconfirmed(&want.name),
+            create::unconfirmed(&desired.name),
         ));
     }
 
     if !keep {
-        floating::sweep(cloud, service)?;
+        floating_ip::delete_unattached(cloud, service)?;
     }
-    security::remove(cloud, service)?;
+    security_group::remove(cloud, service)?;
 
-    if is_noted(service) || !want.id.is_empty() {
-        forget(cloud, service);
+    if is_id_stored(service) || !desired.id.is_empty() {
+        remove_annotations(cloud, service);
     }
     Ok(())
 }
@@ -386,7 +391,7 @@ fn remains(cloud: &Cloud<'_>, service: &Service, want: &Want, keep: bool) -> Res
 fn delete(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     balancer: LoadBalancer,
     ownership: &Ownership,
 ) -> Result<()> {
@@ -395,19 +400,22 @@ fn delete(
     // Individual parts of a load balancer in ERROR cannot be deleted.
     let cascade = cloud.config.load_balancer.cascade_delete || balancer.phase() == Phase::Failed;
     if !cascade {
-        let tree = read(cloud, balancer, want, ownership, Depth::Listeners)?;
+        let observed = read(cloud, balancer, desired, ownership, Depth::Listeners)?;
 
         // All listeners are deleted regardless of their tags, because the load balancer cannot be
         // deleted without them.
-        let mut steps: Vec<Step> = tree
+        let mut steps: Vec<Step> = observed
             .listeners
             .iter()
-            .flat_map(|listener| remove(&tree, listener))
+            .flat_map(|listener| remove(&observed, listener))
             .collect();
 
-        let unused = tree.pools.iter().filter(|pool| pool.listeners.is_empty());
+        let unused = observed
+            .pools
+            .iter()
+            .filter(|pool| pool.listeners.is_empty());
         steps.extend(unused.map(|pool| Step::delete("pool", &pool.id)));
-        todo::begin(cloud, service, &id, 0, &steps, None)?.complete()?;
+        stored_plan::begin(cloud, service, &id, 0, &steps, None)?.complete()?;
     }
 
     let query = if cascade { "?cascade=true" } else { "" };
@@ -424,21 +432,26 @@ fn delete(
 }
 
 /// Returns the steps that delete this Service's listeners, then its tag.
-fn leave(want: &Want, tree: &Tree, ownership: &Ownership, cluster: &str) -> Vec<Step> {
-    let is_own = |tag: &String| ownership.is_own_tag(tag, want, cluster);
-    let mut tree = tree.clone();
+fn steps_to_leave(
+    desired: &DesiredLoadBalancer,
+    observed: &ObservedLoadBalancer,
+    ownership: &Ownership,
+    cluster: &str,
+) -> Vec<Step> {
+    let is_own = |tag: &String| ownership.is_own_tag(tag, desired, cluster);
+    let mut observed = observed.clone();
 
     // `plan_removal` does not know the previous name of the cluster.
-    for listener in tree
+    for listener in observed
         .listeners
         .iter_mut()
         .filter(|listener| listener.tags.iter().any(is_own))
     {
-        listener.tags.push(want.name.clone());
+        listener.tags.push(desired.name.clone());
     }
 
-    let mut steps = plan_removal(want, &tree, ownership);
-    let balancer = &tree.load_balancer;
+    let mut steps = plan_removal(desired, &observed, ownership);
+    let balancer = &observed.load_balancer;
     if ownership.attached {
         let tags: Vec<&String> = balancer.tags.iter().filter(|tag| !is_own(tag)).collect();
         steps.push(Step {
@@ -461,50 +474,50 @@ fn leave(want: &Want, tree: &Tree, ownership: &Ownership, cluster: &str) -> Vec<
 mod tests {
     use super::*;
 
-    fn fate_of(name: &str, tags: &[&str], serves: bool) -> Fate {
+    fn disposal_of(name: &str, tags: &[&str], serves: bool) -> Disposal {
         let balancer = LoadBalancer {
             name: name.to_owned(),
             tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
             ..LoadBalancer::default()
         };
-        let want = Want {
+        let desired = DesiredLoadBalancer {
             name: "kube_service_c_shop_web".to_owned(),
-            ..Want::default()
+            ..DesiredLoadBalancer::default()
         };
         let service = Service {
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
             ..Service::default()
         };
-        fate(
+        disposal(
             &balancer,
-            &Ownership::of(&balancer, &want, &service, "c", false, serves),
+            &Ownership::of(&balancer, &desired, &service, "c", false, serves),
         )
     }
 
     #[test]
     fn a_load_balancer_is_deleted_with_its_last_service() {
         let (own, other) = ("kube_service_c_shop_web", "kube_service_c_shop_other");
-        assert_eq!(fate_of(own, &[own], true), Fate::Goes);
-        assert_eq!(fate_of(own, &[], true), Fate::Goes);
-        assert_eq!(fate_of(own, &[own, other], true), Fate::Stays);
-        assert_eq!(fate_of(own, &[other], true), Fate::Stays);
-        assert_eq!(fate_of(other, &[own], true), Fate::Goes);
-        assert_eq!(fate_of(other, &[own, other], true), Fate::Stays);
-        assert_eq!(fate_of("mine", &[own], true), Fate::Stays);
+        assert_eq!(disposal_of(own, &[own], true), Disposal::Delete);
+        assert_eq!(disposal_of(own, &[], true), Disposal::Delete);
+        assert_eq!(disposal_of(own, &[own, other], true), Disposal::Keep);
+        assert_eq!(disposal_of(own, &[other], true), Disposal::Keep);
+        assert_eq!(disposal_of(other, &[own], true), Disposal::Delete);
+        assert_eq!(disposal_of(other, &[own, other], true), Disposal::Keep);
+        assert_eq!(disposal_of("mine", &[own], true), Disposal::Keep);
         // It was created for another Service before tags were used, and never belonged to this one.
-        assert_eq!(fate_of(other, &[], true), Fate::Stays);
+        assert_eq!(disposal_of(other, &[], true), Disposal::Keep);
     }
 
     #[test]
     fn a_renamed_cluster_still_owns_its_load_balancers() {
         let old = "kube_service_old_shop_web";
-        assert_eq!(fate_of(old, &[old], true), Fate::Goes);
+        assert_eq!(disposal_of(old, &[old], true), Disposal::Delete);
     }
 
     #[test]
     fn a_copied_manifest_deletes_nothing_of_the_other_cluster() {
         let theirs = "kube_service_old_shop_web";
-        assert_eq!(fate_of(theirs, &[theirs], false), Fate::Stays);
+        assert_eq!(disposal_of(theirs, &[theirs], false), Disposal::Keep);
     }
 }

@@ -6,25 +6,27 @@ use skydock_sdk::{
     types::{CloudError, LoadBalancerStatus, Service},
 };
 
-use super::{
-    Nodes, SETTINGS_IGNORED, annotation, at_work, being_made, create, delete,
-    find::{Found, find_or_none, whose},
-    fixed, floating, forget,
-    members::Backend,
-    note,
-    plan::plan,
-    proof,
-    read::{Depth, read},
-    security, served, status, subnet, targets, tell_ignored, tell_no_members, tell_once,
-    todo::{self, Left},
-    tree::Ownership,
-    waited,
-    want::Want,
-    wanted,
-};
 use crate::{
     cloud::{Cloud, Kind},
-    host::Event,
+    host_functions::Event,
+    load_balancers::{
+        Nodes, SETTINGS_IGNORED, annotation, being_created,
+        desired_load_balancer::DesiredLoadBalancer,
+        floating_ip, had_address, immutable, in_progress,
+        members::{MemberNode, subnet},
+        observed_load_balancer::{
+            Ownership, cluster_check,
+            find::{Found, find_or_none, ownership_of},
+            read::{Depth, read},
+        },
+        operations::{create, delete, status},
+        plan::{
+            plan,
+            stored_plan::{self, Outcome},
+        },
+        remove_annotations, requested, reset_retries, security_group, store_id, targets,
+        warn_ignored, warn_no_members, warn_once,
+    },
     services::octavia::{LoadBalancer, Phase},
 };
 
@@ -38,21 +40,21 @@ pub fn ensure(
     service: &Service,
     nodes: &dyn Nodes,
 ) -> Result<LoadBalancerStatus> {
-    let mut want = wanted(cloud, service)?;
-    tell_ignored(cloud, service, &want);
-    if let Some(reason) = &want.rejected {
+    let mut desired = requested(cloud, service)?;
+    warn_ignored(cloud, service, &desired);
+    if let Some(reason) = &desired.rejected {
         return Err(CloudError::invalid(reason.as_str()));
     }
 
-    let found = find_or_none(cloud, &want, service)?;
+    let found = find_or_none(cloud, &desired, service)?;
     let Some(found) = found else {
-        create::check_tls(cloud, &want)?;
-        let targets = targets(nodes, &want);
-        return Err(create::create(cloud, service, &want, &targets)?);
+        create::check_tls(cloud, &desired)?;
+        let targets = targets(nodes, &desired);
+        return Err(create::create(cloud, service, &desired, &targets)?);
     };
 
-    if proof::is_foreign(cloud, service, &want, &found, Some(nodes))? {
-        return Err(proof::rejection(cloud, &found.load_balancer));
+    if cluster_check::is_foreign(cloud, service, &desired, &found, Some(nodes))? {
+        return Err(cluster_check::rejection(cloud, &found.load_balancer));
     }
 
     let Found {
@@ -60,57 +62,65 @@ pub fn ensure(
         by_name,
     } = found;
     let id = load_balancer.id.clone();
-    let ownership = whose(cloud, &load_balancer, &want, service, by_name)?;
-    may_share(cloud, &want, &ownership, &load_balancer)?;
+    let ownership = ownership_of(cloud, &load_balancer, &desired, service, by_name)?;
+    may_share(cloud, &desired, &ownership, &load_balancer)?;
 
-    let differences = fixed::differences(service, &want, &load_balancer, &ownership);
-    tell_once(cloud, service, SETTINGS_IGNORED, &differences);
+    let differences = immutable::differences(service, &desired, &load_balancer, &ownership);
+    warn_once(cloud, service, SETTINGS_IGNORED, &differences);
 
     // The ID is also stored if this call fails, so that the next one finds the same load balancer.
-    if want.id != id && load_balancer.phase() != Phase::Going {
-        note(cloud, service, &id);
+    if desired.id != id && load_balancer.phase() != Phase::Deleting {
+        store_id(cloud, service, &id);
     }
 
     match load_balancer.phase() {
         Phase::Pending if load_balancer.provisioning_status == "PENDING_CREATE" => {
-            return Err(being_made(cloud, &id));
+            return Err(being_created(cloud, &id));
         }
-        Phase::Pending => return Err(at_work(cloud, &id, "is being changed")),
-        Phase::Going => {
-            return Err(at_work(
+        Phase::Pending => return Err(in_progress(cloud, &id, "is being changed")),
+        Phase::Deleting => {
+            return Err(in_progress(
                 cloud,
                 &id,
                 "is being deleted; another one is created afterwards",
             ));
         }
-        Phase::Failed => return Err(failed(cloud, service, &want, &load_balancer, &ownership)?),
+        Phase::Failed => {
+            return Err(failed(
+                cloud,
+                service,
+                &desired,
+                &load_balancer,
+                &ownership,
+            )?);
+        }
         // The next change is awaited with short delays again.
-        Phase::Active => waited(cloud, &id),
+        Phase::Active => reset_retries(cloud, &id),
     }
 
     if ownership.owner {
-        delete::rivals(cloud, service, &want, &load_balancer)?;
+        delete::delete_duplicates(cloud, service, &desired, &load_balancer)?;
     } else {
         // Before any change: a Service that is rejected has no tag and no listener.
-        floating::may_share(cloud, &want, &load_balancer)?;
+        floating_ip::may_share(cloud, &desired, &load_balancer)?;
     }
 
-    create::check_tls(cloud, &want)?;
-    let targets = targets(nodes, &want);
-    let backends = subnet::of_members(cloud, &mut want, &targets, &load_balancer)?;
-    tell_no_members(cloud, service, &want, &targets, &backends);
+    create::check_tls(cloud, &desired)?;
+    let targets = targets(nodes, &desired);
+    let member_nodes = subnet::of_members(cloud, &mut desired, &targets, &load_balancer)?;
+    warn_no_members(cloud, service, &desired, &targets, &member_nodes);
 
-    let mut left = Left::Nothing;
-    if !create::is_as_made(cloud, &id, &want, &backends) {
-        create::forget_made(cloud, &id);
-        let digest = create::number("ensure", &want, &backends);
-        left = todo::resume(cloud, service, &id, digest)?;
-        if left == Left::Unknown {
-            left = repair(
+    let mut outcome = Outcome::Done;
+    if !create::is_as_created(cloud, &id, &desired, &member_nodes) {
+        create::forget_creation(cloud, &id);
+        let digest = create::request_hash("ensure", &desired, &member_nodes);
+        outcome = stored_plan::resume(cloud, service, &id, digest)?;
+        if outcome == Outcome::NoPlan {
+            outcome = start_changes(
                 cloud,
                 service,
-                &want,
-                &backends,
+                &desired,
+                &member_nodes,
                 &load_balancer,
                 &ownership,
                 digest,
@@ -118,20 +128,20 @@ pub fn ensure(
         }
     }
 
-    let changed = left.complete();
+    let changed = outcome.complete();
     // A Service that was complete before does not lose the rest.
-    if !served(service) {
+    if !had_address(service) {
         changed.clone()?;
     }
 
     // Neither depends on the other, so an error of one does not stop the other.
-    let address = floating::ensure(cloud, service, &want, &load_balancer, &ownership);
-    let secured = security::ensure(cloud, service, &want, &load_balancer, &backends);
+    let address = floating_ip::ensure(cloud, service, &desired, &load_balancer, &ownership);
+    let secured = security_group::ensure(cloud, service, &desired, &load_balancer, &member_nodes);
     let address = address?;
     changed.and(secured)?;
 
     // Not before this load balancer is complete: until then, the previous one serves.
-    delete::previous(cloud, service, &want, &id, &address)?;
+    delete::leave_previous(cloud, service, &desired, &id, &address)?;
 
     if annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, "") != address {
         cloud
@@ -140,14 +150,14 @@ pub fn ensure(
     }
 
     // Later calls read the parts, to repair changes by others.
-    create::forget_made(cloud, &id);
-    Ok(status::of(cloud.config, service, &want, &address))
+    create::forget_creation(cloud, &id);
+    Ok(status::of(cloud.config, service, &desired, &address))
 }
 
 /// Checks whether the Service may use this load balancer.
 fn may_share(
     cloud: &Cloud<'_>,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     ownership: &Ownership,
     load_balancer: &LoadBalancer,
 ) -> Result<()> {
@@ -156,7 +166,7 @@ fn may_share(
     }
 
     let id = &load_balancer.id;
-    if !want.features.tags {
+    if !desired.features.tags {
         return Err(CloudError::denied(
             "sharing a load balancer requires tags (Octavia 2.5)",
         ));
@@ -176,29 +186,29 @@ fn may_share(
 fn failed(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     balancer: &LoadBalancer,
     ownership: &Ownership,
 ) -> Result<CloudError> {
     let id = &balancer.id;
     // A load balancer that never served is deleted and created again. One that has served keeps its
     // address, and an operator has to check it.
-    if ownership.owner && !ownership.is_shared() && !served(service) {
-        floating::release(cloud, balancer, want.floating.keep)?;
+    if ownership.owner && !ownership.is_shared() && !had_address(service) {
+        floating_ip::release(cloud, balancer, desired.floating.keep)?;
         let what = format!("cannot delete load balancer {id}, which is in ERROR");
         let path = format!("/lbaas/loadbalancers/{id}");
         cloud
-            .ask(Method::Delete, Kind::LoadBalancer, &path, what)?
+            .request(Method::Delete, Kind::LoadBalancer, &path, what)?
             .query(&[("cascade", "true")])
             .send()?;
-        forget(cloud, service);
+        remove_annotations(cloud, service);
 
         let message = format!(
             "Octavia failed to create load balancer {id}; Skydock deletes and recreates it"
         );
         cloud
             .host
-            .tell(service, &Event::warning("LoadBalancerFailed", message));
+            .publish(service, &Event::warning("LoadBalancerFailed", message));
 
         // An error instead of "in progress", so that retries back off: Octavia may be unable to
         // create any load balancer.
@@ -212,17 +222,23 @@ fn failed(
 }
 
 /// Takes the first step of the necessary changes.
-fn repair(
+fn start_changes(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
-    backends: &[Backend],
+    desired: &DesiredLoadBalancer,
+    member_nodes: &[MemberNode],
     load_balancer: &LoadBalancer,
     ownership: &Ownership,
     digest: u64,
-) -> Result<Left> {
-    let tree = read(cloud, load_balancer.clone(), want, ownership, Depth::Whole)?;
-    let (steps, taken) = plan(want, backends, &tree, ownership, cloud.cluster);
+) -> Result<Outcome> {
+    let observed = read(
+        cloud,
+        load_balancer.clone(),
+        desired,
+        ownership,
+        Depth::Whole,
+    )?;
+    let (steps, taken) = plan(desired, member_nodes, &observed, ownership, cloud.cluster);
 
     // The owner of a required port may release it.
     if let Some(taken) = taken
@@ -237,7 +253,7 @@ fn repair(
             "Load balancer {} is renamed: its name or its tags contain the previous name of the cluster, {old}",
             load_balancer.id
         );
-        cloud.host.tell(
+        cloud.host.publish(
             service,
             &Event {
                 warning: false,
@@ -249,8 +265,8 @@ fn repair(
 
     if !steps.is_empty() {
         // Before traffic is sent there. An error is reported when everything else is complete.
-        _ = security::open(cloud, service, want, load_balancer, backends);
+        _ = security_group::open(cloud, service, desired, load_balancer, member_nodes);
     }
 
-    todo::begin(cloud, service, &load_balancer.id, digest, &steps, taken)
+    stored_plan::begin(cloud, service, &load_balancer.id, digest, &steps, taken)
 }

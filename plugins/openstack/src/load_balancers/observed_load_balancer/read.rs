@@ -3,12 +3,12 @@
 use serde::Deserialize;
 use skydock_sdk::{Result, http::Method, types::CloudError};
 
-use super::{
-    tree::{Ownership, Tree},
-    want::Want,
-};
 use crate::{
     cloud::{Cloud, Kind, send_all},
+    load_balancers::{
+        desired_load_balancer::DesiredLoadBalancer,
+        observed_load_balancer::{ObservedLoadBalancer, Ownership},
+    },
     services::octavia::{LoadBalancer, Member, Monitor, Pool},
 };
 
@@ -19,7 +19,7 @@ struct MonitorAnswer {
 
 /// Which parts of a load balancer are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(crate) enum Depth {
     /// All parts.
     Whole,
     /// All parts except monitors.
@@ -30,43 +30,44 @@ pub(super) enum Depth {
 
 /// Reads the parts of a load balancer. Members and monitors are read only for this Service's
 /// listeners.
-pub(super) fn read(
+pub(crate) fn read(
     cloud: &Cloud<'_>,
     load_balancer: LoadBalancer,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     ownership: &Ownership,
     depth: Depth,
-) -> Result<Tree> {
+) -> Result<ObservedLoadBalancer> {
     let query = || vec![("loadbalancer_id", load_balancer.id.as_str())];
     let listeners = cloud.list(Kind::LoadBalancer, "/lbaas/listeners", query())?;
     let pools: Vec<Pool> = cloud.list(Kind::LoadBalancer, "/lbaas/pools", query())?;
 
-    let mut tree = Tree {
+    let mut observed = ObservedLoadBalancer {
         load_balancer,
         listeners,
         pools,
-        ..Tree::default()
+        ..ObservedLoadBalancer::default()
     };
     if depth == Depth::Listeners {
-        return Ok(tree);
+        return Ok(observed);
     }
 
     // If the cluster was renamed, its listeners still have the old tag.
-    let is_own = |tree: &Tree, listener: &&crate::services::octavia::Listener| {
-        tree.is_own(listener, want, ownership) || ownership.renamed_from.is_some()
+    let is_own = |observed: &ObservedLoadBalancer,
+                  listener: &&crate::services::octavia::Listener| {
+        observed.is_own(listener, desired, ownership) || ownership.renamed_from.is_some()
     };
 
-    let own: Vec<&Pool> = tree
+    let own: Vec<&Pool> = observed
         .listeners
         .iter()
-        .filter(|listener| is_own(&tree, listener))
-        .filter_map(|listener| tree.pool(&listener.id))
+        .filter(|listener| is_own(&observed, listener))
+        .filter_map(|listener| observed.pool(&listener.id))
         .collect();
 
-    let mut asks = Vec::new();
+    let mut requests = Vec::new();
     for pool in &own {
         let path = format!("/lbaas/pools/{}/members", pool.id);
-        asks.push(cloud.ask(
+        requests.push(cloud.request(
             Method::Get,
             Kind::LoadBalancer,
             &path,
@@ -80,7 +81,7 @@ pub(super) fn read(
         .filter(|_| depth == Depth::Whole);
     for id in monitors {
         let path = format!("/lbaas/healthmonitors/{id}");
-        asks.push(cloud.ask(
+        requests.push(cloud.request(
             Method::Get,
             Kind::LoadBalancer,
             &path,
@@ -90,7 +91,7 @@ pub(super) fn read(
 
     // Members come first in the answers, in the order of the pools.
     let ids: Vec<String> = own.iter().map(|pool| pool.id.clone()).collect();
-    let mut answers = send_all(asks).into_iter();
+    let mut answers = send_all(requests).into_iter();
     for (id, answer) in ids.into_iter().zip(answers.by_ref()) {
         let (mut members, mut next) = crate::cloud::page::<Member>(&answer?, "members")?;
         if next.take().is_some() {
@@ -100,14 +101,14 @@ pub(super) fn read(
                 vec![],
             )?;
         }
-        tree.members.insert(id, members);
+        observed.members.insert(id, members);
     }
 
     for answer in answers {
         match answer {
             Ok(answer) => {
                 let monitor = answer.json::<MonitorAnswer>()?.healthmonitor;
-                tree.monitors.insert(monitor.id.clone(), monitor);
+                observed.monitors.insert(monitor.id.clone(), monitor);
             }
             // It was deleted after its pool was read.
             Err(CloudError::NotFound(_)) => {}
@@ -115,5 +116,5 @@ pub(super) fn read(
         }
     }
 
-    Ok(tree)
+    Ok(observed)
 }

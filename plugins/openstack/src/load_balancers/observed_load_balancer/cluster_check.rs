@@ -9,18 +9,21 @@ use skydock_sdk::{
     types::{CloudError, NodeAddress, Service},
 };
 
-use super::{
-    Nodes, annotation, create,
-    find::Found,
-    floating, names,
-    read::{Depth, read},
-    tree::Ownership,
-    want::Want,
-};
 use crate::{
     cloud::Cloud,
     instances::ports_of,
-    provider_id::{self, Machine},
+    load_balancers::{
+        Nodes, annotation,
+        desired_load_balancer::DesiredLoadBalancer,
+        floating_ip, names,
+        observed_load_balancer::{
+            Ownership,
+            find::Found,
+            read::{Depth, read},
+        },
+        operations::create,
+    },
+    provider_id::{self, Reference},
     services::{
         network::is_same,
         octavia::{LoadBalancer, Member, Phase},
@@ -28,7 +31,7 @@ use crate::{
 };
 
 /// How long it is remembered that a load balancer leads to this cluster.
-const PROVEN: Duration = Duration::from_secs(3600);
+const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// Where the members of this Service's listeners are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,36 +48,36 @@ enum Members {
 
 /// Returns true if a load balancer that has the name or the tag of this Service serves another
 /// cluster: the Service never used it, and all its members are nodes of others. Without members,
-/// nothing shows that. `lent` are the nodes of the call, if it has some.
+/// nothing shows that. `call_nodes` are the nodes of the call, if it has some.
 ///
 /// # Errors
 /// Fails if a request to the cloud fails, or if the nodes of the cluster are not known yet.
-pub(super) fn is_foreign(
+pub(crate) fn is_foreign(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     found: &Found,
-    lent: Option<&dyn Nodes>,
+    call_nodes: Option<&dyn Nodes>,
 ) -> Result<bool> {
     let balancer = &found.load_balancer;
     let key = format!("used here {}", balancer.id);
-    if balancer.phase() == Phase::Going
-        || cloud.host.kept(&key).is_some()
-        || is_known(cloud, service, want, balancer)?
+    if balancer.phase() == Phase::Deleting
+        || cloud.host.cached(&key).is_some()
+        || is_known(cloud, service, desired, balancer)?
     {
         return Ok(false);
     }
 
-    let members = members(cloud, service, want, found, lent)?;
+    let members = members(cloud, service, desired, found, call_nodes)?;
     if matches!(members, Members::Here | Members::Mixed) {
-        cloud.host.keep(&key, &[1], PROVEN);
+        cloud.host.cache(&key, &[1], REMEMBERED);
     }
 
     Ok(members == Members::Elsewhere)
 }
 
 /// Returns the error of a Service whose name leads to the load balancer of another cluster.
-pub(super) fn rejection(cloud: &Cloud<'_>, balancer: &LoadBalancer) -> CloudError {
+pub(crate) fn rejection(cloud: &Cloud<'_>, balancer: &LoadBalancer) -> CloudError {
     CloudError::denied(format!(
         "load balancer {0} has the name or the tag of this Service, but none of its members is a node of this cluster: another \
          cluster seems to have the same --cluster-name ({1}). To use it nevertheless, set annotation {2} to {0} and remove {3}",
@@ -89,21 +92,21 @@ pub(super) fn rejection(cloud: &Cloud<'_>, balancer: &LoadBalancer) -> CloudErro
 fn is_known(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     balancer: &LoadBalancer,
 ) -> Result<bool> {
-    if create::was_made(cloud, &balancer.id) {
+    if create::was_created(cloud, &balancer.id) {
         return Ok(true);
     }
 
     let has_status = !service.status.ingress.is_empty();
-    if want.id == balancer.id {
-        let noted = service
+    if desired.id == balancer.id {
+        let stored = service
             .annotations
             .lookup(annotation::LOAD_BALANCER_ADDRESS);
-        let is_named = names::is_of(&balancer.name, &want.name, service)
-            || !balancer.tags.contains(&want.name);
-        let is_known = match noted {
+        let is_named = names::is_of(&balancer.name, &desired.name, service)
+            || !balancer.tags.contains(&desired.name);
+        let is_known = match stored {
             // A user has set the ID, to take over the load balancer or to share it. The latter does
             // not include the listeners of another Service with this name.
             None => is_named || has_status,
@@ -118,60 +121,60 @@ fn is_known(
     }
 
     // Without an ID, the load balancer has always been found by its name.
-    Ok(has_status && (want.id.is_empty() || floating::serves(cloud, service, balancer)?))
+    Ok(has_status && (desired.id.is_empty() || floating_ip::serves(cloud, service, balancer)?))
 }
 
 /// Whether a load balancer that has the name or the tag of a Service leads to this cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leads {
+pub(crate) enum Location {
     /// All members are nodes of this cluster.
     Here,
     /// It has no members.
-    Perhaps,
+    Unknown,
     /// Some members are not.
     Elsewhere,
 }
 
 /// Returns where a load balancer leads. One with the name of the Service needs at least one member.
 /// What was found is remembered, because members are deleted first.
-pub(super) fn leads_here(
+pub(crate) fn location(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     found: &Found,
-) -> Result<Leads> {
+) -> Result<Location> {
     let key = format!("leads here {}", found.load_balancer.id);
-    if cloud.host.kept(&key).is_some() {
-        return Ok(Leads::Here);
+    if cloud.host.cached(&key).is_some() {
+        return Ok(Location::Here);
     }
 
-    let leads = match members(cloud, service, want, found, None)? {
-        Members::Here => Leads::Here,
-        Members::None if !found.by_name => Leads::Perhaps,
-        Members::None | Members::Mixed | Members::Elsewhere => Leads::Elsewhere,
+    let location = match members(cloud, service, desired, found, None)? {
+        Members::Here => Location::Here,
+        Members::None if !found.by_name => Location::Unknown,
+        Members::None | Members::Mixed | Members::Elsewhere => Location::Elsewhere,
     };
 
-    if leads == Leads::Here {
-        cloud.host.keep(&key, &[1], PROVEN);
+    if location == Location::Here {
+        cloud.host.cache(&key, &[1], REMEMBERED);
     }
-    Ok(leads)
+    Ok(location)
 }
 
 /// Nodes of other providers are only among those that were lent for the call.
 fn members(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     found: &Found,
-    lent: Option<&dyn Nodes>,
+    call_nodes: Option<&dyn Nodes>,
 ) -> Result<Members> {
     let ownership = Ownership {
-        owner: found.by_name || names::is_of(&found.load_balancer.name, &want.name, service),
+        owner: found.by_name || names::is_of(&found.load_balancer.name, &desired.name, service),
         ..Ownership::default()
     };
 
     let balancer = found.load_balancer.clone();
-    let tree = read(cloud, balancer, want, &ownership, Depth::Members)?;
+    let observed = read(cloud, balancer, desired, &ownership, Depth::Members)?;
 
     let Some(nodes) = cloud.host.nodes() else {
         return Err(CloudError::unavailable(
@@ -179,21 +182,22 @@ fn members(
         ));
     };
 
-    let lent = lent.map(Nodes::targets).unwrap_or_default();
+    let call_nodes = call_nodes.map(Nodes::targets).unwrap_or_default();
     let known: Vec<(Option<&str>, &NodeAddress)> = nodes
         .iter()
         .map(|node| (node.provider_id.as_deref(), &node.addresses))
         .chain(
-            lent.iter()
+            call_nodes
+                .iter()
                 .map(|target| (target.provider_id.as_deref(), &target.addresses)),
         )
         .flat_map(|(id, addresses)| addresses.iter().map(move |address| (id, address)))
         .collect();
 
-    let members: Vec<&Member> = tree.members.values().flatten().collect();
+    let members: Vec<&Member> = observed.members.values().flatten().collect();
     let mut here = members.clone();
     here.retain(|member| known.iter().any(|(_, address)| is_at(address, member)));
-    remove_strangers(cloud, service, &known, &mut here)?;
+    remove_foreign(cloud, service, &known, &mut here)?;
 
     Ok(match (here.len(), members.len()) {
         (_, 0) => Members::None,
@@ -206,7 +210,7 @@ fn members(
 /// Removes members with the address of a node, but in a subnet in which neither the nodes at these
 /// addresses have a port, nor the Service or the configuration places members: networks of clusters
 /// often have the same addresses.
-fn remove_strangers(
+fn remove_foreign(
     cloud: &Cloud<'_>,
     service: &Service,
     known: &[(Option<&str>, &NodeAddress)],
@@ -233,8 +237,8 @@ fn remove_strangers(
     let mut servers: Vec<&str> = unclear
         .flat_map(|member| known.iter().filter(|(_, address)| is_at(address, member)))
         .filter_map(|(id, _)| match provider_id::read(config, (*id)?) {
-            Machine::Server(id) => Some(id),
-            Machine::NotOurs => None,
+            Reference::Server(id) => Some(id),
+            Reference::NotOurs => None,
         })
         .collect();
     servers.sort_unstable();

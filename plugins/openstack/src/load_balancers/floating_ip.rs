@@ -11,14 +11,18 @@ use skydock_sdk::{
     types::{CloudError, IpFamily, Service},
 };
 
-use super::{
-    annotation, names, served, subnet, tell_once,
-    tree::Ownership,
-    want::{Floating, SubnetSpec, Want},
-};
 use crate::{
-    cloud::{BELIEVED, Cloud, Kind},
-    host::Event,
+    cloud::{CACHED, Cloud, Kind},
+    host_functions::Event,
+    load_balancers::{
+        annotation,
+        desired_load_balancer::{DesiredLoadBalancer, FloatingIpSettings, SubnetSpec},
+        had_address,
+        members::subnet,
+        names,
+        observed_load_balancer::Ownership,
+        warn_once,
+    },
     services::{
         network::{FloatingIp, Network, Subnet},
         octavia::LoadBalancer,
@@ -52,7 +56,7 @@ enum Decision<'a> {
     /// Detach this floating IP without deleting it.
     Detach(&'a FloatingIp),
     /// Create or attach a floating IP.
-    Make,
+    Create,
     /// A floating IP is required, but only the owner of the load balancer may add it.
     OwnersOnly,
     /// The floating IP is not wanted, but it is also the address of other Services.
@@ -64,24 +68,26 @@ enum Decision<'a> {
 /// Decides what happens to the floating IP. `had_one` is true if the Service has had an address that
 /// is not the load balancer's own.
 fn decide<'a>(
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     ownership: &Ownership,
     attached: Option<&'a FloatingIp>,
     had_one: bool,
 ) -> Decision<'a> {
     match attached {
-        Some(_) if want.internal && ownership.is_shared() => Decision::OfOthers,
-        Some(floating) if want.internal && is_ours(floating) && !want.floating.keep => {
+        Some(_) if desired.internal && ownership.is_shared() => Decision::OfOthers,
+        Some(floating) if desired.internal && is_ours(floating) && !desired.floating.keep => {
             Decision::Delete(floating)
         }
-        Some(floating) if want.internal => Decision::Detach(floating),
-        Some(floating) if is_other(want, floating) && ownership.owner && !ownership.is_shared() => {
+        Some(floating) if desired.internal => Decision::Detach(floating),
+        Some(floating)
+            if is_other(desired, floating) && ownership.owner && !ownership.is_shared() =>
+        {
             Decision::Replace(floating)
         }
         Some(floating) => Decision::Keep(floating),
-        None if want.internal => Decision::Vip,
+        None if desired.internal => Decision::Vip,
         None if ownership.owner && ownership.is_shared() && !had_one => Decision::Exposes,
-        None if ownership.owner => Decision::Make,
+        None if ownership.owner => Decision::Create,
         // A floating IP would make an internal Service on the same load balancer reachable from
         // outside.
         None => Decision::OwnersOnly,
@@ -94,9 +100,13 @@ fn decide<'a>(
 ///
 /// # Errors
 /// Fails if the Service cannot have this address.
-pub(super) fn may_share(cloud: &Cloud<'_>, want: &Want, balancer: &LoadBalancer) -> Result<()> {
+pub(super) fn may_share(
+    cloud: &Cloud<'_>,
+    desired: &DesiredLoadBalancer,
+    balancer: &LoadBalancer,
+) -> Result<()> {
     let is_v6 = is_v6(balancer);
-    if want
+    if desired
         .family
         .is_some_and(|family| is_v6 != (family == IpFamily::Ipv6))
     {
@@ -110,7 +120,7 @@ pub(super) fn may_share(cloud: &Cloud<'_>, want: &Want, balancer: &LoadBalancer)
         return Ok(());
     }
 
-    match (want.internal, attached(cloud, balancer)?) {
+    match (desired.internal, attached(cloud, balancer)?) {
         (true, Some(_)) => Err(of_others(balancer)),
         (false, None) => Err(owners_only(balancer)),
         (true, None) | (false, Some(_)) => Ok(()),
@@ -172,41 +182,43 @@ pub(super) fn serves(
     service: &Service,
     balancer: &LoadBalancer,
 ) -> Result<bool> {
-    let told = addresses(service);
-    let is = |address: &str| told.contains(&address);
+    let addresses = addresses(service);
+    let is = |address: &str| addresses.contains(&address);
 
     // Only a floating IP needs a request.
-    if told.is_empty() || balancer.vip_address.as_deref().is_some_and(is) {
-        return Ok(!told.is_empty());
+    if addresses.is_empty() || balancer.vip_address.as_deref().is_some_and(is) {
+        return Ok(!addresses.is_empty());
     }
     Ok(attached(cloud, balancer)?.is_some_and(|floating| is(&floating.floating_ip_address)))
 }
 
 /// Returns true if the Service has had other addresses than this one.
-pub(super) fn was_elsewhere(service: &Service, address: &str) -> bool {
-    addresses(service).iter().any(|told| *told != address)
+pub(super) fn had_other_address(service: &Service, address: &str) -> bool {
+    addresses(service)
+        .iter()
+        .any(|addresses| *addresses != address)
 }
 
 /// Returns the addresses in the status of a Service. If the status has a host name, the address is
 /// in an annotation.
 pub(super) fn addresses(service: &Service) -> Vec<&str> {
     let ingress = &service.status.ingress;
-    let mut told: Vec<&str> = ingress
+    let mut addresses: Vec<&str> = ingress
         .iter()
         .filter_map(|ingress| ingress.ip.as_deref())
         .collect();
 
     // The status has only a host name.
-    if told.is_empty() && !ingress.is_empty() {
-        told.push(annotation::text(
+    if addresses.is_empty() && !ingress.is_empty() {
+        addresses.push(annotation::text(
             service,
             annotation::LOAD_BALANCER_ADDRESS,
             "",
         ));
     }
 
-    told.retain(|address| !address.is_empty());
-    told
+    addresses.retain(|address| !address.is_empty());
+    addresses
 }
 
 /// Returns the IP family of the load balancer's address, if it has one.
@@ -227,17 +239,17 @@ fn is_v6(load_balancer: &LoadBalancer) -> bool {
 pub(super) fn ensure(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     balancer: &LoadBalancer,
     ownership: &Ownership,
 ) -> Result<String> {
     let vip = balancer.vip_address.clone().unwrap_or_default();
     if is_v6(balancer) {
         // Only until the Service has an address, so that the event is not repeated.
-        if !want.internal && service.status.ingress.is_empty() {
+        if !desired.internal && service.status.ingress.is_empty() {
             let message =
                 format!("IPv6 has no floating IPs: using the load balancer's address {vip}");
-            cloud.host.tell(
+            cloud.host.publish(
                 service,
                 &Event::warning("LoadBalancerFloatingIPSkipped", message),
             );
@@ -246,22 +258,26 @@ pub(super) fn ensure(
     }
 
     let attached = attached(cloud, balancer)?;
-    let had_one = was_elsewhere(service, &vip);
-    let decision = decide(want, ownership, attached.as_ref(), had_one);
-    let is_settled = matches!(decision, Decision::Keep(_) | Decision::Make);
+    let had_one = had_other_address(service, &vip);
+    let decision = decide(desired, ownership, attached.as_ref(), had_one);
+    let is_settled = matches!(decision, Decision::Keep(_) | Decision::Create);
 
     let address = match decision {
         Decision::Vip => Ok(vip),
         Decision::Keep(floating) => {
-            let message = if is_other(want, floating) {
-                not_used(want, floating, "it is also the address of other Services")
+            let message = if is_other(desired, floating) {
+                not_used(
+                    desired,
+                    floating,
+                    "it is also the address of other Services",
+                )
             } else {
-                elsewhere(cloud, service, want, floating)?
+                other_network(cloud, service, desired, floating)?
             };
-            tell_once(cloud, service, ADDRESS_IGNORED, &message);
+            warn_once(cloud, service, ADDRESS_IGNORED, &message);
             Ok(floating.floating_ip_address.clone())
         }
-        Decision::Replace(floating) => replace(cloud, service, want, balancer, floating),
+        Decision::Replace(floating) => replace(cloud, service, desired, balancer, floating),
         Decision::Delete(floating) => remove(cloud, floating).map(|()| vip),
         Decision::Detach(floating) => {
             let kept_by = names::floating_ip_kept_by(cloud.cluster, service);
@@ -273,36 +289,36 @@ pub(super) fn ensure(
             "load balancer {} gets no floating IP: it would be the address of the internal Services that share it, too",
             balancer.id
         ))),
-        Decision::Make => Ok(make(cloud, service, want, balancer)?.unwrap_or(vip)),
+        Decision::Create => Ok(create_or_attach(cloud, service, desired, balancer)?.unwrap_or(vip)),
     }?;
 
     // If the replacement of a floating IP was interrupted, the previous one is still there.
-    let is_requested = !want.floating.keep && want.floating.address == address;
-    if is_settled && is_requested && was_elsewhere(service, &address) {
-        sweep(cloud, service)?;
+    let is_requested = !desired.floating.keep && desired.floating.address == address;
+    if is_settled && is_requested && had_other_address(service, &address) {
+        delete_unattached(cloud, service)?;
     }
     Ok(address)
 }
 
 /// Returns true if the Service requests another address than that of this floating IP.
-fn is_other(want: &Want, floating: &FloatingIp) -> bool {
-    let wish = &want.floating.address;
-    !wish.is_empty() && *wish != floating.floating_ip_address
+fn is_other(desired: &DesiredLoadBalancer, floating: &FloatingIp) -> bool {
+    let wanted = &desired.floating.address;
+    !wanted.is_empty() && *wanted != floating.floating_ip_address
 }
 
-fn not_used(want: &Want, current: &FloatingIp, why: &str) -> String {
+fn not_used(desired: &DesiredLoadBalancer, current: &FloatingIp, why: &str) -> String {
     format!(
         "loadBalancerIP is {}, but the address stays {}: {why}",
-        want.floating.address, current.floating_ip_address
+        desired.floating.address, current.floating_ip_address
     )
 }
 
 /// Returns a message if the Service selects another network or subnet than that of its floating IP, or
 /// an empty one. Defaults of `cloud.conf` are meant for new floating IPs.
-fn elsewhere(
+fn other_network(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     floating: &FloatingIp,
 ) -> Result<String> {
     let selects = |keys: &[&str]| {
@@ -316,7 +332,7 @@ fn elsewhere(
         floating_network_id: network,
         ..
     } = floating;
-    let wanted = &want.floating;
+    let wanted = &desired.floating;
 
     // The address decides, whatever its network is.
     if !wanted.address.is_empty() {
@@ -340,8 +356,8 @@ fn elsewhere(
     }
 
     let key = format!("{address} in {:?}", wanted.subnet);
-    let is_there = if let Some(kept) = cloud.host.kept(&key) {
-        kept == [1]
+    let is_there = if let Some(cached) = cloud.host.cached(&key) {
+        cached == [1]
     } else {
         let subnets = if wanted.subnet.id.is_empty() {
             matching(cloud, &wanted.subnet, network)?
@@ -358,7 +374,7 @@ fn elsewhere(
 
         // Neutron may not show a subnet that exists.
         let is_there = subnets.is_empty() || subnets.iter().any(holds);
-        cloud.host.keep(&key, &[u8::from(is_there)], BELIEVED);
+        cloud.host.cache(&key, &[u8::from(is_there)], CACHED);
         is_there
     };
 
@@ -391,11 +407,11 @@ fn matching(cloud: &Cloud<'_>, spec: &SubnetSpec, network: &str) -> Result<Vec<S
 fn replace(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     balancer: &LoadBalancer,
     current: &FloatingIp,
 ) -> Result<String> {
-    let requested = with_address(cloud, &want.floating.address)?;
+    let requested = with_address(cloud, &desired.floating.address)?;
     let why = match &requested {
         None => "no floating IP of the project has the requested one",
         Some(floating) if !is_free(floating) => "the requested one is in use",
@@ -405,17 +421,21 @@ fn replace(
     let message = if why.is_empty() {
         String::new()
     } else {
-        not_used(want, current, why)
+        not_used(desired, current, why)
     };
-    tell_once(cloud, service, ADDRESS_IGNORED, &message);
+    warn_once(cloud, service, ADDRESS_IGNORED, &message);
 
     let Some(requested) = requested.filter(is_free) else {
         return Ok(current.floating_ip_address.clone());
     };
 
     // A port can have only one.
-    let deletes = is_ours(current) && !want.floating.keep;
-    let mark = if deletes { Map::new() } else { kept(current) };
+    let deletes = is_ours(current) && !desired.floating.keep;
+    let mark = if deletes {
+        Map::new()
+    } else {
+        mark_kept(current)
+    };
     detach(cloud, current, mark)?;
 
     let port = balancer.vip_port_id.clone().unwrap_or_default();
@@ -460,18 +480,18 @@ fn detach(cloud: &Cloud<'_>, floating: &FloatingIp, mut change: Map<String, Valu
 
 /// Attaches the address that the Service requests, or creates a floating IP. Returns `None` if
 /// there is no network for it.
-fn make(
+fn create_or_attach(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     balancer: &LoadBalancer,
 ) -> Result<Option<String>> {
-    let Floating {
+    let FloatingIpSettings {
         network_id,
         subnet,
         address,
         ..
-    } = &want.floating;
+    } = &desired.floating;
 
     let port = balancer.vip_port_id.clone().unwrap_or_default();
     if !address.is_empty() {
@@ -514,7 +534,7 @@ fn make(
             "No floating network is configured, so the load balancer of {}/{} is internal",
             service.namespace, service.name
         );
-        cloud.host.tell(
+        cloud.host.publish(
             service,
             &Event::warning("LoadBalancerForcedInternal", message),
         );
@@ -523,24 +543,24 @@ fn make(
 
     let mut unreachable = None;
     for network in &networks {
-        match create_in(cloud, service, want, network, &port) {
+        match create_in(cloud, service, desired, network, &port) {
             // The router of the load balancer does not lead to this network.
             Err(error @ CloudError::NotFound(_)) => {
                 unreachable.get_or_insert(error);
             }
-            made => {
-                if network_id.is_empty() && made.is_ok() {
+            created => {
+                if network_id.is_empty() && created.is_ok() {
                     let key = external_key(cloud)?;
-                    cloud.host.keep(&key, network.as_bytes(), BELIEVED);
+                    cloud.host.cache(&key, network.as_bytes(), CACHED);
                 }
-                return made.map(Some);
+                return created.map(Some);
             }
         }
     }
 
     // The cached network cannot be reached, so the next call searches all of them.
     if network_id.is_empty() {
-        cloud.host.forget(&external_key(cloud)?);
+        cloud.host.uncache(&external_key(cloud)?);
     }
     unreachable.map_or(Ok(None), Err)
 }
@@ -549,13 +569,13 @@ fn make(
 fn create_in(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     network: &str,
     port: &str,
 ) -> Result<String> {
-    let Floating {
+    let FloatingIpSettings {
         subnet, address, ..
-    } = &want.floating;
+    } = &desired.floating;
 
     let mut body = json!({
         "floating_network_id": network,
@@ -564,7 +584,7 @@ fn create_in(
     });
 
     if address.is_empty() && subnet.is_pattern() {
-        return in_one_of(cloud, want, network, &body);
+        return create_in_subnets(cloud, desired, network, &body);
     }
 
     let mut set = |key: &str, value: &str| {
@@ -586,10 +606,10 @@ fn attach(
     floating: &FloatingIp,
     port: &str,
 ) -> Result<String> {
-    let change = if is_astray(cloud, service, floating) {
+    let change = if is_unattached(cloud, service, floating) {
         Map::new()
     } else {
-        kept(floating)
+        mark_kept(floating)
     };
     attach_with(cloud, floating, port, change)
 }
@@ -612,12 +632,17 @@ fn attach_with(
 }
 
 /// Tries the matching subnets one after the other until one has a free address.
-fn in_one_of(cloud: &Cloud<'_>, want: &Want, network: &str, body: &Value) -> Result<String> {
+fn create_in_subnets(
+    cloud: &Cloud<'_>,
+    desired: &DesiredLoadBalancer,
+    network: &str,
+    body: &Value,
+) -> Result<String> {
     let mut last = CloudError::not_found(format!(
         "no subnet of network {network} matches the floating IP subnet of the Service or the configuration"
     ));
 
-    for subnet in matching(cloud, &want.floating.subnet, network)? {
+    for subnet in matching(cloud, &desired.floating.subnet, network)? {
         let mut body = body.clone();
         if let Some(body) = body.as_object_mut() {
             body.insert("subnet_id".to_owned(), json!(subnet.id));
@@ -632,14 +657,14 @@ fn in_one_of(cloud: &Cloud<'_>, want: &Want, network: &str, body: &Value) -> Res
 }
 
 fn create(cloud: &Cloud<'_>, body: &Value) -> Result<String> {
-    let ask = cloud.ask(
+    let request = cloud.request(
         Method::Post,
         Kind::Network,
         "/floatingips",
         "cannot create a floating IP",
     )?;
-    let made: Answer = ask.json(&json!({"floatingip": body}))?.send()?.json()?;
-    Ok(made.floatingip.floating_ip_address)
+    let created: Answer = request.json(&json!({"floatingip": body}))?.send()?.json()?;
+    Ok(created.floatingip.floating_ip_address)
 }
 
 /// Returns the network of the configured subnet, or `None` if none is configured.
@@ -664,9 +689,9 @@ fn external_key(cloud: &Cloud<'_>) -> Result<String> {
 /// Returns the external networks with an IPv4 subnet, or with a subnet that is not visible, or only
 /// the one in which a floating IP was created.
 fn external_networks(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<String>> {
-    let kept = cloud.host.kept(&external_key(cloud)?);
-    if let Some(kept) = kept.and_then(|kept| String::from_utf8(kept).ok()) {
-        return Ok(vec![kept]);
+    let cached = cloud.host.cached(&external_key(cloud)?);
+    if let Some(cached) = cached.and_then(|cached| String::from_utf8(cached).ok()) {
+        return Ok(vec![cached]);
     }
 
     let networks: Vec<Network> = cloud.list(
@@ -710,7 +735,7 @@ fn external_networks(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<String>
             "No external network for a floating IP: set `floating-network-id` or annotation {}",
             annotation::FLOATING_NETWORK_ID
         );
-        cloud.host.tell(
+        cloud.host.publish(
             service,
             &Event::warning("LoadBalancerExternalNetworkSearchFailed", message),
         );
@@ -726,13 +751,14 @@ fn update(
     change: &Map<String, Value>,
     what: String,
 ) -> Result<()> {
-    let ask = cloud.ask(
+    let request = cloud.request(
         Method::Put,
         Kind::Network,
         &format!("/floatingips/{}", floating.id),
         what,
     )?;
-    ask.if_revision(floating.revision_number)
+    request
+        .if_revision(floating.revision_number)
         .json(&json!({"floatingip": change}))?
         .send()
         .map(|_| ())
@@ -740,7 +766,7 @@ fn update(
 
 /// Returns the change that marks a floating IP created for a Service as kept, so that it is not
 /// deleted with a later Service that uses it.
-fn kept(floating: &FloatingIp) -> Map<String, Value> {
+fn mark_kept(floating: &FloatingIp) -> Map<String, Value> {
     described(floating, &names::kept_floating_ip(&floating.description))
 }
 
@@ -752,13 +778,13 @@ fn described(floating: &FloatingIp, description: &str) -> Map<String, Value> {
 
 fn remove(cloud: &Cloud<'_>, floating: &FloatingIp) -> Result<()> {
     let what = format!("cannot delete floating IP {}", floating.floating_ip_address);
-    let ask = cloud.ask(
+    let request = cloud.request(
         Method::Delete,
         Kind::Network,
         &format!("/floatingips/{}", floating.id),
         what,
     )?;
-    ask.send_for("NeutronError").map(|_| ())
+    request.send_for("NeutronError").map(|_| ())
 }
 
 /// Deletes the floating IP of a load balancer that its Service leaves, if it was created for it, or
@@ -770,7 +796,7 @@ pub(super) fn release(cloud: &Cloud<'_>, load_balancer: &LoadBalancer, keep: boo
                 "cannot mark floating IP {} as kept",
                 floating.floating_ip_address
             );
-            update(cloud, &floating, &kept(&floating), what)
+            update(cloud, &floating, &mark_kept(&floating), what)
         }
         Some(floating) => remove(cloud, &floating),
         None => Ok(()),
@@ -779,8 +805,8 @@ pub(super) fn release(cloud: &Cloud<'_>, load_balancer: &LoadBalancer, keep: boo
 
 /// Deletes floating IPs that were created for this Service and are not attached, because their load
 /// balancer was deleted without them.
-pub(super) fn sweep(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
-    astray(cloud, service)?
+pub(super) fn delete_unattached(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
+    unattached(cloud, service)?
         .iter()
         .try_for_each(|floating| remove(cloud, floating))
 }
@@ -788,22 +814,26 @@ pub(super) fn sweep(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
 /// Returns the floating IPs that were created for this Service, were its address, and are not
 /// attached. Others with the same description may have been kept on purpose by an earlier Service
 /// with this name, which upstream does not mark.
-pub(super) fn astray(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<FloatingIp>> {
+pub(super) fn unattached(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<FloatingIp>> {
     if addresses(service).is_empty() {
         return Ok(Vec::new());
     }
     let mut found = with_description(cloud, &names::floating_ip(cloud.cluster, service))?;
-    found.retain(|floating| is_astray(cloud, service, floating));
+    found.retain(|floating| is_unattached(cloud, service, floating));
     Ok(found)
 }
 
 /// Returns the floating IPs that were the address of this Service and are not attached, including
 /// one that was kept while the Service was internal.
 fn detached(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<FloatingIp>> {
-    let mut found = astray(cloud, service)?;
-    if served(service) {
-        let kept = names::floating_ip_kept_by(cloud.cluster, service);
-        found.extend(with_description(cloud, &kept)?.into_iter().filter(is_free));
+    let mut found = unattached(cloud, service)?;
+    if had_address(service) {
+        let cached = names::floating_ip_kept_by(cloud.cluster, service);
+        found.extend(
+            with_description(cloud, &cached)?
+                .into_iter()
+                .filter(is_free),
+        );
     }
     Ok(found)
 }
@@ -820,7 +850,7 @@ fn with_description(cloud: &Cloud<'_>, description: &str) -> Result<Vec<Floating
     Ok(found)
 }
 
-fn is_astray(cloud: &Cloud<'_>, service: &Service, floating: &FloatingIp) -> bool {
+fn is_unattached(cloud: &Cloud<'_>, service: &Service, floating: &FloatingIp) -> bool {
     floating.description == names::floating_ip(cloud.cluster, service)
         && is_free(floating)
         && addresses(service).contains(&floating.floating_ip_address.as_str())
@@ -838,14 +868,14 @@ mod tests {
         }
     }
 
-    fn want(internal: bool, keep: bool) -> Want {
-        Want {
+    fn desired(internal: bool, keep: bool) -> DesiredLoadBalancer {
+        DesiredLoadBalancer {
             internal,
-            floating: Floating {
+            floating: FloatingIpSettings {
                 keep,
-                ..Floating::default()
+                ..FloatingIpSettings::default()
             },
-            ..Want::default()
+            ..DesiredLoadBalancer::default()
         }
     }
 
@@ -859,15 +889,15 @@ mod tests {
     #[test]
     fn only_the_owner_creates_a_floating_ip() {
         assert_eq!(
-            decide(&want(false, false), &owner(true), None, false),
-            Decision::Make
+            decide(&desired(false, false), &owner(true), None, false),
+            Decision::Create
         );
         assert_eq!(
-            decide(&want(false, false), &owner(false), None, false),
+            decide(&desired(false, false), &owner(false), None, false),
             Decision::OwnersOnly
         );
         assert_eq!(
-            decide(&want(true, false), &owner(true), None, false),
+            decide(&desired(true, false), &owner(true), None, false),
             Decision::Vip
         );
     }
@@ -876,11 +906,11 @@ mod tests {
     fn an_external_service_keeps_an_attached_floating_ip() {
         let other = floating("mine");
         assert_eq!(
-            decide(&want(false, false), &owner(true), Some(&other), false),
+            decide(&desired(false, false), &owner(true), Some(&other), false),
             Decision::Keep(&other)
         );
         assert_eq!(
-            decide(&want(false, false), &owner(false), Some(&other), false),
+            decide(&desired(false, false), &owner(false), Some(&other), false),
             Decision::Keep(&other)
         );
     }
@@ -890,22 +920,22 @@ mod tests {
         let ours = floating("Floating IP for Kubernetes external service a/b from cluster c");
         let other = floating("mine");
         assert_eq!(
-            decide(&want(true, false), &owner(true), Some(&ours), false),
+            decide(&desired(true, false), &owner(true), Some(&ours), false),
             Decision::Delete(&ours)
         );
         assert_eq!(
-            decide(&want(true, true), &owner(true), Some(&ours), false),
+            decide(&desired(true, true), &owner(true), Some(&ours), false),
             Decision::Detach(&ours)
         );
         assert_eq!(
-            decide(&want(true, false), &owner(true), Some(&other), false),
+            decide(&desired(true, false), &owner(true), Some(&other), false),
             Decision::Detach(&other)
         );
 
-        let kept = floating(&names::kept_floating_ip(&ours.description));
+        let cached = floating(&names::kept_floating_ip(&ours.description));
         assert_eq!(
-            decide(&want(true, false), &owner(true), Some(&kept), false),
-            Decision::Detach(&kept)
+            decide(&desired(true, false), &owner(true), Some(&cached), false),
+            Decision::Detach(&cached)
         );
     }
 
@@ -918,14 +948,14 @@ mod tests {
             ..owner(true)
         };
         assert_eq!(
-            decide(&want(false, false), &shared, None, false),
+            decide(&desired(false, false), &shared, None, false),
             Decision::Exposes
         );
 
         // Somebody detached it, so the others are not internal.
         assert_eq!(
-            decide(&want(false, false), &shared, None, true),
-            Decision::Make
+            decide(&desired(false, false), &shared, None, true),
+            Decision::Create
         );
     }
 
@@ -938,14 +968,14 @@ mod tests {
             ..owner(true)
         };
         assert_eq!(
-            decide(&want(true, false), &shared, Some(&ours), false),
+            decide(&desired(true, false), &shared, Some(&ours), false),
             Decision::OfOthers
         );
 
         // Another Service cannot use a load balancer without a floating IP, so it does not affect
         // the owner.
         assert_eq!(
-            decide(&want(true, false), &shared, None, false),
+            decide(&desired(true, false), &shared, None, false),
             Decision::Vip
         );
     }

@@ -4,36 +4,39 @@ use std::net::IpAddr;
 
 use skydock_sdk::types::{IpFamily, Service};
 
-use super::{
-    annotation, floating,
-    tree::Ownership,
-    want::{Want, version},
+use crate::{
+    load_balancers::{
+        annotation,
+        desired_load_balancer::{DesiredLoadBalancer, version},
+        floating_ip,
+        observed_load_balancer::Ownership,
+    },
+    services::octavia::LoadBalancer,
 };
-use crate::services::octavia::LoadBalancer;
 
 /// Returns one message about the settings of a Service that its load balancer does not have, or an
 /// empty one. Defaults of `cloud.conf` are meant for new load balancers.
 pub(super) fn differences(
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     balancer: &LoadBalancer,
     ownership: &Ownership,
 ) -> String {
     let is_set = |key: &str| !annotation::text(service, key, "").is_empty();
     let of_class = |key: &str| {
         // A subnet of the other family is replaced.
-        is_set(key) || (is_set(annotation::CLASS) && want.family != Some(IpFamily::Ipv6))
+        is_set(key) || (is_set(annotation::CLASS) && desired.family != Some(IpFamily::Ipv6))
     };
 
-    let at_port = !want.vip.port_id.is_empty();
+    let at_port = !desired.vip.port_id.is_empty();
     let is_address = |one: &str, other: &str| {
         one.parse::<IpAddr>()
             .is_ok_and(|ip| other.parse() == Ok(ip))
     };
     let is_same = |one: &str, other: &str| one == other || is_address(one, other);
 
-    let family = want.family.map_or("", version).to_owned();
-    let has_family = floating::family(balancer).map(|family| version(family).to_owned());
+    let family = desired.family.map_or("", version).to_owned();
+    let has_family = floating_ip::family(balancer).map(|family| version(family).to_owned());
     // Without an address, it is not known yet.
     let family = has_family.as_ref().map_or_else(String::new, |_| family);
 
@@ -41,55 +44,55 @@ pub(super) fn differences(
         (
             annotation::FLAVOR_ID,
             ownership.owner && is_set(annotation::FLAVOR_ID),
-            &want.flavor_id,
+            &desired.flavor_id,
             &balancer.flavor_id,
         ),
         (
             annotation::AVAILABILITY_ZONE,
             ownership.owner && is_set(annotation::AVAILABILITY_ZONE),
-            &want.availability_zone,
+            &desired.availability_zone,
             &balancer.availability_zone,
         ),
         (
             annotation::PORT_ID,
             ownership.owner && at_port,
-            &want.vip.port_id,
+            &desired.vip.port_id,
             &balancer.vip_port_id,
         ),
         (
             annotation::SUBNET_ID,
             ownership.owner && !at_port && of_class(annotation::SUBNET_ID),
-            &want.vip.subnet_id,
+            &desired.vip.subnet_id,
             &balancer.vip_subnet_id,
         ),
         (
             annotation::NETWORK_ID,
             ownership.owner && !at_port && of_class(annotation::NETWORK_ID),
-            &want.vip.network_id,
+            &desired.vip.network_id,
             &balancer.vip_network_id,
         ),
         (
             "loadBalancerIP",
             true,
-            &want.vip.address,
+            &desired.vip.address,
             &balancer.vip_address,
         ),
         ("the first IP family", true, &family, &has_family),
     ]
     .into_iter()
-    .map(|(name, is_set, wish, has)| {
+    .map(|(name, is_set, wanted, has)| {
         (
             name,
             is_set,
-            wish.as_str(),
+            wanted.as_str(),
             has.as_deref().unwrap_or_default(),
         )
     })
-    .filter(|(_, is_set, wish, has)| *is_set && !wish.is_empty() && !is_same(wish, has))
-    .map(|(name, _, wish, has)| {
+    .filter(|(_, is_set, wanted, has)| *is_set && !wanted.is_empty() && !is_same(wanted, has))
+    .map(|(name, _, wanted, has)| {
         let has = if has.is_empty() { "none" } else { has };
         format!(
-            "{name} is {wish}, but load balancer {} has {has}",
+            "{name} is {wanted}, but load balancer {} has {has}",
             balancer.id
         )
     })
@@ -108,7 +111,7 @@ pub(super) fn differences(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load_balancers::want::Vip;
+    use crate::load_balancers::desired_load_balancer::Vip;
 
     fn balancer() -> LoadBalancer {
         LoadBalancer {
@@ -122,7 +125,7 @@ mod tests {
         }
     }
 
-    fn said(key: &str, want: &Want, owner: bool) -> String {
+    fn message(key: &str, desired: &DesiredLoadBalancer, owner: bool) -> String {
         let service = Service {
             annotations: vec![(key.to_owned(), "x".to_owned())],
             ..Service::default()
@@ -131,27 +134,27 @@ mod tests {
             owner,
             ..Ownership::default()
         };
-        differences(&service, want, &balancer(), &ownership)
+        differences(&service, desired, &balancer(), &ownership)
     }
 
-    fn vip(set: impl FnOnce(&mut Vip)) -> Want {
-        let mut want = Want::default();
-        set(&mut want.vip);
-        want
+    fn vip(set: impl FnOnce(&mut Vip)) -> DesiredLoadBalancer {
+        let mut desired = DesiredLoadBalancer::default();
+        set(&mut desired.vip);
+        desired
     }
 
     #[test]
     fn settings_that_differ_from_the_load_balancer_are_named() {
-        let flavor = |id: &str| Want {
+        let flavor = |id: &str| DesiredLoadBalancer {
             flavor_id: id.to_owned(),
-            ..Want::default()
+            ..DesiredLoadBalancer::default()
         };
-        let zone = Want {
+        let zone = DesiredLoadBalancer {
             availability_zone: "az2".to_owned(),
-            ..Want::default()
+            ..DesiredLoadBalancer::default()
         };
         let class = annotation::CLASS;
-        for (key, want, expected) in [
+        for (key, desired, expected) in [
             (
                 annotation::FLAVOR_ID,
                 flavor("big"),
@@ -183,44 +186,48 @@ mod tests {
                 "loadBalancerIP is 2001:db8::6, but",
             ),
         ] {
-            let said = said(key, &want, true);
-            assert!(said.contains(expected), "{said}");
+            let message = message(key, &desired, true);
+            assert!(message.contains(expected), "{message}");
         }
     }
 
     #[test]
     fn an_address_of_the_other_family_is_named() {
-        let of = |family| Want {
+        let of = |family| DesiredLoadBalancer {
             family: Some(family),
-            ..Want::default()
+            ..DesiredLoadBalancer::default()
         };
-        let four = said("x", &of(IpFamily::Ipv4), true);
+        let four = message("x", &of(IpFamily::Ipv4), true);
         assert!(
             four.contains("the first IP family is IPv4, but load balancer lb has IPv6"),
             "{four}"
         );
-        assert_eq!(said("x", &of(IpFamily::Ipv6), true), "");
+        assert_eq!(message("x", &of(IpFamily::Ipv6), true), "");
     }
 
     #[test]
     fn only_settings_of_the_service_are_compared() {
-        let small = Want {
+        let small = DesiredLoadBalancer {
             flavor_id: "small".to_owned(),
-            ..Want::default()
+            ..DesiredLoadBalancer::default()
         };
-        let big = Want {
+        let big = DesiredLoadBalancer {
             flavor_id: "big".to_owned(),
-            ..Want::default()
+            ..DesiredLoadBalancer::default()
         };
-        assert_eq!(said(annotation::FLAVOR_ID, &small, true), "");
-        assert_eq!(said("x", &big, true), "", "a default of cloud.conf");
-        assert_eq!(said(annotation::FLAVOR_ID, &big, false), "", "of the owner");
+        assert_eq!(message(annotation::FLAVOR_ID, &small, true), "");
+        assert_eq!(message("x", &big, true), "", "a default of cloud.conf");
+        assert_eq!(
+            message(annotation::FLAVOR_ID, &big, false),
+            "",
+            "of the owner"
+        );
 
         let same = vip(|vip| vip.address = "2001:db8:0::5".into());
-        assert_eq!(said("x", &same, true), "");
+        assert_eq!(message("x", &same, true), "");
 
         // The port decides about the subnet.
         let at_port = vip(|vip| (vip.port_id, vip.subnet_id) = ("p".into(), "t".into()));
-        assert_eq!(said(annotation::SUBNET_ID, &at_port, true), "");
+        assert_eq!(message(annotation::SUBNET_ID, &at_port, true), "");
     }
 }

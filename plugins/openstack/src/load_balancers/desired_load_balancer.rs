@@ -7,10 +7,10 @@ use skydock_sdk::types::{
     IpFamily, IpFamilyPolicy, Service, ServicePort, TrafficPolicy, Transport,
 };
 
-use super::{annotation, names};
 use crate::{
     cloud::Features,
     config::{Class, Config},
+    load_balancers::{annotation, names},
 };
 
 mod subnet;
@@ -24,7 +24,7 @@ const SOURCE_RANGES_IGNORED: &str = "LoadBalancerSourceRangesIgnored";
 const LOCAL_WITHOUT_MONITOR: &str = "LoadBalancerLocalWithoutMonitor";
 const FAMILY_IGNORED: &str = "LoadBalancerIPFamilyIgnored";
 
-/// The reasons in [`Want::ignored`].
+/// The reasons in [`DesiredLoadBalancer::ignored`].
 pub(super) const IGNORED: [&str; 5] = [
     ANNOTATIONS_IGNORED,
     AVAILABILITY_ZONES_IGNORED,
@@ -35,7 +35,7 @@ pub(super) const IGNORED: [&str; 5] = [
 
 /// The request of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Want {
+pub struct DesiredLoadBalancer {
     /// The name and tag of the load balancer.
     pub name: String,
     /// The description of the load balancer.
@@ -55,7 +55,7 @@ pub struct Want {
     /// True if the Service itself sets it, and so members in another one are replaced.
     pub moves_members: bool,
     /// How the floating IP is chosen.
-    pub floating: Floating,
+    pub floating: FloatingIpSettings,
     /// The provider of Octavia.
     pub provider: String,
     /// The Octavia flavor, or empty.
@@ -67,9 +67,9 @@ pub struct Want {
     /// True if a client is always sent to the same member.
     pub affinity: bool,
     /// The common settings of the listeners.
-    pub listener: ListenerWant,
+    pub listener: ListenerSettings,
     /// The ports, with one listener and one pool each.
-    pub ports: Vec<PortWant>,
+    pub ports: Vec<DesiredPort>,
     /// Labels of the nodes that become members. An empty value matches any value.
     pub node_selector: Vec<(String, String)>,
     /// The features of Octavia.
@@ -97,7 +97,7 @@ pub struct Vip {
 
 /// How the floating IP is chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Floating {
+pub struct FloatingIpSettings {
     /// The external network. If empty, one is searched.
     pub network_id: String,
     /// The subnet in this network.
@@ -110,7 +110,7 @@ pub struct Floating {
 
 /// The common settings of all listeners of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListenerWant {
+pub struct ListenerSettings {
     /// Maximum number of connections, or -1 for no limit.
     pub connection_limit: i64,
     /// True if listeners add `X-Forwarded-For`.
@@ -128,7 +128,7 @@ pub struct ListenerWant {
 
 /// A port of the Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PortWant {
+pub struct DesiredPort {
     /// The index of the port in the Service.
     pub index: usize,
     /// `TCP`, `UDP` or `SCTP`.
@@ -144,12 +144,12 @@ pub struct PortWant {
     /// The port of the members for health checks, if it is different.
     pub monitor_port: Option<u16>,
     /// The monitor, if one is required.
-    pub monitor: Option<MonitorWant>,
+    pub monitor: Option<DesiredMonitor>,
 }
 
 /// A health monitor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MonitorWant {
+pub struct DesiredMonitor {
     /// `TCP`, `UDP-CONNECT`, `SCTP` or `HTTP`.
     pub kind: &'static str,
     /// Seconds between two probes.
@@ -162,7 +162,7 @@ pub struct MonitorWant {
     pub max_retries_down: i64,
 }
 
-impl Want {
+impl DesiredLoadBalancer {
     /// Reads the request of this Service.
     ///
     /// # Errors
@@ -192,7 +192,7 @@ impl Want {
 
         let (internal, rejected) = internal(config, service);
         let family = service.ip_families.first().copied();
-        let (vip, member_subnet, is_member_subnet_set) = places(
+        let (vip, member_subnet, is_member_subnet_set) = vip_and_member_subnet(
             config,
             class.filter(|_| !internal),
             class,
@@ -201,7 +201,7 @@ impl Want {
             family,
         );
 
-        let mut want = Self {
+        let mut desired = Self {
             name: names::load_balancer(cluster, service),
             description: names::description(cluster, service),
             id: annotation::text(service, annotation::LOAD_BALANCER_ID, "").to_owned(),
@@ -211,7 +211,7 @@ impl Want {
             member_subnet,
             is_member_subnet_set,
             moves_members: !annotation::text(service, annotation::MEMBER_SUBNET_ID, "").is_empty(),
-            floating: Floating::of(config, class, service, internal),
+            floating: FloatingIpSettings::of(config, class, service, internal),
             provider: lb.lb_provider.clone(),
             lb_method: not_empty(
                 annotation::text(service, annotation::LB_METHOD, ""),
@@ -230,7 +230,8 @@ impl Want {
         };
 
         let problems = annotation::problems(service);
-        want.ignored
+        desired
+            .ignored
             .extend(problems.map(|problems| (ANNOTATIONS_IGNORED, problems)));
 
         if lb.internal_lb
@@ -240,12 +241,12 @@ impl Want {
                 "Annotation {} has no effect: `internal-lb` of cloud.conf makes all load balancers internal",
                 annotation::INTERNAL
             );
-            want.ignored.push((ANNOTATIONS_IGNORED, message));
+            desired.ignored.push((ANNOTATIONS_IGNORED, message));
         }
 
-        want.place_in_octavia(config, service);
-        want.listener = want.listener_want(config, service);
-        want.ports = want.port_wants(config, service);
+        desired.place_in_octavia(config, service);
+        desired.listener = desired.listener_settings(config, service);
+        desired.ports = desired.desired_ports(config, service);
 
         let is_dual = service.ip_family_policy == IpFamilyPolicy::RequireDualStack;
         if let (true, [first, second, ..]) = (is_dual, service.ip_families.as_slice()) {
@@ -254,20 +255,20 @@ impl Want {
                 version(*first),
                 version(*second)
             );
-            want.ignored.push((FAMILY_IGNORED, message));
+            desired.ignored.push((FAMILY_IGNORED, message));
         }
 
-        let is_unprobed = |port: &PortWant| port.node_port > 0 && port.monitor.is_none();
-        if health_port(service).is_some() && want.ports.iter().any(is_unprobed) {
+        let is_unprobed = |port: &DesiredPort| port.node_port > 0 && port.monitor.is_none();
+        if health_port(service).is_some() && desired.ports.iter().any(is_unprobed) {
             let message = format!(
                 "externalTrafficPolicy is Local, but health monitors are disabled or not supported by Octavia's provider: connections \
                  that reach a node without a Pod of the Service fail. Annotation {} creates monitors",
                 annotation::ENABLE_HEALTH_MONITOR
             );
-            want.ignored.push((LOCAL_WITHOUT_MONITOR, message));
+            desired.ignored.push((LOCAL_WITHOUT_MONITOR, message));
         }
 
-        Ok(want)
+        Ok(desired)
     }
 
     /// Sets the flavor and the availability zone if Octavia supports them.
@@ -293,7 +294,7 @@ impl Want {
         }
     }
 
-    fn listener_want(&mut self, config: &Config, service: &Service) -> ListenerWant {
+    fn listener_settings(&mut self, config: &Config, service: &Service) -> ListenerSettings {
         let ranges = source_ranges(service, self.family).unwrap_or_else(|reason| {
             self.rejected.get_or_insert(reason);
             Vec::new()
@@ -311,7 +312,7 @@ impl Want {
         }
 
         let timeout = |key: &str, unset: i64| annotation::number(service, key, unset);
-        ListenerWant {
+        ListenerSettings {
             connection_limit: annotation::number(service, annotation::CONNECTION_LIMIT, -1),
             x_forwarded_for: annotation::boolean(service, annotation::X_FORWARDED_FOR, false),
             tls_container_ref: annotation::text(
@@ -333,7 +334,7 @@ impl Want {
         }
     }
 
-    fn port_wants(&mut self, config: &Config, service: &Service) -> Vec<PortWant> {
+    fn desired_ports(&mut self, config: &Config, service: &Service) -> Vec<DesiredPort> {
         let lb = &config.load_balancer;
         let proxy = annotation::proxy(service);
         let http = self.listener.x_forwarded_for;
@@ -392,7 +393,7 @@ impl Want {
                 transport
             };
 
-            let monitor = MonitorWant {
+            let monitor = DesiredMonitor {
                 kind,
                 delay: number(annotation::HEALTH_MONITOR_DELAY, lb.monitor_delay),
                 timeout: number(annotation::HEALTH_MONITOR_TIMEOUT, lb.monitor_timeout),
@@ -412,7 +413,7 @@ impl Want {
                 monitor_port.map(|_| monitor.accepted())
             };
 
-            PortWant {
+            DesiredPort {
                 index,
                 transport,
                 port: port.port,
@@ -436,7 +437,7 @@ impl Want {
     }
 }
 
-impl MonitorWant {
+impl DesiredMonitor {
     /// Returns the monitor with values that Octavia accepts. Without `create-monitor`, those of
     /// `cloud.conf` are not checked.
     fn accepted(self) -> Self {
@@ -451,7 +452,7 @@ impl MonitorWant {
     }
 }
 
-impl Floating {
+impl FloatingIpSettings {
     fn of(config: &Config, class: Option<&Class>, service: &Service, internal: bool) -> Self {
         let keep = annotation::keeps_floating_ip(service);
         if internal {
@@ -514,7 +515,7 @@ fn internal(config: &Config, service: &Service) -> (bool, Option<String>) {
 
 /// Returns the VIP, the subnet of the members, and whether it was set for them. As in upstream, the class takes precedence over
 /// annotations for the VIP of an external Service.
-fn places(
+fn vip_and_member_subnet(
     config: &Config,
     vip_class: Option<&Class>,
     class: Option<&Class>,

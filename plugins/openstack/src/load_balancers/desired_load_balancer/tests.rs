@@ -34,17 +34,17 @@ fn port(transport: Transport, port: u16, node_port: u16) -> ServicePort {
     }
 }
 
-fn want(config: &Config, service: &Service) -> Want {
-    Want::of(config, "c", full(), service).unwrap()
+fn desired(config: &Config, service: &Service) -> DesiredLoadBalancer {
+    DesiredLoadBalancer::of(config, "c", full(), service).unwrap()
 }
 
-fn annotated(annotations: &[(&str, &str)]) -> Want {
-    want(&config(""), &service(annotations))
+fn annotated(annotations: &[(&str, &str)]) -> DesiredLoadBalancer {
+    desired(&config(""), &service(annotations))
 }
 
-fn refused(service: &Service) -> String {
-    let want = Want::of(&config(""), "c", full(), service);
-    want.map_or_else(|reason| reason, |want| want.rejected.unwrap())
+fn rejection(service: &Service) -> String {
+    let desired = DesiredLoadBalancer::of(&config(""), "c", full(), service);
+    desired.map_or_else(|reason| reason, |desired| desired.rejected.unwrap())
 }
 
 const CLASSES: &str = "[LoadBalancer]\nfloating-network-id=fn\nfloating-subnet-id=fs\nsubnet-id=s\nnetwork-id=n\n\
@@ -52,33 +52,37 @@ const CLASSES: &str = "[LoadBalancer]\nfloating-network-id=fn\nfloating-subnet-i
 
 #[test]
 fn load_balancer_defaults_match_upstream() {
-    let want = annotated(&[]);
+    let desired = annotated(&[]);
     assert_eq!(
-        (want.name.as_str(), want.lb_method.as_str()),
+        (desired.name.as_str(), desired.lb_method.as_str()),
         ("kube_service_c_shop_web", "ROUND_ROBIN")
     );
     assert_eq!(
-        (want.provider.as_str(), want.internal, want.affinity),
+        (
+            desired.provider.as_str(),
+            desired.internal,
+            desired.affinity
+        ),
         ("amphora", false, false)
     );
-    assert_eq!(want.listener.connection_limit, -1);
-    assert_eq!(want.listener.timeouts, Some([50_000, 5000, 50_000, 0]));
+    assert_eq!(desired.listener.connection_limit, -1);
+    assert_eq!(desired.listener.timeouts, Some([50_000, 5000, 50_000, 0]));
     assert_eq!(
-        want.listener.allowed_cidrs,
+        desired.listener.allowed_cidrs,
         Some(vec!["0.0.0.0/0".to_owned()])
     );
 
-    let port = &want.ports[0];
+    let port = &desired.ports[0];
     assert_eq!(
         (port.listener_protocol, port.pool_protocol, &port.monitor),
         ("TCP", "TCP", &None)
     );
-    assert_eq!(want.vip, Vip::default());
+    assert_eq!(desired.vip, Vip::default());
 }
 
 #[test]
 fn annotations_configure_listeners() {
-    let want = annotated(&[
+    let desired = annotated(&[
         (annotation::CONNECTION_LIMIT, "500"),
         (annotation::TIMEOUT_CLIENT_DATA, "1"),
         (annotation::TIMEOUT_MEMBER_CONNECT, "2"),
@@ -89,29 +93,29 @@ fn annotations_configure_listeners() {
         (annotation::AVAILABILITY_ZONE, "az1"),
     ]);
     assert_eq!(
-        (want.listener.connection_limit, want.listener.timeouts),
+        (desired.listener.connection_limit, desired.listener.timeouts),
         (500, Some([1, 2, 3, 4]))
     );
     assert_eq!(
-        (want.lb_method.as_str(), want.flavor_id.as_str()),
+        (desired.lb_method.as_str(), desired.flavor_id.as_str()),
         ("LEAST_CONNECTIONS", "f1")
     );
-    assert_eq!(want.availability_zone, "az1");
+    assert_eq!(desired.availability_zone, "az1");
 }
 
 #[test]
 fn proxy_protocol_applies_only_to_tcp_pools() {
     let mut service = service(&[(annotation::PROXY_PROTOCOL, "v2")]);
     service.ports.push(port(Transport::Udp, 53, 30053));
-    let want = want(&config(""), &service);
-    let protocols: Vec<_> = want
+    let desired = desired(&config(""), &service);
+    let protocols: Vec<_> = desired
         .ports
         .iter()
         .map(|port| (port.listener_protocol, port.pool_protocol))
         .collect();
     assert_eq!(protocols, [("TCP", "PROXYV2"), ("UDP", "UDP")]);
 
-    assert!(want.speaks_proxy());
+    assert!(desired.speaks_proxy());
 
     for (value, protocol) in [
         ("true", "PROXY"),
@@ -145,7 +149,7 @@ fn x_forwarded_for_and_tls_set_the_listener_protocol() {
         ("TERMINATED_HTTPS", "HTTP")
     );
 
-    let by_config = want(
+    let by_config = desired(
         &config("[LoadBalancer]\ndefault-tls-container-ref=http://b/v1/containers/1"),
         &service(&[]),
     );
@@ -158,13 +162,13 @@ fn rejects_invalid_services() {
         (annotation::PROXY_PROTOCOL, "true"),
         (annotation::X_FORWARDED_FOR, "true"),
     ]);
-    assert!(refused(&both).contains("are mutually exclusive"));
+    assert!(rejection(&both).contains("are mutually exclusive"));
     assert!(
-        refused(&service(&[(annotation::CLASS, "none")]))
+        rejection(&service(&[(annotation::CLASS, "none")]))
             .contains("unknown LoadBalancerClass `none`")
     );
     assert!(
-        refused(&Service {
+        rejection(&Service {
             ports: Vec::new(),
             ..service(&[])
         })
@@ -175,7 +179,7 @@ fn rejects_invalid_services() {
         source_ranges: vec!["10.0.0.0".to_owned()],
         ..service(&[])
     };
-    assert!(refused(&ranges).contains("`10.0.0.0` is not a valid CIDR"));
+    assert!(rejection(&ranges).contains("`10.0.0.0` is not a valid CIDR"));
 }
 
 #[test]
@@ -185,7 +189,12 @@ fn source_ranges_are_filtered_by_ip_family() {
         ip_families: vec![family],
         ..service(&[])
     };
-    let cidrs = |service: &Service| want(&config(""), service).listener.allowed_cidrs.unwrap();
+    let cidrs = |service: &Service| {
+        desired(&config(""), service)
+            .listener
+            .allowed_cidrs
+            .unwrap()
+    };
     assert_eq!(
         cidrs(&with(&["10.1.2.3/8", "2001:db8::/32"], IpFamily::Ipv4)),
         ["10.0.0.0/8"]
@@ -195,7 +204,9 @@ fn source_ranges_are_filtered_by_ip_family() {
         ["2001:db8::/32"]
     );
     assert_eq!(cidrs(&with(&[], IpFamily::Ipv6)), ["::/0"]);
-    assert!(refused(&with(&["10.0.0.0/8"], IpFamily::Ipv6)).contains("no range has the IP family"));
+    assert!(
+        rejection(&with(&["10.0.0.0/8"], IpFamily::Ipv6)).contains("no range has the IP family")
+    );
 }
 
 #[test]
@@ -205,7 +216,12 @@ fn source_ranges_that_are_not_enforced_are_reported() {
         source_ranges: vec!["10.0.0.0/8".to_owned()],
         ..service(&[])
     };
-    let ignored = |config: &Config| Want::of(config, "c", ovn, &service).unwrap().ignored.len();
+    let ignored = |config: &Config| {
+        DesiredLoadBalancer::of(config, "c", ovn, &service)
+            .unwrap()
+            .ignored
+            .len()
+    };
     assert_eq!(ignored(&config("[LoadBalancer]\nlb-provider=ovn")), 1);
     assert_eq!(
         ignored(&config(
@@ -218,20 +234,22 @@ fn source_ranges_that_are_not_enforced_are_reported() {
 #[test]
 fn an_unsupported_availability_zone_is_reported() {
     let service = service(&[(annotation::AVAILABILITY_ZONE, "az1")]);
-    let want = Want::of(&config(""), "c", Features::of((2, 13), "amphora"), &service).unwrap();
+    let desired =
+        DesiredLoadBalancer::of(&config(""), "c", Features::of((2, 13), "amphora"), &service)
+            .unwrap();
     assert_eq!(
-        (want.availability_zone.as_str(), want.ignored[0].0),
+        (desired.availability_zone.as_str(), desired.ignored[0].0),
         ("", "LoadBalancerAvailabilityZonesIgnored")
     );
 }
 
 #[test]
 fn config_and_annotations_configure_monitors() {
-    let by_config = want(
+    let by_config = desired(
         &config("[LoadBalancer]\ncreate-monitor=true\nmonitor-delay=7s"),
         &service(&[]),
     );
-    let monitor = MonitorWant {
+    let monitor = DesiredMonitor {
         kind: "TCP",
         delay: 7,
         timeout: 3,
@@ -247,7 +265,7 @@ fn config_and_annotations_configure_monitors() {
         (annotation::HEALTH_MONITOR_MAX_RETRIES, "4"),
         (annotation::HEALTH_MONITOR_MAX_RETRIES_DOWN, "5"),
     ]);
-    let monitor = MonitorWant {
+    let monitor = DesiredMonitor {
         kind: "TCP",
         delay: 11,
         timeout: 12,
@@ -258,7 +276,7 @@ fn config_and_annotations_configure_monitors() {
 
     let off = service(&[(annotation::ENABLE_HEALTH_MONITOR, "false")]);
     assert_eq!(
-        want(&config("[LoadBalancer]\ncreate-monitor=true"), &off).ports[0].monitor,
+        desired(&config("[LoadBalancer]\ncreate-monitor=true"), &off).ports[0].monitor,
         None
     );
 }
@@ -276,8 +294,9 @@ fn local_traffic_is_probed_at_the_health_check_port() {
     };
     let monitored = config("[LoadBalancer]\ncreate-monitor=true");
     let kinds = |features: Features, service: &Service| {
-        let want = Want::of(&monitored, "c", features, service).unwrap();
-        want.ports
+        let desired = DesiredLoadBalancer::of(&monitored, "c", features, service).unwrap();
+        desired
+            .ports
             .iter()
             .map(|port| (port.monitor.as_ref().unwrap().kind, port.monitor_port))
             .collect::<Vec<_>>()
@@ -314,9 +333,9 @@ fn local_traffic_is_probed_unless_the_service_disables_it() {
         ..service(annotations)
     };
     let told = |config: &Config, features: Features, service: &Service| {
-        let want = Want::of(config, "c", features, service).unwrap();
-        let port = &want.ports[0];
-        let is_warned = want
+        let desired = DesiredLoadBalancer::of(config, "c", features, service).unwrap();
+        let port = &desired.ports[0];
+        let is_warned = desired
             .ignored
             .iter()
             .any(|(reason, _)| *reason == LOCAL_WITHOUT_MONITOR);
@@ -346,7 +365,11 @@ fn local_traffic_is_probed_unless_the_service_disables_it() {
     }
     // Files in use have this, which Octavia rejects.
     let longer = config("[LoadBalancer]\nmonitor-timeout=30s\nmonitor-max-retries=20");
-    let monitor = want(&longer, &local(&[])).ports.remove(0).monitor.unwrap();
+    let monitor = desired(&longer, &local(&[]))
+        .ports
+        .remove(0)
+        .monitor
+        .unwrap();
 
     assert_eq!(
         (monitor.delay, monitor.timeout, monitor.max_retries),
@@ -357,7 +380,7 @@ fn local_traffic_is_probed_unless_the_service_disables_it() {
 #[test]
 fn classes_annotations_and_defaults_have_upstream_precedence() {
     let config = config(CLASSES);
-    let plain = want(&config, &service(&[]));
+    let plain = desired(&config, &service(&[]));
     assert_eq!(
         (plain.vip.subnet_id.as_str(), plain.vip.network_id.as_str()),
         ("s", "n")
@@ -370,7 +393,7 @@ fn classes_annotations_and_defaults_have_upstream_precedence() {
         ("fn", "fs")
     );
 
-    let class = want(
+    let class = desired(
         &config,
         &service(&[(annotation::CLASS, "dmz"), (annotation::SUBNET_ID, "a")]),
     );
@@ -387,7 +410,7 @@ fn classes_annotations_and_defaults_have_upstream_precedence() {
     );
     assert_eq!(class.member_subnet, "cm");
 
-    let annotated = want(
+    let annotated = desired(
         &config,
         &service(&[
             (annotation::SUBNET_ID, "a"),
@@ -420,7 +443,7 @@ fn classes_annotations_and_defaults_have_upstream_precedence() {
         ("f", "t")
     );
     assert_eq!(
-        want(&config, &service(&[(annotation::SUBNET_ID, "a")])).member_subnet,
+        desired(&config, &service(&[(annotation::SUBNET_ID, "a")])).member_subnet,
         "a"
     );
 }
@@ -431,15 +454,15 @@ fn an_internal_service_has_a_vip_but_no_floating_ip() {
         load_balancer_ip: Some("10.0.0.9".to_owned()),
         ..service(&[(annotation::INTERNAL, "true")])
     };
-    let internal = want(&config(CLASSES), &service);
-    assert!(internal.internal && internal.floating == Floating::default());
+    let internal = desired(&config(CLASSES), &service);
+    assert!(internal.internal && internal.floating == FloatingIpSettings::default());
     assert_eq!(internal.vip.address, "10.0.0.9");
 
     let external = Service {
         annotations: Vec::new(),
         ..service.clone()
     };
-    let external = want(&config(CLASSES), &external);
+    let external = desired(&config(CLASSES), &external);
     assert_eq!(
         (
             external.vip.address.as_str(),
@@ -448,7 +471,7 @@ fn an_internal_service_has_a_vip_but_no_floating_ip() {
         ("", "10.0.0.9")
     );
 
-    let forced = want(
+    let forced = desired(
         &config("[LoadBalancer]\ninternal-lb=true"),
         &Service {
             annotations: Vec::new(),
@@ -469,16 +492,16 @@ fn an_unreadable_internal_annotation_is_rejected() {
         ("yes", true, true),
         ("", true, true),
     ] {
-        let want = annotated(&[(annotation::INTERNAL, value)]);
+        let desired = annotated(&[(annotation::INTERNAL, value)]);
         assert_eq!(
-            (want.internal, want.rejected.is_some()),
+            (desired.internal, desired.rejected.is_some()),
             (internal, is_rejected),
             "{value}"
         );
-        assert_eq!(want.ignored, [], "{value}");
+        assert_eq!(desired.ignored, [], "{value}");
     }
     let yes = service(&[(annotation::INTERNAL, "yes")]);
-    let forced = want(&config("[LoadBalancer]\ninternal-lb=true"), &yes);
+    let forced = desired(&config("[LoadBalancer]\ninternal-lb=true"), &yes);
     assert_eq!((forced.internal, forced.rejected), (true, None));
 }
 
@@ -489,12 +512,12 @@ fn an_ipv6_service_uses_load_balancer_ip_as_its_vip() {
         ip_families: vec![IpFamily::Ipv6],
         ..service(&[])
     };
-    assert_eq!(want(&config(""), &service).vip.address, "2001:db8::9");
+    assert_eq!(desired(&config(""), &service).vip.address, "2001:db8::9");
 }
 
 #[test]
 fn node_selectors_may_be_pairs_or_keys() {
-    let by_config = want(
+    let by_config = desired(
         &config("[LoadBalancer]\nnode-selector=\"env=production, region=default\""),
         &service(&[]),
     );
@@ -509,7 +532,7 @@ fn node_selectors_may_be_pairs_or_keys() {
     );
 
     let none = service(&[(annotation::NODE_SELECTOR, "")]);
-    assert!(!want(&config("[LoadBalancer]\nnode-selector=a=b"), &none).selects());
+    assert!(!desired(&config("[LoadBalancer]\nnode-selector=a=b"), &none).selects());
 }
 
 #[test]
@@ -518,7 +541,7 @@ fn session_affinity_is_requested() {
         client_ip_affinity_seconds: Some(10_800),
         ..service(&[])
     };
-    assert!(want(&config(""), &service).affinity);
+    assert!(desired(&config(""), &service).affinity);
 }
 
 #[test]
@@ -530,12 +553,12 @@ fn a_setting_that_forbids_external_load_balancers_is_reported() {
         ("false", "false", false),
     ] {
         let config = config(&format!("[LoadBalancer]\ninternal-lb={setting}"));
-        let want = want(&config, &service(&[(annotation::INTERNAL, value)]));
+        let desired = desired(&config, &service(&[(annotation::INTERNAL, value)]));
         assert_eq!(
-            want.ignored.len(),
+            desired.ignored.len(),
             usize::from(reported),
             "{setting} {value}"
         );
-        assert_eq!(want.internal, setting == "true");
+        assert_eq!(desired.internal, setting == "true");
     }
 }

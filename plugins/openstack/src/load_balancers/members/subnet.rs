@@ -15,15 +15,15 @@ use skydock_sdk::{
     types::{CloudError, IpFamily, Service},
 };
 
-use super::{
-    annotation,
-    members::{Backend, backends, is_ambiguous},
-    want::{Want, version},
-};
 use crate::{
-    cloud::{BELIEVED, Cloud, Kind},
+    cloud::{CACHED, Cloud, Kind},
     instances::ports_of,
-    provider_id::{self, Machine},
+    load_balancers::{
+        annotation,
+        desired_load_balancer::{DesiredLoadBalancer, version},
+        members::{MemberNode, is_ambiguous, member_nodes},
+    },
+    provider_id::{self, Reference},
     services::{
         network::{Subnet, is_same},
         octavia::LoadBalancer,
@@ -40,34 +40,34 @@ const TRIED: usize = 8;
 ///
 /// # Errors
 /// Fails if the subnet depends on a node and no node shows it, or if no subnet has the IP family.
-pub(super) fn of_new(
+pub(crate) fn of_new(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &mut Want,
+    desired: &mut DesiredLoadBalancer,
     targets: &[Target],
-) -> Result<Vec<Backend>> {
-    if want.vip.network_id.is_empty() && want.vip.subnet_id.is_empty() {
-        let first = backends(targets, want.family, &[]);
+) -> Result<Vec<MemberNode>> {
+    if desired.vip.network_id.is_empty() && desired.vip.subnet_id.is_empty() {
+        let first = member_nodes(targets, desired.family, &[]);
         let subnet = of_nodes(cloud, &first)?;
-        if want.vip.port_id.is_empty() {
-            want.vip.subnet_id = subnet.clone().ok_or_else(|| unknown(cloud, &first))?;
+        if desired.vip.port_id.is_empty() {
+            desired.vip.subnet_id = subnet.clone().ok_or_else(|| unknown(cloud, &first))?;
         }
-        if want.member_subnet.is_empty() {
-            want.member_subnet = subnet.unwrap_or_default();
+        if desired.member_subnet.is_empty() {
+            desired.member_subnet = subnet.unwrap_or_default();
         }
-    } else if want.vip.port_id.is_empty() {
-        set_vip(cloud, service, want, targets)?;
+    } else if desired.vip.port_id.is_empty() {
+        set_vip(cloud, service, desired, targets)?;
     }
 
     let is_own =
         |subnet: &str| annotation::text(service, annotation::MEMBER_SUBNET_ID, "") == subnet;
-    if let Some(wrong) = set_member_subnet(cloud, want, &want.vip.subnet_id.clone(), targets)?
+    if let Some(wrong) = set_member_subnet(cloud, desired, &desired.vip.subnet_id.clone(), targets)?
         && is_own(&wrong)
     {
         return Err(of_other_family(annotation::MEMBER_SUBNET_ID, &wrong));
     }
 
-    near(cloud, want, targets)
+    member_nodes_in_subnet(cloud, desired, targets)
 }
 
 /// Sets the subnet of the members of an existing load balancer, and returns its nodes. If no node
@@ -75,21 +75,21 @@ pub(super) fn of_new(
 ///
 /// # Errors
 /// Fails if a request to Neutron fails.
-pub(super) fn of_members(
+pub(crate) fn of_members(
     cloud: &Cloud<'_>,
-    want: &mut Want,
+    desired: &mut DesiredLoadBalancer,
     targets: &[Target],
     balancer: &LoadBalancer,
-) -> Result<Vec<Backend>> {
+) -> Result<Vec<MemberNode>> {
     let of_balancer = balancer.vip_subnet_id.clone().unwrap_or_default();
-    if want.member_subnet.is_empty() && want.vip.network_id.is_empty() {
-        let first = backends(targets, want.family, &[]);
-        want.member_subnet = of_nodes(cloud, &first)?.unwrap_or(of_balancer);
+    if desired.member_subnet.is_empty() && desired.vip.network_id.is_empty() {
+        let first = member_nodes(targets, desired.family, &[]);
+        desired.member_subnet = of_nodes(cloud, &first)?.unwrap_or(of_balancer);
     } else {
-        set_member_subnet(cloud, want, &of_balancer, targets)?;
+        set_member_subnet(cloud, desired, &of_balancer, targets)?;
     }
 
-    near(cloud, want, targets)
+    member_nodes_in_subnet(cloud, desired, targets)
 }
 
 /// Sets the subnet of the VIP if the configured one has the other IP family, or if Octavia would
@@ -97,19 +97,19 @@ pub(super) fn of_members(
 fn set_vip(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &mut Want,
+    desired: &mut DesiredLoadBalancer,
     targets: &[Target],
 ) -> Result<()> {
-    let Some(family) = want.family else {
+    let Some(family) = desired.family else {
         return Ok(());
     };
 
-    let configured = want.vip.subnet_id.as_str();
+    let configured = desired.vip.subnet_id.as_str();
     let network = if configured.is_empty() {
-        if family == IpFamily::Ipv4 || !want.vip.address.is_empty() {
+        if family == IpFamily::Ipv4 || !desired.vip.address.is_empty() {
             return Ok(());
         }
-        want.vip.network_id.clone()
+        desired.vip.network_id.clone()
     } else {
         match known(cloud, configured)? {
             Some(subnet) if !has(&subnet, family) => subnet.network_id,
@@ -123,7 +123,7 @@ fn set_vip(
     }
 
     let subnet = of_family(in_network(cloud, &network)?, family, targets);
-    want.vip.subnet_id = subnet.map(|subnet| subnet.id).ok_or_else(|| {
+    desired.vip.subnet_id = subnet.map(|subnet| subnet.id).ok_or_else(|| {
         let version = version(family);
         CloudError::denied(format!(
             "network {network} has no {version} subnet, which the IP family of the Service requires"
@@ -153,35 +153,39 @@ fn of_family(mut subnets: Vec<Subnet>, family: IpFamily, targets: &[Target]) -> 
 /// or by that of the load balancer. Returns the subnet that was replaced.
 fn set_member_subnet(
     cloud: &Cloud<'_>,
-    want: &mut Want,
+    desired: &mut DesiredLoadBalancer,
     of_balancer: &str,
     targets: &[Target],
 ) -> Result<Option<String>> {
-    let Some(family) = want.family.filter(|_| !want.member_subnet.is_empty()) else {
+    let Some(family) = desired.family.filter(|_| !desired.member_subnet.is_empty()) else {
         return Ok(None);
     };
 
-    let Some(subnet) = known(cloud, &want.member_subnet)?.filter(|subnet| !has(subnet, family))
+    let Some(subnet) = known(cloud, &desired.member_subnet)?.filter(|subnet| !has(subnet, family))
     else {
         return Ok(None);
     };
 
     let other = of_family(in_network(cloud, &subnet.network_id)?, family, targets)
         .map_or_else(|| of_balancer.to_owned(), |subnet| subnet.id);
-    Ok(Some(std::mem::replace(&mut want.member_subnet, other)))
+    Ok(Some(std::mem::replace(&mut desired.member_subnet, other)))
 }
 
 /// Returns the nodes, each with its address in the subnet of the members, or in the network of the
 /// load balancer if Octavia chooses the subnet.
-fn near(cloud: &Cloud<'_>, want: &Want, targets: &[Target]) -> Result<Vec<Backend>> {
+fn member_nodes_in_subnet(
+    cloud: &Cloud<'_>,
+    desired: &DesiredLoadBalancer,
+    targets: &[Target],
+) -> Result<Vec<MemberNode>> {
     // Subnets are read only if they decide which address is used.
-    let is_clear = !is_ambiguous(targets, want.family) && !want.is_member_subnet_set;
+    let is_clear = !is_ambiguous(targets, desired.family) && !desired.is_member_subnet_set;
     let subnets = if is_clear {
         Vec::new()
-    } else if !want.member_subnet.is_empty() {
-        known(cloud, &want.member_subnet)?.into_iter().collect()
-    } else if !want.vip.network_id.is_empty() {
-        in_network(cloud, &want.vip.network_id)?
+    } else if !desired.member_subnet.is_empty() {
+        known(cloud, &desired.member_subnet)?.into_iter().collect()
+    } else if !desired.vip.network_id.is_empty() {
+        in_network(cloud, &desired.vip.network_id)?
     } else {
         Vec::new()
     };
@@ -191,43 +195,43 @@ fn near(cloud: &Cloud<'_>, want: &Want, targets: &[Target]) -> Result<Vec<Backen
         .filter_map(|subnet| subnet.cidr.parse().ok())
         .collect();
 
-    let mut backends = backends(targets, want.family, &nets);
-    if want.is_member_subnet_set && !nets.is_empty() {
-        use_ports(cloud, &want.member_subnet, &nets, &mut backends)?;
+    let mut member_nodes = member_nodes(targets, desired.family, &nets);
+    if desired.is_member_subnet_set && !nets.is_empty() {
+        set_port_addresses(cloud, &desired.member_subnet, &nets, &mut member_nodes)?;
     }
 
-    Ok(backends)
+    Ok(member_nodes)
 }
 
 /// Sets the addresses of nodes that only the ports of their servers have: `internal-network-name`
 /// may exclude the subnet of the members.
-fn use_ports(
+fn set_port_addresses(
     cloud: &Cloud<'_>,
     subnet: &str,
     nets: &[IpNet],
-    backends: &mut [Backend],
+    member_nodes: &mut [MemberNode],
 ) -> Result<()> {
-    let is_outside = |backend: &&mut Backend| {
-        let ip = backend.address.parse();
+    let is_outside = |node: &&mut MemberNode| {
+        let ip = node.address.parse();
         ip.is_ok_and(|ip: IpAddr| !nets.iter().any(|net| net.contains(&ip)))
     };
 
     let key = |server: &str| format!("address of {server} in {subnet}");
     let mut unknown = Vec::new();
-    for backend in backends.iter_mut().filter(is_outside) {
-        let Machine::Server(server) = provider_id::read(cloud.config, &backend.provider_id) else {
+    for node in member_nodes.iter_mut().filter(is_outside) {
+        let Reference::Server(server) = provider_id::read(cloud.config, &node.provider_id) else {
             continue;
         };
         let server = server.to_owned();
-        match cloud.host.kept(&key(&server)).map(String::from_utf8) {
-            Some(Ok(kept)) => backend.address = kept,
-            _ => unknown.push((server, backend)),
+        match cloud.host.cached(&key(&server)).map(String::from_utf8) {
+            Some(Ok(cached)) => node.address = cached,
+            _ => unknown.push((server, node)),
         }
     }
 
     let servers: Vec<&str> = unknown.iter().map(|(server, _)| server.as_str()).collect();
     let ports = ports_of(cloud, &servers)?;
-    for (server, backend) in &mut unknown {
+    for (server, node) in &mut unknown {
         let mut fixed = ports
             .iter()
             .filter(|port| port.device_id == *server)
@@ -235,8 +239,8 @@ fn use_ports(
         // A port may be added to a server later, so its absence is not cached.
         if let Some(found) = fixed.find(|fixed| fixed.subnet_id == subnet) {
             let address = found.ip_address.as_str();
-            cloud.host.keep(&key(server), address.as_bytes(), BELIEVED);
-            address.clone_into(&mut backend.address);
+            cloud.host.cache(&key(server), address.as_bytes(), CACHED);
+            address.clone_into(&mut node.address);
         }
     }
 
@@ -255,7 +259,7 @@ fn has(subnet: &Subnet, family: IpFamily) -> bool {
 
 /// Returns a subnet. `None` if Neutron does not show it: only Octavia can tell whether it can be
 /// used.
-pub(super) fn known(cloud: &Cloud<'_>, id: &str) -> Result<Option<Subnet>> {
+pub(crate) fn known(cloud: &Cloud<'_>, id: &str) -> Result<Option<Subnet>> {
     let read = || {
         let path = format!("/subnets/{}", http::segment(id)?);
         match cloud.get::<Value>(Kind::Network, &path, "cannot read the subnet") {
@@ -281,16 +285,16 @@ fn cached<T: DeserializeOwned>(
     key: &str,
     read: impl FnOnce() -> Result<Option<Value>>,
 ) -> Result<Option<T>> {
-    let kept = cloud.host.kept(key);
-    if let Some(kept) = kept.and_then(|kept| serde_json::from_slice(&kept).ok()) {
-        return Ok(Some(kept));
+    let cached = cloud.host.cached(key);
+    if let Some(cached) = cached.and_then(|cached| serde_json::from_slice(&cached).ok()) {
+        return Ok(Some(cached));
     }
 
     let Some(value) = read()? else {
         return Ok(None);
     };
 
-    cloud.host.keep(key, value.to_string().as_bytes(), BELIEVED);
+    cloud.host.cache(key, value.to_string().as_bytes(), CACHED);
     serde_json::from_value(value)
         .map(Some)
         .map_err(|error| CloudError::internal(format!("cannot read a subnet: {error}")))
@@ -299,12 +303,12 @@ fn cached<T: DeserializeOwned>(
 /// Returns the nodes with a server, and its ID.
 fn servers<'a>(
     cloud: &Cloud<'_>,
-    backends: &'a [Backend],
-) -> impl Iterator<Item = (&'a Backend, &'a str)> {
-    backends.iter().filter_map(|backend| {
-        match provider_id::read(cloud.config, &backend.provider_id) {
-            Machine::Server(id) => Some((backend, id)),
-            Machine::NotOurs => None,
+    member_nodes: &'a [MemberNode],
+) -> impl Iterator<Item = (&'a MemberNode, &'a str)> {
+    member_nodes.iter().filter_map(|node| {
+        match provider_id::read(cloud.config, &node.provider_id) {
+            Reference::Server(id) => Some((node, id)),
+            Reference::NotOurs => None,
         }
     })
 }
@@ -312,42 +316,42 @@ fn servers<'a>(
 /// Returns the subnet of the address of the first node with a server, or `None` if no port of the
 /// server has the address. The server of the first node may just have been deleted: the next nodes
 /// are tried, too.
-fn of_nodes(cloud: &Cloud<'_>, backends: &[Backend]) -> Result<Option<String>> {
-    let tried: Vec<(&Backend, &str)> = servers(cloud, backends).take(TRIED).collect();
-    let Some((backend, server)) = tried.first() else {
+fn of_nodes(cloud: &Cloud<'_>, member_nodes: &[MemberNode]) -> Result<Option<String>> {
+    let tried: Vec<(&MemberNode, &str)> = servers(cloud, member_nodes).take(TRIED).collect();
+    let Some((node, server)) = tried.first() else {
         return Ok(None);
     };
 
-    let key = format!("subnet of {server} {}", backend.address);
-    if let Some(kept) = cloud
+    let key = format!("subnet of {server} {}", node.address);
+    if let Some(cached) = cloud
         .host
-        .kept(&key)
-        .and_then(|kept| String::from_utf8(kept).ok())
+        .cached(&key)
+        .and_then(|cached| String::from_utf8(cached).ok())
     {
-        return Ok(Some(kept));
+        return Ok(Some(cached));
     }
 
     let ids: Vec<&str> = tried.iter().map(|(_, server)| *server).collect();
     let ports = ports_of(cloud, &ids)?;
-    let subnet = tried.iter().find_map(|(backend, server)| {
+    let subnet = tried.iter().find_map(|(node, server)| {
         ports
             .iter()
             .filter(|port| port.device_id == *server)
             .flat_map(|port| &port.fixed_ips)
-            .find(|fixed| is_same(&fixed.ip_address, &backend.address))
+            .find(|fixed| is_same(&fixed.ip_address, &node.address))
             .map(|fixed| fixed.subnet_id.clone())
     });
 
     if let Some(subnet) = &subnet {
-        cloud.host.keep(&key, subnet.as_bytes(), BELIEVED);
+        cloud.host.cache(&key, subnet.as_bytes(), CACHED);
     }
 
     Ok(subnet)
 }
 
 /// Returns the error for nodes that do not show a subnet.
-fn unknown(cloud: &Cloud<'_>, backends: &[Backend]) -> CloudError {
-    let Some((Backend { name, address, .. }, _)) = servers(cloud, backends).next() else {
+fn unknown(cloud: &Cloud<'_>, member_nodes: &[MemberNode]) -> CloudError {
+    let Some((MemberNode { name, address, .. }, _)) = servers(cloud, member_nodes).next() else {
         return CloudError::in_progress(
             NO_NODE,
             "no node shows which subnet the load balancer should use: set `subnet-id` or `network-id` in section \

@@ -5,23 +5,23 @@ use std::time::Duration;
 use skydock_sdk::types::{Node, Service};
 
 /// The functions of the host that a plugin can use.
-pub trait Host {
+pub trait HostFunctions {
     /// Returns the value kept under this key, unless it has expired.
-    fn kept(&self, key: &str) -> Option<Vec<u8>>;
+    fn cached(&self, key: &str) -> Option<Vec<u8>>;
 
     /// Caches a value for this time, for all plugin instances. A value that does not fit is not
     /// cached.
-    fn keep(&self, key: &str, value: &[u8], lifetime: Duration);
+    fn cache(&self, key: &str, value: &[u8], lifetime: Duration);
 
     /// Removes a value from the cache.
-    fn forget(&self, key: &str);
+    fn uncache(&self, key: &str);
 
     /// Sets or removes an annotation of the service of the current call. The host writes it even if
     /// the call fails.
     fn annotate(&self, service: &Service, key: &str, value: Option<&str>);
 
     /// Publishes an event on the service.
-    fn tell(&self, service: &Service, event: &Event);
+    fn publish(&self, service: &Service, event: &Event);
 
     /// Returns all nodes of this provider, or `None` if the host does not know them yet.
     fn nodes(&self) -> Option<Vec<Node>>;

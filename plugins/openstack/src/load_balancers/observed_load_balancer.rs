@@ -4,15 +4,21 @@ use std::collections::BTreeMap;
 
 use skydock_sdk::types::Service;
 
-use super::{
-    names,
-    want::{PortWant, Want},
+use crate::{
+    load_balancers::{
+        desired_load_balancer::{DesiredLoadBalancer, DesiredPort},
+        names,
+    },
+    services::octavia::{Listener, LoadBalancer, Member, Monitor, Pool},
 };
-use crate::services::octavia::{Listener, LoadBalancer, Member, Monitor, Pool};
+
+pub(crate) mod cluster_check;
+pub(crate) mod find;
+pub(crate) mod read;
 
 /// A load balancer with its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tree {
+pub struct ObservedLoadBalancer {
     /// The load balancer itself.
     pub load_balancer: LoadBalancer,
     /// All listeners, including those of other Services.
@@ -49,18 +55,18 @@ impl Ownership {
     #[must_use]
     pub fn of(
         load_balancer: &LoadBalancer,
-        want: &Want,
+        desired: &DesiredLoadBalancer,
         service: &Service,
         cluster: &str,
         found_by_name: bool,
         serves: bool,
     ) -> Self {
-        let old = old_name(load_balancer, &want.name, service, cluster).filter(|_| serves);
+        let old = old_name(load_balancer, &desired.name, service, cluster).filter(|_| serves);
         let name = &load_balancer.name;
         let is_renamed = old.is_some() && names::cluster_of(name, service).is_some();
 
         let ownership = Self {
-            owner: found_by_name || names::is_of(name, &want.name, service) || is_renamed,
+            owner: found_by_name || names::is_of(name, &desired.name, service) || is_renamed,
             attached: false,
             services: load_balancer
                 .tags
@@ -74,7 +80,7 @@ impl Ownership {
         let attached = load_balancer
             .tags
             .iter()
-            .any(|tag| ownership.is_own_tag(tag, want, cluster));
+            .any(|tag| ownership.is_own_tag(tag, desired, cluster));
         Self {
             attached,
             ..ownership
@@ -84,10 +90,10 @@ impl Ownership {
     /// Returns true if a tag is that of this Service, with the current or the old name of the
     /// cluster.
     #[must_use]
-    pub fn is_own_tag(&self, tag: &str, want: &Want, cluster: &str) -> bool {
+    pub fn is_own_tag(&self, tag: &str, desired: &DesiredLoadBalancer, cluster: &str) -> bool {
         let old = self.renamed_from.as_deref();
-        tag == want.name
-            || old.is_some_and(|old| names::with_cluster(tag, old, cluster) == want.name)
+        tag == desired.name
+            || old.is_some_and(|old| names::with_cluster(tag, old, cluster) == desired.name)
     }
 
     /// Returns true if the load balancer serves other Services too.
@@ -116,17 +122,22 @@ pub(super) fn old_name<'a>(
         .filter(|old| *old != cluster && has(old) && tags.iter().all(|tag| tag != name))
 }
 
-impl Tree {
+impl ObservedLoadBalancer {
     /// Returns true if a listener was created for this Service: it has the Service's tag, or it has
     /// no tags and the load balancer belongs to the Service.
     #[must_use]
-    pub fn is_own(&self, listener: &Listener, want: &Want, ownership: &Ownership) -> bool {
-        listener.tags.contains(&want.name) || (listener.tags.is_empty() && ownership.owner)
+    pub fn is_own(
+        &self,
+        listener: &Listener,
+        desired: &DesiredLoadBalancer,
+        ownership: &Ownership,
+    ) -> bool {
+        listener.tags.contains(&desired.name) || (listener.tags.is_empty() && ownership.owner)
     }
 
     /// Returns the listener on the port of the Service, whichever Service it belongs to.
     #[must_use]
-    pub fn listener(&self, port: &PortWant) -> Option<&Listener> {
+    pub fn listener(&self, port: &DesiredPort) -> Option<&Listener> {
         let same = |listener: &&Listener| {
             listener.protocol_port == port.port && transport(&listener.protocol) == port.transport
         };

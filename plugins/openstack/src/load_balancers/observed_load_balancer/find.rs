@@ -7,24 +7,27 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{
-    floating, is_noted, names,
-    proof::{Leads, leads_here},
-    served,
-    tree::{Ownership, old_name},
-    want::Want,
-};
 use crate::{
     cloud::{Cloud, Kind},
+    load_balancers::{
+        annotation,
+        desired_load_balancer::DesiredLoadBalancer,
+        floating_ip, had_address, is_id_stored, names,
+        observed_load_balancer::{
+            Ownership,
+            cluster_check::{Location, location},
+            old_name,
+        },
+    },
     services::octavia::{LoadBalancer, Phase},
 };
 
 /// A load balancer, and how it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) load_balancer: LoadBalancer,
+pub(crate) struct Found {
+    pub(crate) load_balancer: LoadBalancer,
     /// True if it was found by its name, not by an annotation.
-    pub(super) by_name: bool,
+    pub(crate) by_name: bool,
 }
 
 #[derive(Deserialize)]
@@ -33,7 +36,7 @@ struct Answer {
 }
 
 /// Returns the load balancer of a Service, if there is one.
-pub(super) fn find(
+pub(crate) fn find(
     cloud: &Cloud<'_>,
     id: &str,
     name: &str,
@@ -53,7 +56,7 @@ pub(super) fn find(
     }
 
     let found = by_name(cloud, name, service)?;
-    if found.is_some() || !(served(service) || service.deleting) {
+    if found.is_some() || !(had_address(service) || service.deleting) {
         return Ok(found);
     }
 
@@ -68,8 +71,8 @@ pub(super) fn find(
 /// had another name. An address that is not a floating IP may also exist in a network of another
 /// cluster, so the members have to be nodes of this one.
 fn by_address(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option<Found>> {
-    for address in floating::addresses(service) {
-        let port = floating::with_address(cloud, address)?.and_then(|floating| floating.port_id);
+    for address in floating_ip::addresses(service) {
+        let port = floating_ip::with_address(cloud, address)?.and_then(|floating| floating.port_id);
         let query = match port.as_deref() {
             Some(port) => ("vip_port_id", port),
             None => ("vip_address", address),
@@ -83,7 +86,7 @@ fn by_address(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option
                 Some(port) => balancer.vip_port_id.as_deref() == Some(port),
                 None => balancer.vip_address.as_deref() == Some(address),
             };
-            has && balancer.phase() != Phase::Going
+            has && balancer.phase() != Phase::Deleting
                 && names::cluster_of(&balancer.name, service).is_some()
                 && old_name(balancer, name, service, cloud.cluster).is_some()
         };
@@ -91,9 +94,9 @@ fn by_address(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option
             continue;
         };
 
-        let named = Want {
+        let named = DesiredLoadBalancer {
             name: load_balancer.name.clone(),
-            ..Want::default()
+            ..DesiredLoadBalancer::default()
         };
         let found = Found {
             load_balancer,
@@ -101,7 +104,7 @@ fn by_address(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option
         };
 
         // A floating IP leads to one port only, so its members need not be checked.
-        if port.is_some() || leads_here(cloud, service, &named, &found)? == Leads::Here {
+        if port.is_some() || location(cloud, service, &named, &found)? == Location::Here {
             return Ok(Some(found));
         }
     }
@@ -113,33 +116,34 @@ fn by_address(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option
 ///
 /// # Errors
 /// Fails if the load balancer that the user named does not exist. Another one is not used instead.
-pub(super) fn find_or_none(
+pub(crate) fn find_or_none(
     cloud: &Cloud<'_>,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     service: &Service,
 ) -> Result<Option<Found>> {
-    let found = find(cloud, &want.id, &want.name, service)?;
-    if found.is_none() && !want.id.is_empty() && !served(service) && !is_noted(service) {
+    let found = find(cloud, &desired.id, &desired.name, service)?;
+    if found.is_none() && !desired.id.is_empty() && !had_address(service) && !is_id_stored(service)
+    {
         return Err(CloudError::not_found(format!(
             "load balancer {} in annotation {} does not exist",
-            want.id,
-            super::annotation::LOAD_BALANCER_ID
+            desired.id,
+            annotation::LOAD_BALANCER_ID
         )));
     }
 
     Ok(found)
 }
 
-pub(super) fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<LoadBalancer>> {
+pub(crate) fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<LoadBalancer>> {
     let path = format!("/lbaas/loadbalancers/{}", http::segment(id)?);
-    let ask = cloud.ask(
+    let request = cloud.request(
         Method::Get,
         Kind::LoadBalancer,
         &path,
         format!("cannot read load balancer {id}"),
     )?;
 
-    match ask.send_for("faultstring")? {
+    match request.send_for("faultstring")? {
         Some(answer) => Ok(Some(answer.json::<Answer>()?.loadbalancer)),
         None => Ok(None),
     }
@@ -152,17 +156,17 @@ pub(super) fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<LoadBalancer>>
 /// that both create a load balancer. As long as none of them serves, or all of them are to be
 /// deleted, any of them can be used if all clients choose the same one.
 fn by_name(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option<Found>> {
-    let found = called(cloud, name)?
+    let found = with_name(cloud, name)?
         .into_iter()
         .filter(|balancer| balancer.provisioning_status != "DELETED");
     let (going, mut staying): (Vec<_>, Vec<_>) =
-        found.partition(|balancer| balancer.phase() == Phase::Going);
+        found.partition(|balancer| balancer.phase() == Phase::Deleting);
 
-    if staying.len() > 1 && served(service) && !service.deleting {
+    if staying.len() > 1 && had_address(service) && !service.deleting {
         return Err(CloudError::denied(format!(
             "there are {} load balancers with the name {name}: delete all but one, or select one with annotation {}",
             staying.len(),
-            super::annotation::LOAD_BALANCER_ID
+            annotation::LOAD_BALANCER_ID
         )));
     }
 
@@ -179,7 +183,7 @@ fn by_name(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option<Fo
 }
 
 /// Returns all load balancers with this name.
-pub(super) fn called(cloud: &Cloud<'_>, name: &str) -> Result<Vec<LoadBalancer>> {
+pub(crate) fn with_name(cloud: &Cloud<'_>, name: &str) -> Result<Vec<LoadBalancer>> {
     let found: Vec<LoadBalancer> = cloud.list(
         Kind::LoadBalancer,
         "/lbaas/loadbalancers",
@@ -192,7 +196,7 @@ pub(super) fn called(cloud: &Cloud<'_>, name: &str) -> Result<Vec<LoadBalancer>>
 }
 
 /// Returns all load balancers with this tag.
-pub(super) fn tagged(cloud: &Cloud<'_>, tag: &str) -> Result<Vec<LoadBalancer>> {
+pub(crate) fn tagged(cloud: &Cloud<'_>, tag: &str) -> Result<Vec<LoadBalancer>> {
     let mut found: Vec<LoadBalancer> = cloud.list(
         Kind::LoadBalancer,
         "/lbaas/loadbalancers",
@@ -206,18 +210,18 @@ pub(super) fn tagged(cloud: &Cloud<'_>, tag: &str) -> Result<Vec<LoadBalancer>> 
 }
 
 /// Returns [`Ownership::of`]. Sends requests to the cloud only if the ownership depends on them.
-pub(super) fn whose(
+pub(crate) fn ownership_of(
     cloud: &Cloud<'_>,
     balancer: &LoadBalancer,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     service: &Service,
     found_by_name: bool,
 ) -> Result<Ownership> {
-    let serves = old_name(balancer, &want.name, service, cloud.cluster).is_some()
-        && floating::serves(cloud, service, balancer)?;
+    let serves = old_name(balancer, &desired.name, service, cloud.cluster).is_some()
+        && floating_ip::serves(cloud, service, balancer)?;
     Ok(Ownership::of(
         balancer,
-        want,
+        desired,
         service,
         cloud.cluster,
         found_by_name,

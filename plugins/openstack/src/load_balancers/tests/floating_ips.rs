@@ -38,7 +38,7 @@ fn cloud_with(script: &Script, tags: &[&str], description: &str) {
 }
 
 fn is_deleted(script: &Script) -> bool {
-    script.asked().contains(&format!("DELETE {FLOATING}/f"))
+    script.requested().contains(&format!("DELETE {FLOATING}/f"))
 }
 
 /// A later Service has selected the kept floating IP with `loadBalancerIP`.
@@ -147,11 +147,11 @@ fn attached_to(script: &Script, service: &Service) -> Result<String> {
         vip_port_id: Some("p".to_owned()),
         ..LoadBalancer::default()
     };
-    let want = wanted(&cloud, service).unwrap();
-    floating::ensure(
+    let desired = requested(&cloud, service).unwrap();
+    floating_ip::ensure(
         &cloud,
         service,
-        &want,
+        &desired,
         &of_service,
         &Ownership {
             owner: true,

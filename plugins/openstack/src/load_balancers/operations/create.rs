@@ -12,20 +12,24 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{
-    annotation, being_made, body, doubt::doubt, members::Backend, note, security, served, subnet,
-    tell_no_members, want::Want,
-};
 use crate::{
     cloud::{Cloud, Kind},
+    load_balancers::{
+        annotation, being_created,
+        desired_load_balancer::DesiredLoadBalancer,
+        had_address,
+        members::{MemberNode, subnet},
+        plan::{body, not_found::verify_not_found},
+        security_group, store_id, warn_no_members,
+    },
     services::octavia::LoadBalancer,
 };
 
 /// How long it is remembered what a load balancer was created with.
-const MADE: Duration = Duration::from_secs(3600);
+const CREATED: Duration = Duration::from_secs(3600);
 
 /// How long a creation request without an answer can still succeed.
-pub(super) const UNANSWERED: Duration = Duration::from_secs(15);
+pub(crate) const UNANSWERED: Duration = Duration::from_secs(15);
 
 /// How long the requests of a process that this one has replaced, and that was killed, can still
 /// succeed. A busy Octavia handles them late.
@@ -46,25 +50,25 @@ struct Answer {
 
 /// Requests the creation of the load balancer. Octavia creates it asynchronously, so the result is
 /// "in progress".
-pub(super) fn create(
+pub(crate) fn create(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     targets: &[Target],
 ) -> Result<CloudError> {
-    if is_unanswered(cloud, &want.name) {
-        return Err(CloudError::unavailable(unconfirmed(&want.name)));
+    if is_unanswered(cloud, &desired.name) {
+        return Err(CloudError::unavailable(unconfirmed(&desired.name)));
     }
 
     begin(cloud);
-    let mut want = want.clone();
-    let backends = &subnet::of_new(cloud, service, &mut want, targets)?;
-    tell_no_members(cloud, service, &want, targets, backends);
+    let mut desired = desired.clone();
+    let member_nodes = &subnet::of_new(cloud, service, &mut desired, targets)?;
+    warn_no_members(cloud, service, &desired, targets, member_nodes);
 
-    let body = body::load_balancer(&want, backends);
-    let what = format!("cannot create load balancer {}", want.name);
-    let ask = cloud
-        .ask(
+    let body = body::load_balancer(&desired, member_nodes);
+    let what = format!("cannot create load balancer {}", desired.name);
+    let request = cloud
+        .request(
             Method::Post,
             Kind::LoadBalancer,
             "/lbaas/loadbalancers",
@@ -73,84 +77,89 @@ pub(super) fn create(
         .json(&body)?;
 
     // Stored before the request, because this call may end without an answer.
-    let unanswered = unanswered_key(&want.name);
-    cloud.host.keep(&unanswered, &[1], UNANSWERED);
-    let answer = ask.send();
+    let unanswered = unanswered_key(&desired.name);
+    cloud.host.cache(&unanswered, &[1], UNANSWERED);
+    let answer = request.send();
 
     // All other errors show that Octavia does not create it.
     if !matches!(
         answer,
         Err(CloudError::Unavailable(_) | CloudError::Internal(_))
     ) {
-        cloud.host.forget(&unanswered);
+        cloud.host.uncache(&unanswered);
     }
 
     let id = answer
-        .map_err(|error| doubt(cloud, error))?
+        .map_err(|error| verify_not_found(cloud, error))?
         .json::<Answer>()?
         .loadbalancer
         .id;
 
-    note(cloud, service, &id);
+    store_id(cloud, service, &id);
     // A Service that had a load balancer may still have its security group.
-    if !served(service) {
-        security::none_yet(cloud, service);
+    if !had_address(service) {
+        security_group::cache_absence(cloud, service);
     }
 
     // With serial API calls, the parts do not exist yet, so the stored digest must not match any
     // request.
-    let made = if want.serial {
+    let created_with = if desired.serial {
         Vec::new()
     } else {
-        digest(&want, backends)
+        digest(&desired, member_nodes)
     };
 
-    cloud.host.keep(&made_key(&id), &made, MADE);
-    Ok(being_made(cloud, &id))
+    cloud.host.cache(&creation_key(&id), &created_with, CREATED);
+    Ok(being_created(cloud, &id))
 }
 
 /// Returns true if this load balancer was created with exactly this request, so that its parts need
 /// not be read.
-pub(super) fn is_as_made(cloud: &Cloud<'_>, id: &str, want: &Want, backends: &[Backend]) -> bool {
+pub(crate) fn is_as_created(
+    cloud: &Cloud<'_>,
+    id: &str,
+    desired: &DesiredLoadBalancer,
+    member_nodes: &[MemberNode],
+) -> bool {
     cloud
         .host
-        .kept(&made_key(id))
-        .is_some_and(|kept| kept == digest(want, backends))
+        .cached(&creation_key(id))
+        .is_some_and(|cached| cached == digest(desired, member_nodes))
 }
 
 /// Returns true if this load balancer was created a short time ago, and is not complete yet.
-pub(super) fn was_made(cloud: &Cloud<'_>, id: &str) -> bool {
-    cloud.host.kept(&made_key(id)).is_some()
+pub(crate) fn was_created(cloud: &Cloud<'_>, id: &str) -> bool {
+    cloud.host.cached(&creation_key(id)).is_some()
 }
 
 /// Forgets what a load balancer was created with, so that its parts are read.
-pub(super) fn forget_made(cloud: &Cloud<'_>, id: &str) {
-    cloud.host.forget(&made_key(id));
+pub(crate) fn forget_creation(cloud: &Cloud<'_>, id: &str) {
+    cloud.host.uncache(&creation_key(id));
 }
 
 /// Returns true if a load balancer with this name was recently requested and it is unknown whether
 /// it will be created.
-pub(super) fn is_unanswered(cloud: &Cloud<'_>, name: &str) -> bool {
-    cloud.host.kept(&unanswered_key(name)).is_some()
+pub(crate) fn is_unanswered(cloud: &Cloud<'_>, name: &str) -> bool {
+    cloud.host.cached(&unanswered_key(name)).is_some()
 }
 
 /// Begins the time in which a process that this one has replaced may have requested load balancers.
 fn begin(cloud: &Cloud<'_>) {
-    if cloud.host.kept(RUNNING).is_none() {
-        cloud.host.keep(RUNNING, &[1], REMEMBERED);
-        cloud.host.keep(STARTING, &[1], REPLACED);
+    if cloud.host.cached(RUNNING).is_none() {
+        cloud.host.cache(RUNNING, &[1], REMEMBERED);
+        cloud.host.cache(STARTING, &[1], REPLACED);
     }
 }
 
 /// Returns true if a process that this one has replaced may have requested a load balancer just
 /// before. It is not known which.
-pub(super) fn is_new_process(cloud: &Cloud<'_>) -> bool {
+pub(crate) fn is_new_process(cloud: &Cloud<'_>) -> bool {
     begin(cloud);
-    cloud.host.kept(STARTING).is_some()
+    cloud.host.cached(STARTING).is_some()
 }
 
 /// Returns the message while it is unknown whether the load balancer will be created.
-pub(super) fn unconfirmed(name: &str) -> String {
+pub(crate) fn unconfirmed(name: &str) -> String {
     format!("creation of load balancer {name} was not confirmed, and may still succeed")
 }
 
@@ -158,24 +167,30 @@ fn unanswered_key(name: &str) -> String {
     format!("unanswered {name}")
 }
 
-fn made_key(id: &str) -> String {
+fn creation_key(id: &str) -> String {
     format!("made {id}")
 }
 
 /// Returns a digest of the listeners and their parts.
-fn digest(want: &Want, backends: &[Backend]) -> Vec<u8> {
-    number("made", want, backends).to_be_bytes().to_vec()
+fn digest(desired: &DesiredLoadBalancer, member_nodes: &[MemberNode]) -> Vec<u8> {
+    request_hash("made", desired, member_nodes)
+        .to_be_bytes()
+        .to_vec()
 }
 
 /// Returns a hash of the listeners with their parts, and of the caller.
-pub(super) fn number(who: &str, want: &Want, backends: &[Backend]) -> u64 {
-    let want = Want {
+pub(crate) fn request_hash(
+    who: &str,
+    desired: &DesiredLoadBalancer,
+    member_nodes: &[MemberNode],
+) -> u64 {
+    let desired = DesiredLoadBalancer {
         member_subnet: String::new(),
         serial: false,
-        ..want.clone()
+        ..desired.clone()
     };
 
-    let mut body = body::load_balancer(&want, backends);
+    let mut body = body::load_balancer(&desired, member_nodes);
     let parts = body
         .get_mut("loadbalancer")
         .and_then(|body| body.get_mut("listeners"))
@@ -188,14 +203,14 @@ pub(super) fn number(who: &str, want: &Want, backends: &[Backend]) -> u64 {
 
 /// Checks that the TLS container exists in Barbican, as upstream does, unless containers are
 /// external.
-pub(super) fn check_tls(cloud: &Cloud<'_>, want: &Want) -> Result<()> {
-    let reference = want.listener.tls_container_ref.as_str();
+pub(crate) fn check_tls(cloud: &Cloud<'_>, desired: &DesiredLoadBalancer) -> Result<()> {
+    let reference = desired.listener.tls_container_ref.as_str();
     if reference.is_empty() || !cloud.config.load_balancer.barbican {
         return Ok(());
     }
 
     let key = format!("tls {reference}");
-    if cloud.host.kept(&key).is_some() {
+    if cloud.host.cached(&key).is_some() {
         return Ok(());
     }
 
@@ -221,13 +236,13 @@ pub(super) fn check_tls(cloud: &Cloud<'_>, want: &Want) -> Result<()> {
 
     let path = format!("/{kind}/{}", http::segment(id)?);
     cloud
-        .ask(
+        .request(
             Method::Get,
             Kind::KeyManager,
             &path,
             "cannot read the TLS container",
         )?
         .send()?;
-    cloud.host.keep(&key, &[1], SEEN);
+    cloud.host.cache(&key, &[1], SEEN);
     Ok(())
 }

@@ -12,15 +12,15 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{
-    members::Backend,
-    names, subnet,
-    want::{PortWant, Want},
-};
 use crate::{
-    cloud::{Ask, Cloud, Kind, send_all_for},
+    cloud::{Cloud, Kind, ServiceRequest, send_all_for},
     instances::ports_of,
-    provider_id::{self, Machine},
+    load_balancers::{
+        desired_load_balancer::{DesiredLoadBalancer, DesiredPort},
+        members::{MemberNode, subnet},
+        names,
+    },
+    provider_id::{self, Reference},
     services::{
         network::{Port, SecurityGroup, SecurityGroupRule},
         octavia::LoadBalancer,
@@ -37,13 +37,13 @@ struct Answer {
 
 /// A required rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct RuleWant {
+struct DesiredRule {
     protocol: String,
     prefix: String,
     port: u16,
 }
 
-impl RuleWant {
+impl DesiredRule {
     fn ethertype(&self) -> &'static str {
         let is_v6 = self
             .prefix
@@ -79,8 +79,13 @@ impl RuleWant {
 /// Returns the rules of a Service's group: its node ports for the network of the load balancer, and
 /// the port for health checks. OVN preserves the addresses of clients, so its node ports are opened
 /// for the allowed clients.
-fn rules(want: &Want, service: &Service, cidr: &str, ovn: bool) -> Vec<RuleWant> {
-    let rule = |protocol: &str, prefix: &str, port: u16| RuleWant {
+fn rules(
+    desired: &DesiredLoadBalancer,
+    service: &Service,
+    cidr: &str,
+    ovn: bool,
+) -> Vec<DesiredRule> {
+    let rule = |protocol: &str, prefix: &str, port: u16| DesiredRule {
         protocol: protocol.to_ascii_lowercase(),
         prefix: prefix.to_owned(),
         port,
@@ -88,12 +93,12 @@ fn rules(want: &Want, service: &Service, cidr: &str, ovn: bool) -> Vec<RuleWant>
 
     let own = [cidr.to_owned()];
     let prefixes: &[String] = if ovn {
-        &want.listener.source_ranges
+        &desired.listener.source_ranges
     } else {
         &own
     };
 
-    let of_port = |port: &PortWant| {
+    let of_port = |port: &DesiredPort| {
         let transport = port.transport;
         let node_port = port.node_port;
         prefixes
@@ -102,7 +107,7 @@ fn rules(want: &Want, service: &Service, cidr: &str, ovn: bool) -> Vec<RuleWant>
             .collect::<Vec<_>>()
     };
 
-    let mut rules: Vec<RuleWant> = want
+    let mut rules: Vec<DesiredRule> = desired
         .ports
         .iter()
         // The others have no members.
@@ -124,14 +129,14 @@ fn rules(want: &Want, service: &Service, cidr: &str, ovn: bool) -> Vec<RuleWant>
 pub(super) fn ensure(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     balancer: &LoadBalancer,
-    backends: &[Backend],
+    member_nodes: &[MemberNode],
 ) -> Result<()> {
     if !cloud.config.load_balancer.manage_security_groups {
         return remove(cloud, service);
     }
-    apply(cloud, service, want, balancer, backends, true)
+    apply(cloud, service, desired, balancer, member_nodes, true)
 }
 
 /// Adds what is missing in the group and at the ports, before the load balancer sends traffic there.
@@ -139,31 +144,31 @@ pub(super) fn ensure(
 pub(super) fn open(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     balancer: &LoadBalancer,
-    backends: &[Backend],
+    member_nodes: &[MemberNode],
 ) -> Result<()> {
     if !cloud.config.load_balancer.manage_security_groups {
         return Ok(());
     }
-    apply(cloud, service, want, balancer, backends, false)
+    apply(cloud, service, desired, balancer, member_nodes, false)
 }
 
 fn apply(
     cloud: &Cloud<'_>,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     balancer: &LoadBalancer,
-    backends: &[Backend],
+    member_nodes: &[MemberNode],
     closes: bool,
 ) -> Result<()> {
     // From here on, the Service may have a group.
-    cloud.host.forget(&none_key(service));
+    cloud.host.uncache(&none_key(service));
 
-    let subnet = if want.member_subnet.is_empty() {
+    let subnet = if desired.member_subnet.is_empty() {
         balancer.vip_subnet_id.clone().unwrap_or_default()
     } else {
-        want.member_subnet.clone()
+        desired.member_subnet.clone()
     };
 
     let cidr = subnet::known(cloud, &subnet)?
@@ -175,15 +180,15 @@ fn apply(
     let mut found = find(cloud, service)?.into_iter();
     let group = match found.next() {
         Some(group) => group,
-        None => make(cloud, service)?,
+        None => create_group(cloud, service)?,
     };
 
     let is_ovn = cloud.config.load_balancer.lb_provider == "ovn";
-    let wanted = rules(want, service, &cidr, is_ovn);
+    let wanted = rules(desired, service, &cidr, is_ovn);
     let ruled = set_rules(cloud, &group, &wanted, closes);
 
     // If a rule is rejected, the others are also for the ports of new nodes.
-    set_ports(cloud, &group.id, backends, &subnet, closes).and(ruled)?;
+    set_ports(cloud, &group.id, member_nodes, &subnet, closes).and(ruled)?;
     if closes {
         // Duplicates of creation requests without an answer. The ports have the first group.
         found.try_for_each(|other| delete(cloud, &other))?;
@@ -196,8 +201,8 @@ fn none_key(service: &Service) -> String {
 }
 
 /// Caches that the Service has no security group.
-pub(super) fn none_yet(cloud: &Cloud<'_>, service: &Service) {
-    cloud.host.keep(&none_key(service), &[1], NONE);
+pub(super) fn cache_absence(cloud: &Cloud<'_>, service: &Service) {
+    cloud.host.cache(&none_key(service), &[1], NONE);
 }
 
 /// Returns the groups of this Service in a stable order. There can be several, because a creation
@@ -215,7 +220,7 @@ fn find(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<SecurityGroup>> {
     Ok(found)
 }
 
-fn make(cloud: &Cloud<'_>, service: &Service) -> Result<SecurityGroup> {
+fn create_group(cloud: &Cloud<'_>, service: &Service) -> Result<SecurityGroup> {
     let body = json!({"security_group": {
         "name": names::security_group(service),
         "description": names::security_group_description(cloud.cluster, service),
@@ -223,7 +228,7 @@ fn make(cloud: &Cloud<'_>, service: &Service) -> Result<SecurityGroup> {
 
     let what = "cannot create the security group of the Service";
     let answer: Answer = cloud
-        .ask(Method::Post, Kind::Network, "/security-groups", what)?
+        .request(Method::Post, Kind::Network, "/security-groups", what)?
         .json(&body)?
         .send()?
         .json()?;
@@ -233,7 +238,7 @@ fn make(cloud: &Cloud<'_>, service: &Service) -> Result<SecurityGroup> {
 fn set_rules(
     cloud: &Cloud<'_>,
     group: &SecurityGroup,
-    wanted: &[RuleWant],
+    wanted: &[DesiredRule],
     closes: bool,
 ) -> Result<()> {
     let missing: Vec<Value> = wanted
@@ -244,8 +249,9 @@ fn set_rules(
 
     if !missing.is_empty() {
         let what = "cannot create the rules of the Service's security group";
-        let ask = cloud.ask(Method::Post, Kind::Network, "/security-group-rules", what)?;
-        ask.json(&json!({"security_group_rules": missing}))?
+        let request = cloud.request(Method::Post, Kind::Network, "/security-group-rules", what)?;
+        request
+            .json(&json!({"security_group_rules": missing}))?
             .send()?;
     }
 
@@ -255,7 +261,7 @@ fn set_rules(
         .filter(|rule| closes && !wanted.iter().any(|wanted| wanted.is(rule)));
     let delete = |rule: &SecurityGroupRule| {
         let what = "cannot delete a rule of the Service's security group";
-        cloud.ask(
+        cloud.request(
             Method::Delete,
             Kind::Network,
             &format!("/security-group-rules/{}", rule.id),
@@ -267,8 +273,8 @@ fn set_rules(
 }
 
 /// Sends all requests. Resources that do not exist count as a success.
-fn all_gone(asks: Vec<Ask>) -> Result<()> {
-    send_all_for(asks, "NeutronError")
+fn all_gone(requests: Vec<ServiceRequest>) -> Result<()> {
+    send_all_for(requests, "NeutronError")
         .into_iter()
         .try_for_each(|answer| answer.map(|_| ()))
 }
@@ -286,16 +292,16 @@ fn ports_with(cloud: &Cloud<'_>, group: &str) -> Result<Vec<Port>> {
 fn set_ports(
     cloud: &Cloud<'_>,
     group: &str,
-    backends: &[Backend],
+    member_nodes: &[MemberNode],
     subnet: &str,
     closes: bool,
 ) -> Result<()> {
-    let server = |backend: &Backend| match provider_id::read(cloud.config, &backend.provider_id) {
-        Machine::Server(id) => Some((id.to_owned(), backend.address.clone())),
-        Machine::NotOurs => None,
+    let server = |node: &MemberNode| match provider_id::read(cloud.config, &node.provider_id) {
+        Reference::Server(id) => Some((id.to_owned(), node.address.clone())),
+        Reference::NotOurs => None,
     };
 
-    let servers: Vec<(String, String)> = backends.iter().filter_map(server).collect();
+    let servers: Vec<(String, String)> = member_nodes.iter().filter_map(server).collect();
     let ids: Vec<&str> = servers.iter().map(|(id, _)| id.as_str()).collect();
     let ports = ports_of(cloud, &ids)?;
 
@@ -334,7 +340,7 @@ fn set_ports(
 
 /// Returns the request that adds the group to a port or removes it. If the port was changed since
 /// it was read, the request fails, so that no change is lost.
-fn set_groups(cloud: &Cloud<'_>, port: &Port, group: &str, with: bool) -> Result<Ask> {
+fn set_groups(cloud: &Cloud<'_>, port: &Port, group: &str, with: bool) -> Result<ServiceRequest> {
     let mut groups: Vec<&str> = port
         .security_groups
         .iter()
@@ -343,13 +349,14 @@ fn set_groups(cloud: &Cloud<'_>, port: &Port, group: &str, with: bool) -> Result
         .collect();
     groups.extend(Some(group).filter(|_| with));
     let what = format!("cannot set the security groups of port {}", port.id);
-    let ask = cloud.ask(
+    let request = cloud.request(
         Method::Put,
         Kind::Network,
         &format!("/ports/{}", port.id),
         what,
     )?;
-    ask.if_revision(port.revision_number)
+    request
+        .if_revision(port.revision_number)
         .json(&json!({"port": {"security_groups": groups}}))
 }
 
@@ -357,7 +364,7 @@ fn set_groups(cloud: &Cloud<'_>, port: &Port, group: &str, with: bool) -> Result
 /// is not sufficient: another instance of the provider may have created one since.
 fn has_none(cloud: &Cloud<'_>, service: &Service) -> bool {
     !cloud.config.load_balancer.manage_security_groups
-        && cloud.host.kept(&none_key(service)).is_some()
+        && cloud.host.cached(&none_key(service)).is_some()
 }
 
 /// Returns true if the Service has a security group.
@@ -371,7 +378,7 @@ pub(super) fn remove(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
         for group in find(cloud, service)? {
             delete(cloud, &group)?;
         }
-        none_yet(cloud, service);
+        cache_absence(cloud, service);
     }
     Ok(())
 }
@@ -389,7 +396,7 @@ fn delete(cloud: &Cloud<'_>, group: &SecurityGroup) -> Result<()> {
     let tagged = having.iter().filter(|port| port.tags.contains(&group.id));
     let untag = |port: &Port| {
         let path = format!("/ports/{}/tags/{}", port.id, group.id);
-        cloud.ask(
+        cloud.request(
             Method::Delete,
             Kind::Network,
             &path,
@@ -399,34 +406,35 @@ fn delete(cloud: &Cloud<'_>, group: &SecurityGroup) -> Result<()> {
     all_gone(tagged.map(untag).collect::<Result<_>>()?)?;
 
     let what = "cannot delete the security group of the Service";
-    let ask = cloud.ask(
+    let request = cloud.request(
         Method::Delete,
         Kind::Network,
         &format!("/security-groups/{}", group.id),
         what,
     )?;
-    all_gone(vec![ask])
+    all_gone(vec![request])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn want() -> Want {
-        let port = |transport, node_port| PortWant {
+    fn desired() -> DesiredLoadBalancer {
+        let port = |transport, node_port| DesiredPort {
             transport,
             node_port,
-            ..PortWant::default()
+            ..DesiredPort::default()
         };
-        let mut want = Want {
+        let mut desired = DesiredLoadBalancer {
             ports: vec![port("TCP", 30080), port("UDP", 30053), port("TCP", 0)],
-            ..Want::default()
+            ..DesiredLoadBalancer::default()
         };
-        want.listener.source_ranges = vec!["198.51.100.0/24".to_owned(), "192.0.2.0/24".to_owned()];
-        want
+        desired.listener.source_ranges =
+            vec!["198.51.100.0/24".to_owned(), "192.0.2.0/24".to_owned()];
+        desired
     }
 
-    fn told(rules: &[RuleWant]) -> Vec<String> {
+    fn shown(rules: &[DesiredRule]) -> Vec<String> {
         rules
             .iter()
             .map(|rule| format!("{} {} {}", rule.protocol, rule.prefix, rule.port))
@@ -439,9 +447,9 @@ mod tests {
             health_check_node_port: 31000,
             ..Service::default()
         };
-        let rules = rules(&want(), &service, "10.0.0.0/24", false);
+        let rules = rules(&desired(), &service, "10.0.0.0/24", false);
         assert_eq!(
-            told(&rules),
+            shown(&rules),
             [
                 "tcp 10.0.0.0/24 30080",
                 "tcp 10.0.0.0/24 31000",
@@ -452,19 +460,19 @@ mod tests {
 
     #[test]
     fn with_ovn_node_ports_are_open_to_the_source_ranges() {
-        let rules = rules(&want(), &Service::default(), "10.0.0.0/24", true);
+        let rules = rules(&desired(), &Service::default(), "10.0.0.0/24", true);
         let expected = [
             "tcp 192.0.2.0/24 30080",
             "tcp 198.51.100.0/24 30080",
             "udp 192.0.2.0/24 30053",
             "udp 198.51.100.0/24 30053",
         ];
-        assert_eq!(told(&rules), expected);
+        assert_eq!(shown(&rules), expected);
     }
 
     #[test]
     fn a_rule_matches_only_if_all_fields_match() {
-        let wanted = RuleWant {
+        let wanted = DesiredRule {
             protocol: "tcp".to_owned(),
             prefix: "2001:db8::/64".to_owned(),
             port: 30080,

@@ -12,25 +12,28 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{at_work, step::Step};
-use crate::{cloud::Cloud, host::Event};
+use crate::{
+    cloud::Cloud,
+    host_functions::Event,
+    load_balancers::{in_progress, plan::step::Step},
+};
 
 /// How long a plan is stored. Changes by others in the meantime are noticed by the next plan.
-const KEPT: Duration = Duration::from_secs(120);
+const STORED: Duration = Duration::from_secs(120);
 
 /// The only event reason of optional steps.
 const OPTIONAL: &str = "LoadBalancerLbMethodUnknown";
 
 /// The remaining steps of a plan.
 #[derive(Serialize, Deserialize)]
-struct Todo {
+struct StoredPlan {
     /// A hash of the request.
     digest: u64,
-    steps: Vec<Kept>,
+    steps: Vec<StoredStep>,
     /// True if nothing else is left to do after these steps.
     whole: bool,
     /// The ID of the last resource with parts that the steps created.
-    made: Option<String>,
+    created_id: Option<String>,
     /// The first error of a step that the cloud has rejected. The others do not depend on it.
     #[serde(default)]
     rejected: Option<Rejected>,
@@ -68,7 +71,7 @@ impl Rejected {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredStep {
     method: String,
     path: String,
     body: Option<Value>,
@@ -77,7 +80,7 @@ struct Kept {
     follows: bool,
 }
 
-impl Kept {
+impl StoredStep {
     fn of(step: &Step) -> Self {
         Self {
             method: step.method.to_string(),
@@ -109,24 +112,24 @@ impl Kept {
 
 /// The result of a stored plan.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(crate) enum Outcome {
     /// There is no plan, or it is outdated: a new one is required.
-    Unknown,
+    NoPlan,
     /// All steps were taken, and nothing else is left to do.
-    Nothing,
+    Done,
     /// All possible steps were taken. This is why not all of them were.
     Rejected(CloudError),
 }
 
-impl Left {
+impl Outcome {
     /// Returns an error unless all steps were taken.
     ///
     /// # Errors
     /// Returns the reason.
-    pub(super) fn complete(self) -> Result<()> {
+    pub(crate) fn complete(self) -> Result<()> {
         match self {
             Self::Rejected(error) => Err(error),
-            Self::Unknown | Self::Nothing => Ok(()),
+            Self::NoPlan | Self::Done => Ok(()),
         }
     }
 }
@@ -140,14 +143,14 @@ fn key(id: &str) -> String {
 ///
 /// # Errors
 /// Returns "in progress" after a step, otherwise an error of the cloud that ends the plan.
-pub(super) fn begin(
+pub(crate) fn begin(
     cloud: &Cloud<'_>,
     service: &Service,
     id: &str,
     digest: u64,
     steps: &[Step],
     impossible: Option<String>,
-) -> Result<Left> {
+) -> Result<Outcome> {
     // Several Services share the tags of a load balancer, so tags that were read are not written by
     // a later call.
     let later = steps.iter().skip(1).position(is_shared);
@@ -157,17 +160,17 @@ pub(super) fn begin(
     let steps = steps
         .iter()
         .take(later.unwrap_or(steps.len()))
-        .map(Kept::of)
+        .map(StoredStep::of)
         .collect();
     advance(
         cloud,
         service,
         id,
-        Todo {
+        StoredPlan {
             digest,
             steps,
             whole,
-            made: None,
+            created_id: None,
             rejected: impossible.map(Rejected::Unavailable),
         },
     )
@@ -182,47 +185,52 @@ fn is_shared(step: &Step) -> bool {
 ///
 /// # Errors
 /// See [`begin`].
-pub(super) fn resume(cloud: &Cloud<'_>, service: &Service, id: &str, digest: u64) -> Result<Left> {
-    let kept = cloud
+pub(crate) fn resume(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    id: &str,
+    digest: u64,
+) -> Result<Outcome> {
+    let stored = cloud
         .host
-        .kept(&key(id))
-        .and_then(|kept| serde_json::from_slice::<Todo>(&kept).ok());
+        .cached(&key(id))
+        .and_then(|stored| serde_json::from_slice::<StoredPlan>(&stored).ok());
 
-    match kept.filter(|todo| todo.digest == digest) {
-        Some(todo) => advance(cloud, service, id, todo),
-        None => Ok(Left::Unknown),
+    match stored.filter(|plan| plan.digest == digest) {
+        Some(plan) => advance(cloud, service, id, plan),
+        None => Ok(Outcome::NoPlan),
     }
 }
 
-fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result<Left> {
-    let Todo {
+fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, plan: StoredPlan) -> Result<Outcome> {
+    let StoredPlan {
         digest,
         steps,
         whole,
-        made,
+        created_id,
         mut rejected,
-    } = todo;
+    } = plan;
 
     // It is stored again only after a step. A plan that fails is outdated.
-    cloud.host.forget(&key(id));
+    cloud.host.uncache(&key(id));
 
     let mut steps = steps.into_iter();
     let mut was_rejected = false;
-    while let Some(step) = steps.next().and_then(Kept::step) {
+    while let Some(step) = steps.next().and_then(StoredStep::step) {
         if step.follows && was_rejected {
             continue;
         }
         was_rejected = false;
 
-        let Some(step) = step.of_made(made.as_deref()) else {
-            return Ok(Left::Unknown);
+        let Some(step) = step.with_created_id(created_id.as_deref()) else {
+            return Ok(Outcome::NoPlan);
         };
 
         match (step.take(cloud), step.optional) {
             (Err(error @ (CloudError::Invalid(_) | CloudError::Denied(_))), Some(reason)) => {
                 cloud
                     .host
-                    .tell(service, &Event::warning(reason, error.message().to_owned()));
+                    .publish(service, &Event::warning(reason, error.message().to_owned()));
             }
             (Err(error), _) => {
                 // The error ends the plan if its basis may have changed. Everything depends on tags.
@@ -233,25 +241,25 @@ fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result
                 rejected.get_or_insert(this);
             }
             (Ok(new), _) => {
-                let made = if step.has_parts() { new } else { made };
-                let left = Todo {
+                let created_id = if step.has_parts() { new } else { created_id };
+                let remaining = StoredPlan {
                     digest,
                     steps: steps.collect(),
                     whole,
-                    made,
+                    created_id,
                     rejected,
                 };
-                if let Ok(left) = serde_json::to_vec(&left) {
-                    cloud.host.keep(&key(id), &left, KEPT);
+                if let Ok(remaining) = serde_json::to_vec(&remaining) {
+                    cloud.host.cache(&key(id), &remaining, STORED);
                 }
-                return Err(at_work(cloud, id, "is being changed"));
+                return Err(in_progress(cloud, id, "is being changed"));
             }
         }
     }
 
     Ok(match rejected {
-        Some(rejected) => Left::Rejected(rejected.error()),
-        None if whole => Left::Nothing,
-        None => Left::Unknown,
+        Some(rejected) => Outcome::Rejected(rejected.error()),
+        None if whole => Outcome::Done,
+        None => Outcome::NoPlan,
     })
 }

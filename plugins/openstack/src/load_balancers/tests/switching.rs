@@ -58,8 +58,8 @@ fn shared(script: &Script, status: &str, address: &str) {
 }
 
 fn deleted(script: &Script) -> Vec<String> {
-    let asked = script.asked().into_iter();
-    asked
+    let requested = script.requested().into_iter();
+    requested
         .filter_map(|line| {
             line.strip_prefix(&format!("DELETE {LBAAS}"))
                 .map(str::to_owned)
@@ -88,7 +88,7 @@ fn a_shared_load_balancer_of_before_is_left() {
 
     script.on(&format!("GET {LBAAS}/pools?"), 200, json!({"pools": []}));
     // The host was restarted in the meantime.
-    script.host.forget("leads here shared");
+    script.host.uncache("leads here shared");
     assert!(is_in_progress(&ensure_deleted(
         &script.cloud(),
         &service(true)
@@ -225,9 +225,9 @@ fn a_service_that_changes_leaves_the_previous_one() {
         if left {
             // It stays pending.
             listed(&script, "PENDING_UPDATE", address);
-            let waits = (0..100)
+            let retries = (0..100)
                 .take_while(|_| is_in_progress(&ensure(&script.cloud(), &service(true), &NoNodes)));
-            assert!((10..20).contains(&waits.count()));
+            assert!((10..20).contains(&retries.count()));
         }
     }
 }
@@ -318,13 +318,13 @@ fn a_renamed_cluster_leaves_a_shared_load_balancer() {
             200,
             listeners(&[listener("l1", other), listener("l2", old)]),
         );
-    let noted = with(service(true), annotation::LOAD_BALANCER_ID, "lb");
+    let stored = with(service(true), annotation::LOAD_BALANCER_ID, "lb");
 
-    assert!(is_in_progress(&ensure_deleted(&script.cloud(), &noted)));
+    assert!(is_in_progress(&ensure_deleted(&script.cloud(), &stored)));
     assert_eq!(deleted(&script), ["/listeners/l2"]);
 
     script.on(&of_balancer, 200, listeners(&[listener("l1", other)]));
-    assert!(is_in_progress(&ensure_deleted(&script.cloud(), &noted)));
+    assert!(is_in_progress(&ensure_deleted(&script.cloud(), &stored)));
     assert_eq!(
         script.sent(&format!("PUT {BALANCERS}/lb")),
         [json!({"loadbalancer": {"tags": [other]}})]

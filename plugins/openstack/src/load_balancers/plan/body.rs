@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    members::{Backend, MemberWant, members},
+use crate::load_balancers::{
+    desired_load_balancer::{DesiredLoadBalancer, DesiredMonitor, DesiredPort},
+    members::{DesiredMember, MemberNode, members},
     names,
-    want::{MonitorWant, PortWant, Want},
 };
 
 /// Adds a text if it is not empty.
@@ -16,35 +16,38 @@ fn put(object: &mut Map<String, Value>, key: &str, text: &str) {
 }
 
 /// Returns the body of a load balancer, with all its parts unless they are created individually.
-pub(super) fn load_balancer(want: &Want, backends: &[Backend]) -> Value {
+pub(crate) fn load_balancer(desired: &DesiredLoadBalancer, member_nodes: &[MemberNode]) -> Value {
     let mut body = Map::new();
-    put(&mut body, "name", &want.name);
-    put(&mut body, "description", &want.description);
-    put(&mut body, "provider", &want.provider);
-    put(&mut body, "flavor_id", &want.flavor_id);
-    put(&mut body, "availability_zone", &want.availability_zone);
+    put(&mut body, "name", &desired.name);
+    put(&mut body, "description", &desired.description);
+    put(&mut body, "provider", &desired.provider);
+    put(&mut body, "flavor_id", &desired.flavor_id);
+    put(&mut body, "availability_zone", &desired.availability_zone);
 
-    if want.features.tags {
-        body.insert("tags".to_owned(), json!([want.name]));
+    if desired.features.tags {
+        body.insert("tags".to_owned(), json!([desired.name]));
     }
 
-    if want.vip.port_id.is_empty() {
-        put(&mut body, "vip_subnet_id", &want.vip.subnet_id);
-        put(&mut body, "vip_network_id", &want.vip.network_id);
+    if desired.vip.port_id.is_empty() {
+        put(&mut body, "vip_subnet_id", &desired.vip.subnet_id);
+        put(&mut body, "vip_network_id", &desired.vip.network_id);
     } else {
-        put(&mut body, "vip_port_id", &want.vip.port_id);
+        put(&mut body, "vip_port_id", &desired.vip.port_id);
     }
-    put(&mut body, "vip_address", &want.vip.address);
+    put(&mut body, "vip_address", &desired.vip.address);
 
-    if !want.serial {
-        let full = |port: &PortWant| {
-            let mut listener = listener_fields(want, port);
-            let mut pool = pool_fields(want, port);
-            pool.insert("members".to_owned(), new_members(want, port, backends));
+    if !desired.serial {
+        let full = |port: &DesiredPort| {
+            let mut listener = listener_fields(desired, port);
+            let mut pool = pool_fields(desired, port);
+            pool.insert(
+                "members".to_owned(),
+                new_members(desired, port, member_nodes),
+            );
             if let Some(monitor) = &port.monitor {
                 pool.insert(
                     "healthmonitor".to_owned(),
-                    Value::Object(monitor_fields(want, port, monitor)),
+                    Value::Object(monitor_fields(desired, port, monitor)),
                 );
             }
             listener.insert("default_pool".to_owned(), Value::Object(pool));
@@ -52,68 +55,73 @@ pub(super) fn load_balancer(want: &Want, backends: &[Backend]) -> Value {
         };
         body.insert(
             "listeners".to_owned(),
-            want.ports.iter().map(full).collect(),
+            desired.ports.iter().map(full).collect(),
         );
     }
     json!({"loadbalancer": body})
 }
 
 /// Returns the body of a listener for an existing load balancer.
-pub(super) fn listener(want: &Want, port: &PortWant, load_balancer: &str) -> Value {
-    let mut listener = listener_fields(want, port);
+pub(crate) fn listener(
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
+    load_balancer: &str,
+) -> Value {
+    let mut listener = listener_fields(desired, port);
     put(&mut listener, "loadbalancer_id", load_balancer);
     json!({"listener": listener})
 }
 
-fn listener_fields(want: &Want, port: &PortWant) -> Map<String, Value> {
+fn listener_fields(desired: &DesiredLoadBalancer, port: &DesiredPort) -> Map<String, Value> {
     let mut body = Map::new();
     put(
         &mut body,
         "name",
-        &names::part("listener", port.index, &want.name),
+        &names::part("listener", port.index, &desired.name),
     );
     put(&mut body, "protocol", port.listener_protocol);
     body.insert("protocol_port".to_owned(), json!(port.port));
     body.insert(
         "connection_limit".to_owned(),
-        json!(want.listener.connection_limit),
+        json!(desired.listener.connection_limit),
     );
 
-    if want.features.tags {
-        body.insert("tags".to_owned(), json!([want.name]));
+    if desired.features.tags {
+        body.insert("tags".to_owned(), json!([desired.name]));
     }
 
-    if let Some([client_data, member_connect, member_data, tcp_inspect]) = want.listener.timeouts {
+    if let Some([client_data, member_connect, member_data, tcp_inspect]) = desired.listener.timeouts
+    {
         body.insert("timeout_client_data".to_owned(), json!(client_data));
         body.insert("timeout_member_connect".to_owned(), json!(member_connect));
         body.insert("timeout_member_data".to_owned(), json!(member_data));
         body.insert("timeout_tcp_inspect".to_owned(), json!(tcp_inspect));
     }
 
-    if port.forwards(want) {
+    if port.forwards(desired) {
         body.insert(
             "insert_headers".to_owned(),
             json!({"X-Forwarded-For": "true"}),
         );
     }
 
-    put(&mut body, "default_tls_container_ref", port.tls(want));
-    if let Some(cidrs) = &want.listener.allowed_cidrs {
+    put(&mut body, "default_tls_container_ref", port.tls(desired));
+    if let Some(cidrs) = &desired.listener.allowed_cidrs {
         body.insert("allowed_cidrs".to_owned(), json!(cidrs));
     }
     body
 }
 
-impl PortWant {
+impl DesiredPort {
     /// Returns true if the listener adds the header `X-Forwarded-For`.
-    pub(super) fn forwards(&self, want: &Want) -> bool {
-        want.listener.x_forwarded_for && self.transport == "TCP"
+    pub(crate) fn forwards(&self, desired: &DesiredLoadBalancer) -> bool {
+        desired.listener.x_forwarded_for && self.transport == "TCP"
     }
 
     /// Returns the TLS container of the listener, which can be empty.
-    pub(super) fn tls<'a>(&self, want: &'a Want) -> &'a str {
+    pub(crate) fn tls<'a>(&self, desired: &'a DesiredLoadBalancer) -> &'a str {
         if self.transport == "TCP" {
-            &want.listener.tls_container_ref
+            &desired.listener.tls_container_ref
         } else {
             ""
         }
@@ -121,30 +129,34 @@ impl PortWant {
 }
 
 /// Returns the body of a pool for an existing listener.
-pub(super) fn pool(want: &Want, port: &PortWant, listener: &str) -> Value {
-    let mut pool = pool_fields(want, port);
+pub(crate) fn pool(desired: &DesiredLoadBalancer, port: &DesiredPort, listener: &str) -> Value {
+    let mut pool = pool_fields(desired, port);
     put(&mut pool, "listener_id", listener);
     json!({"pool": pool})
 }
 
 /// Returns the body of a pool that no listener uses yet.
-pub(super) fn pool_of(want: &Want, port: &PortWant, load_balancer: &str) -> Value {
-    let mut pool = pool_fields(want, port);
+pub(crate) fn pool_of(
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
+    load_balancer: &str,
+) -> Value {
+    let mut pool = pool_fields(desired, port);
     put(&mut pool, "loadbalancer_id", load_balancer);
     json!({"pool": pool})
 }
 
-fn pool_fields(want: &Want, port: &PortWant) -> Map<String, Value> {
+fn pool_fields(desired: &DesiredLoadBalancer, port: &DesiredPort) -> Map<String, Value> {
     let mut body = Map::new();
     put(
         &mut body,
         "name",
-        &names::part("pool", port.index, &want.name),
+        &names::part("pool", port.index, &desired.name),
     );
     put(&mut body, "protocol", port.pool_protocol);
-    put(&mut body, "lb_algorithm", &want.lb_method);
+    put(&mut body, "lb_algorithm", &desired.lb_method);
 
-    if want.affinity {
+    if desired.affinity {
         body.insert(
             "session_persistence".to_owned(),
             json!({"type": "SOURCE_IP"}),
@@ -153,15 +165,19 @@ fn pool_fields(want: &Want, port: &PortWant) -> Map<String, Value> {
     body
 }
 
-fn new_members(want: &Want, port: &PortWant, backends: &[Backend]) -> Value {
-    members(port, backends)
+fn new_members(
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
+    member_nodes: &[MemberNode],
+) -> Value {
+    members(port, member_nodes)
         .iter()
-        .map(|wanted| Value::Object(member_fields(wanted, &want.member_subnet)))
+        .map(|wanted| Value::Object(member_fields(wanted, &desired.member_subnet)))
         .collect()
 }
 
 /// Returns the fields of a member. The subnet is only set on creation, because it is immutable.
-pub(super) fn member_fields(member: &MemberWant, subnet: &str) -> Map<String, Value> {
+pub(crate) fn member_fields(member: &DesiredMember, subnet: &str) -> Map<String, Value> {
     let mut body = Map::new();
     put(&mut body, "name", &member.name);
     put(&mut body, "address", &member.address);
@@ -174,14 +190,23 @@ pub(super) fn member_fields(member: &MemberWant, subnet: &str) -> Map<String, Va
 }
 
 /// Returns the body of a monitor for an existing pool.
-pub(super) fn monitor(want: &Want, port: &PortWant, monitor: &MonitorWant, pool: &str) -> Value {
-    let mut body = monitor_fields(want, port, monitor);
+pub(crate) fn monitor(
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
+    monitor: &DesiredMonitor,
+    pool: &str,
+) -> Value {
+    let mut body = monitor_fields(desired, port, monitor);
     put(&mut body, "pool_id", pool);
     json!({"healthmonitor": body})
 }
 
-fn monitor_fields(want: &Want, port: &PortWant, monitor: &MonitorWant) -> Map<String, Value> {
-    let mut body = monitor_settings(want, port, monitor);
+fn monitor_fields(
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
+    monitor: &DesiredMonitor,
+) -> Map<String, Value> {
+    let mut body = monitor_settings(desired, port, monitor);
     put(&mut body, "type", monitor.kind);
     if monitor.kind == "HTTP" {
         put(&mut body, "url_path", "/healthz");
@@ -192,16 +217,16 @@ fn monitor_fields(want: &Want, port: &PortWant, monitor: &MonitorWant) -> Map<St
 }
 
 /// Returns the mutable fields of a monitor.
-pub(super) fn monitor_settings(
-    want: &Want,
-    port: &PortWant,
-    monitor: &MonitorWant,
+pub(crate) fn monitor_settings(
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
+    monitor: &DesiredMonitor,
 ) -> Map<String, Value> {
     let mut body = Map::new();
     put(
         &mut body,
         "name",
-        &names::part("monitor", port.index, &want.name),
+        &names::part("monitor", port.index, &desired.name),
     );
     body.insert("delay".to_owned(), json!(monitor.delay));
     body.insert("timeout".to_owned(), json!(monitor.timeout));

@@ -9,9 +9,9 @@ use skydock_sdk::{
     types::CloudError,
 };
 
-use super::doubt::doubt;
 use crate::{
     cloud::{Cloud, Kind},
+    load_balancers::plan::not_found::verify_not_found,
     services::octavia::Reference,
 };
 
@@ -36,10 +36,10 @@ pub struct Step {
 
 /// A placeholder for the ID of the resource that the closest previous step [with
 /// parts](Step::has_parts) created.
-pub(super) const MADE: &str = "{made}";
+pub(crate) const CREATED_ID: &str = "{made}";
 
 impl Step {
-    pub(super) fn new(method: Method, path: String, body: Value, what: String) -> Self {
+    pub(crate) fn new(method: Method, path: String, body: Value, what: String) -> Self {
         Self {
             method,
             path,
@@ -51,14 +51,14 @@ impl Step {
     }
 
     /// Returns the step, which is only taken after the previous one.
-    pub(super) fn after(self) -> Self {
+    pub(crate) fn after(self) -> Self {
         Self {
             follows: true,
             ..self
         }
     }
 
-    pub(super) fn delete(kind: &str, id: &str) -> Self {
+    pub(crate) fn delete(kind: &str, id: &str) -> Self {
         let path = format!("/lbaas/{kind}s/{id}");
         Self {
             method: Method::Delete,
@@ -70,7 +70,7 @@ impl Step {
         }
     }
 
-    pub(super) fn update(kind: &str, id: &str, fields: Map<String, Value>) -> Self {
+    pub(crate) fn update(kind: &str, id: &str, fields: Map<String, Value>) -> Self {
         let path = format!("/lbaas/{kind}s/{id}");
         Self::new(
             Method::Put,
@@ -90,9 +90,9 @@ impl Step {
     /// Returns the step with the ID of the previously created resource, or `None` if the ID is
     /// required but unknown.
     #[must_use]
-    pub fn of_made(mut self, made: Option<&str>) -> Option<Self> {
-        if self.path.contains(MADE) {
-            self.path = self.path.replace(MADE, made?);
+    pub fn with_created_id(mut self, id: Option<&str>) -> Option<Self> {
+        if self.path.contains(CREATED_ID) {
+            self.path = self.path.replace(CREATED_ID, id?);
         }
 
         let things = self
@@ -103,8 +103,8 @@ impl Step {
             .flat_map(Map::values_mut);
         for thing in things.filter_map(Value::as_object_mut) {
             for key in ["listener_id", "pool_id", "default_pool_id"] {
-                if thing.get(key).is_some_and(|id| id == MADE) {
-                    thing.insert(key.to_owned(), json!(made?));
+                if thing.get(key).is_some_and(|id| id == CREATED_ID) {
+                    thing.insert(key.to_owned(), json!(id?));
                 }
             }
         }
@@ -117,29 +117,29 @@ impl Step {
     ///
     /// # Errors
     /// Fails if the request fails.
-    pub(super) fn take(&self, cloud: &Cloud<'_>) -> Result<Option<String>> {
-        let ask = cloud.ask(
+    pub(crate) fn take(&self, cloud: &Cloud<'_>) -> Result<Option<String>> {
+        let request = cloud.request(
             self.method,
             Kind::LoadBalancer,
             &self.path,
             self.what.as_str(),
         )?;
-        let ask = if let Some(body) = &self.body {
-            ask.json(body)?
+        let request = if let Some(body) = &self.body {
+            request.json(body)?
         } else {
-            ask
+            request
         };
 
-        match ask.send() {
-            Ok(answer) => Ok(made(&answer)),
+        match request.send() {
+            Ok(answer) => Ok(created_id(&answer)),
             Err(CloudError::NotFound(_)) if self.method == Method::Delete => Ok(None),
-            Err(error) => Err(doubt(cloud, error)),
+            Err(error) => Err(verify_not_found(cloud, error)),
         }
     }
 }
 
 /// Returns the ID of the only resource in an answer.
-fn made(answer: &Response) -> Option<String> {
+fn created_id(answer: &Response) -> Option<String> {
     let answer: BTreeMap<String, Reference> = answer.json().ok()?;
     let (_, Reference { id }) = answer.into_iter().next()?;
     // The ID becomes part of a path.

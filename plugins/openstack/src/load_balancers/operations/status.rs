@@ -5,15 +5,24 @@ use skydock_sdk::{
     types::{Ingress, IpMode, LoadBalancerStatus, Service},
 };
 
-use super::{annotation, find::find, floating, names, proof, security, served, want::Want, wanted};
-use crate::{cloud::Cloud, config::Config};
+use crate::{
+    cloud::Cloud,
+    config::Config,
+    load_balancers::{
+        annotation,
+        desired_load_balancer::DesiredLoadBalancer,
+        floating_ip, had_address, names,
+        observed_load_balancer::{cluster_check, find::find},
+        requested, security_group,
+    },
+};
 
 /// Returns the status of a Service whose load balancer has this address.
 #[must_use]
-pub(super) fn of(
+pub(crate) fn of(
     config: &Config,
     service: &Service,
-    want: &Want,
+    desired: &DesiredLoadBalancer,
     address: &str,
 ) -> LoadBalancerStatus {
     let name = |hostname: String| Ingress {
@@ -25,12 +34,12 @@ pub(super) fn of(
     let lb = &config.load_balancer;
     let ingress = if !hostname.is_empty() {
         name(hostname.to_owned())
-    } else if want.speaks_proxy() && lb.enable_ingress_hostname {
+    } else if desired.speaks_proxy() && lb.enable_ingress_hostname {
         // A host name instead of the address, because kube-proxy would bypass the load balancer for
         // an address.
         name(format!("{address}.{}", lb.ingress_hostname_suffix))
     } else {
-        let mode = if want.speaks_proxy() {
+        let mode = if desired.speaks_proxy() {
             IpMode::Proxy
         } else {
             IpMode::Vip
@@ -55,7 +64,7 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
     let id = annotation::text(service, annotation::LOAD_BALANCER_ID, "");
     let name = names::load_balancer(cloud.cluster, service);
     let Some(found) = find(cloud, id, &name, service)? else {
-        return remains(cloud, service);
+        return leftovers(cloud, service);
     };
 
     if service.deleting {
@@ -64,17 +73,17 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
         return Ok(Some(LoadBalancerStatus::default()));
     }
 
-    let named = Want {
+    let named = DesiredLoadBalancer {
         name,
         id: id.to_owned(),
-        ..Want::default()
+        ..DesiredLoadBalancer::default()
     };
-    if proof::is_foreign(cloud, service, &named, &found, None)? {
-        return remains(cloud, service);
+    if cluster_check::is_foreign(cloud, service, &named, &found, None)? {
+        return leftovers(cloud, service);
     }
 
     let vip = found.load_balancer.vip_address.clone().unwrap_or_default();
-    let floating = floating::attached(cloud, &found.load_balancer)?
+    let floating = floating_ip::attached(cloud, &found.load_balancer)?
         .map(|floating| floating.floating_ip_address);
     let address = floating.unwrap_or(vip);
 
@@ -85,19 +94,19 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
     Ok(Some(of(
         cloud.config,
         service,
-        &wanted(cloud, service).unwrap_or_default(),
+        &requested(cloud, service).unwrap_or_default(),
         &address,
     )))
 }
 
 /// Returns an empty status if there is no load balancer but resources that were created with it, so
 /// that the host deletes them.
-fn remains(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerStatus>> {
+fn leftovers(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerStatus>> {
     let keep = annotation::keeps_floating_ip(service);
-    let leaves = served(service)
-        && (security::exists(cloud, service)?
-            || (!keep && !floating::astray(cloud, service)?.is_empty()));
-    Ok(leaves.then(LoadBalancerStatus::default))
+    let remains = had_address(service)
+        && (security_group::exists(cloud, service)?
+            || (!keep && !floating_ip::unattached(cloud, service)?.is_empty()));
+    Ok(remains.then(LoadBalancerStatus::default))
 }
 
 #[cfg(test)]
@@ -107,7 +116,7 @@ mod tests {
     use super::*;
     use crate::cloud::Features;
 
-    fn told(config: &str, annotations: &[(&str, &str)]) -> Ingress {
+    fn ingress(config: &str, annotations: &[(&str, &str)]) -> Ingress {
         let config = Config::parse(&format!("[Global]\nauth-url=http://k\n{config}"), &[]).unwrap();
         let port = ServicePort {
             name: String::new(),
@@ -125,8 +134,8 @@ mod tests {
             ports: vec![port],
             ..Service::default()
         };
-        let want = Want::of(&config, "c", Features::default(), &service).unwrap();
-        of(&config, &service, &want, "203.0.113.7")
+        let desired = DesiredLoadBalancer::of(&config, "c", Features::default(), &service).unwrap();
+        of(&config, &service, &desired, "203.0.113.7")
             .ingress
             .remove(0)
     }
@@ -141,8 +150,8 @@ mod tests {
 
     #[test]
     fn the_status_has_the_ip_unless_a_hostname_is_set() {
-        assert_eq!(told("", &[]), at(IpMode::Vip));
-        let named = told(
+        assert_eq!(ingress("", &[]), at(IpMode::Vip));
+        let named = ingress(
             "",
             &[
                 (annotation::HOSTNAME, "web.example"),
@@ -158,13 +167,13 @@ mod tests {
     #[test]
     fn proxy_protocol_sets_ip_mode_proxy_or_a_hostname() {
         let proxy = [(annotation::PROXY_PROTOCOL, "v2")];
-        assert_eq!(told("", &proxy), at(IpMode::Proxy));
+        assert_eq!(ingress("", &proxy), at(IpMode::Proxy));
         let named =
             "[LoadBalancer]\nenable-ingress-hostname=true\ningress-hostname-suffix=lb.example";
         assert_eq!(
-            told(named, &proxy).hostname.as_deref(),
+            ingress(named, &proxy).hostname.as_deref(),
             Some("203.0.113.7.lb.example")
         );
-        assert_eq!(told(named, &[]), at(IpMode::Vip));
+        assert_eq!(ingress(named, &[]), at(IpMode::Vip));
     }
 }
