@@ -102,44 +102,49 @@ pub(crate) struct Script {
     _interception: Interception,
 }
 
+/// The answers of every test: the catalog, the version of Octavia, and empty lists.
+fn default_answers() -> Vec<(String, u16, Value)> {
+    let endpoint = |kind: &str| json!({"type": kind, "endpoints": [{"interface": "public", "region": "one", "url": format!("http://{kind}")}]});
+    let catalog: Vec<Value> = ["compute", "network", "load-balancer"]
+        .map(endpoint)
+        .to_vec();
+    vec![
+        (
+            "GET http://k/v3/auth/catalog".to_owned(),
+            200,
+            json!({"catalog": catalog}),
+        ),
+        (
+            "GET http://load-balancer/ ".to_owned(),
+            200,
+            json!({"versions": [{"id": "v2.0"}, {"id": "v2.27"}]}),
+        ),
+        (
+            "GET http://load-balancer/v2.0/lbaas/loadbalancers?tags=".to_owned(),
+            200,
+            json!({"loadbalancers": []}),
+        ),
+        (
+            "GET http://load-balancer/v2.0/lbaas/loadbalancers?vip_".to_owned(),
+            200,
+            json!({"loadbalancers": []}),
+        ),
+        (
+            "GET http://network/v2.0/floatingips?floating_ip_address=".to_owned(),
+            200,
+            json!({"floatingips": []}),
+        ),
+        (
+            "GET http://load-balancer/v2.0/lbaas/listeners?".to_owned(),
+            200,
+            json!({"listeners": []}),
+        ),
+    ]
+}
+
 impl Script {
     pub(crate) fn new(config: &str) -> Self {
-        let endpoint = |kind: &str| json!({"type": kind, "endpoints": [{"interface": "public", "region": "one", "url": format!("http://{kind}")}]});
-        let catalog: Vec<Value> = ["compute", "network", "load-balancer"]
-            .map(endpoint)
-            .to_vec();
-        let answers = Arc::new(Mutex::new(vec![
-            (
-                "GET http://k/v3/auth/catalog".to_owned(),
-                200,
-                json!({"catalog": catalog}),
-            ),
-            (
-                "GET http://load-balancer/ ".to_owned(),
-                200,
-                json!({"versions": [{"id": "v2.0"}, {"id": "v2.27"}]}),
-            ),
-            (
-                "GET http://load-balancer/v2.0/lbaas/loadbalancers?tags=".to_owned(),
-                200,
-                json!({"loadbalancers": []}),
-            ),
-            (
-                "GET http://load-balancer/v2.0/lbaas/loadbalancers?vip_".to_owned(),
-                200,
-                json!({"loadbalancers": []}),
-            ),
-            (
-                "GET http://network/v2.0/floatingips?floating_ip_address=".to_owned(),
-                200,
-                json!({"floatingips": []}),
-            ),
-            (
-                "GET http://load-balancer/v2.0/lbaas/listeners?".to_owned(),
-                200,
-                json!({"listeners": []}),
-            ),
-        ]));
+        let answers = Arc::new(Mutex::new(default_answers()));
         let requested = Arc::new(Mutex::new(Vec::new()));
         let bodies = Arc::new(Mutex::new(Vec::new()));
         let script = Arc::clone(&answers);

@@ -65,17 +65,9 @@ struct Extension {
 
 /// Parses a version, for example `v2.27`.
 fn parse(id: &str) -> Option<(u32, u32)> {
-    let (major, minor) = id
-        .strip_prefix('v')
-        .unwrap_or(id)
-        .split_once('.')
-        .unwrap_or((id, "0"));
-
-    Some((
-        // Without a minor version, the prefix is still there.
-        major.trim_start_matches('v').parse().ok()?,
-        minor.parse().ok()?,
-    ))
+    let version = id.strip_prefix('v').unwrap_or(id);
+    let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 impl Cloud<'_> {
@@ -170,7 +162,10 @@ mod tests {
     fn versions_are_compared_as_numbers() {
         assert_eq!(parse("v2.27"), Some((2, 27)));
         assert_eq!(parse("v2"), Some((2, 0)));
-        assert_eq!(parse("x"), None);
+        assert_eq!(parse("2.27"), Some((2, 27)));
+        for other in ["x", "vv2.27", "vv2", "v", "v2.", ""] {
+            assert_eq!(parse(other), None, "{other}");
+        }
         assert!(
             Features::of((2, 9), "amphora").flavors
                 && !Features::of((2, 9), "amphora").allowed_cidrs

@@ -241,6 +241,7 @@ fn value(cursor: &mut Cursor<'_>) -> Result<String, String> {
                 }
                 kept = value.len();
             }
+            // As in gcfg, also in quotes.
             Some('\r') => {}
             Some(other) => {
                 value.push(other);
@@ -283,6 +284,7 @@ mod tests {
             ("k=a\\\nb", "ab"),
             ("k=\" v \"  ", " v "),
             ("k=v\r", "v"),
+            ("k=\"v\rw\"", "vw"),
             ("k=", ""),
             (
                 "k=env=production, region=default",

@@ -179,17 +179,7 @@ impl DesiredLoadBalancer {
             return Err("the Service has no ports".to_owned());
         }
 
-        let class_name = annotation::text(service, annotation::CLASS, "");
-        let class = match class_name {
-            "" => None,
-            name => Some(config.classes.get(name).ok_or_else(|| {
-                format!(
-                    "annotation {}: unknown LoadBalancerClass `{name}`",
-                    annotation::CLASS
-                )
-            })?),
-        };
-
+        let class = class(config, service)?;
         let (internal, rejected) = internal(config, service);
         let family = service.ip_families.first().copied();
         let (vip, member_subnet, is_member_subnet_set) = vip_and_member_subnet(
@@ -225,50 +215,33 @@ impl DesiredLoadBalancer {
             )),
             features,
             serial: lb.serial_api_calls,
+            ignored: ignored_annotations(config, service),
             rejected,
             ..Self::default()
         };
 
-        let problems = annotation::problems(service);
-        desired
-            .ignored
-            .extend(problems.map(|problems| (ANNOTATIONS_IGNORED, problems)));
-
-        if lb.internal_lb
-            && annotation::flag(service, annotation::INTERNAL).is_some_and(|it| it != Ok(true))
-        {
-            let message = format!(
-                "Annotation {} has no effect: `internal-lb` of cloud.conf makes all load balancers internal",
-                annotation::INTERNAL
-            );
-            desired.ignored.push((ANNOTATIONS_IGNORED, message));
-        }
-
         desired.place_in_octavia(config, service);
         desired.listener = desired.listener_settings(config, service);
         desired.ports = desired.desired_ports(config, service);
+        desired.ignored.extend(second_family(service));
+        desired
+            .ignored
+            .extend(desired.local_without_monitor(service));
+        Ok(desired)
+    }
 
-        let is_dual = service.ip_family_policy == IpFamilyPolicy::RequireDualStack;
-        if let (true, [first, second, ..]) = (is_dual, service.ip_families.as_slice()) {
-            let message = format!(
-                "ipFamilyPolicy is RequireDualStack, but the load balancer has only an {} address: use another Service for {}",
-                version(*first),
-                version(*second)
-            );
-            desired.ignored.push((FAMILY_IGNORED, message));
-        }
-
+    /// Returns the warning about `externalTrafficPolicy: Local` without health monitors.
+    fn local_without_monitor(&self, service: &Service) -> Option<(&'static str, String)> {
         let is_unprobed = |port: &DesiredPort| port.node_port > 0 && port.monitor.is_none();
-        if health_port(service).is_some() && desired.ports.iter().any(is_unprobed) {
+        let lacks_monitor = health_port(service).is_some() && self.ports.iter().any(is_unprobed);
+        lacks_monitor.then(|| {
             let message = format!(
                 "externalTrafficPolicy is Local, but health monitors are disabled or not supported by Octavia's provider: connections \
                  that reach a node without a Pod of the Service fail. Annotation {} creates monitors",
                 annotation::ENABLE_HEALTH_MONITOR
             );
-            desired.ignored.push((LOCAL_WITHOUT_MONITOR, message));
-        }
-
-        Ok(desired)
+            (LOCAL_WITHOUT_MONITOR, message)
+        })
     }
 
     /// Sets the flavor and the availability zone if Octavia supports them.
@@ -335,12 +308,8 @@ impl DesiredLoadBalancer {
     }
 
     fn desired_ports(&mut self, config: &Config, service: &Service) -> Vec<DesiredPort> {
-        let lb = &config.load_balancer;
         let proxy = annotation::proxy(service);
-        let http = self.listener.x_forwarded_for;
-        let tls = !self.listener.tls_container_ref.is_empty();
-
-        if proxy.is_some() && http {
+        if proxy.is_some() && self.listener.x_forwarded_for {
             let one = annotation::PROXY_PROTOCOL;
             let other = annotation::X_FORWARDED_FOR;
             self.rejected.get_or_insert_with(|| {
@@ -350,68 +319,19 @@ impl DesiredLoadBalancer {
 
         let chosen =
             annotation::flag(service, annotation::ENABLE_HEALTH_MONITOR).and_then(Result::ok);
-        let monitored = chosen.unwrap_or(lb.create_monitor);
-
+        let is_monitored = chosen.unwrap_or(config.load_balancer.create_monitor);
         // Only an explicit `false` disables the monitor for `externalTrafficPolicy: Local`.
         let health_port = health_port(service).filter(|_| chosen != Some(false));
 
-        let number = |key: &str, unset: u64| {
-            annotation::number(service, key, i64::try_from(unset).unwrap_or(i64::MAX))
-        };
-
         let port = |(index, port): (usize, &ServicePort)| {
             let transport = transport(port.transport);
-            // TCP settings of the Service are not used for its other ports, because Octavia would
-            // reject them.
-            let is_tcp = transport == "TCP";
-
-            let listener_protocol = if is_tcp && tls {
-                "TERMINATED_HTTPS"
-            } else if is_tcp && http {
-                "HTTP"
-            } else {
-                transport
-            };
-
-            let pool_protocol = match proxy {
-                Some(proxy) if is_tcp => proxy,
-                _ if is_tcp && (http || tls) => "HTTP",
-                _ => transport,
-            };
-
+            let (listener_protocol, pool_protocol) = self.protocols(transport, proxy);
             let http_probe = match transport {
                 "UDP" => self.features.http_monitors_on_udp,
                 _ => self.features.http_monitors,
             };
-
             let monitor_port = health_port.filter(|_| http_probe);
-            let kind = if monitor_port.is_some() {
-                "HTTP"
-            } else if transport == "UDP" {
-                "UDP-CONNECT"
-            } else {
-                transport
-            };
-
-            let monitor = DesiredMonitor {
-                kind,
-                delay: number(annotation::HEALTH_MONITOR_DELAY, lb.monitor_delay),
-                timeout: number(annotation::HEALTH_MONITOR_TIMEOUT, lb.monitor_timeout),
-                max_retries: number(
-                    annotation::HEALTH_MONITOR_MAX_RETRIES,
-                    lb.monitor_max_retries,
-                ),
-                max_retries_down: number(
-                    annotation::HEALTH_MONITOR_MAX_RETRIES_DOWN,
-                    lb.monitor_max_retries_down,
-                ),
-            };
-
-            let monitor = if monitored {
-                Some(monitor)
-            } else {
-                monitor_port.map(|_| monitor.accepted())
-            };
+            let monitor = DesiredMonitor::of(config, service, transport, monitor_port.is_some());
 
             DesiredPort {
                 index,
@@ -421,10 +341,42 @@ impl DesiredLoadBalancer {
                 listener_protocol,
                 pool_protocol,
                 monitor_port,
-                monitor,
+                monitor: if is_monitored {
+                    Some(monitor)
+                } else {
+                    monitor_port.map(|_| monitor.accepted())
+                },
             }
         };
         service.ports.iter().enumerate().map(port).collect()
+    }
+
+    /// Returns the protocols of the listener and of the pool of a port. TCP settings of the Service
+    /// are not used for its other ports, because Octavia would reject them.
+    fn protocols(
+        &self,
+        transport: &'static str,
+        proxy: Option<&'static str>,
+    ) -> (&'static str, &'static str) {
+        if transport != "TCP" {
+            return (transport, transport);
+        }
+
+        let http = self.listener.x_forwarded_for;
+        let tls = !self.listener.tls_container_ref.is_empty();
+        let listener = if tls {
+            "TERMINATED_HTTPS"
+        } else if http {
+            "HTTP"
+        } else {
+            transport
+        };
+        let pool = match proxy {
+            Some(proxy) => proxy,
+            None if http || tls => "HTTP",
+            None => transport,
+        };
+        (listener, pool)
     }
 
     /// Returns true if pools use the PROXY protocol, so that traffic to the address must not bypass
@@ -438,6 +390,32 @@ impl DesiredLoadBalancer {
 }
 
 impl DesiredMonitor {
+    /// Returns the monitor of a port with this transport. `is_http` is true if it asks the port for
+    /// health checks.
+    fn of(config: &Config, service: &Service, transport: &'static str, is_http: bool) -> Self {
+        let lb = &config.load_balancer;
+        let number = |key: &str, unset: u64| {
+            annotation::number(service, key, i64::try_from(unset).unwrap_or(i64::MAX))
+        };
+        Self {
+            kind: match transport {
+                _ if is_http => "HTTP",
+                "UDP" => "UDP-CONNECT",
+                _ => transport,
+            },
+            delay: number(annotation::HEALTH_MONITOR_DELAY, lb.monitor_delay),
+            timeout: number(annotation::HEALTH_MONITOR_TIMEOUT, lb.monitor_timeout),
+            max_retries: number(
+                annotation::HEALTH_MONITOR_MAX_RETRIES,
+                lb.monitor_max_retries,
+            ),
+            max_retries_down: number(
+                annotation::HEALTH_MONITOR_MAX_RETRIES_DOWN,
+                lb.monitor_max_retries_down,
+            ),
+        }
+    }
+
     /// Returns the monitor with values that Octavia accepts. Without `create-monitor`, those of
     /// `cloud.conf` are not checked.
     fn accepted(self) -> Self {
@@ -486,6 +464,55 @@ impl FloatingIpSettings {
             keep,
         }
     }
+}
+
+/// Returns the class that the Service selects.
+fn class<'a>(config: &'a Config, service: &Service) -> Result<Option<&'a Class>, String> {
+    match annotation::text(service, annotation::CLASS, "") {
+        "" => Ok(None),
+        name => config.classes.get(name).map(Some).ok_or_else(|| {
+            format!(
+                "annotation {}: unknown LoadBalancerClass `{name}`",
+                annotation::CLASS
+            )
+        }),
+    }
+}
+
+/// Returns the warnings about annotations that are not valid, or without effect.
+fn ignored_annotations(config: &Config, service: &Service) -> Vec<(&'static str, String)> {
+    let problems = annotation::problems(service);
+    let mut ignored: Vec<_> = problems
+        .map(|problems| (ANNOTATIONS_IGNORED, problems))
+        .into_iter()
+        .collect();
+
+    if config.load_balancer.internal_lb
+        && annotation::flag(service, annotation::INTERNAL).is_some_and(|it| it != Ok(true))
+    {
+        let message = format!(
+            "Annotation {} has no effect: `internal-lb` of cloud.conf makes all load balancers internal",
+            annotation::INTERNAL
+        );
+        ignored.push((ANNOTATIONS_IGNORED, message));
+    }
+    ignored
+}
+
+/// Returns the warning about a second IP family that the Service requires.
+fn second_family(service: &Service) -> Option<(&'static str, String)> {
+    let is_dual = service.ip_family_policy == IpFamilyPolicy::RequireDualStack;
+    let [first, second, ..] = service.ip_families.as_slice() else {
+        return None;
+    };
+    is_dual.then(|| {
+        let message = format!(
+            "ipFamilyPolicy is RequireDualStack, but the load balancer has only an {} address: use another Service for {}",
+            version(*first),
+            version(*second)
+        );
+        (FAMILY_IGNORED, message)
+    })
 }
 
 /// Returns the port at which only nodes with a Pod of the Service are healthy, if only these receive

@@ -486,49 +486,12 @@ fn create_or_attach(
     desired: &DesiredLoadBalancer,
     balancer: &LoadBalancer,
 ) -> Result<Option<String>> {
-    let FloatingIpSettings {
-        network_id,
-        subnet,
-        address,
-        ..
-    } = &desired.floating;
-
     let port = balancer.vip_port_id.clone().unwrap_or_default();
-    if !address.is_empty() {
-        // An address that does not exist yet is requested below.
-        if let Some(floating) = with_address(cloud, address)? {
-            if !is_free(&floating) {
-                return Err(CloudError::unavailable(format!(
-                    "floating IP {address} (loadBalancerIP) is already in use"
-                )));
-            }
-            return attach(cloud, service, &floating, &port).map(Some);
-        }
-    } else if let Some(floating) = detached(cloud, service)?
-        .iter()
-        .find(|floating| floating.is_in(network_id))
-    {
-        // The load balancer was deleted without it, or it was detached: the Service does not lose
-        // its address.
-        let description = names::floating_ip(cloud.cluster, service);
-        let change = [("description".to_owned(), json!(description))];
-        let is_marked = floating.description != description;
-        let change = change.into_iter().filter(|_| is_marked).collect();
-        return attach_with(cloud, floating, &port, change).map(Some);
+    if let Some(address) = attach_existing(cloud, service, desired, &port)? {
+        return Ok(Some(address));
     }
 
-    let networks = match network_of(cloud, &subnet.id)? {
-        Some(network) if network_id.is_empty() || *network_id == network => vec![network],
-        Some(_) => {
-            return Err(CloudError::invalid(format!(
-                "subnet {} of the floating IP is not in network {network_id}",
-                subnet.id
-            )));
-        }
-        None if network_id.is_empty() => external_networks(cloud, service)?,
-        None => vec![network_id.clone()],
-    };
-
+    let networks = networks(cloud, service, &desired.floating)?;
     if networks.is_empty() {
         let message = format!(
             "No floating network is configured, so the load balancer of {}/{} is internal",
@@ -541,15 +504,88 @@ fn create_or_attach(
         return Ok(None);
     }
 
+    create_in_one_of(cloud, service, desired, &networks, &port)
+}
+
+/// Attaches the floating IP with the requested address, or one that was the address of the Service.
+/// Returns `None` if there is none.
+fn attach_existing(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    desired: &DesiredLoadBalancer,
+    port: &str,
+) -> Result<Option<String>> {
+    let FloatingIpSettings {
+        network_id,
+        address,
+        ..
+    } = &desired.floating;
+    if !address.is_empty() {
+        // An address that does not exist yet is requested when the floating IP is created.
+        let Some(floating) = with_address(cloud, address)? else {
+            return Ok(None);
+        };
+        if !is_free(&floating) {
+            return Err(CloudError::unavailable(format!(
+                "floating IP {address} (loadBalancerIP) is already in use"
+            )));
+        }
+        return attach(cloud, service, &floating, port).map(Some);
+    }
+
+    let detached = detached(cloud, service)?;
+    let Some(floating) = detached.iter().find(|floating| floating.is_in(network_id)) else {
+        return Ok(None);
+    };
+
+    // The load balancer was deleted without it, or it was detached: the Service does not lose its
+    // address.
+    let description = names::floating_ip(cloud.cluster, service);
+    let change = [("description".to_owned(), json!(description))];
+    let is_marked = floating.description != description;
+    let change = change.into_iter().filter(|_| is_marked).collect();
+    attach_with(cloud, floating, port, change).map(Some)
+}
+
+/// Returns the networks in which the floating IP can be created.
+fn networks(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    settings: &FloatingIpSettings,
+) -> Result<Vec<String>> {
+    let FloatingIpSettings {
+        network_id, subnet, ..
+    } = settings;
+    match network_of(cloud, &subnet.id)? {
+        Some(network) if network_id.is_empty() || *network_id == network => Ok(vec![network]),
+        Some(_) => Err(CloudError::invalid(format!(
+            "subnet {} of the floating IP is not in network {network_id}",
+            subnet.id
+        ))),
+        None if network_id.is_empty() => external_networks(cloud, service),
+        None => Ok(vec![network_id.clone()]),
+    }
+}
+
+/// Creates a floating IP in the first of these networks to which the router of the load balancer
+/// leads.
+fn create_in_one_of(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    desired: &DesiredLoadBalancer,
+    networks: &[String],
+    port: &str,
+) -> Result<Option<String>> {
+    let is_searched = desired.floating.network_id.is_empty();
     let mut unreachable = None;
-    for network in &networks {
-        match create_in(cloud, service, desired, network, &port) {
+    for network in networks {
+        match create_in(cloud, service, desired, network, port) {
             // The router of the load balancer does not lead to this network.
             Err(error @ CloudError::NotFound(_)) => {
                 unreachable.get_or_insert(error);
             }
             created => {
-                if network_id.is_empty() && created.is_ok() {
+                if is_searched && created.is_ok() {
                     let key = external_key(cloud)?;
                     cloud.host.cache(&key, network.as_bytes(), CACHED);
                 }
@@ -559,7 +595,7 @@ fn create_or_attach(
     }
 
     // The cached network cannot be reached, so the next call searches all of them.
-    if network_id.is_empty() {
+    if is_searched {
         cloud.host.uncache(&external_key(cloud)?);
     }
     unreachable.map_or(Ok(None), Err)

@@ -14,6 +14,31 @@ use crate::{
     services::octavia::LoadBalancer,
 };
 
+/// A setting that applies only to a new load balancer.
+struct Setting<'a> {
+    name: &'a str,
+    /// False if the Service does not set it, so that it is not compared.
+    is_set: bool,
+    wanted: &'a str,
+    current: Option<&'a str>,
+}
+
+impl Setting<'_> {
+    /// Returns a clause about a difference.
+    fn difference(&self, balancer: &LoadBalancer) -> Option<String> {
+        let Self { name, wanted, .. } = *self;
+        let current = self.current.unwrap_or_default();
+        if !self.is_set || wanted.is_empty() || is_same(wanted, current) {
+            return None;
+        }
+        let current = if current.is_empty() { "none" } else { current };
+        Some(format!(
+            "{name} is {wanted}, but load balancer {} has {current}",
+            balancer.id
+        ))
+    }
+}
+
 /// Returns one message about the settings of a Service that its load balancer does not have, or an
 /// empty one. Defaults of `cloud.conf` are meant for new load balancers.
 pub(super) fn differences(
@@ -22,82 +47,30 @@ pub(super) fn differences(
     balancer: &LoadBalancer,
     ownership: &Ownership,
 ) -> String {
-    let is_set = |key: &str| !annotation::text(service, key, "").is_empty();
-    let of_class = |key: &str| {
-        // A subnet of the other family is replaced.
-        is_set(key) || (is_set(annotation::CLASS) && desired.family != Some(IpFamily::Ipv6))
-    };
-
-    let at_port = !desired.vip.port_id.is_empty();
-    let is_address = |one: &str, other: &str| {
-        one.parse::<IpAddr>()
-            .is_ok_and(|ip| other.parse() == Ok(ip))
-    };
-    let is_same = |one: &str, other: &str| one == other || is_address(one, other);
-
-    let family = desired.family.map_or("", version).to_owned();
-    let has_family = floating_ip::family(balancer).map(|family| version(family).to_owned());
-    // Without an address, it is not known yet.
-    let family = has_family.as_ref().map_or_else(String::new, |_| family);
-
-    let found: Vec<String> = [
-        (
-            annotation::FLAVOR_ID,
-            ownership.owner && is_set(annotation::FLAVOR_ID),
-            &desired.flavor_id,
-            &balancer.flavor_id,
-        ),
-        (
-            annotation::AVAILABILITY_ZONE,
-            ownership.owner && is_set(annotation::AVAILABILITY_ZONE),
-            &desired.availability_zone,
-            &balancer.availability_zone,
-        ),
-        (
-            annotation::PORT_ID,
-            ownership.owner && at_port,
-            &desired.vip.port_id,
-            &balancer.vip_port_id,
-        ),
-        (
-            annotation::SUBNET_ID,
-            ownership.owner && !at_port && of_class(annotation::SUBNET_ID),
-            &desired.vip.subnet_id,
-            &balancer.vip_subnet_id,
-        ),
-        (
-            annotation::NETWORK_ID,
-            ownership.owner && !at_port && of_class(annotation::NETWORK_ID),
-            &desired.vip.network_id,
-            &balancer.vip_network_id,
-        ),
-        (
-            "loadBalancerIP",
-            true,
-            &desired.vip.address,
-            &balancer.vip_address,
-        ),
-        ("the first IP family", true, &family, &has_family),
-    ]
-    .into_iter()
-    .map(|(name, is_set, wanted, has)| {
-        (
-            name,
-            is_set,
-            wanted.as_str(),
-            has.as_deref().unwrap_or_default(),
-        )
-    })
-    .filter(|(_, is_set, wanted, has)| *is_set && !wanted.is_empty() && !is_same(wanted, has))
-    .map(|(name, _, wanted, has)| {
-        let has = if has.is_empty() { "none" } else { has };
-        format!(
-            "{name} is {wanted}, but load balancer {} has {has}",
-            balancer.id
-        )
-    })
-    .collect();
-
+    let of_all = [
+        Setting {
+            name: "loadBalancerIP",
+            is_set: true,
+            wanted: &desired.vip.address,
+            current: balancer.vip_address.as_deref(),
+        },
+        Setting {
+            name: "the first IP family",
+            // Without an address, the family of the load balancer is not known yet.
+            is_set: floating_ip::family(balancer).is_some(),
+            wanted: desired.family.map_or("", version),
+            current: floating_ip::family(balancer).map(version),
+        },
+    ];
+    let of_owner = ownership
+        .owner
+        .then(|| of_owner(service, desired, balancer));
+    let found: Vec<String> = of_owner
+        .into_iter()
+        .flatten()
+        .chain(of_all)
+        .filter_map(|setting| setting.difference(balancer))
+        .collect();
     if found.is_empty() {
         return String::new();
     }
@@ -106,6 +79,60 @@ pub(super) fn differences(
         "Settings apply only to new load balancers: {}. Delete and recreate the Service to apply them",
         found.join("; ")
     )
+}
+
+/// Returns the settings of the Service that the load balancer was created for.
+fn of_owner<'a>(
+    service: &Service,
+    desired: &'a DesiredLoadBalancer,
+    balancer: &'a LoadBalancer,
+) -> [Setting<'a>; 5] {
+    let is_set = |key: &str| !annotation::text(service, key, "").is_empty();
+    // The port decides about subnet and network. A subnet of the other family is replaced.
+    let at_port = !desired.vip.port_id.is_empty();
+    let by_class = is_set(annotation::CLASS) && desired.family != Some(IpFamily::Ipv6);
+    let is_place_set = |key: &str| !at_port && (is_set(key) || by_class);
+
+    [
+        Setting {
+            name: annotation::FLAVOR_ID,
+            is_set: is_set(annotation::FLAVOR_ID),
+            wanted: &desired.flavor_id,
+            current: balancer.flavor_id.as_deref(),
+        },
+        Setting {
+            name: annotation::AVAILABILITY_ZONE,
+            is_set: is_set(annotation::AVAILABILITY_ZONE),
+            wanted: &desired.availability_zone,
+            current: balancer.availability_zone.as_deref(),
+        },
+        Setting {
+            name: annotation::PORT_ID,
+            is_set: at_port,
+            wanted: &desired.vip.port_id,
+            current: balancer.vip_port_id.as_deref(),
+        },
+        Setting {
+            name: annotation::SUBNET_ID,
+            is_set: is_place_set(annotation::SUBNET_ID),
+            wanted: &desired.vip.subnet_id,
+            current: balancer.vip_subnet_id.as_deref(),
+        },
+        Setting {
+            name: annotation::NETWORK_ID,
+            is_set: is_place_set(annotation::NETWORK_ID),
+            wanted: &desired.vip.network_id,
+            current: balancer.vip_network_id.as_deref(),
+        },
+    ]
+}
+
+/// Returns true if both are the same text, or the same address.
+fn is_same(one: &str, other: &str) -> bool {
+    let is_address = one
+        .parse::<IpAddr>()
+        .is_ok_and(|ip| other.parse() == Ok(ip));
+    one == other || is_address
 }
 
 #[cfg(test)]

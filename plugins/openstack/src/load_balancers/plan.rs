@@ -3,6 +3,8 @@
 //! Octavia accepts one change of a load balancer at a time. So a plan is a list of steps: a call
 //! takes the first one, and the next calls take the others.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 use skydock_sdk::http::Method;
 
@@ -36,8 +38,23 @@ pub fn plan(
     let observed = &observed;
     steps.extend(tag(desired, observed));
 
-    let mut unchanged: Vec<&str> = Vec::new();
-    let mut ports: Vec<&DesiredPort> = Vec::new();
+    // Octavia cannot change the protocol of a listener, so one with another protocol is replaced.
+    let kept: Vec<&str> = desired
+        .ports
+        .iter()
+        .filter_map(|port| Some((port, observed.listener(port)?)))
+        .filter(|(port, listener)| listener.protocol == port.listener_protocol)
+        .map(|(_, listener)| listener.id.as_str())
+        .collect();
+    let is_kept = |listener: &&Listener| kept.contains(&listener.id.as_str());
+
+    // First, so that their ports are free.
+    for listener in observed.listeners.iter().filter(|one| !is_kept(one)) {
+        if observed.is_own(listener, desired, ownership) {
+            steps.extend(remove(observed, listener));
+        }
+    }
+
     let mut taken = None;
     for port in &desired.ports {
         let listener = observed.listener(port);
@@ -50,59 +67,44 @@ pub fn plan(
                     )
                 });
             }
-            None => ports.push(port),
-        }
-
-        // Octavia cannot change the protocol of a listener, so one with another protocol is
-        // replaced.
-        unchanged.extend(
-            listener
-                .filter(|listener| listener.protocol == port.listener_protocol)
-                .map(|listener| listener.id.as_str()),
-        );
-    }
-
-    // First, so that their ports are free.
-    for listener in observed
-        .listeners
-        .iter()
-        .filter(|listener| !unchanged.contains(&listener.id.as_str()))
-    {
-        if observed.is_own(listener, desired, ownership) {
-            steps.extend(remove(observed, listener));
-        }
-    }
-
-    for port in ports {
-        match observed
-            .listener(port)
-            .filter(|listener| unchanged.contains(&listener.id.as_str()))
-        {
-            Some(listener) => {
-                steps.extend(change_listener(desired, port, listener));
-                steps.extend(change_pool(desired, port, observed, listener, member_nodes));
-            }
             None => {
-                let body = body::listener(desired, port, &observed.load_balancer.id);
-                let what = format!("cannot create the listener for port {}", port.port);
-                steps.push(Step::new(
-                    Method::Post,
-                    "/lbaas/listeners".to_owned(),
-                    body,
-                    what,
-                ));
-
-                let pool = body::pool(desired, port, CREATED_ID);
-                steps.extend(
-                    make_pool(desired, port, observed, pool, member_nodes)
-                        .into_iter()
-                        .map(Step::after),
-                );
+                let listener = listener.filter(is_kept);
+                steps.extend(plan_port(desired, port, observed, listener, member_nodes));
             }
         }
     }
 
     (steps, taken)
+}
+
+/// Returns the steps that create the listener of a port with its pool, or change the existing one.
+fn plan_port(
+    desired: &DesiredLoadBalancer,
+    port: &DesiredPort,
+    observed: &ObservedLoadBalancer,
+    listener: Option<&Listener>,
+    member_nodes: &[MemberNode],
+) -> Vec<Step> {
+    if let Some(listener) = listener {
+        let mut steps: Vec<Step> = change_listener(desired, port, listener)
+            .into_iter()
+            .collect();
+        steps.extend(change_pool(desired, port, observed, listener, member_nodes));
+        return steps;
+    }
+
+    let body = body::listener(desired, port, &observed.load_balancer.id);
+    let what = format!("cannot create the listener for port {}", port.port);
+    let mut steps = vec![Step::new(
+        Method::Post,
+        "/lbaas/listeners".to_owned(),
+        body,
+        what,
+    )];
+    let pool = body::pool(desired, port, CREATED_ID);
+    let pool_steps = create_pool(desired, port, observed, pool, member_nodes);
+    steps.extend(pool_steps.into_iter().map(Step::after));
+    steps
 }
 
 /// Returns the steps that set the members of the existing pools to these nodes, without other
@@ -272,73 +274,24 @@ fn change_listener(
     let mut set = |key: &str, value: Value| _ = changed.insert(key.to_owned(), value);
 
     if desired.features.tags && !listener.tags.contains(&desired.name) {
-        set(
-            "tags",
-            json!(
-                listener
-                    .tags
-                    .iter()
-                    .chain([&desired.name])
-                    .collect::<Vec<_>>()
-            ),
-        );
+        let tags: Vec<&String> = listener.tags.iter().chain([&desired.name]).collect();
+        set("tags", json!(tags));
     }
-
     if listener.connection_limit.unwrap_or(-1) != desired.listener.connection_limit {
         set("connection_limit", json!(desired.listener.connection_limit));
     }
 
-    // Other headers are not changed.
-    let mut headers = listener.insert_headers.clone().unwrap_or_default();
-    let forwards = headers
-        .get("X-Forwarded-For")
-        .is_some_and(|value| value == "true");
-    if forwards != port.forwards(desired) {
-        if forwards {
-            headers.remove("X-Forwarded-For");
-        } else {
-            headers.insert("X-Forwarded-For".to_owned(), "true".to_owned());
-        }
+    let headers = changed_headers(listener, port.forwards(desired));
+    if let Some(headers) = headers {
         set("insert_headers", json!(headers));
     }
 
-    if listener
-        .default_tls_container_ref
-        .as_deref()
-        .unwrap_or_default()
-        != port.tls(desired)
-    {
+    let container = listener.default_tls_container_ref.as_deref();
+    if container.unwrap_or_default() != port.tls(desired) {
         set("default_tls_container_ref", json!(port.tls(desired)));
     }
-
-    if let Some([client_data, member_connect, member_data, tcp_inspect]) = desired.listener.timeouts
-    {
-        for (key, is, wanted) in [
-            (
-                "timeout_client_data",
-                listener.timeout_client_data,
-                client_data,
-            ),
-            (
-                "timeout_member_connect",
-                listener.timeout_member_connect,
-                member_connect,
-            ),
-            (
-                "timeout_member_data",
-                listener.timeout_member_data,
-                member_data,
-            ),
-            (
-                "timeout_tcp_inspect",
-                listener.timeout_tcp_inspect,
-                tcp_inspect,
-            ),
-        ] {
-            if is != Some(wanted) {
-                set(key, json!(wanted));
-            }
-        }
+    for (key, value) in changed_timeouts(listener, desired.listener.timeouts) {
+        set(key, json!(value));
     }
 
     if let Some(cidrs) = &desired.listener.allowed_cidrs {
@@ -356,8 +309,60 @@ fn change_listener(
     (!changed.is_empty()).then(|| Step::update("listener", &listener.id, changed))
 }
 
+/// Returns the headers of a listener that has to add `X-Forwarded-For`, or must not, if they change.
+/// Other headers are not changed.
+fn changed_headers(listener: &Listener, forwards: bool) -> Option<BTreeMap<String, String>> {
+    let mut headers = listener.insert_headers.clone().unwrap_or_default();
+    let forwarded = headers
+        .get("X-Forwarded-For")
+        .is_some_and(|value| value == "true");
+    if forwarded == forwards {
+        return None;
+    }
+
+    if forwards {
+        headers.insert("X-Forwarded-For".to_owned(), "true".to_owned());
+    } else {
+        headers.remove("X-Forwarded-For");
+    }
+    Some(headers)
+}
+
+/// Returns the timeouts of a listener that differ from the wanted ones.
+fn changed_timeouts(listener: &Listener, wanted: Option<[i64; 4]>) -> Vec<(&'static str, i64)> {
+    let Some([client_data, member_connect, member_data, tcp_inspect]) = wanted else {
+        return Vec::new();
+    };
+    [
+        (
+            "timeout_client_data",
+            listener.timeout_client_data,
+            client_data,
+        ),
+        (
+            "timeout_member_connect",
+            listener.timeout_member_connect,
+            member_connect,
+        ),
+        (
+            "timeout_member_data",
+            listener.timeout_member_data,
+            member_data,
+        ),
+        (
+            "timeout_tcp_inspect",
+            listener.timeout_tcp_inspect,
+            tcp_inspect,
+        ),
+    ]
+    .into_iter()
+    .filter(|(_, current, wanted)| *current != Some(*wanted))
+    .map(|(key, _, wanted)| (key, wanted))
+    .collect()
+}
+
 /// Returns the steps that create a pool with this body, with members and monitor.
-fn make_pool(
+fn create_pool(
     desired: &DesiredLoadBalancer,
     port: &DesiredPort,
     observed: &ObservedLoadBalancer,
@@ -409,7 +414,13 @@ fn replace_pool(
         .iter()
         .filter(|pool| pool.listeners.is_empty() && pool.name == name);
     let mut steps: Vec<Step> = unused.map(|pool| Step::delete("pool", &pool.id)).collect();
-    steps.extend(make_pool(desired, &unprobed, observed, body, member_nodes));
+    steps.extend(create_pool(
+        desired,
+        &unprobed,
+        observed,
+        body,
+        member_nodes,
+    ));
 
     let switch = fields([("default_pool_id", json!(CREATED_ID))]);
     steps.push(Step::update("listener", &listener.id, switch).after());
@@ -447,7 +458,7 @@ fn change_pool(
 ) -> Vec<Step> {
     let Some(pool) = observed.pool(&listener.id) else {
         let body = body::pool(desired, port, &listener.id);
-        return make_pool(desired, port, observed, body, member_nodes);
+        return create_pool(desired, port, observed, body, member_nodes);
     };
 
     let have = observed
@@ -618,7 +629,7 @@ fn change_monitor(
     pool: &Pool,
     monitor: Option<&Monitor>,
 ) -> Vec<Step> {
-    let make = |wanted| {
+    let create = |wanted| {
         let what = format!("cannot create the health monitor for port {}", port.port);
         let body = body::monitor(desired, port, wanted, &pool.id);
         Step::new(Method::Post, "/lbaas/healthmonitors".to_owned(), body, what)
@@ -627,11 +638,11 @@ fn change_monitor(
     match (&port.monitor, monitor, &pool.healthmonitor_id) {
         // The monitor was deleted after the pool was read. The next plan handles it.
         (Some(_), None, Some(_)) | (None, _, None) => Vec::new(),
-        (Some(wanted), None, None) => vec![make(wanted)],
+        (Some(wanted), None, None) => vec![create(wanted)],
         (None, _, Some(id)) => vec![Step::delete("healthmonitor", id)],
         (Some(wanted), Some(monitor), _) if monitor.kind != wanted.kind => {
             let delete = Step::delete("healthmonitor", &monitor.id);
-            vec![delete, make(wanted).after()]
+            vec![delete, create(wanted).after()]
         }
         (Some(wanted), Some(monitor), _) => {
             let same = monitor.name == names::part("monitor", port.index, &desired.name)

@@ -4,7 +4,10 @@ use super::{
     BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, ServiceRequest,
     Value, canonical, json, router, send_all,
 };
-use crate::{instances::ports_of, services::network::FixedIp};
+use crate::{
+    instances::ports_of,
+    services::network::{AddressPair, FixedIp},
+};
 
 /// Adds the destinations of routes to the allowed addresses of the ports at their next hops, or
 /// removes them. Returns one result per route.
@@ -32,44 +35,13 @@ pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result
         if let Some(port) =
             port.filter(|port| port.port_security_enabled && !needs(port, route, &staying))
         {
-            wanted
-                .entry(&port.id)
-                .or_insert((port, Vec::new()))
-                .1
-                .push(&route.destination);
+            let (_, destinations) = wanted.entry(&port.id).or_insert((port, Vec::new()));
+            destinations.push(&route.destination);
         }
     }
 
-    let mut requests: Vec<ServiceRequest> = Vec::new();
-    let mut requested: Vec<&str> = Vec::new();
-    for (port, destinations) in wanted.values() {
-        if let Some(pairs) = changed(port, destinations, add) {
-            let what = format!("cannot set the allowed address pairs of port {}", port.id);
-            let request = cloud.request(
-                Method::Put,
-                Kind::Network,
-                &format!("/ports/{}", port.id),
-                what,
-            )?;
-            requests.push(
-                request
-                    .if_revision(port.revision_number)
-                    .json(&json!({"port": {"allowed_address_pairs": pairs}}))?,
-            );
-            requested.push(&port.id);
-        }
-    }
-
-    let answers: BTreeMap<&str, Result<()>> = requested
-        .into_iter()
-        .zip(
-            send_all(requests)
-                .into_iter()
-                .map(|answer| answer.map(|_| ())),
-        )
-        .collect();
-
-    let answer = |(route, port): (&ExtraRoute, &Option<&Port>)| match port {
+    let answers = change_ports(cloud, wanted.into_values(), add)?;
+    let result = |(route, port): (&ExtraRoute, &Option<&Port>)| match port {
         Some(port) => match answers.get(port.id.as_str()) {
             // The port was deleted with its server.
             Some(Err(CloudError::NotFound(_))) if !add => Ok(()),
@@ -85,8 +57,37 @@ pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result
             )))
         }
     };
+    Ok(routes.iter().zip(&of_route).map(result).collect())
+}
 
-    Ok(routes.iter().zip(&of_route).map(answer).collect())
+/// Adds destinations to the allowed addresses of ports, or removes them. Returns the results by port
+/// ID, without ports that need no change.
+fn change_ports<'a>(
+    cloud: &Cloud<'_>,
+    wanted: impl Iterator<Item = (&'a Port, Vec<&'a str>)>,
+    add: bool,
+) -> Result<BTreeMap<&'a str, Result<()>>> {
+    let mut requests: Vec<ServiceRequest> = Vec::new();
+    let mut changing: Vec<&str> = Vec::new();
+    for (port, destinations) in wanted {
+        let Some(pairs) = changed(port, &destinations, add) else {
+            continue;
+        };
+        let what = format!("cannot set the allowed address pairs of port {}", port.id);
+        let path = format!("/ports/{}", port.id);
+        let request = cloud.request(Method::Put, Kind::Network, &path, what)?;
+        requests.push(
+            request
+                .if_revision(port.revision_number)
+                .json(&json!({"port": {"allowed_address_pairs": pairs}}))?,
+        );
+        changing.push(&port.id);
+    }
+
+    let answers = send_all(requests)
+        .into_iter()
+        .map(|answer| answer.map(|_| ()));
+    Ok(changing.into_iter().zip(answers).collect())
 }
 
 /// Returns the router's other routes.
@@ -113,53 +114,31 @@ fn at<'a>(ports: &'a [Port], address: &str) -> Option<&'a Port> {
 
 /// Returns the pairs of a port with these added or removed, or `None` if nothing changes.
 fn changed(port: &Port, destinations: &[&str], add: bool) -> Option<Vec<Value>> {
-    let pair = |pair: &crate::services::network::AddressPair| match &pair.mac_address {
+    let body = |pair: &AddressPair| match &pair.mac_address {
         Some(mac) => json!({"ip_address": pair.ip_address, "mac_address": mac}),
         None => json!({"ip_address": pair.ip_address}),
     };
-
-    let is_there = |destination: &str| {
-        port.allowed_address_pairs
-            .iter()
-            .any(|pair| pair.ip_address == destination)
+    // Neutron keeps the notation in which a network was written.
+    let is_for = |pair: &AddressPair, destination: &str| {
+        canonical(&pair.ip_address) == canonical(destination)
     };
 
-    if add {
-        let new: Vec<&str> = destinations
+    let pairs = port.allowed_address_pairs.iter();
+    let changed: Vec<Value> = if add {
+        let new = destinations
             .iter()
-            .copied()
-            .filter(|destination| !is_there(destination))
-            .collect();
-        if new.is_empty() {
-            return None;
-        }
-
-        let new = new
-            .iter()
+            .filter(|destination| !pairs.clone().any(|pair| is_for(pair, destination)))
             .map(|destination| json!({"ip_address": destination}));
-        return Some(
-            port.allowed_address_pairs
+        pairs.clone().map(body).chain(new).collect()
+    } else {
+        let stays = |pair: &&AddressPair| {
+            !destinations
                 .iter()
-                .map(pair)
-                .chain(new)
-                .collect(),
-        );
-    }
-
-    if !destinations.iter().any(|destination| is_there(destination)) {
-        return None;
-    }
-
-    let stays = |pair: &&crate::services::network::AddressPair| {
-        !destinations.contains(&pair.ip_address.as_str())
+                .any(|destination| is_for(pair, destination))
+        };
+        pairs.clone().filter(stays).map(body).collect()
     };
-    Some(
-        port.allowed_address_pairs
-            .iter()
-            .filter(stays)
-            .map(pair)
-            .collect(),
-    )
+    (changed.len() != pairs.len()).then_some(changed)
 }
 
 /// Returns the ports at the next hops in the networks of the router.
@@ -256,7 +235,6 @@ pub(super) fn interfaces(cloud: &Cloud<'_>) -> Result<Vec<(String, String)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::services::network::AddressPair;
 
     #[test]
     fn address_pairs_are_added_once_and_others_are_kept() {
@@ -285,5 +263,19 @@ mod tests {
         );
         assert_eq!(changed(&port, &["10.244.0.0/24"], false), Some(vec![other]));
         assert_eq!(changed(&port, &["10.244.9.0/24"], false), None);
+    }
+
+    #[test]
+    fn a_network_in_another_notation_is_the_same() {
+        let port = Port {
+            allowed_address_pairs: vec![AddressPair {
+                ip_address: "2001:0db8:0::/64".to_owned(),
+                mac_address: None,
+            }],
+            ..Port::default()
+        };
+        assert_eq!(changed(&port, &["2001:db8::/64"], true), None);
+        assert_eq!(changed(&port, &["2001:db8::/64"], false), Some(vec![]));
+        assert_eq!(changed(&port, &["2001:db8:1::/64"], false), None);
     }
 }

@@ -1,15 +1,19 @@
 //! Reads a load balancer with its parts, with few concurrent requests.
 
 use serde::Deserialize;
-use skydock_sdk::{Result, http::Method, types::CloudError};
+use skydock_sdk::{
+    Result,
+    http::{Method, Response},
+    types::CloudError,
+};
 
 use crate::{
-    cloud::{Cloud, Kind, send_all},
+    cloud::{Cloud, Kind, ServiceRequest, page, send_all},
     load_balancers::{
         desired_load_balancer::DesiredLoadBalancer,
         observed_load_balancer::{ObservedLoadBalancer, Ownership},
     },
-    services::octavia::{LoadBalancer, Member, Monitor, Pool},
+    services::octavia::{Listener, LoadBalancer, Member, Monitor, Pool},
 };
 
 #[derive(Deserialize)]
@@ -52,8 +56,7 @@ pub(crate) fn read(
     }
 
     // If the cluster was renamed, its listeners still have the old tag.
-    let is_own = |observed: &ObservedLoadBalancer,
-                  listener: &&crate::services::octavia::Listener| {
+    let is_own = |observed: &ObservedLoadBalancer, listener: &&Listener| {
         observed.is_own(listener, desired, ownership) || ownership.renamed_from.is_some()
     };
 
@@ -64,43 +67,13 @@ pub(crate) fn read(
         .filter_map(|listener| observed.pool(&listener.id))
         .collect();
 
-    let mut requests = Vec::new();
-    for pool in &own {
-        let path = format!("/lbaas/pools/{}/members", pool.id);
-        requests.push(cloud.request(
-            Method::Get,
-            Kind::LoadBalancer,
-            &path,
-            "cannot list members",
-        )?);
-    }
-
-    let monitors = own
-        .iter()
-        .filter_map(|pool| pool.healthmonitor_id.as_ref())
-        .filter(|_| depth == Depth::Whole);
-    for id in monitors {
-        let path = format!("/lbaas/healthmonitors/{id}");
-        requests.push(cloud.request(
-            Method::Get,
-            Kind::LoadBalancer,
-            &path,
-            "cannot read a health monitor",
-        )?);
-    }
+    let requests = requests(cloud, &own, depth)?;
 
     // Members come first in the answers, in the order of the pools.
     let ids: Vec<String> = own.iter().map(|pool| pool.id.clone()).collect();
     let mut answers = send_all(requests).into_iter();
     for (id, answer) in ids.into_iter().zip(answers.by_ref()) {
-        let (mut members, mut next) = crate::cloud::page::<Member>(&answer?, "members")?;
-        if next.take().is_some() {
-            members = cloud.list(
-                Kind::LoadBalancer,
-                &format!("/lbaas/pools/{id}/members"),
-                vec![],
-            )?;
-        }
+        let members = members(cloud, &id, &answer?)?;
         observed.members.insert(id, members);
     }
 
@@ -117,4 +90,43 @@ pub(crate) fn read(
     }
 
     Ok(observed)
+}
+
+/// Returns the requests for the members of these pools, and then for their monitors.
+fn requests(cloud: &Cloud<'_>, pools: &[&Pool], depth: Depth) -> Result<Vec<ServiceRequest>> {
+    let mut requests = Vec::new();
+    for pool in pools {
+        let path = format!("/lbaas/pools/{}/members", pool.id);
+        requests.push(cloud.request(
+            Method::Get,
+            Kind::LoadBalancer,
+            &path,
+            "cannot list members",
+        )?);
+    }
+
+    let monitors = pools
+        .iter()
+        .filter_map(|pool| pool.healthmonitor_id.as_ref())
+        .filter(|_| depth == Depth::Whole);
+    for id in monitors {
+        let path = format!("/lbaas/healthmonitors/{id}");
+        requests.push(cloud.request(
+            Method::Get,
+            Kind::LoadBalancer,
+            &path,
+            "cannot read a health monitor",
+        )?);
+    }
+    Ok(requests)
+}
+
+/// Returns the members of a pool from an answer with the first page of them.
+fn members(cloud: &Cloud<'_>, pool: &str, answer: &Response) -> Result<Vec<Member>> {
+    let (members, next) = page::<Member>(answer, "members")?;
+    if next.is_none() {
+        return Ok(members);
+    }
+    let path = format!("/lbaas/pools/{pool}/members");
+    cloud.list(Kind::LoadBalancer, &path, vec![])
 }

@@ -236,49 +236,49 @@ fn delete_or_leave(
         )));
     }
 
-    match disposal {
-        Disposal::Delete if !stays => {
-            // First, because it is found by the port of the load balancer.
-            floating_ip::release(cloud, &balancer, keep)?;
-            delete(cloud, service, desired, balancer, &ownership)
-        }
-        Disposal::Delete | Disposal::Keep => {
-            // Otherwise it is deleted with the last Service on the load balancer.
-            if keep && ownership.owner {
-                floating_ip::release(cloud, &balancer, keep)?;
-            }
-            let id = balancer.id.clone();
-            let observed = read(cloud, balancer, desired, &ownership, Depth::Listeners)?;
-
-            stored_plan::begin(
-                cloud,
-                service,
-                &id,
-                0,
-                &steps_to_leave(desired, &observed, &ownership, cloud.cluster),
-                None,
-            )?
-            .complete()?;
-
-            let why = if needed && is_proven {
-                "has listeners that do not belong to this Service"
-            } else if needed {
-                "has no members that show whether it belongs to this cluster"
-            } else if !ownership.is_shared() {
-                "was not created for this Service"
-            } else {
-                return Ok(());
-            };
-
-            let event = Event {
-                warning: needed,
-                reason: KEPT,
-                message: format!("Load balancer {id} {why}, and is not deleted"),
-            };
-            cloud.host.publish(service, &event);
-            Ok(())
-        }
+    if !stays {
+        // First, because it is found by the port of the load balancer.
+        floating_ip::release(cloud, &balancer, keep)?;
+        return delete(cloud, service, desired, balancer, &ownership);
     }
+
+    // Otherwise it is deleted with the last Service on the load balancer.
+    if keep && ownership.owner {
+        floating_ip::release(cloud, &balancer, keep)?;
+    }
+    let id = balancer.id.clone();
+    leave(cloud, service, desired, balancer, &ownership)?;
+
+    let why = if needed && is_proven {
+        "has listeners that do not belong to this Service"
+    } else if needed {
+        "has no members that show whether it belongs to this cluster"
+    } else if !ownership.is_shared() {
+        "was not created for this Service"
+    } else {
+        return Ok(());
+    };
+    let event = Event {
+        warning: needed,
+        reason: KEPT,
+        message: format!("Load balancer {id} {why}, and is not deleted"),
+    };
+    cloud.host.publish(service, &event);
+    Ok(())
+}
+
+/// Deletes the parts of this Service from a load balancer that is kept.
+fn leave(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    desired: &DesiredLoadBalancer,
+    balancer: LoadBalancer,
+    ownership: &Ownership,
+) -> Result<()> {
+    let id = balancer.id.clone();
+    let observed = read(cloud, balancer, desired, ownership, Depth::Listeners)?;
+    let steps = steps_to_leave(desired, &observed, ownership, cloud.cluster);
+    stored_plan::begin(cloud, service, &id, 0, &steps, None)?.complete()
 }
 
 /// Returns true if a load balancer that seems to be used only by this Service has listeners of

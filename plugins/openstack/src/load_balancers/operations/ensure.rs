@@ -40,7 +40,7 @@ pub fn ensure(
     service: &Service,
     nodes: &dyn Nodes,
 ) -> Result<LoadBalancerStatus> {
-    let mut desired = requested(cloud, service)?;
+    let desired = requested(cloud, service)?;
     warn_ignored(cloud, service, &desired);
     if let Some(reason) = &desired.rejected {
         return Err(CloudError::invalid(reason.as_str()));
@@ -57,6 +57,17 @@ pub fn ensure(
         return Err(cluster_check::rejection(cloud, &found.load_balancer));
     }
 
+    ensure_existing(cloud, service, nodes, desired, found)
+}
+
+/// Changes a load balancer to what is requested.
+fn ensure_existing(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    nodes: &dyn Nodes,
+    mut desired: DesiredLoadBalancer,
+    found: Found,
+) -> Result<LoadBalancerStatus> {
     let Found {
         load_balancer,
         by_name,
@@ -72,31 +83,7 @@ pub fn ensure(
     if desired.id != id && load_balancer.phase() != Phase::Deleting {
         store_id(cloud, service, &id);
     }
-
-    match load_balancer.phase() {
-        Phase::Pending if load_balancer.provisioning_status == "PENDING_CREATE" => {
-            return Err(being_created(cloud, &id));
-        }
-        Phase::Pending => return Err(in_progress(cloud, &id, "is being changed")),
-        Phase::Deleting => {
-            return Err(in_progress(
-                cloud,
-                &id,
-                "is being deleted; another one is created afterwards",
-            ));
-        }
-        Phase::Failed => {
-            return Err(failed(
-                cloud,
-                service,
-                &desired,
-                &load_balancer,
-                &ownership,
-            )?);
-        }
-        // The next change is awaited with short delays again.
-        Phase::Active => reset_retries(cloud, &id),
-    }
+    check_phase(cloud, service, &desired, &load_balancer, &ownership)?;
 
     if ownership.owner {
         delete::delete_duplicates(cloud, service, &desired, &load_balancer)?;
@@ -110,24 +97,14 @@ pub fn ensure(
     let member_nodes = subnet::of_members(cloud, &mut desired, &targets, &load_balancer)?;
     warn_no_members(cloud, service, &desired, &targets, &member_nodes);
 
-    let mut outcome = Outcome::Done;
-    if !create::is_as_created(cloud, &id, &desired, &member_nodes) {
-        create::forget_creation(cloud, &id);
-        let digest = create::request_hash("ensure", &desired, &member_nodes);
-        outcome = stored_plan::resume(cloud, service, &id, digest)?;
-        if outcome == Outcome::NoPlan {
-            outcome = start_changes(
-                cloud,
-                service,
-                &desired,
-                &member_nodes,
-                &load_balancer,
-                &ownership,
-                digest,
-            )?;
-        }
-    }
-
+    let outcome = change_parts(
+        cloud,
+        service,
+        &desired,
+        &member_nodes,
+        &load_balancer,
+        &ownership,
+    )?;
     let changed = outcome.complete();
     // A Service that was complete before does not lose the rest.
     if !had_address(service) {
@@ -152,6 +129,64 @@ pub fn ensure(
     // Later calls read the parts, to repair changes by others.
     create::forget_creation(cloud, &id);
     Ok(status::of(cloud.config, service, &desired, &address))
+}
+
+/// Returns an error unless the load balancer accepts changes.
+fn check_phase(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    desired: &DesiredLoadBalancer,
+    load_balancer: &LoadBalancer,
+    ownership: &Ownership,
+) -> Result<()> {
+    let id = load_balancer.id.as_str();
+    match load_balancer.phase() {
+        Phase::Pending if load_balancer.provisioning_status == "PENDING_CREATE" => {
+            Err(being_created(cloud, id))
+        }
+        Phase::Pending => Err(in_progress(cloud, id, "is being changed")),
+        Phase::Deleting => Err(in_progress(
+            cloud,
+            id,
+            "is being deleted; another one is created afterwards",
+        )),
+        Phase::Failed => Err(failed(cloud, service, desired, load_balancer, ownership)?),
+        // The next change is awaited with short delays again.
+        Phase::Active => {
+            reset_retries(cloud, id);
+            Ok(())
+        }
+    }
+}
+
+/// Changes listeners, pools, members and monitors: continues a stored plan, or makes one.
+fn change_parts(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    desired: &DesiredLoadBalancer,
+    member_nodes: &[MemberNode],
+    load_balancer: &LoadBalancer,
+    ownership: &Ownership,
+) -> Result<Outcome> {
+    let id = load_balancer.id.as_str();
+    if create::is_as_created(cloud, id, desired, member_nodes) {
+        return Ok(Outcome::Done);
+    }
+
+    create::forget_creation(cloud, id);
+    let digest = create::request_hash("ensure", desired, member_nodes);
+    match stored_plan::resume(cloud, service, id, digest)? {
+        Outcome::NoPlan => start_changes(
+            cloud,
+            service,
+            desired,
+            member_nodes,
+            load_balancer,
+            ownership,
+            digest,
+        ),
+        outcome => Ok(outcome),
+    }
 }
 
 /// Checks whether the Service may use this load balancer.
