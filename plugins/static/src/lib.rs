@@ -8,6 +8,7 @@
 //! nodes, [`allocate`] decides about addresses. [`provider`] is the thin layer that connects them
 //! to the host.
 
+pub mod desired_load_balancer;
 pub mod instances;
 pub mod inventory;
 pub mod load_balancers;
@@ -15,7 +16,6 @@ pub mod machine;
 mod pools;
 pub mod problem;
 pub mod provider;
-pub mod request;
 mod syntax;
 
 pub use pools::allocate;

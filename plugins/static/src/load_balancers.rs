@@ -3,11 +3,11 @@
 use skydock_sdk::types::{CloudError, Ingress, IpMode, LoadBalancerStatus, Service};
 
 use crate::{
+    desired_load_balancer,
     pools::{
-        allocate::{Allocation, Refusal},
+        allocate::{Allocation, Rejection},
         pool::Pools,
     },
-    request,
 };
 
 /// An event on a service.
@@ -41,7 +41,7 @@ pub fn status(addresses: impl Iterator<Item = std::net::IpAddr>) -> LoadBalancer
 #[must_use]
 pub fn own_status(pools: &Pools, service: &Service) -> Option<LoadBalancerStatus> {
     let own = status(
-        request::current(service)
+        desired_load_balancer::current(service)
             .into_iter()
             .filter(|address| pools.of(*address).is_some()),
     );
@@ -50,7 +50,7 @@ pub fn own_status(pools: &Pools, service: &Service) -> Option<LoadBalancerStatus
 
 /// Returns the events about an allocation.
 #[must_use]
-pub fn news(allocation: &Allocation) -> Vec<Event> {
+pub fn allocation_events(allocation: &Allocation) -> Vec<Event> {
     let lost = allocation.lost.iter().map(|lost| {
         let keeper =
             lost.keeper.as_deref().map_or_else(|| "another Service".to_owned(), |name| format!("Service {name}"));
@@ -61,14 +61,14 @@ pub fn news(allocation: &Allocation) -> Vec<Event> {
         Event { warning: true, reason: "AddressConflict", message }
     });
 
-    let given = allocation
-        .given
+    let assigned = allocation
+        .assigned
         .iter()
-        .filter(|given| !given.kept)
-        .map(|given| {
+        .filter(|assigned| !assigned.is_current)
+        .map(|assigned| {
             let message = format!(
                 "Allocated address {} from pool {}",
-                given.address, given.pool
+                assigned.address, assigned.pool
             );
             Event {
                 warning: false,
@@ -77,26 +77,26 @@ pub fn news(allocation: &Allocation) -> Vec<Event> {
             }
         });
 
-    lost.chain(given).collect()
+    lost.chain(assigned).collect()
 }
 
 /// Returns the event about a refusal, in addition to the error itself.
 #[must_use]
-pub fn refusal_news(refusal: &Refusal) -> Option<Event> {
-    matches!(refusal, Refusal::Exhausted { .. }).then(|| Event {
+pub fn rejection_event(rejection: &Rejection) -> Option<Event> {
+    matches!(rejection, Rejection::Exhausted { .. }).then(|| Event {
         warning: true,
         reason: "AddressPoolExhausted",
-        message: refusal.to_string(),
+        message: rejection.to_string(),
     })
 }
 
 /// Converts the refusal into an error for the host: retryable if the refusal passes by itself,
 /// otherwise retried when the service or the inventory changes.
 #[must_use]
-pub fn failure(refusal: &Refusal) -> CloudError {
-    if refusal.passes() {
-        CloudError::unavailable(refusal.to_string())
+pub fn error(rejection: &Rejection) -> CloudError {
+    if rejection.is_temporary() {
+        CloudError::unavailable(rejection.to_string())
     } else {
-        CloudError::invalid(refusal.to_string())
+        CloudError::invalid(rejection.to_string())
     }
 }

@@ -19,14 +19,14 @@ use skydock_sdk::{
 };
 
 use crate::{
+    desired_load_balancer::{self, DesiredLoadBalancer},
     instances,
     inventory::Inventory,
-    load_balancers::{Event, failure, news, own_status, refusal_news, status},
+    load_balancers::{Event, allocation_events, error, own_status, rejection_event, status},
     pools::{
-        allocate::{Refusal, Reservations, allocate},
+        allocate::{Rejection, Reservations, allocate},
         holders::Holders,
     },
-    request::{self, Request},
 };
 
 /// How long an address stays reserved after it was assigned. This is long enough for every status
@@ -37,7 +37,7 @@ const RESERVATION: Duration = Duration::from_secs(600);
 /// How long the list of addresses held by services is cached, so that a thousand new services do
 /// not cause a thousand lists of all services. Addresses assigned in the meantime are still
 /// reserved, because this is much shorter than [`RESERVATION`].
-const PICTURE: Duration = Duration::from_secs(5);
+const HOLDERS_AGE: Duration = Duration::from_secs(5);
 
 static INVENTORY: Configured<Inventory> = Configured::new();
 
@@ -103,7 +103,7 @@ impl LoadBalancers for Static {
     fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
         // The API server clears the status of a service whose type changes, but its reservations
         // still have to be released.
-        let reserved = given(&service.uid);
+        let reserved = assigned(&service.uid);
         let reserved = (!reserved.is_empty()).then(|| status(reserved.into_iter()));
         Ok(own_status(&INVENTORY.get()?.pools, &service).or(reserved))
     }
@@ -114,34 +114,36 @@ impl LoadBalancers for Static {
             return Err(CloudError::ImplementedElsewhere);
         }
 
-        let mut request =
-            Request::of(&service).map_err(|error| CloudError::invalid(error.to_string()))?;
-        request.given = given(&request.uid);
-        let mut desk = Desk {
-            uid: &request.uid,
-            taken: Vec::new(),
+        let mut desired = DesiredLoadBalancer::of(&service)
+            .map_err(|error| CloudError::invalid(error.to_string()))?;
+        desired.assigned = assigned(&desired.uid);
+        let mut reservations = CachedReservations {
+            uid: &desired.uid,
+            reserved: Vec::new(),
         };
 
-        let mut allocation = allocate(pools, &request, &holders(PICTURE), &mut desk);
-        if allocation.as_ref().is_err_and(Refusal::passes) {
+        let mut allocation = allocate(pools, &desired, &holders(HOLDERS_AGE), &mut reservations);
+        if allocation.as_ref().is_err_and(Rejection::is_temporary) {
             // Another service may have released an address since the list was read.
-            allocation = allocate(pools, &request, &holders(Duration::ZERO), &mut desk);
+            allocation = allocate(pools, &desired, &holders(Duration::ZERO), &mut reservations);
         }
 
         match allocation {
             Ok(allocation) => {
-                publish(&service, news(&allocation));
-                note(
+                publish(&service, allocation_events(&allocation));
+                remember(
                     &service.uid,
-                    allocation.given.iter().map(|given| given.address),
+                    allocation.assigned.iter().map(|assigned| assigned.address),
                 );
-                Ok(status(allocation.given.iter().map(|given| given.address)))
+                Ok(status(
+                    allocation.assigned.iter().map(|assigned| assigned.address),
+                ))
             }
-            Err(refusal) => {
+            Err(rejection) => {
                 // A request that fails may have reserved some addresses.
-                desk.give_back(&request);
-                publish(&service, refusal_news(&refusal));
-                Err(failure(&refusal))
+                reservations.release(&desired);
+                publish(&service, rejection_event(&rejection));
+                Err(error(&rejection))
             }
         }
     }
@@ -159,43 +161,47 @@ impl LoadBalancers for Static {
 
     /// Releases the reservations. The address itself becomes free when the status is cleared.
     fn ensure_deleted(service: Service) -> Result<()> {
-        let taken = [request::current(&service), given(&service.uid)].concat();
-        Desk {
+        let reserved = [
+            desired_load_balancer::current(&service),
+            assigned(&service.uid),
+        ]
+        .concat();
+        CachedReservations {
             uid: &service.uid,
-            taken,
+            reserved,
         }
-        .give_back(&Request::default());
-        cache::remove(&given_key(&service.uid));
+        .release(&DesiredLoadBalancer::default());
+        cache::remove(&assigned_key(&service.uid));
         Ok(())
     }
 }
 
 /// Returns the addresses that services hold, read at most this long ago.
 fn holders(age: Duration) -> Arc<Holders> {
-    let mut picture = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
-    match picture.as_ref() {
-        Some((taken, holders)) if taken.elapsed() < age => Arc::clone(holders),
+    let mut cached = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    match cached.as_ref() {
+        Some((reserved, holders)) if reserved.elapsed() < age => Arc::clone(holders),
         _ => {
             let holders = Arc::new(Holders::of(&cluster::services()));
-            *picture = Some((Instant::now(), Arc::clone(&holders)));
+            *cached = Some((Instant::now(), Arc::clone(&holders)));
             holders
         }
     }
 }
 
 /// Stores the addresses assigned to a service, for the time when they are not in its status.
-fn note(uid: &str, addresses: impl Iterator<Item = IpAddr>) {
+fn remember(uid: &str, addresses: impl Iterator<Item = IpAddr>) {
     let text = addresses
         .map(|address| address.to_string())
         .collect::<Vec<_>>()
         .join(" ");
     // If this fails, the reservation expires later by itself.
-    _ = cache::set(&given_key(uid), text.as_bytes(), RESERVATION);
+    _ = cache::set(&assigned_key(uid), text.as_bytes(), RESERVATION);
 }
 
 /// Returns the addresses recently assigned to a service.
-fn given(uid: &str) -> Vec<IpAddr> {
-    let text = cache::get(&given_key(uid))
+fn assigned(uid: &str) -> Vec<IpAddr> {
+    let text = cache::get(&assigned_key(uid))
         .and_then(|text| String::from_utf8(text).ok())
         .unwrap_or_default();
     text.split(' ')
@@ -203,16 +209,16 @@ fn given(uid: &str) -> Vec<IpAddr> {
         .collect()
 }
 
-fn given_key(uid: &str) -> String {
+fn assigned_key(uid: &str) -> String {
     format!("given/{uid}")
 }
 
-fn publish(service: &Service, news: impl IntoIterator<Item = Event>) {
+fn publish(service: &Service, allocation_events: impl IntoIterator<Item = Event>) {
     for Event {
         warning,
         reason,
         message,
-    } in news
+    } in allocation_events
     {
         let severity = if warning {
             Severity::Warning
@@ -225,15 +231,19 @@ fn publish(service: &Service, news: impl IntoIterator<Item = Event>) {
 }
 
 /// The reservations of one service in the host's cache.
-struct Desk<'a> {
+struct CachedReservations<'a> {
     uid: &'a str,
-    taken: Vec<IpAddr>,
+    reserved: Vec<IpAddr>,
 }
 
-impl Desk<'_> {
+impl CachedReservations<'_> {
     /// Releases the reservations of this service, except for the addresses that it has.
-    fn give_back(self, request: &Request) {
-        for address in self.taken.iter().filter(|address| !request.has(**address)) {
+    fn release(self, desired: &DesiredLoadBalancer) {
+        for address in self
+            .reserved
+            .iter()
+            .filter(|address| !desired.has(**address))
+        {
             if self.holder(*address).as_deref() == Some(self.uid) {
                 cache::remove(&key(*address));
             }
@@ -241,7 +251,7 @@ impl Desk<'_> {
     }
 }
 
-impl Reservations for Desk<'_> {
+impl Reservations for CachedReservations<'_> {
     fn holder(&self, address: IpAddr) -> Option<String> {
         String::from_utf8(cache::get(&key(address))?).ok()
     }
@@ -250,7 +260,7 @@ impl Reservations for Desk<'_> {
         let held =
             cache::reserve(&key(address), self.uid.as_bytes(), RESERVATION) == Reservation::Held;
         if held {
-            self.taken.push(address);
+            self.reserved.push(address);
         }
         held
     }

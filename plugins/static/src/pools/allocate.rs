@@ -18,12 +18,12 @@
 use std::net::IpAddr;
 
 use crate::{
+    desired_load_balancer::DesiredLoadBalancer,
     pools::{
         holders::{Holder, Holders},
         pool::{Pool, Pools},
         range::Family,
     },
-    request::Request,
 };
 
 /// Reservations of addresses by service UID, which expire by themselves. They bridge the time until
@@ -39,13 +39,13 @@ pub trait Reservations {
 
 /// An address assigned to a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct Assigned {
     /// The address.
     pub address: IpAddr,
     /// The name of its pool.
     pub pool: String,
     /// True if the service already has the address in its status, or was assigned it recently.
-    pub kept: bool,
+    pub is_current: bool,
 }
 
 /// An address in the status of the service that another service keeps.
@@ -62,14 +62,14 @@ pub struct Lost {
 pub struct Allocation {
     /// The assigned addresses, at least one and at most one per family, in the order of the
     /// service's families.
-    pub given: Vec<Given>,
+    pub assigned: Vec<Assigned>,
     /// Addresses in the service's status that another service keeps.
     pub lost: Vec<Lost>,
 }
 
 /// The reason why a service gets no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum Rejection {
     /// The requested pool is not in the inventory.
     #[error("unknown address pool `{pool}`; the inventory has {known}")]
     UnknownPool {
@@ -97,7 +97,7 @@ pub enum Refusal {
     #[error(
         "its address {0} is no longer in any address pool of the inventory: add it to a pool again, or select a pool with the \
          annotation {pool} to move the Service",
-        pool = crate::request::POOL_ANNOTATION
+        pool = crate::desired_load_balancer::POOL_ANNOTATION
     )]
     Stranded(IpAddr),
     /// No eligible pool has addresses of this family.
@@ -126,11 +126,11 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
+impl Rejection {
     /// Returns true if the same request can succeed later without a change of the service or of the
     /// inventory, because another service may release an address.
     #[must_use]
-    pub fn passes(&self) -> bool {
+    pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Taken { .. } | Self::Exhausted { .. })
     }
 }
@@ -153,82 +153,82 @@ fn whose(name: Option<&str>) -> String {
 /// reservations, but every address assigned since it was read must still be reserved.
 ///
 /// # Errors
-/// Returns a [`Refusal`] if the request cannot be met. Some addresses may be reserved in this case
+/// Returns a [`Rejection`] if the request cannot be met. Some addresses may be reserved in this case
 /// although they are not assigned.
 pub fn allocate(
     pools: &Pools,
-    request: &Request,
+    desired: &DesiredLoadBalancer,
     holders: &Holders,
     reservations: &mut impl Reservations,
-) -> Result<Allocation, Refusal> {
-    if let Some(pool) = request
+) -> Result<Allocation, Rejection> {
+    if let Some(pool) = desired
         .pool
         .as_deref()
         .filter(|pool| pools.named(pool).is_none())
     {
-        return Err(Refusal::UnknownPool {
+        return Err(Rejection::UnknownPool {
             pool: pool.to_owned(),
             known: pools.names(),
         });
     }
 
-    let mut desk = Desk {
+    let mut allocator = Allocator {
         pools,
-        request,
+        desired,
         holders,
         reservations,
         lost: Vec::new(),
     };
 
-    let mut given = Vec::new();
+    let mut assigned = Vec::new();
     let mut missing = None;
-    for family in request.families.iter().copied() {
-        match desk.serve(family) {
-            Ok(address) => given.push(address),
+    for family in desired.families.iter().copied() {
+        match allocator.assign(family) {
+            Ok(address) => assigned.push(address),
             // PreferDualStack accepts a single family.
-            Err(refusal @ (Refusal::NoPool { .. } | Refusal::Exhausted { .. }))
-                if !request.require_all =>
+            Err(rejection @ (Rejection::NoPool { .. } | Rejection::Exhausted { .. }))
+                if !desired.require_all =>
             {
-                missing.get_or_insert(refusal);
+                missing.get_or_insert(rejection);
             }
-            Err(refusal) => return Err(refusal),
+            Err(rejection) => return Err(rejection),
         }
     }
 
     match missing {
-        Some(refusal) if given.is_empty() => Err(refusal),
+        Some(rejection) if assigned.is_empty() => Err(rejection),
         _ => Ok(Allocation {
-            given,
-            lost: desk.lost,
+            assigned,
+            lost: allocator.lost,
         }),
     }
 }
 
 /// The state while one request is processed.
-struct Desk<'a, R> {
+struct Allocator<'a, R> {
     pools: &'a Pools,
-    request: &'a Request,
+    desired: &'a DesiredLoadBalancer,
     holders: &'a Holders,
     reservations: &'a mut R,
     lost: Vec<Lost>,
 }
 
-impl<R: Reservations> Desk<'_, R> {
+impl<R: Reservations> Allocator<'_, R> {
     /// Assigns one address of this family.
-    fn serve(&mut self, family: Family) -> Result<Given, Refusal> {
+    fn assign(&mut self, family: Family) -> Result<Assigned, Rejection> {
         let of_family = |address: &&IpAddr| Family::of(**address) == family;
-        if let Some(address) = self.request.addresses.iter().find(of_family) {
-            return self.give_requested(*address);
+        if let Some(address) = self.desired.addresses.iter().find(of_family) {
+            return self.assign_requested(*address);
         }
 
         let mut stranded = None;
-        for address in self.request.current.iter().filter(of_family) {
+        for address in self.desired.current.iter().filter(of_family) {
             match self.pools.of(*address) {
                 None => stranded = stranded.or(Some(*address)),
                 // The Service requests another pool, so it moves.
-                Some(pool) if !self.serves(pool) => {}
-                Some(pool) => match self.take(*address) {
-                    Ok(()) => return Ok(self.given(*address, pool)),
+                Some(pool) if !self.may_use(pool) => {}
+                Some(pool) => match self.claim(*address) {
+                    Ok(()) => return Ok(self.assigned(*address, pool)),
                     Err(keeper) => self.lost.push(Lost {
                         address: *address,
                         keeper,
@@ -237,28 +237,28 @@ impl<R: Reservations> Desk<'_, R> {
             }
         }
 
-        if let Some(address) = stranded.filter(|_| self.request.pool.is_none()) {
-            return Err(Refusal::Stranded(address));
+        if let Some(address) = stranded.filter(|_| self.desired.pool.is_none()) {
+            return Err(Rejection::Stranded(address));
         }
-        match self.give_again(family) {
-            Some(given) => Ok(given),
-            None => self.give_free(family),
+        match self.assign_again(family) {
+            Some(assigned) => Ok(assigned),
+            None => self.assign_free(family),
         }
     }
 
     /// Assigns the address of this family that was assigned before and is not yet in the status.
-    fn give_again(&mut self, family: Family) -> Option<Given> {
-        let given = self
-            .request
-            .given
+    fn assign_again(&mut self, family: Family) -> Option<Assigned> {
+        let assigned = self
+            .desired
+            .assigned
             .iter()
             .filter(|address| Family::of(**address) == family);
-        for address in given {
-            let pool = self.pools.of(*address).filter(|pool| self.serves(pool));
+        for address in assigned {
+            let pool = self.pools.of(*address).filter(|pool| self.may_use(pool));
             if let Some(pool) = pool
-                && self.take(*address).is_ok()
+                && self.claim(*address).is_ok()
             {
-                return Some(self.given(*address, pool));
+                return Some(self.assigned(*address, pool));
             }
         }
         None
@@ -266,42 +266,42 @@ impl<R: Reservations> Desk<'_, R> {
 
     /// Returns true if the service may have addresses of this pool: of the requested pool, or of
     /// any pool if it requests none.
-    fn serves(&self, pool: &Pool) -> bool {
-        self.request
+    fn may_use(&self, pool: &Pool) -> bool {
+        self.desired
             .pool
             .as_ref()
             .is_none_or(|requested| *requested == pool.name)
     }
 
     /// Assigns the address that the service requests.
-    fn give_requested(&mut self, address: IpAddr) -> Result<Given, Refusal> {
+    fn assign_requested(&mut self, address: IpAddr) -> Result<Assigned, Rejection> {
         let pool = self
             .pools
             .of(address)
-            .ok_or(Refusal::OutsidePools(address))?;
+            .ok_or(Rejection::OutsidePools(address))?;
 
         if let Some(requested) = self
-            .request
+            .desired
             .pool
             .clone()
             .filter(|requested| *requested != pool.name)
         {
-            return Err(Refusal::OtherPool {
+            return Err(Rejection::OtherPool {
                 address,
                 actual: pool.name.clone(),
                 requested,
             });
         }
 
-        match self.take(address) {
-            Ok(()) => Ok(self.given(address, pool)),
-            Err(keeper) => Err(Refusal::Taken { address, keeper }),
+        match self.claim(address) {
+            Ok(()) => Ok(self.assigned(address, pool)),
+            Err(keeper) => Err(Rejection::Taken { address, keeper }),
         }
     }
 
     /// Assigns the first free address of the eligible pools.
-    fn give_free(&mut self, family: Family) -> Result<Given, Refusal> {
-        let pools: Vec<&Pool> = match &self.request.pool {
+    fn assign_free(&mut self, family: Family) -> Result<Assigned, Rejection> {
+        let pools: Vec<&Pool> = match &self.desired.pool {
             Some(name) => self.pools.named(name).into_iter().collect(),
             None => self
                 .pools
@@ -314,16 +314,16 @@ impl<R: Reservations> Desk<'_, R> {
 
         for pool in &pools {
             for address in pool.addresses(family) {
-                if self.take(address).is_ok() {
-                    return Ok(self.given(address, pool));
+                if self.claim(address).is_ok() {
+                    return Ok(self.assigned(address, pool));
                 }
             }
         }
 
         if pools.is_empty() {
-            return Err(Refusal::NoPool {
+            return Err(Rejection::NoPool {
                 family,
-                pool: self.request.pool.clone(),
+                pool: self.desired.pool.clone(),
             });
         }
 
@@ -332,25 +332,25 @@ impl<R: Reservations> Desk<'_, R> {
             .map(|pool| pool.name.as_str())
             .collect::<Vec<_>>()
             .join(", ");
-        Err(Refusal::Exhausted { family, pools })
+        Err(Rejection::Exhausted { family, pools })
     }
 
     /// Reserves the address. If it belongs to another service, the error is the name of that
     /// service, if known.
-    fn take(&mut self, address: IpAddr) -> Result<(), Option<String>> {
-        let request = self.request;
-        let rivals = self.holders.others(address, &request.uid);
+    fn claim(&mut self, address: IpAddr) -> Result<(), Option<String>> {
+        let desired = self.desired;
+        let rivals = self.holders.others(address, &desired.uid);
 
-        let rival = if !request.current.contains(&address) {
+        let rival = if !desired.current.contains(&address) {
             // An address that the Service does not have belongs to whoever has it.
             rivals.min_by(|one, other| one.name.cmp(&other.name))
-        } else if self.reservations.holder(address).as_ref() == Some(&request.uid) {
+        } else if self.reservations.holder(address).as_ref() == Some(&desired.uid) {
             // Of several that have it, the one whose reservation has not expired keeps it.
             None
         } else {
             // Without such a reservation, the first one by namespace and name keeps it.
             rivals
-                .filter(|rival| rival.name < request.name)
+                .filter(|rival| rival.name < desired.name)
                 .min_by(|one, other| one.name.cmp(&other.name))
         };
 
@@ -359,17 +359,17 @@ impl<R: Reservations> Desk<'_, R> {
             None if self.reservations.reserve(address) => Ok(()),
             None => Err(self
                 .holders
-                .others(address, &request.uid)
+                .others(address, &desired.uid)
                 .next()
                 .map(|holder| holder.name.clone())),
         }
     }
 
-    fn given(&self, address: IpAddr, pool: &Pool) -> Given {
-        Given {
+    fn assigned(&self, address: IpAddr, pool: &Pool) -> Assigned {
+        Assigned {
             address,
             pool: pool.name.clone(),
-            kept: self.request.has(address),
+            is_current: self.desired.has(address),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use skydock_sdk::types::Service;
 
-use crate::request;
+use crate::desired_load_balancer;
 
 /// A service that has an address in its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Holders {
     pub fn of(services: &[Service]) -> Self {
         let mut holders: BTreeMap<IpAddr, Vec<Holder>> = BTreeMap::new();
         for service in services {
-            for address in request::current(service) {
+            for address in desired_load_balancer::current(service) {
                 let name = format!("{}/{}", service.namespace, service.name);
                 holders.entry(address).or_default().push(Holder {
                     uid: service.uid.clone(),

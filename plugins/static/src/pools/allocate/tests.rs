@@ -27,14 +27,14 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-fn request(name: &str, current: &[&str]) -> Request {
-    Request {
+fn desired(name: &str, current: &[&str]) -> DesiredLoadBalancer {
+    DesiredLoadBalancer {
         uid: format!("uid-{name}"),
         name: format!("default/{name}"),
         families: vec![Family::V4],
         require_all: true,
         current: current.iter().map(|text| ip(text)).collect(),
-        ..Request::default()
+        ..DesiredLoadBalancer::default()
     }
 }
 
@@ -79,35 +79,35 @@ impl Reservations for Book<'_> {
 
 fn run(
     pools: &Pools,
-    request: &Request,
+    desired: &DesiredLoadBalancer,
     holders: &Holders,
     reserved: &[(&str, &str)],
-) -> Result<Allocation, Refusal> {
+) -> Result<Allocation, Rejection> {
     let mut held = reserved
         .iter()
         .map(|(text, name)| (ip(text), format!("uid-{name}")))
         .collect();
     allocate(
         pools,
-        request,
+        desired,
         holders,
         &mut Book {
-            uid: &request.uid,
+            uid: &desired.uid,
             held: &mut held,
         },
     )
 }
 
 /// Returns the assigned addresses, or the refusal.
-fn addresses(answer: Result<Allocation, Refusal>) -> Result<Vec<String>, String> {
+fn addresses(answer: Result<Allocation, Rejection>) -> Result<Vec<String>, String> {
     let texts = |allocation: Allocation| {
         allocation
-            .given
+            .assigned
             .iter()
-            .map(|given| given.address.to_string())
+            .map(|assigned| assigned.address.to_string())
             .collect()
     };
-    answer.map(texts).map_err(|refusal| refusal.to_string())
+    answer.map(texts).map_err(|rejection| rejection.to_string())
 }
 
 #[test]
@@ -115,18 +115,18 @@ fn a_new_service_gets_the_first_free_address() {
     let holders = holders(&[("a", &["192.0.2.0"]), ("b", &["192.0.2.2"])]);
     let allocation = run(
         &two_pools(),
-        &request("new", &[]),
+        &desired("new", &[]),
         &holders,
         &[("192.0.2.1", "c")],
     )
     .unwrap();
 
     assert_eq!(
-        allocation.given,
-        [Given {
+        allocation.assigned,
+        [Assigned {
             address: ip("192.0.2.3"),
             pool: "public".into(),
-            kept: false
+            is_current: false
         }]
     );
 }
@@ -135,73 +135,73 @@ fn a_new_service_gets_the_first_free_address() {
 fn an_assigned_address_stays_if_an_earlier_one_is_free() {
     let allocation = run(
         &two_pools(),
-        &request("a", &["192.0.2.2"]),
+        &desired("a", &["192.0.2.2"]),
         &holders(&[("a", &["192.0.2.2"])]),
         &[],
     )
     .unwrap();
 
     assert_eq!(
-        allocation.given,
-        [Given {
+        allocation.assigned,
+        [Assigned {
             address: ip("192.0.2.2"),
             pool: "public".into(),
-            kept: true
+            is_current: true
         }]
     );
 }
 
 #[test]
 fn an_assigned_address_stays_before_the_status_has_it() {
-    let given = |address: &str| Request {
-        given: vec![ip(address)],
-        ..request("a", &[])
+    let assigned = |address: &str| DesiredLoadBalancer {
+        assigned: vec![ip(address)],
+        ..desired("a", &[])
     };
     let table = [
-        (given("192.0.2.2"), "192.0.2.2", true),
-        (given("203.0.113.9"), "192.0.2.0", false),
-        (given("192.0.2.1"), "192.0.2.0", false),
+        (assigned("192.0.2.2"), "192.0.2.2", true),
+        (assigned("203.0.113.9"), "192.0.2.0", false),
+        (assigned("192.0.2.1"), "192.0.2.0", false),
         (
-            Request {
+            DesiredLoadBalancer {
                 pool: Some("extra".into()),
-                ..given("192.0.2.2")
+                ..assigned("192.0.2.2")
             },
             "198.51.100.0",
             false,
         ),
         (
-            Request {
+            DesiredLoadBalancer {
                 addresses: vec![ip("192.0.2.3")],
-                ..given("192.0.2.2")
+                ..assigned("192.0.2.2")
             },
             "192.0.2.3",
             false,
         ),
         (
-            Request {
+            DesiredLoadBalancer {
                 current: vec![ip("192.0.2.3")],
-                ..given("192.0.2.2")
+                ..assigned("192.0.2.2")
             },
             "192.0.2.3",
             true,
         ),
     ];
 
-    for (request, address, kept) in table {
+    for (desired, address, is_current) in table {
         let allocation = run(
             &two_pools(),
-            &request,
+            &desired,
             &holders(&[("b", &["192.0.2.1"])]),
             &[],
         )
         .unwrap();
-        let [given] = allocation.given.as_slice() else {
+        let [assigned] = allocation.assigned.as_slice() else {
             panic!("{allocation:?}")
         };
         assert_eq!(
-            (given.address, given.kept),
-            (ip(address), kept),
-            "{request:?}"
+            (assigned.address, assigned.is_current),
+            (ip(address), is_current),
+            "{desired:?}"
         );
         assert!(allocation.lost.is_empty(), "{allocation:?}");
     }
@@ -215,7 +215,7 @@ fn an_address_stays_if_it_moves_to_another_pool() {
     assert_eq!(
         addresses(run(
             &moved,
-            &request("a", &["192.0.2.2"]),
+            &desired("a", &["192.0.2.2"]),
             &holders(&[]),
             &[]
         )),
@@ -225,22 +225,22 @@ fn an_address_stays_if_it_moves_to_another_pool() {
 
 #[test]
 fn rejects_a_service_whose_address_left_the_pools() {
-    let request = request("a", &["203.0.113.9"]);
-    let refusal = run(&two_pools(), &request, &holders(&[]), &[]).unwrap_err();
-    assert_eq!(refusal, Refusal::Stranded(ip("203.0.113.9")));
-    assert!(!refusal.passes());
+    let desired = desired("a", &["203.0.113.9"]);
+    let rejection = run(&two_pools(), &desired, &holders(&[]), &[]).unwrap_err();
+    assert_eq!(rejection, Rejection::Stranded(ip("203.0.113.9")));
+    assert!(!rejection.is_temporary());
     assert!(
-        refusal
+        rejection
             .to_string()
             .contains("annotation static.skydock.dev/address-pool"),
-        "{refusal}"
+        "{rejection}"
     );
 }
 
 #[test]
 fn a_stranded_service_moves_to_the_requested_pool_or_address() {
-    let stranded = request("a", &["203.0.113.9"]);
-    let to_pool = Request {
+    let stranded = desired("a", &["203.0.113.9"]);
+    let to_pool = DesiredLoadBalancer {
         pool: Some("public".into()),
         ..stranded.clone()
     };
@@ -250,7 +250,7 @@ fn a_stranded_service_moves_to_the_requested_pool_or_address() {
         Ok(vec!["192.0.2.0".into()])
     );
 
-    let to_address = Request {
+    let to_address = DesiredLoadBalancer {
         addresses: vec![ip("192.0.2.3")],
         ..stranded
     };
@@ -263,9 +263,9 @@ fn a_stranded_service_moves_to_the_requested_pool_or_address() {
 
 #[test]
 fn a_pool_without_auto_assign_serves_only_requests() {
-    let asking = Request {
+    let asking = DesiredLoadBalancer {
         pool: Some("extra".into()),
-        ..request("a", &[])
+        ..desired("a", &[])
     };
 
     assert_eq!(
@@ -274,20 +274,20 @@ fn a_pool_without_auto_assign_serves_only_requests() {
     );
 
     let only_extra = pools("- {name: extra, addresses: [198.51.100.0/31], autoAssign: false}");
-    let refusal = run(&only_extra, &request("a", &[]), &holders(&[]), &[]).unwrap_err();
+    let rejection = run(&only_extra, &desired("a", &[]), &holders(&[]), &[]).unwrap_err();
     assert_eq!(
-        refusal.to_string(),
+        rejection.to_string(),
         "no address pool with `autoAssign: true` has IPv4 addresses"
     );
-    assert!(!refusal.passes());
+    assert!(!rejection.is_temporary());
 }
 
 #[test]
 fn requesting_another_pool_moves_the_service() {
     for (pool, address) in [("extra", "198.51.100.0"), ("public", "192.0.2.2")] {
-        let asking = Request {
+        let asking = DesiredLoadBalancer {
             pool: Some(pool.into()),
-            ..request("a", &["192.0.2.2"])
+            ..desired("a", &["192.0.2.2"])
         };
         assert_eq!(
             addresses(run(&two_pools(), &asking, &holders(&[]), &[])),
@@ -342,10 +342,10 @@ fn a_requested_address_is_assigned_or_rejected() {
             Err("unknown address pool `nowhere`; the inventory has public, extra"),
         ),
     ] {
-        let asking = Request {
+        let asking = DesiredLoadBalancer {
             pool: pool.map(Into::into),
             addresses: vec![ip(address)],
-            ..request("a", &current.into_iter().collect::<Vec<_>>())
+            ..desired("a", &current.into_iter().collect::<Vec<_>>())
         };
         let told = addresses(run(&two_pools(), &asking, &in_use, &[("192.0.2.2", "c")]));
         assert_eq!(
@@ -363,34 +363,38 @@ fn exhausted_pools_and_taken_addresses_are_temporary_errors() {
         ("a", &["192.0.2.0", "192.0.2.1"]),
         ("b", &["192.0.2.2", "192.0.2.3"]),
     ]);
-    let exhausted = run(&two_pools(), &request("c", &[]), &full, &[]).unwrap_err();
+    let exhausted = run(&two_pools(), &desired("c", &[]), &full, &[]).unwrap_err();
 
     assert_eq!(
         exhausted,
-        Refusal::Exhausted {
+        Rejection::Exhausted {
             family: Family::V4,
             pools: "public".into()
         }
     );
-    assert!(exhausted.passes());
+    assert!(exhausted.is_temporary());
 
-    let taken = Request {
+    let taken = DesiredLoadBalancer {
         addresses: vec![ip("192.0.2.1")],
-        ..request("c", &[])
+        ..desired("c", &[])
     };
 
-    assert!(run(&two_pools(), &taken, &full, &[]).unwrap_err().passes());
+    assert!(
+        run(&two_pools(), &taken, &full, &[])
+            .unwrap_err()
+            .is_temporary()
+    );
 }
 
 #[test]
 fn of_two_holders_the_first_by_name_keeps_the_address() {
     let both = holders(&[("a", &["192.0.2.0"]), ("b", &["192.0.2.0"])]);
     assert_eq!(
-        addresses(run(&two_pools(), &request("a", &["192.0.2.0"]), &both, &[])),
+        addresses(run(&two_pools(), &desired("a", &["192.0.2.0"]), &both, &[])),
         Ok(vec!["192.0.2.0".into()])
     );
 
-    let loser = run(&two_pools(), &request("b", &["192.0.2.0"]), &both, &[]).unwrap();
+    let loser = run(&two_pools(), &desired("b", &["192.0.2.0"]), &both, &[]).unwrap();
     assert_eq!(
         loser.lost,
         [Lost {
@@ -399,11 +403,11 @@ fn of_two_holders_the_first_by_name_keeps_the_address() {
         }]
     );
     assert_eq!(
-        loser.given,
-        [Given {
+        loser.assigned,
+        [Assigned {
             address: ip("192.0.2.1"),
             pool: "public".into(),
-            kept: false
+            is_current: false
         }]
     );
 }
@@ -411,9 +415,9 @@ fn of_two_holders_the_first_by_name_keeps_the_address() {
 #[test]
 fn a_recreated_service_keeps_its_own_address() {
     let before = holders(&[("a", &["192.0.2.0"])]);
-    let recreated = Request {
+    let recreated = DesiredLoadBalancer {
         uid: "uid-new".into(),
-        ..request("a", &["192.0.2.0"])
+        ..desired("a", &["192.0.2.0"])
     };
     assert_eq!(
         addresses(run(&two_pools(), &recreated, &before, &[])),
@@ -428,7 +432,7 @@ fn of_two_holders_the_one_with_the_reservation_keeps_it() {
     let answer = |name| {
         addresses(run(
             &two_pools(),
-            &request(name, &["192.0.2.0"]),
+            &desired(name, &["192.0.2.0"]),
             &both,
             &reserved,
         ))
@@ -443,14 +447,14 @@ fn of_two_holders_the_one_with_the_reservation_keeps_it() {
 #[test]
 fn a_requested_address_is_never_shared() {
     let both = holders(&[("a", &["192.0.2.0"]), ("b", &["192.0.2.0"])]);
-    let asking = Request {
+    let asking = DesiredLoadBalancer {
         addresses: vec![ip("192.0.2.0")],
-        ..request("b", &["192.0.2.0"])
+        ..desired("b", &["192.0.2.0"])
     };
-    let refusal = run(&two_pools(), &asking, &both, &[]).unwrap_err();
+    let rejection = run(&two_pools(), &asking, &both, &[]).unwrap_err();
     assert_eq!(
-        refusal,
-        Refusal::Taken {
+        rejection,
+        Rejection::Taken {
             address: ip("192.0.2.0"),
             keeper: Some("default/a".into())
         }
@@ -460,30 +464,30 @@ fn a_requested_address_is_never_shared() {
 #[test]
 fn dual_stack_services_get_one_address_per_family_in_order() {
     let pools = two_pools();
-    let dual = |families: &[Family]| Request {
+    let dual = |families: &[Family]| DesiredLoadBalancer {
         families: families.to_vec(),
-        ..request("a", &[])
+        ..desired("a", &[])
     };
-    for (families, given) in [
+    for (families, assigned) in [
         ([Family::V4, Family::V6], ["192.0.2.0", "2001:db8::"]),
         ([Family::V6, Family::V4], ["2001:db8::", "192.0.2.0"]),
     ] {
         let answer = addresses(run(&pools, &dual(&families), &holders(&[]), &[])).unwrap();
-        assert_eq!(answer, given);
+        assert_eq!(answer, assigned);
     }
 }
 
 #[test]
 fn a_service_keeps_its_address_when_it_becomes_dual_stack() {
-    let dual = Request {
+    let dual = DesiredLoadBalancer {
         families: vec![Family::V4, Family::V6],
-        ..request("a", &["192.0.2.3"])
+        ..desired("a", &["192.0.2.3"])
     };
     assert_eq!(
         addresses(run(&two_pools(), &dual, &holders(&[]), &[])),
         Ok(vec!["192.0.2.3".into(), "2001:db8::".into()])
     );
-    let single = request("a", &["192.0.2.3", "2001:db8::"]);
+    let single = desired("a", &["192.0.2.3", "2001:db8::"]);
     assert_eq!(
         addresses(run(&two_pools(), &single, &holders(&[]), &[])),
         Ok(vec!["192.0.2.3".into()])
@@ -492,10 +496,10 @@ fn a_service_keeps_its_address_when_it_becomes_dual_stack() {
 
 #[test]
 fn one_requested_address_leaves_the_other_family_to_the_pools() {
-    let asking = Request {
+    let asking = DesiredLoadBalancer {
         families: vec![Family::V4, Family::V6],
         addresses: vec![ip("2001:db8::1")],
-        ..request("a", &[])
+        ..desired("a", &[])
     };
     assert_eq!(
         addresses(run(&two_pools(), &asking, &holders(&[]), &[])),
@@ -506,10 +510,10 @@ fn one_requested_address_leaves_the_other_family_to_the_pools() {
 #[test]
 fn only_require_dual_stack_needs_both_families() {
     let only_v4 = pools("- {name: public, addresses: [192.0.2.0/30]}");
-    let dual = |require_all| Request {
+    let dual = |require_all| DesiredLoadBalancer {
         families: vec![Family::V6, Family::V4],
         require_all,
-        ..request("a", &[])
+        ..desired("a", &[])
     };
 
     assert_eq!(
@@ -518,7 +522,7 @@ fn only_require_dual_stack_needs_both_families() {
     );
     assert_eq!(
         run(&only_v4, &dual(true), &holders(&[]), &[]),
-        Err(Refusal::NoPool {
+        Err(Rejection::NoPool {
             family: Family::V6,
             pool: None
         })
@@ -533,14 +537,14 @@ fn only_require_dual_stack_needs_both_families() {
 
 #[test]
 fn prefer_dual_stack_does_not_drop_an_address() {
-    let dual = Request {
+    let dual = DesiredLoadBalancer {
         families: vec![Family::V4, Family::V6],
         require_all: false,
-        ..request("a", &["2001:db8:9::1"])
+        ..desired("a", &["2001:db8:9::1"])
     };
     assert_eq!(
         run(&two_pools(), &dual, &holders(&[]), &[]),
-        Err(Refusal::Stranded(ip("2001:db8:9::1")))
+        Err(Rejection::Stranded(ip("2001:db8:9::1")))
     );
 }
 
@@ -567,7 +571,7 @@ fn the_10000th_service_of_a_huge_pool_is_served_quickly() {
     let begin = Instant::now();
 
     assert_eq!(
-        addresses(run(&huge, &request("new", &[]), &holders, &[])),
+        addresses(run(&huge, &desired("new", &[]), &holders, &[])),
         Ok(vec!["10.0.39.16".into()])
     );
 
@@ -650,13 +654,13 @@ impl World {
         )
     }
 
-    fn request(
+    fn desired(
         &self,
         service: u8,
         pool: Option<bool>,
         address: Option<u8>,
         families: u8,
-    ) -> Request {
+    ) -> DesiredLoadBalancer {
         let (families, require_all) = match families {
             0 => (vec![Family::V4], true),
             1 => (vec![Family::V4, Family::V6], true),
@@ -666,13 +670,13 @@ impl World {
         let address = address
             .map(|last| IpAddr::from([192, 0, 2, last]))
             .filter(|_| families.contains(&Family::V4));
-        Request {
+        DesiredLoadBalancer {
             families,
             require_all,
             pool: pool.map(|two| if two { "two" } else { "one" }.to_owned()),
             addresses: address.into_iter().collect(),
             current: self.statuses.get(&service).cloned().unwrap_or_default(),
-            ..request(&service.to_string(), &[])
+            ..desired(&service.to_string(), &[])
         }
     }
 }
@@ -685,25 +689,25 @@ proptest! {
             match step {
                 Step::Ensure { service, pool, address, families, answer_lost } => {
                     let (pools, holders) = (world.pools(), world.holders());
-                    let request = world.request(service, pool, address, families);
-                    let mut book = Book { uid: &request.uid, held: &mut world.held };
-                    let Ok(Allocation { given, lost }) = allocate(&pools, &request, &holders, &mut book) else { continue };
+                    let desired = world.desired(service, pool, address, families);
+                    let mut book = Book { uid: &desired.uid, held: &mut world.held };
+                    let Ok(Allocation { assigned, lost }) = allocate(&pools, &desired, &holders, &mut book) else { continue };
                     prop_assert!(lost.is_empty(), "nobody writes into statuses here");
-                    prop_assert!(!given.is_empty() && (!request.require_all || given.len() == request.families.len()));
-                    for Given { address, pool, kept } in &given {
+                    prop_assert!(!assigned.is_empty() && (!desired.require_all || assigned.len() == desired.families.len()));
+                    for Assigned { address, pool, is_current } in &assigned {
                         prop_assert!(pools.named(pool).is_some_and(|pool| pool.contains(*address)));
-                        prop_assert_eq!(*kept, request.current.contains(address));
-                        prop_assert!(request.pool.as_ref().is_none_or(|requested| requested == pool));
+                        prop_assert_eq!(*is_current, desired.current.contains(address));
+                        prop_assert!(desired.pool.as_ref().is_none_or(|requested| requested == pool));
                     }
-                    for address in &request.current {
+                    for address in &desired.current {
                         let family = Family::of(*address);
-                        let free_to_stay = request.families.contains(&family)
-                            && request.addresses.iter().all(|requested| Family::of(*requested) != family)
-                            && request.pool.as_deref().is_none_or(|pool| pools.of(*address).is_some_and(|own| own.name == pool));
-                        prop_assert!(!free_to_stay || given.iter().any(|given| given.address == *address));
+                        let free_to_stay = desired.families.contains(&family)
+                            && desired.addresses.iter().all(|requested| Family::of(*requested) != family)
+                            && desired.pool.as_deref().is_none_or(|pool| pools.of(*address).is_some_and(|own| own.name == pool));
+                        prop_assert!(!free_to_stay || assigned.iter().any(|assigned| assigned.address == *address));
                     }
                     if !answer_lost {
-                        world.statuses.insert(service, given.iter().map(|given| given.address).collect());
+                        world.statuses.insert(service, assigned.iter().map(|assigned| assigned.address).collect());
                     }
                 }
                 Step::Delete { service } => {
@@ -723,13 +727,13 @@ proptest! {
     fn services_without_a_status_get_different_addresses(count in 1..8_usize) {
         let pools = pools("- {name: one, addresses: [192.0.2.0/29]}");
         let mut held = BTreeMap::new();
-        let mut given = BTreeSet::new();
+        let mut assigned = BTreeSet::new();
         for number in 0..count {
-            let request = request(&number.to_string(), &[]);
-            let allocation = allocate(&pools, &request, &holders(&[]), &mut Book { uid: &request.uid, held: &mut held });
-            given.extend(allocation.unwrap().given.iter().map(|given| given.address));
+            let desired = desired(&number.to_string(), &[]);
+            let allocation = allocate(&pools, &desired, &holders(&[]), &mut Book { uid: &desired.uid, held: &mut held });
+            assigned.extend(allocation.unwrap().assigned.iter().map(|assigned| assigned.address));
         }
-        prop_assert_eq!(given.len(), count);
+        prop_assert_eq!(assigned.len(), count);
     }
 
     #[test]
@@ -737,9 +741,9 @@ proptest! {
         let mut world = World { statuses: (0..5).map(|service| (service, vec![ip("192.0.2.1")])).collect(), ..World::default() };
         world.held.extend(reserved.map(|service| (ip("192.0.2.1"), format!("uid-{service}"))));
         for service in order {
-            let (pools, holders, request) = (world.pools(), world.holders(), world.request(service, None, None, 0));
-            let allocation = allocate(&pools, &request, &holders, &mut Book { uid: &request.uid, held: &mut world.held });
-            world.statuses.insert(service, allocation.unwrap().given.iter().map(|given| given.address).collect());
+            let (pools, holders, desired) = (world.pools(), world.holders(), world.desired(service, None, None, 0));
+            let allocation = allocate(&pools, &desired, &holders, &mut Book { uid: &desired.uid, held: &mut world.held });
+            world.statuses.insert(service, allocation.unwrap().assigned.iter().map(|assigned| assigned.address).collect());
         }
         let addresses: BTreeSet<_> = world.statuses.values().flatten().collect();
         prop_assert_eq!(addresses.len(), 5);

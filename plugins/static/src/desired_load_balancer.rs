@@ -1,4 +1,4 @@
-//! The addresses that a service requests.
+//! What a service requests: the addresses of its load balancer.
 
 use std::net::IpAddr;
 
@@ -17,9 +17,9 @@ pub const POOL_ANNOTATION: &str = "static.skydock.dev/address-pool";
 /// address.
 pub const ADDRESSES_ANNOTATION: &str = "static.skydock.dev/addresses";
 
-/// The addresses that a service requests, and those that it has.
+/// The load balancer that a service requests: its addresses, and those that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
+pub struct DesiredLoadBalancer {
     /// `metadata.uid`.
     pub uid: String,
     /// `NAMESPACE/NAME`.
@@ -35,12 +35,12 @@ pub struct Request {
     /// Addresses in its status.
     pub current: Vec<IpAddr>,
     /// Recently assigned addresses, which may not be in the status yet.
-    pub given: Vec<IpAddr>,
+    pub assigned: Vec<IpAddr>,
 }
 
 /// The reason why a request is invalid for every inventory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
+pub enum InvalidRequest {
     /// The text is not an IP address.
     #[error("{field} requests `{text}`, which is not a valid IP address")]
     Syntax {
@@ -71,12 +71,12 @@ pub enum RequestError {
     },
 }
 
-impl Request {
+impl DesiredLoadBalancer {
     /// Reads the request of a service.
     ///
     /// # Errors
     /// Returns an error if the request is invalid for every inventory.
-    pub fn of(service: &Service) -> Result<Self, RequestError> {
+    pub fn of(service: &Service) -> Result<Self, InvalidRequest> {
         let families = families(service);
         Ok(Self {
             uid: service.uid.clone(),
@@ -85,7 +85,7 @@ impl Request {
             pool: annotation(service, POOL_ANNOTATION).map(str::to_owned),
             addresses: addresses(service, &families)?,
             current: current(service),
-            given: Vec::new(),
+            assigned: Vec::new(),
             families,
         })
     }
@@ -93,7 +93,7 @@ impl Request {
     /// Returns true if the service already has the address.
     #[must_use]
     pub fn has(&self, address: IpAddr) -> bool {
-        self.current.contains(&address) || self.given.contains(&address)
+        self.current.contains(&address) || self.assigned.contains(&address)
     }
 }
 
@@ -122,7 +122,7 @@ fn families(service: &Service) -> Vec<Family> {
     }
 }
 
-fn addresses(service: &Service, families: &[Family]) -> Result<Vec<IpAddr>, RequestError> {
+fn addresses(service: &Service, families: &[Family]) -> Result<Vec<IpAddr>, InvalidRequest> {
     let (field, text) = match annotation(service, ADDRESSES_ANNOTATION) {
         Some(text) => ("annotation static.skydock.dev/addresses", text),
         None => (
@@ -137,20 +137,20 @@ fn addresses(service: &Service, families: &[Family]) -> Result<Vec<IpAddr>, Requ
         .map(str::trim)
         .filter(|text| !text.is_empty())
     {
-        let address: IpAddr = text.parse().map_err(|_| RequestError::Syntax {
+        let address: IpAddr = text.parse().map_err(|_| InvalidRequest::Syntax {
             field,
             text: text.to_owned(),
         })?;
         let family = Family::of(address);
         if !families.contains(&family) {
-            return Err(RequestError::WrongFamily {
+            return Err(InvalidRequest::WrongFamily {
                 field,
                 address,
                 family,
             });
         }
         if addresses.iter().any(|other| Family::of(*other) == family) {
-            return Err(RequestError::TwoOfOneFamily { field, family });
+            return Err(InvalidRequest::TwoOfOneFamily { field, family });
         }
         addresses.push(address);
     }
@@ -203,9 +203,9 @@ mod tests {
                 true,
             ),
         ] {
-            let request = Request::of(&dual(policy)).unwrap();
+            let desired = DesiredLoadBalancer::of(&dual(policy)).unwrap();
             assert_eq!(
-                (request.families.as_slice(), request.require_all),
+                (desired.families.as_slice(), desired.require_all),
                 (families, require_all),
                 "{policy:?}"
             );
@@ -217,11 +217,13 @@ mod tests {
         };
 
         assert_eq!(
-            Request::of(&turned).unwrap().families,
+            DesiredLoadBalancer::of(&turned).unwrap().families,
             [Family::V6, Family::V4]
         );
         assert_eq!(
-            Request::of(&Service::default()).unwrap().families,
+            DesiredLoadBalancer::of(&Service::default())
+                .unwrap()
+                .families,
             [Family::V4],
             "from before dual stack"
         );
@@ -239,8 +241,8 @@ mod tests {
             (" ", "", &[]),
             ("192.0.2.1,", "nonsense", &["192.0.2.1"]),
         ] {
-            let request = Request::of(&asking(annotation, field)).unwrap();
-            let texts: Vec<_> = request.addresses.iter().map(ToString::to_string).collect();
+            let desired = DesiredLoadBalancer::of(&asking(annotation, field)).unwrap();
+            let texts: Vec<_> = desired.addresses.iter().map(ToString::to_string).collect();
             assert_eq!(texts, addresses, "{annotation} {field}");
         }
     }
@@ -260,7 +262,7 @@ mod tests {
             ),
             ("192.0.2.1,192.0.2.2", "", "two IPv4 addresses"),
         ] {
-            let error = Request::of(&asking(annotation, field))
+            let error = DesiredLoadBalancer::of(&asking(annotation, field))
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(message), "{error}");
@@ -270,7 +272,7 @@ mod tests {
             ip_family_policy: IpFamilyPolicy::SingleStack,
             ..asking("2001:db8::1", "")
         };
-        let error = Request::of(&single).unwrap_err().to_string();
+        let error = DesiredLoadBalancer::of(&single).unwrap_err().to_string();
 
         assert!(
             error.ends_with("requests 2001:db8::1, but IPv6 is not in the Service's families"),
@@ -297,7 +299,7 @@ mod tests {
         };
 
         assert_eq!(
-            Request::of(&service).unwrap().current,
+            DesiredLoadBalancer::of(&service).unwrap().current,
             ["192.0.2.1".parse::<IpAddr>().unwrap()]
         );
     }
