@@ -172,7 +172,7 @@ impl<S: Source> Renewed<S> {
 
     fn start(&self) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        // The task is finished only if its runtime was shut down.
+        // The task has ended if a renewal panicked, or if its runtime was shut down.
         if task.as_ref().is_none_or(AbortHandle::is_finished) {
             *task = Some(tokio::spawn(run(Arc::clone(&self.shared))).abort_handle());
         }
@@ -217,9 +217,14 @@ impl<S: Source> Shared<S> {
     }
 
     async fn attempt(&self) {
+        let mut unfinished = Unfinished {
+            shared: self,
+            inputs: 0,
+        };
         let name = self.source.name();
         // Read before the attempt: a file that changes meanwhile causes another one.
         let inputs = self.source.inputs().await;
+        unfinished.inputs = inputs;
         let mut result = self.renew().await;
 
         // A failure because of the clock needs no delay: the next attempt uses the corrected time.
@@ -263,9 +268,36 @@ impl<S: Source> Shared<S> {
             },
         }
 
+        unfinished.finish(result);
+    }
+
+    fn finish(&self, result: Result<Fresh<S::Value>, Failure>, inputs: u64) {
         let spread = rand::random::<f64>();
-        let attempts = self.state().finish(now, result, inputs, spread);
+        let attempts = self.state().finish(Instant::now(), result, inputs, spread);
         self.attempts.send_replace(attempts);
+    }
+}
+
+/// An attempt whose result is not recorded yet. If the attempt ends without a result, because it
+/// panics or its task is aborted, it has failed: requests that wait for it get an answer, and a
+/// later one starts the task again.
+struct Unfinished<'a, S: Source> {
+    shared: &'a Shared<S>,
+    /// The state of the files that the attempt uses.
+    inputs: u64,
+}
+
+impl<S: Source> Unfinished<'_, S> {
+    fn finish(self, result: Result<Fresh<S::Value>, Failure>) {
+        self.shared.finish(result, self.inputs);
+        std::mem::forget(self);
+    }
+}
+
+impl<S: Source> Drop for Unfinished<'_, S> {
+    fn drop(&mut self) {
+        let failure = Failure::unavailable("its renewal ended unexpectedly");
+        self.shared.finish(Err(failure), self.inputs);
     }
 }
 

@@ -379,3 +379,63 @@ async fn values_that_expire_immediately_cause_few_attempts() {
         source.attempts.load(SeqCst)
     );
 }
+
+/// A source whose first attempt does not end with a result.
+struct Interrupted {
+    attempts: AtomicU64,
+    panics: bool,
+}
+
+#[async_trait]
+impl Source for Interrupted {
+    type Value = u64;
+
+    fn name(&self) -> &str {
+        "interrupted"
+    }
+
+    async fn renew(&self) -> Result<Fresh<u64>, Failure> {
+        let attempt = self.attempts.fetch_add(1, SeqCst) + 1;
+        if attempt == 1 {
+            assert!(!self.panics, "a bug of the source");
+            std::future::pending::<()>().await;
+        }
+        Ok(Fresh {
+            value: attempt,
+            lifetime: None,
+        })
+    }
+
+    async fn inputs(&self) -> u64 {
+        0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_without_a_result_is_a_failure() {
+    for panics in [true, false] {
+        let attempts = AtomicU64::new(0);
+        let source = Interrupted { attempts, panics };
+        let renewed = Arc::new(Renewed::new(source, CredentialMetrics::default()));
+
+        let waiting = tokio::spawn({
+            let renewed = Arc::clone(&renewed);
+            async move { renewed.get().await }
+        });
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        // As the shutdown of its runtime does.
+        renewed.task.lock().unwrap().as_ref().unwrap().abort();
+
+        let ended = timeout(Duration::from_secs(60), waiting).await;
+        let failure = ended.expect("a waiting request gets an answer").unwrap();
+        assert_eq!(
+            failure.unwrap_err(),
+            Failure::unavailable("its renewal ended unexpectedly")
+        );
+
+        seconds(60).await;
+        let next = timeout(Duration::from_secs(60), renewed.get()).await;
+        let (number, value) = next.expect("the task is started again").unwrap();
+        assert_eq!((number, *value), (1, 2), "panics: {panics}");
+    }
+}
