@@ -1,8 +1,12 @@
 //! The gateway, which sends the allowed requests of a plugin and denies all others.
 
 mod admit;
+mod attempt;
 mod denial;
+mod inspect;
 mod policy;
+mod recheck;
+mod retry;
 mod send;
 mod sign;
 mod trial;

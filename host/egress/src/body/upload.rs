@@ -12,6 +12,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use crate::{
@@ -27,7 +28,7 @@ use crate::{
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of a plugin's request.
-pub(crate) type GuestBody = Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>;
+pub(crate) type GuestBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Maximum size of a body that is buffered to inspect, sign or resend it.
 pub(crate) const MAX_HELD: u64 = 1 << 20;
@@ -45,9 +46,8 @@ pub(crate) async fn collect(
 ) -> Result<Bytes, Refusal> {
     let mut all = BytesMut::new();
     loop {
-        let next = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx));
         let due = deadline.min(Instant::now() + between);
-        let Ok(frame) = timeout_at(due, next).await else {
+        let Ok(frame) = timeout_at(due, body.frame()).await else {
             return Err(slow());
         };
 
@@ -304,7 +304,7 @@ impl Body for Upload {
         }
 
         loop {
-            match ready!(streamed.body.as_mut().poll_frame(cx)) {
+            match ready!(Pin::new(&mut streamed.body).poll_frame(cx)) {
                 None if streamed.rest.is_some_and(|rest| rest > 0) => {
                     return Poll::Ready(Some(Err(progress.fail(broken_off()))));
                 }

@@ -10,10 +10,12 @@ use hyper_util::{
 };
 use tokio::time::{Instant, sleep_until};
 
+use super::Options;
 use crate::{
     body::upload::{Progress, Upload},
     network::dial::{Connector, HeadLimit, Opened, attached},
     refusal::{Cause, Code, Refusal},
+    rules::grant::Grant,
 };
 
 /// Maximum size of the head of an answer, and of a connection's buffer.
@@ -39,6 +41,23 @@ pub(super) struct Times {
     pub(super) connect: Duration,
     pub(super) first_byte: Duration,
     pub(super) between: Duration,
+}
+
+impl Times {
+    /// Returns the timeouts of a rule, or the shorter ones that the plugin requests.
+    pub(super) fn of(grant: &Grant, options: Options) -> Self {
+        let least =
+            |limit: Duration, wish: Option<Duration>| wish.map_or(limit, |wish| wish.min(limit));
+
+        // The connector's own timeout produces a more specific error, so it should expire first.
+        let connect = grant.limits.connect + Duration::from_secs(1);
+
+        Self {
+            connect: least(connect, options.connect),
+            first_byte: least(grant.limits.first_byte, options.first_byte),
+            between: least(grant.limits.between_bytes, options.between_bytes),
+        }
+    }
 }
 
 impl Wire {

@@ -221,18 +221,28 @@ impl Host {
     }
 }
 
+/// A request that waits for a token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenRequest<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) rule: &'a str,
+    pub(crate) kind: CallKind,
+    pub(crate) deadline: Instant,
+}
+
 impl Lane {
     /// Waits for a token and for the end of a pause that the cloud has asked this rule for, in the
     /// order of arrival within the kind. Kinds take turns. Returns true if it had to wait.
     ///
     /// # Errors
     /// The remaining time of the pause, if this request should not wait for so long.
-    pub(crate) async fn wait(
-        &self,
-        host: &Host,
-        rule: &str,
-        (kind, deadline): (CallKind, Instant),
-    ) -> Result<bool, Duration> {
+    pub(crate) async fn wait(&self, request: TokenRequest<'_>) -> Result<bool, Duration> {
+        let TokenRequest {
+            host,
+            rule,
+            kind,
+            deadline,
+        } = request;
         let mut waited = false;
         loop {
             // Outside of the queue, in which requests of other rules wait too.
@@ -323,8 +333,15 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    fn soon() -> (CallKind, Instant) {
-        (CallKind::Nodes, Instant::now() + Duration::from_secs(60))
+    /// A request of the kind `Nodes` that has a minute.
+    fn soon<'a>(host: &'a Host, rule: &'a str) -> TokenRequest<'a> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        TokenRequest {
+            host,
+            rule,
+            kind: CallKind::Nodes,
+            deadline,
+        }
     }
 
     // Holds: SEC-30
@@ -339,11 +356,16 @@ mod tests {
         };
         let lane = host.lane(&limits, Kinds::ALL);
         let end = Instant::now() + Duration::from_secs(1000);
-        let flood = (0..100).map(|_| lane.wait(&host, "r", (CallKind::LoadBalancers, end)));
+        let request = |kind| TokenRequest {
+            kind,
+            deadline: end,
+            ..soon(&host, "r")
+        };
+        let flood = (0..100).map(|_| lane.wait(request(CallKind::LoadBalancers)));
         let start = Instant::now();
         let nodes = async {
             for _ in 0..3 {
-                let waited = lane.wait(&host, "r", (CallKind::Nodes, end)).await;
+                let waited = lane.wait(request(CallKind::Nodes)).await;
                 assert_eq!(waited, Ok(true));
             }
             start.elapsed().as_secs()
@@ -369,7 +391,7 @@ mod tests {
             let host = &host;
             let order = &order;
             async move {
-                let waited = lane.wait(host, "r", soon()).await.unwrap();
+                let waited = lane.wait(soon(host, "r")).await.unwrap();
                 lock(order).push((number, waited, start.elapsed().as_millis()));
             }
         });
@@ -395,29 +417,28 @@ mod tests {
         host.pause(&"r".into(), Duration::from_secs(3));
         host.pause(&"r".into(), Duration::from_secs(1));
         let start = Instant::now();
-        assert_eq!(lane.wait(&host, "r", soon()).await, Ok(true));
+        assert_eq!(lane.wait(soon(&host, "r")).await, Ok(true));
         assert_eq!(start.elapsed().as_secs(), 3);
         host.pause(&"r".into(), Duration::from_secs(3));
         assert_eq!(
-            lane.wait(
-                &host,
-                "r",
-                (CallKind::Nodes, Instant::now() + Duration::from_secs(4))
-            )
+            lane.wait(TokenRequest {
+                deadline: Instant::now() + Duration::from_secs(4),
+                ..soon(&host, "r")
+            })
             .await,
             Err(Duration::from_secs(3))
         );
         host.pause(&"r".into(), Duration::from_secs(30));
         assert_eq!(
-            lane.wait(&host, "r", soon()).await,
+            lane.wait(soon(&host, "r")).await,
             Err(Duration::from_secs(30))
         );
-        assert_eq!(lane.wait(&host, "another rule", soon()).await, Ok(false));
+        assert_eq!(lane.wait(soon(&host, "another rule")).await, Ok(false));
         let other = hosts.get(&target("b.example")).unwrap();
         assert_eq!(
             other
                 .lane(&Limits::default(), Kinds::ALL)
-                .wait(&other, "r", soon())
+                .wait(soon(&other, "r"))
                 .await,
             Ok(false)
         );
@@ -430,8 +451,8 @@ mod tests {
         let lane = host.lane(&Limits::default(), Kinds::ALL);
         host.pause(&"r".into(), Duration::from_secs(3));
         let start = Instant::now();
-        let (tired, other) = tokio::join!(lane.wait(&host, "r", soon()), async {
-            let waited = lane.wait(&host, "another rule", soon()).await;
+        let (tired, other) = tokio::join!(lane.wait(soon(&host, "r")), async {
+            let waited = lane.wait(soon(&host, "another rule")).await;
             (waited, start.elapsed())
         });
         assert_eq!((tired, other), (Ok(true), (Ok(false), Duration::ZERO)));
@@ -447,12 +468,12 @@ mod tests {
             ..Limits::default()
         };
         let lane = host.lane(&limits, Kinds::ALL);
-        lane.wait(&host, "r", soon()).await.unwrap();
+        lane.wait(soon(&host, "r")).await.unwrap();
         let start = Instant::now();
         let gave_up =
-            tokio::time::timeout(Duration::from_millis(500), lane.wait(&host, "r", soon())).await;
+            tokio::time::timeout(Duration::from_millis(500), lane.wait(soon(&host, "r"))).await;
         assert!(gave_up.is_err());
-        lane.wait(&host, "r", soon()).await.unwrap();
+        lane.wait(soon(&host, "r")).await.unwrap();
         assert_eq!(start.elapsed().as_millis(), 1000);
     }
 

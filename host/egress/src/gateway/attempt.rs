@@ -1,0 +1,312 @@
+//! One attempt to send a request: it waits for its turn, is authenticated and sent, and its answer
+//! is masked.
+
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode, header::RETRY_AFTER, request::Parts};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use skydock_credentials::{AnswerMask, remove_session_headers};
+use tokio::time::Instant;
+
+use super::{
+    Admitted,
+    inspect::Content,
+    policy::Wired,
+    retry::{Answered, Retries, Retry},
+    sign::{Sign, Signed},
+    wire::{Times, Unanswered},
+};
+use crate::{
+    body::upload::{Progress, Upload},
+    limits::{
+        breaker::Outcome,
+        held::Held,
+        hosts::{Lane, TokenRequest},
+        instance::Permits,
+        pace,
+    },
+    refusal::{Code, Refusal},
+    rules::grant::Limits,
+};
+
+/// An answer, from the network or from Skydock itself.
+pub(super) enum Answer {
+    Network(Response<Incoming>),
+    Own(Response<Bytes>),
+}
+
+/// What all attempts to send a request have in common.
+pub(super) struct Outgoing {
+    pub(super) head: Parts,
+    pub(super) wired: Arc<Wired>,
+    pub(super) lane: Arc<Lane>,
+    pub(super) permits: Arc<Permits>,
+    pub(super) times: Times,
+    /// The announced length of the body.
+    pub(super) length: Option<u64>,
+    pub(super) deadline: Instant,
+}
+
+/// What attempts leave to the next one.
+pub(super) struct Attempts {
+    /// The body, until it is sent.
+    content: Option<Content>,
+    retries: Retries,
+    /// For all attempts, since an answer may quote a secret of an earlier one.
+    pub(super) mask: AnswerMask,
+}
+
+impl Attempts {
+    pub(super) fn new(content: Content) -> Self {
+        Self {
+            content: Some(content),
+            retries: Retries::default(),
+            mask: AnswerMask::default(),
+        }
+    }
+
+    /// Prepares another attempt.
+    fn repeat(&mut self, retry: Retry, body: Bytes) {
+        self.content = Some(Content::Held(body));
+        self.retries.count(retry);
+    }
+
+    /// Returns the body if it is in memory.
+    fn held(&self) -> Option<Bytes> {
+        match &self.content {
+            Some(Content::Held(bytes)) => Some(bytes.clone()),
+            _ => None,
+        }
+    }
+
+    /// Takes the body to send it.
+    fn upload(&mut self, outgoing: &Outgoing, progress: &Arc<Progress>) -> Upload {
+        let progress = Arc::clone(progress);
+        let permits = Arc::clone(&outgoing.permits);
+
+        match self.content.take() {
+            Some(Content::Streamed(body)) => {
+                let most = outgoing.wired.grant.limits.request_body;
+                let length = outgoing.length;
+                Upload::streamed(body, length, most, outgoing.deadline, progress, permits)
+            }
+            Some(Content::Held(bytes)) => Upload::whole(bytes, progress, permits),
+            None => Upload::whole(Bytes::new(), progress, permits),
+        }
+    }
+}
+
+impl Admitted {
+    /// Authenticates the request and sends it once. Returns `None` if it is to be sent again.
+    pub(super) async fn attempt(
+        &self,
+        outgoing: &Outgoing,
+        attempts: &mut Attempts,
+    ) -> Result<Option<Answer>, Refusal> {
+        let Outgoing { head, wired, .. } = outgoing;
+        if let Err(pause) = self.wait_for_turn(outgoing).await {
+            return Ok(Some(Answer::Own(paused(pause))));
+        }
+
+        // The request may have waited for slots, a token or the end of a pause.
+        self.check_again(head, wired)?;
+        let held = attempts.held();
+        let signed = self
+            .sign(wired)
+            .prepare(head.clone(), held.as_ref())
+            .await?;
+        let (signed, used) = match signed {
+            Signed::Send(signed, used) => (signed, used),
+            Signed::Answer(answer) => return mask_whole(wired, answer).map(Some),
+        };
+        if let Some(credential) = &wired.grant.credential {
+            let secrets = credential.secrets();
+            attempts.mask.add(&secrets, &head.headers, &signed.headers);
+        }
+
+        // A streamed body is kept for another attempt, which only a credential can cause.
+        let keep = used.is_some() && held.is_none() && attempts.retries.none_renewed();
+        let kept = keep.then(|| Held::of(&self.capacity, self.kind));
+        let progress = Progress::new(self.meter.sent.clone(), kept);
+        let request = Request::from_parts(signed, attempts.upload(outgoing, &progress));
+
+        // The credential may have waited for its issuer.
+        self.check_again(head, wired)?;
+        let answer = match self.exchange(outgoing, request, &progress).await {
+            Ok(answer) => answer,
+            Err(unanswered) if attempts.retries.may_reconnect(head, &unanswered) => {
+                attempts.repeat(Retry::Reconnected, Bytes::new());
+                return Ok(None);
+            }
+            Err(unanswered) => return Err(unanswered.refusal),
+        };
+
+        let body = held.or_else(|| progress.whole());
+        self.receive(outgoing, attempts, answer, used, body).await
+    }
+
+    /// Waits for a token of the rate limit and for the end of a pause of the host.
+    ///
+    /// # Errors
+    /// The remaining time of the pause, if the request should not wait for so long.
+    async fn wait_for_turn(&self, outgoing: &Outgoing) -> Result<(), Duration> {
+        let request = TokenRequest {
+            host: &self.host,
+            rule: &outgoing.wired.grant.name,
+            kind: self.kind,
+            deadline: outgoing.deadline,
+        };
+
+        let waited = outgoing.lane.wait(request).await;
+        if waited != Ok(false) {
+            outgoing.wired.metrics.throttled();
+        }
+        waited.map(|_| ())
+    }
+
+    fn sign<'a>(&'a self, wired: &'a Wired) -> Sign<'a> {
+        Sign {
+            grant: &wired.grant,
+            authentication: &self.authentication,
+            target: &self.target,
+        }
+    }
+
+    /// Sends the request once and reports the outcome to the breaker.
+    async fn exchange(
+        &self,
+        outgoing: &Outgoing,
+        request: Request<Upload>,
+        progress: &Arc<Progress>,
+    ) -> Result<Response<Incoming>, Unanswered> {
+        let Outgoing {
+            head, wired, times, ..
+        } = outgoing;
+        let limits = &wired.grant.limits;
+        // A third of the limit, since the default limit is longer than a call may take.
+        let passed = self.host.enter(self.kind, limits.first_byte / 3)?;
+
+        let wire = wired.wires.get(self.kind);
+        let revoked = self.revoked(head, wired);
+        let answer = wire.exchange(request, progress, *times, revoked).await;
+
+        passed.ended(match &answer {
+            Ok(_) => Outcome::Answered,
+            Err(unanswered) => failed(&unanswered.refusal, *times, limits),
+        });
+        answer
+    }
+
+    /// Decides on an answer of the server: the request is sent again with better authentication, or
+    /// the answer is masked and returned. `body` is the whole body, if it is in memory.
+    async fn receive(
+        &self,
+        outgoing: &Outgoing,
+        attempts: &mut Attempts,
+        answer: Response<Incoming>,
+        used: Option<u64>,
+        body: Option<Bytes>,
+    ) -> Result<Option<Answer>, Refusal> {
+        let grant = &outgoing.wired.grant;
+        let (mut answer, incoming) = answer.into_parts();
+        if let Some(pause) = pace::pause(&answer, now(), grant.limits.pause) {
+            self.host.pause(&grant.name, pause);
+        }
+
+        if let Some(credential) = &grant.credential {
+            let answered = Answered {
+                head: &answer,
+                used,
+                has_body: body.is_some(),
+            };
+            let retry = self.fix_authentication(outgoing, answered, &attempts.retries);
+            if let (Some(retry), Some(body)) = (retry.await, body) {
+                attempts.repeat(retry, body);
+                return Ok(None);
+            }
+
+            if let Some(used) = used.filter(|_| answer.status.is_success()) {
+                credential.accepted(used, self.fingerprint(&outgoing.head));
+            }
+            credential.mask(&mut answer);
+            let has_body = !incoming.is_end_stream();
+            attempts.mask.begin(&mut answer.headers, has_body)?;
+        }
+
+        if grant.certificate.is_some() {
+            remove_session_headers(&mut answer.headers);
+        }
+
+        let answer = Response::from_parts(answer, incoming);
+        Ok(Some(Answer::Network(answer)))
+    }
+
+    /// Returns a number that is equal for requests of the same kind. A cloud may reject a
+    /// credential for one kind of request only.
+    pub(super) fn fingerprint(&self, head: &Parts) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (
+            &self.target,
+            &head.method,
+            head.uri.path(),
+            head.uri.query(),
+            &self.actions.named,
+        )
+            .hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// Masks an answer of a credential itself. A plugin has no part in a login that is masked and
+/// cannot guess, so all secrets are searched for.
+fn mask_whole(wired: &Wired, answer: Response<Bytes>) -> Result<Answer, Refusal> {
+    let secrets = wired.grant.credential.as_ref().map(|it| it.secrets());
+    let answer = AnswerMask::over_answer(secrets.unwrap_or_default(), answer)?;
+    Ok(Answer::Own(answer))
+}
+
+/// Returns what a failed request tells about the host.
+fn failed(refusal: &Refusal, times: Times, limits: &Limits) -> Outcome {
+    if !refusal.cause().is_unreachable() {
+        return Outcome::Unknown;
+    }
+
+    // If the plugin requested shorter timeouts, a timeout does not mean that the host is down.
+    let hurried = times.connect < limits.connect || times.first_byte < limits.first_byte;
+    match refusal.code() {
+        Code::ConnectionTimeout | Code::ConnectionReadTimeout if hurried => Outcome::Unknown,
+        Code::ConnectionReadTimeout => Outcome::Late,
+        _ => Outcome::Unreachable,
+    }
+}
+
+/// Returns the answer during a pause that the cloud has asked for, without asking the cloud again.
+fn paused(pause: Duration) -> Response<Bytes> {
+    // Rounded up, so that a plugin that waits for this long is not told to wait again.
+    let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
+
+    let mut response = Response::new(Bytes::from_static(
+        b"the cloud has asked for a pause; this answer is Skydock's\n",
+    ));
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from(seconds));
+    response
+        .headers_mut()
+        .insert("x-skydock-paused", HeaderValue::from_static("true"));
+
+    response
+}
+
+/// Returns the time of the wall clock, for dates in answers.
+fn now() -> jiff::Timestamp {
+    jiff::Timestamp::try_from(SystemTime::now()).unwrap_or_default()
+}

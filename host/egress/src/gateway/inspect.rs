@@ -1,0 +1,177 @@
+//! The decision which rule applies to a request, which may need its body.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::request::Parts;
+use skydock_credentials::{
+    certificate_needs_body,
+    request::actions::{self, is_bodiless},
+};
+use tokio::time::Instant;
+
+use super::{
+    Admitted,
+    denial::{guest_authenticates, other_method, unclear, writes},
+    policy::Wired,
+    wire::Times,
+};
+use crate::{
+    body::upload::{GuestBody, MAX_HELD, collect, too_long},
+    limits::held::Held,
+    refusal::{Cause, Code, Refusal},
+    rules::{config::GuestAuth, grant::Verdict, overrides},
+};
+
+/// The body of a request.
+pub(super) enum Content {
+    /// In memory.
+    Held(Bytes),
+    /// The plugin is still writing it.
+    Streamed(GuestBody),
+}
+
+/// What only the body of a request shows.
+struct Unknown {
+    /// The actions that it names, which decide which rule applies.
+    actions: bool,
+    /// Whether it has a parameter that servers may read as the method.
+    method: bool,
+    /// What a credential or a client certificate must see before the request is sent.
+    content: bool,
+}
+
+impl Admitted {
+    /// Determines the rule that applies, and reads the body if this is necessary to decide.
+    pub(super) async fn inspect(
+        &mut self,
+        head: &Parts,
+        body: GuestBody,
+        deadline: Instant,
+    ) -> Result<(Arc<Wired>, Content), Refusal> {
+        let Some(first) = self.candidates.first() else {
+            return Err(nothing_left());
+        };
+        let between = Times::of(&first.grant, self.options).between;
+
+        if is_bodiless(&head.method) {
+            expect_no_body(head, body, between, deadline).await?;
+            return Ok((self.decide(&self.candidates)?, Content::Held(Bytes::new())));
+        }
+
+        let unknown = self.unknown(head);
+        // Other bodies are streamed, since a rule may allow more than `MAX_HELD`.
+        if !(unknown.actions || unknown.method || unknown.content) {
+            return Ok((self.decide(&self.candidates)?, Content::Streamed(body)));
+        }
+
+        let bytes = self.hold(body, between, deadline).await?;
+        if unknown.method
+            && let Some(name) = overrides::in_body(&head.headers, &bytes).map_err(unclear)?
+        {
+            let what = format!("body parameter {name}");
+            return Err(other_method(Cause::RuleMethod, &what));
+        }
+        if unknown.actions {
+            let named = actions::of_body(&head.headers, &bytes).map_err(unclear)?;
+            self.actions.named.extend(named);
+            self.actions.open = false;
+        }
+
+        let wired = self.decide(&self.candidates)?;
+        if self.dry_run && wired.grant.reads(&head.method, &self.actions) == Verdict::No {
+            return Err(writes(&head.method));
+        }
+        // The body was read with the largest limit of all candidates.
+        if bytes.len() as u64 > wired.grant.limits.request_body {
+            return Err(too_long(wired.grant.limits.request_body));
+        }
+
+        Ok((wired, Content::Held(bytes)))
+    }
+
+    /// Returns what must be known before the request is sent, but is not in its head.
+    fn unknown(&self, head: &Parts) -> Unknown {
+        let any = |holds: &dyn Fn(&Wired) -> bool| self.candidates.iter().any(|it| holds(it));
+
+        let undecided = |wired: &Wired| wired.grant.permits_actions(&self.actions) == Verdict::Open;
+        // If a rule allows all methods, it does not matter which one the body names.
+        let limited = |wired: &Wired| wired.grant.limits_methods();
+        let inspected = |wired: &Wired| {
+            let credential = wired.grant.credential.as_ref();
+            credential.is_some_and(|it| it.needs_body(head))
+                || wired.grant.certificate.is_some() && certificate_needs_body(head)
+        };
+
+        Unknown {
+            actions: self.actions.open && (self.dry_run || any(&undecided)),
+            method: overrides::may_be_in_body(head) && (self.dry_run || any(&limited)),
+            content: any(&inspected),
+        }
+    }
+
+    /// Reads the body into memory, when there is enough of it.
+    async fn hold(
+        &self,
+        body: GuestBody,
+        between: Duration,
+        deadline: Instant,
+    ) -> Result<Bytes, Refusal> {
+        // Only the body may show which rule applies, so the most generous limit counts until then.
+        let most = self
+            .candidates
+            .iter()
+            .map(|wired| wired.grant.limits.request_body)
+            .max()
+            .unwrap_or_default();
+        let most = most.min(MAX_HELD);
+
+        let room = Held::of(&self.capacity, self.kind).room(most).await?;
+        Ok(room.hold(collect(body, most, between, deadline).await?))
+    }
+
+    /// Returns the first of the rules that allows the actions.
+    pub(super) fn decide(&self, candidates: &[Arc<Wired>]) -> Result<Arc<Wired>, Refusal> {
+        let decides = candidates
+            .iter()
+            .find(|wired| wired.grant.permits_actions(&self.actions) == Verdict::Yes);
+        let Some(wired) = decides else {
+            return Err(nothing_left());
+        };
+
+        let grant = &wired.grant;
+        if grant.guest_auth == GuestAuth::Denied
+            && grant.credential.is_none()
+            && let Some(what) = self.authentication.unlisted(&grant.listed)
+        {
+            return Err(guest_authenticates(&grant.name, &what));
+        }
+
+        Ok(wired.clone())
+    }
+}
+
+/// Checks that a request whose method has no body has none. Servers differ in whether they read the
+/// body of such requests, so its meaning cannot be determined.
+async fn expect_no_body(
+    head: &Parts,
+    body: GuestBody,
+    between: Duration,
+    deadline: Instant,
+) -> Result<(), Refusal> {
+    match collect(body, 0, between, deadline).await {
+        Ok(_) => Ok(()),
+        Err(refusal) if refusal.code() == Code::HttpRequestBodySize => Err(Refusal::denied(
+            Cause::RequestBody,
+            format!("a {} request must not have a body", head.method),
+        )),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+fn nothing_left() -> Refusal {
+    Refusal::denied(
+        Cause::Action,
+        "no rule allows the actions in the request body, or the body does not name one",
+    )
+}

@@ -1,0 +1,57 @@
+//! Rules that are replaced while a request waits: it is only sent if the rules in force still allow
+//! it.
+
+use std::sync::Arc;
+
+use http::request::Parts;
+
+use super::{
+    Admitted,
+    admit::{choose, unruled},
+    denial::{altered, revoked},
+    policy::Wired,
+};
+use crate::refusal::Refusal;
+
+impl Admitted {
+    /// Checks that the rules in force, which may have been replaced while the request waited, still
+    /// allow it in the same way.
+    pub(super) fn check_again(&self, head: &Parts, wired: &Arc<Wired>) -> Result<(), Refusal> {
+        let policy = self.shared.policy.load();
+        if Arc::ptr_eq(&policy, &self.policy) {
+            return Ok(());
+        }
+
+        let name = &wired.grant.name;
+        let rules = policy.for_target(&self.target);
+        let candidates = choose(&rules, head, &self.target, &self.actions);
+        let candidates = candidates.map_err(|(_, why)| revoked(name, &why))?;
+        if candidates.is_empty() {
+            return Err(revoked(name, &unruled(&self.target, &head.method)));
+        }
+
+        let decides = self.decide(&candidates);
+        let decides = decides.map_err(|why| revoked(name, &why))?;
+
+        if decides.grant.name == *name && decides.grant.acts_like(&wired.grant) {
+            Ok(())
+        } else {
+            Err(altered(name))
+        }
+    }
+
+    /// Waits until the rules in force do not allow the request any more.
+    pub(super) async fn revoked(&self, head: &Parts, wired: &Arc<Wired>) -> Refusal {
+        // Before the check, so that it misses no replacement.
+        let mut replaced = self.shared.replaced.subscribe();
+        loop {
+            if let Err(refusal) = self.check_again(head, wired) {
+                return refusal;
+            }
+            if replaced.changed().await.is_err() {
+                // The gateway keeps the sender as long as this request exists.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
