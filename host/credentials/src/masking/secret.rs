@@ -9,9 +9,9 @@ use base64::{Engine as _, engine::general_purpose};
 use http::HeaderValue;
 use zeroize::Zeroizing;
 
-use crate::{
-    masking::quotes::{self, Quotes},
-    request::encode,
+use crate::masking::{
+    encodings,
+    quotes::{self, Quotes},
 };
 
 /// Replacement for secrets in texts.
@@ -75,9 +75,14 @@ impl Secret {
     /// Returns the forms in which the secret may occur in a text; none if it is too short to be
     /// distinguished from other text.
     fn forms(&self) -> &[Zeroizing<String>] {
-        self.0
-            .forms
-            .get_or_init(|| forms(self.expose(), self.expose_str()))
+        let secret = self.expose();
+        self.0.forms.get_or_init(|| {
+            if secret.len() < MIN_REDACTED {
+                Vec::new()
+            } else {
+                encodings::whole(secret)
+            }
+        })
     }
 
     /// Returns what to search for in texts that may quote a part of the secret; `None` if it is too
@@ -175,32 +180,6 @@ fn pair(value: &[u8]) -> Option<[Secret; 2]> {
     // Random bytes are no text, so a key that only looks like Base64 is no pair.
     let (user, password) = std::str::from_utf8(&decoded).ok()?.split_once(':')?;
     Some([user.into(), password.into()])
-}
-
-fn forms(bytes: &[u8], text: Option<&str>) -> Vec<Zeroizing<String>> {
-    if bytes.len() < MIN_REDACTED {
-        return Vec::new();
-    }
-
-    let mut forms = vec![
-        String::from_utf8_lossy(bytes).into_owned(),
-        encode::percent(bytes, b""),
-        encode::percent(bytes, b"/"),
-        // Without padding, which matches texts with and without padding.
-        general_purpose::STANDARD_NO_PAD.encode(bytes),
-        general_purpose::URL_SAFE_NO_PAD.encode(bytes),
-        hex::encode(bytes),
-    ];
-
-    if let Some(text) = text {
-        forms.push(encode::json(text));
-        forms.push(encode::xml(text));
-        forms.push(encode::form(text));
-    }
-
-    forms.sort();
-    forms.dedup();
-    forms.into_iter().map(Zeroizing::new).collect()
 }
 
 #[cfg(test)]

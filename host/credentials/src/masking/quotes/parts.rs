@@ -2,14 +2,9 @@
 
 use std::ops::Range;
 
-use base64::{
-    Engine as _,
-    engine::{
-        GeneralPurpose,
-        general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
-    },
-};
 use zeroize::Zeroizing;
+
+use crate::masking::encodings::{Encoded, encoded};
 
 /// Length of the shortest secret that texts are searched for, in bytes. A plugin could guess a
 /// shorter one, and see from the answer whether the guess is right.
@@ -25,10 +20,6 @@ const RANDOM: usize = 10;
 const OTHER: usize = 16;
 /// Minimum length of a part of a secret that has only digits.
 const DIGITS: usize = 20;
-
-/// Maximum length of secrets that are also searched for encoded twice. Longer ones are not used for
-/// Basic authentication, which is Base64 before a server encodes it again.
-const TWICE: usize = 256;
 
 /// What a text contains if it quotes a part of a secret in one encoding.
 #[derive(Debug)]
@@ -82,42 +73,8 @@ impl Alphabet {
 
 /// Returns the parts in all encodings, without duplicates.
 pub(super) fn patterns(secret: &[u8]) -> Vec<Pattern> {
-    let plain = Form {
-        text: Zeroizing::new(secret.to_vec()),
-        whole: 0..secret.len(),
-        parts: parts(secret),
-    };
-    let mut forms = vec![plain.hex()];
-
-    // A form has a plus in place of a space.
-    if secret.contains(&b' ') {
-        let plus = |byte: &u8| if *byte == b' ' { b'+' } else { *byte };
-        forms.push(plain.with(|text| text.iter().map(plus).collect()));
-    }
-
-    // Some servers change the case before they encode, or encode UTF-16.
-    let others = [
-        plain.with(<[u8]>::to_ascii_uppercase),
-        plain.with(<[u8]>::to_ascii_lowercase),
-        plain.utf_16(),
-    ];
-    forms.extend(others.iter().map(Form::hex));
-    for other in &others {
-        forms.extend((0..3).map(|shift| other.base64(&STANDARD_NO_PAD, shift)));
-    }
-
-    for shift in 0..3 {
-        let once = plain.base64(&STANDARD_NO_PAD, shift);
-        if secret.len() <= TWICE {
-            forms.extend((0..3).map(|shift| once.base64(&STANDARD_NO_PAD, shift)));
-            forms.push(once.hex());
-        }
-        forms.push(once);
-        forms.push(plain.base64(&URL_SAFE_NO_PAD, shift));
-    }
-    forms.push(plain);
-
-    let mut patterns: Vec<_> = forms.iter().flat_map(Form::patterns).collect();
+    let forms = encoded(secret, &parts(secret));
+    let mut patterns: Vec<_> = forms.iter().flat_map(patterns_of).collect();
     patterns.sort_by(|one, other| one.text.cmp(&other.text));
     patterns.dedup_by(|one, kept| {
         let is_same = one.text == kept.text;
@@ -129,6 +86,19 @@ pub(super) fn patterns(secret: &[u8]) -> Vec<Pattern> {
     });
 
     patterns
+}
+
+/// Returns the parts in one encoding.
+fn patterns_of(encoded: &Encoded) -> impl Iterator<Item = Pattern> {
+    let Encoded { text, whole, parts } = encoded;
+    parts.iter().filter_map(move |part| {
+        let folded = text.get(part.clone())?.iter().copied().map(fold);
+        Some(Pattern {
+            text: Zeroizing::new(folded.collect()),
+            before: part.start.saturating_sub(whole.start),
+            after: whole.end.saturating_sub(part.end),
+        })
+    })
 }
 
 /// Divides a secret into parts. They do not overlap: otherwise, who knows one of them could guess
@@ -305,80 +275,10 @@ fn kind(byte: u8) -> Option<u8> {
     }
 }
 
-/// A secret in an encoding.
-struct Form {
-    text: Zeroizing<Vec<u8>>,
-    /// Where the secret is in the text. Its first and its last byte may encode other bits, too.
-    whole: Range<usize>,
-    /// Where its parts are, without bytes that encode other bits.
-    parts: Vec<Range<usize>>,
-}
-
-impl Form {
-    fn hex(&self) -> Self {
-        let double = |range: &Range<usize>| range.start * 2..range.end * 2;
-        Self {
-            text: Zeroizing::new(hex::encode(&*self.text).into_bytes()),
-            whole: double(&self.whole),
-            parts: self.parts.iter().map(double).collect(),
-        }
-    }
-
-    /// Changes bytes, but not their number.
-    fn with(&self, change: impl Fn(&[u8]) -> Vec<u8>) -> Self {
-        Self {
-            text: Zeroizing::new(change(&self.text)),
-            whole: self.whole.clone(),
-            parts: self.parts.clone(),
-        }
-    }
-
-    /// Encodes ASCII as UTF-16. Parts have no zero byte at an end, so that the order of the bytes
-    /// does not matter.
-    fn utf_16(&self) -> Self {
-        let double = |range: &Range<usize>| range.start * 2..(range.end * 2).saturating_sub(1);
-        Self {
-            text: Zeroizing::new(self.text.iter().flat_map(|byte| [*byte, 0]).collect()),
-            whole: double(&self.whole),
-            parts: self.parts.iter().map(double).collect(),
-        }
-    }
-
-    /// Encodes the text as it is encoded after `shift` other bytes.
-    fn base64(&self, engine: &GeneralPurpose, shift: usize) -> Self {
-        let mut shifted = Zeroizing::new(vec![0; shift]);
-        shifted.extend_from_slice(&self.text);
-        let encoded = engine.encode(&*shifted);
-
-        // Bits of the first byte of a range, and after its last one. Six bits are a character.
-        let bits = |range: &Range<usize>| (8 * (shift + range.start), 8 * (shift + range.end));
-        let inner = |range: &Range<usize>| {
-            let (start, end) = bits(range);
-            start.div_ceil(6)..end / 6
-        };
-        let (start, end) = bits(&self.whole);
-
-        Self {
-            text: Zeroizing::new(encoded.into_bytes()),
-            whole: start / 6..end.div_ceil(6),
-            parts: self.parts.iter().map(inner).collect(),
-        }
-    }
-
-    fn patterns(&self) -> impl Iterator<Item = Pattern> {
-        self.parts.iter().filter_map(|part| {
-            let text = self.text.get(part.clone())?.iter().copied().map(fold);
-            Some(Pattern {
-                text: Zeroizing::new(text.collect()),
-                before: part.start.saturating_sub(self.whole.start),
-                after: self.whole.end.saturating_sub(part.end),
-            })
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+
     use super::*;
 
     #[test]
