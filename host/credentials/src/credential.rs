@@ -86,7 +86,7 @@ pub enum CredentialErrorKind {
     /// Its issuer denied it, or this request must not be authenticated.
     Denied,
     /// The answer to the request would be a secret.
-    Minting,
+    SecretRequest,
     /// The request, or a file of the credential, is not valid or not supported.
     Malformed,
 }
@@ -98,7 +98,7 @@ impl CredentialErrorKind {
         match self {
             Self::Unavailable => "unavailable",
             Self::Denied => "denied",
-            Self::Minting => "minting",
+            Self::SecretRequest => "minting",
             Self::Malformed => "malformed",
         }
     }

@@ -9,12 +9,12 @@ use crate::{
         aws::{credential::AwsCredential, source::Aws},
         fixed::Fixed,
         oauth2::OAuth2,
-        place::Place,
         renewed::Renewed,
         session::Session,
         token::TokenCredential,
     },
-    sources::{clock::Clock, metrics::CredentialMetrics, upstream::Upstream},
+    place::Place,
+    sources::{clock::Clock, issuer_client::IssuerClient, metrics::CredentialMetrics},
 };
 
 /// Why the configuration of a credential cannot be used.
@@ -100,7 +100,7 @@ impl BindError {
 pub type Issuers = dyn Fn(&str) -> Arc<dyn Issuer> + Send + Sync;
 
 /// Dependencies of all credentials.
-pub struct Tools {
+pub struct Dependencies {
     /// The function that returns the clients for the issuers.
     pub issuers: Box<Issuers>,
     /// The time by which what issuers return expires.
@@ -109,9 +109,9 @@ pub struct Tools {
     pub metrics: CredentialMetrics,
 }
 
-impl fmt::Debug for Tools {
+impl fmt::Debug for Dependencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tools")
+        f.write_str("Dependencies")
     }
 }
 
@@ -127,13 +127,16 @@ impl Credentials {
     ///
     /// # Errors
     /// [`CredentialsErrors`] with each entry that is not valid or whose name is not unique.
-    pub fn new(configs: &[CredentialConfig], tools: &Tools) -> Result<Self, CredentialsErrors> {
+    pub fn new(
+        configs: &[CredentialConfig],
+        dependencies: &Dependencies,
+    ) -> Result<Self, CredentialsErrors> {
         let mut all = Self::default();
         let mut errors = Vec::new();
 
         // All mistakes are collected, so that an operator sees them in one attempt.
         for (index, config) in configs.iter().enumerate() {
-            if let Err(problem) = all.add(config, tools) {
+            if let Err(problem) = all.add(config, dependencies) {
                 errors.push(CredentialsError {
                     index,
                     name: config.name().to_owned(),
@@ -149,7 +152,11 @@ impl Credentials {
         }
     }
 
-    fn add(&mut self, config: &CredentialConfig, tools: &Tools) -> Result<(), String> {
+    fn add(
+        &mut self,
+        config: &CredentialConfig,
+        dependencies: &Dependencies,
+    ) -> Result<(), String> {
         let name = config.name();
         check_name(name)?;
         if self.requests.contains_key(name) || self.certificates.contains_key(name) {
@@ -160,7 +167,7 @@ impl Credentials {
         match config.client_certificate() {
             Some(certificate) => drop(self.certificates.insert(name, certificate.clone())),
             None => {
-                let bound = (config.binding().clone(), build(config, tools)?);
+                let bound = (config.binding().clone(), build(config, dependencies)?);
                 self.requests.insert(name, bound);
             }
         }
@@ -246,25 +253,34 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn build(config: &CredentialConfig, tools: &Tools) -> Result<Arc<dyn Credential>, String> {
+fn build(
+    config: &CredentialConfig,
+    dependencies: &Dependencies,
+) -> Result<Arc<dyn Credential>, String> {
     let name = config.name();
-    let upstream = || Upstream::new(name, (tools.issuers)(name), Arc::clone(&tools.clock));
-    let metrics = tools.metrics.clone();
+    let issuer_client = || {
+        IssuerClient::new(
+            name,
+            (dependencies.issuers)(name),
+            Arc::clone(&dependencies.clock),
+        )
+    };
+    let metrics = dependencies.metrics.clone();
 
     Ok(match config {
         CredentialConfig::Header(config) => Arc::new(Fixed::header(config)?),
         CredentialConfig::Basic(config) => Arc::new(Fixed::basic(config)?),
         CredentialConfig::OAuth2(config) => {
             let place = Place::header(&config.header, &config.prefix)?;
-            let renewed = Renewed::new(OAuth2::new(config, upstream())?, metrics);
+            let renewed = Renewed::new(OAuth2::new(config, issuer_client())?, metrics);
             Arc::new(TokenCredential::new(renewed, place, None))
         }
         CredentialConfig::AwsSigv4(config) => {
-            let renewed = Renewed::new(Aws::new(config, upstream())?, metrics);
+            let renewed = Renewed::new(Aws::new(config, issuer_client())?, metrics);
             Arc::new(AwsCredential::new(config, renewed)?)
         }
         CredentialConfig::Session(config) => {
-            let (session, place) = Session::new(config, upstream())?;
+            let (session, place) = Session::new(config, issuer_client())?;
             let mask = session.mask()?;
             Arc::new(TokenCredential::new(
                 Renewed::new(session, metrics),

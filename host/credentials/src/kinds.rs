@@ -1,8 +1,8 @@
-//! The kinds of credentials, and where each puts its value into a request.
+//! The kinds of credentials, and what each does to a request.
 //!
 //! A kind is a case of `CredentialConfig`, an implementation of [`Credential`](crate::Credential)
 //! here, and a line of `build` in `credentials.rs`. If requests can obtain further secrets with it,
-//! `minting` has to deny them. Add its secrets to the test
+//! `secret_requests` has to deny them. Add its secrets to the test
 //! `host/egress/tests/credentials/leaks.rs`.
 
 pub(crate) mod aws;
@@ -10,7 +10,6 @@ pub(crate) mod fixed;
 pub(crate) mod jwt;
 pub(crate) mod masked;
 pub(crate) mod oauth2;
-pub(crate) mod place;
 pub(crate) mod renewed;
 pub(crate) mod session;
 pub(crate) mod template;

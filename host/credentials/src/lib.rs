@@ -15,8 +15,9 @@ mod credential;
 mod credentials;
 mod kinds;
 mod masking;
-mod minting;
+mod place;
 pub mod request;
+mod secret_requests;
 mod sources;
 
 pub use cloud_config::cloud_conf::{CloudConfError, split_cloud_conf};
@@ -27,13 +28,13 @@ pub use credential::{
     Credential, CredentialError, CredentialErrorKind, Issuer, IssuerError, Prepared,
 };
 pub use credentials::{
-    BindError, Credentials, CredentialsError, CredentialsErrors, Issuers, Tools,
+    BindError, Credentials, CredentialsError, CredentialsErrors, Dependencies, Issuers,
 };
-pub use kinds::place::remove_session_headers;
 pub use masking::answer_mask::AnswerMask;
 pub use masking::maskable::Unmaskable;
 pub use masking::secret::{Secret, redact};
-pub use minting::{certificate_needs_body, check_certificate};
+pub use place::remove_session_headers;
+pub use secret_requests::{certificate_needs_body, check_certificate};
 pub use sources::absolute_path::{AbsolutePath, RelativePath};
 pub use sources::clock::{Clock, SystemClock};
 pub use sources::metrics::CredentialMetrics;

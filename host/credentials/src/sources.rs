@@ -4,6 +4,6 @@ pub(crate) mod absolute_path;
 pub(crate) mod clock;
 pub(crate) mod failure;
 pub(crate) mod file;
+pub(crate) mod issuer_client;
 pub(crate) mod metrics;
 pub(crate) mod skew;
-pub(crate) mod upstream;

@@ -25,11 +25,11 @@ use hyper_util::{
 };
 use skydock_cloud::{CallKind, Capability};
 use skydock_credentials::{
-    Credential, CredentialMetrics, Credentials, SystemClock, Tools, config::CredentialConfig,
+    Credential, CredentialMetrics, Credentials, Dependencies, SystemClock, config::CredentialConfig,
 };
 use skydock_egress::{
-    Call, EgressMetrics, Gateway, HostIssuer, Instance, Options, Phase, Resolver, Settings,
-    Surroundings, TlsConfig,
+    Call, EgressMetrics, Gateway, GatewayDependencies, HostIssuer, Instance, Options, Phase,
+    Resolver, Settings, TlsConfig,
 };
 use tokio::{
     net::TcpListener,
@@ -80,12 +80,12 @@ fn gateway(port: u16, credential: Option<Arc<dyn Credential>>) -> Gateway {
             .collect(),
         ..Settings::default()
     };
-    let surroundings = Surroundings {
+    let dependencies = GatewayDependencies {
         resolver: Arc::new(Loopback),
         metrics: EgressMetrics::default(),
-        ..Surroundings::default()
+        ..GatewayDependencies::default()
     };
-    Gateway::new("bench", &settings, surroundings).unwrap()
+    Gateway::new("bench", &settings, dependencies).unwrap()
 }
 
 /// Returns a credential with a token, whose quotes are searched for in answers.
@@ -96,13 +96,13 @@ fn token(folder: &Path) -> Arc<dyn Credential> {
         "[{{name: token, for: {{plugin: bench, digest: any}}, type: header, prefix: 'Bearer ', valueFile: {}}}]",
         file.display()
     );
-    let tools = Tools {
+    let dependencies = Dependencies {
         issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default(), None))),
         clock: Arc::new(SystemClock),
         metrics: CredentialMetrics::default(),
     };
     let configs: Vec<CredentialConfig> = serde_saphyr::from_str(&yaml).unwrap();
-    let credentials = Credentials::new(&configs, &tools).unwrap();
+    let credentials = Credentials::new(&configs, &dependencies).unwrap();
     credentials.bind("token", "bench", "sha256:0").unwrap()
 }
 

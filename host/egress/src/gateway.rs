@@ -2,71 +2,48 @@
 
 mod admit;
 mod attempt;
+mod choose;
 mod denial;
+mod http_client;
 mod inspect;
 mod policy;
 mod recheck;
+mod report_only;
 mod retry;
 mod send;
 mod sign;
-mod trial;
-mod wire;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use http::request::Parts;
-use ipnet::Ipv6Net;
 use skydock_cloud::Capability;
-use skydock_credentials::{Credential, Secret, config::ClientCertificate};
+use skydock_credentials::Secret;
 use tokio::sync::watch;
 
 use crate::{
     limits::{
+        connections::Connections,
         hosts::Hosts,
         instance::{Capacity, Instance},
-        shares::{Kinds, Shares},
+        shares::Kinds,
     },
-    network::{
-        address::Closed,
-        dial::{ClosedSource, Resolver, SystemResolver},
-    },
+    network::dial::{ClosedSource, Resolver, SystemResolver},
     observe::{audit::AuditSlot, metrics::EgressMetrics},
-    refusal::Refusal,
-    rules::config::{ConfigErrors, ConfigWarning, EgressRule},
+    request_error::RequestError,
+    rules::{
+        address::Closed,
+        config::{ConfigErrors, ConfigWarning},
+        settings::Settings,
+    },
 };
 
 use policy::Policy;
 pub use send::Admitted;
 
-/// Maximum number of connections of a plugin, including idle ones.
-const CONNECTIONS: usize = 256;
-/// How many of these are reserved for each kind of calls.
-const CONNECTIONS_PART: usize = 32;
-
-/// Rules and credentials of a plugin. They are always replaced together.
-#[derive(Clone, Debug, Default)]
-pub struct Settings {
-    /// The plugin's `egress` list.
-    pub rules: Vec<EgressRule>,
-    /// The credentials that its rules may use: those for this plugin with this digest.
-    pub credentials: BTreeMap<String, Arc<dyn Credential>>,
-    /// The client certificates that its rules may use, in the same way.
-    pub certificates: BTreeMap<String, ClientCertificate>,
-    /// Prefixes of NAT64 translators in this network, in addition to 64:ff9b::/96.
-    pub nat64: Vec<Ipv6Net>,
-    /// SHA-256 of the component as `sha256:…`, for the audit; empty if it is not known.
-    pub digest: String,
-}
-
 /// Dependencies that all gateways of a process share.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct GatewayDependencies {
     /// Resolves the names of hosts, once for each connection.
     pub resolver: Arc<dyn Resolver>,
     /// The function that returns the addresses of the cluster; called for each connection.
@@ -77,8 +54,8 @@ pub struct Surroundings {
     pub audit: AuditSlot,
 }
 
-impl Default for Surroundings {
-    /// Returns surroundings with the system resolver, no addresses of a cluster, and unregistered
+impl Default for GatewayDependencies {
+    /// Returns dependencies with the system resolver, no addresses of a cluster, and unregistered
     /// metrics.
     fn default() -> Self {
         Self {
@@ -90,9 +67,10 @@ impl Default for Surroundings {
     }
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for GatewayDependencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Surroundings").finish_non_exhaustive()
+        f.debug_struct("GatewayDependencies")
+            .finish_non_exhaustive()
     }
 }
 
@@ -139,19 +117,16 @@ pub struct Gateway {
     shared: Arc<Shared>,
 }
 
-/// The connections of a plugin, divided among the kinds of calls.
-pub(crate) type Connections = Arc<ArcSwap<Shares>>;
-
 /// State that is kept when the rules change.
 struct Shared {
     plugin: Arc<str>,
-    surroundings: Surroundings,
+    dependencies: GatewayDependencies,
     policy: ArcSwap<Policy>,
     /// Tells requests that wait that the policy was replaced.
     replaced: watch::Sender<()>,
     hosts: Arc<Hosts>,
     capacity: ArcSwap<Capacity>,
-    connections: Connections,
+    connections: Arc<Connections>,
 }
 
 impl Gateway {
@@ -162,15 +137,15 @@ impl Gateway {
     pub fn new(
         plugin: &str,
         settings: &Settings,
-        surroundings: Surroundings,
+        dependencies: GatewayDependencies,
     ) -> Result<Self, ConfigErrors> {
-        let connections = Arc::new(ArcSwap::from_pointee(connections(Kinds::ALL)));
+        let connections = Arc::new(Connections::of_plugin());
         let plugin = Arc::from(plugin);
-        let policy = Policy::new(&plugin, settings, &surroundings, &connections, None)?;
+        let policy = Policy::new(&plugin, settings, &dependencies, &connections, None)?;
 
         let shared = Shared {
             plugin,
-            surroundings,
+            dependencies,
             policy: ArcSwap::from_pointee(policy),
             replaced: watch::Sender::default(),
             hosts: Arc::default(),
@@ -190,7 +165,7 @@ impl Gateway {
     /// [`ConfigErrors`] with all mistakes in the rules. In this case, nothing has changed.
     pub fn update(&self, settings: &Settings) -> Result<(), ConfigErrors> {
         let Shared {
-            surroundings,
+            dependencies,
             policy,
             replaced,
             connections,
@@ -199,7 +174,7 @@ impl Gateway {
         } = &*self.shared;
 
         let before = policy.load();
-        let new = Policy::new(plugin, settings, surroundings, connections, Some(&before))?;
+        let new = Policy::new(plugin, settings, dependencies, connections, Some(&before))?;
 
         // In this order: requests that are told decide again by the rules that are stored.
         policy.store(Arc::new(new));
@@ -216,7 +191,7 @@ impl Gateway {
         // Other generations of the component may be in service, with requests in flight.
         if shared.capacity.load().kinds != kinds {
             shared.capacity.store(Arc::new(Capacity::new(kinds)));
-            shared.connections.store(Arc::new(connections(kinds)));
+            shared.connections.divide(kinds);
         }
     }
 
@@ -236,14 +211,10 @@ impl Gateway {
     /// Decides on a request based on its head, without waiting.
     ///
     /// # Errors
-    /// [`Refusal`] if the request is denied. It is counted in the metrics.
-    pub fn admit(&self, head: &Parts, call: &Call<'_>) -> Result<Admitted, Refusal> {
+    /// [`RequestError`] if the request is denied. It is counted in the metrics.
+    pub fn admit(&self, head: &Parts, call: &Call<'_>) -> Result<Admitted, RequestError> {
         admit::admit(&self.shared, head, call)
     }
-}
-
-fn connections(kinds: Kinds) -> Shares {
-    Shares::new(CONNECTIONS, CONNECTIONS_PART, kinds)
 }
 
 impl fmt::Debug for Gateway {

@@ -17,25 +17,27 @@ mod gateway;
 mod limits;
 mod network;
 mod observe;
-mod refusal;
+mod request_error;
 mod rules;
+mod target;
 
 pub use body::download::ResponseBody;
-pub use gateway::{Admitted, Call, Gateway, Options, Phase, Settings, Surroundings};
-pub use limits::held::MOST as MAX_HELD_BODIES;
+pub use gateway::{Admitted, Call, Gateway, GatewayDependencies, Options, Phase};
+pub use limits::body_memory::MOST as MAX_BODY_MEMORY;
 pub use limits::instance::Instance;
-pub use network::address::{
-    AddressDenied, AddressPolicy, Closed, Reason, is_metadata_address, translated,
-};
 pub use network::dial::{ClosedSource, Resolver, SystemResolver};
 pub use network::issuer::HostIssuer;
 pub use network::own::own_addresses;
 pub use observe::audit::{Audit, AuditConfig, AuditSlot};
 pub use observe::metrics::EgressMetrics;
-pub use refusal::{About, Cause, Code, Refusal};
+pub use request_error::{About, Cause, Code, RequestError};
+pub use rules::address::{
+    AddressDenied, AddressPolicy, Closed, Reason, is_metadata_address, translated,
+};
 pub use rules::config::{
     ConfigError, ConfigErrors, ConfigWarning, EgressRule, GuestAuth, Mode, RuleLimits, TlsConfig,
     WildcardCredential,
 };
-pub use rules::rule::{Host, Rule, RuleError, Scheme, Target};
+pub use rules::settings::Settings;
 pub use rules::uri::is_metadata_name;
+pub use target::{Host, Scheme, Target, TargetPattern, TargetPatternError};

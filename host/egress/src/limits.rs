@@ -1,7 +1,8 @@
 //! How many requests and bytes at a time: of a plugin, and to a server.
 
+pub(crate) mod body_memory;
 pub(crate) mod breaker;
-pub(crate) mod held;
+pub(crate) mod connections;
 pub(crate) mod hosts;
 pub(crate) mod instance;
 pub(crate) mod pace;

@@ -1,6 +1,5 @@
-//! Connections: names, the addresses that are allowed, and TLS.
+//! Connections: the resolution of names, TLS, and the addresses of this machine.
 
-pub(crate) mod address;
 pub(crate) mod dial;
 pub(crate) mod issuer;
 pub(crate) mod own;

@@ -91,7 +91,7 @@ async fn start(
         .clone()
         .map(|election| Election::new(election, &mut registry));
     let metrics = ControllerMetrics::register(&mut registry);
-    let egress = Arc::new(way_out(&config, &mut registry)?);
+    let egress = Arc::new(gateways(&config, &mut registry)?);
     let file_metrics = FileMetrics::register(&mut registry);
 
     let loaded = CancellationToken::new();
@@ -221,7 +221,7 @@ fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<(
 }
 
 /// Returns the network access of the plugin. The networks of the cluster are closed.
-fn way_out(config: &Config, registry: &mut Registry) -> anyhow::Result<Egress> {
+fn gateways(config: &Config, registry: &mut Registry) -> anyhow::Result<Egress> {
     let networks = config
         .ingress
         .pods
@@ -291,7 +291,7 @@ fn surroundings(config: &Config, egress: Arc<Egress>) -> PluginSource {
         cluster_name: config.options.cluster_name.clone(),
         cluster_cidrs: config.cluster_cidrs.clone(),
         ingress: config.ingress.clone(),
-        way_out: Some(egress),
+        gateways: Some(egress),
         only_reads: config.only_reads,
         last_good: config.last_good,
         ..PluginSource::default()

@@ -16,15 +16,15 @@ use ipnet::{IpNet, Ipv6Net};
 use prometheus_client::registry::Registry;
 use skydock_cloud::Cluster;
 use skydock_credentials::{
-    BindError, Credential, CredentialMetrics, Credentials, CredentialsErrors, SystemClock, Tools,
-    Withheld,
+    BindError, Credential, CredentialMetrics, Credentials, CredentialsErrors, Dependencies,
+    SystemClock, Withheld,
     config::{ClientCertificate, ClientCertificateConfig, CredentialConfig},
 };
 use skydock_egress::{
-    Audit, AuditConfig, Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer,
-    Settings, Surroundings, TlsConfig, own_addresses, translated,
+    Audit, AuditConfig, Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway,
+    GatewayDependencies, HostIssuer, Settings, TlsConfig, own_addresses, translated,
 };
-use skydock_sandbox::{WayOut, WithheldRule};
+use skydock_sandbox::{GatewayProvider, WithheldRule};
 
 use self::nodes::NodeAddresses;
 
@@ -89,7 +89,7 @@ pub enum EgressError {
 #[derive(Debug)]
 pub struct Egress {
     plugin: String,
-    surroundings: Surroundings,
+    dependencies: GatewayDependencies,
     metrics: CredentialMetrics,
     api_server: Arc<RwLock<Vec<SocketAddr>>>,
     own_ports: Arc<RwLock<Vec<u16>>>,
@@ -141,7 +141,7 @@ fn credentials(
     metrics: &CredentialMetrics,
 ) -> Result<Credentials, CredentialsErrors> {
     let of = permits.clone();
-    let tools = Tools {
+    let dependencies = Dependencies {
         issuers: Box::new(move |name| {
             let (tls, certificate) = issuers_tls(&of, name).unzip();
             Arc::new(HostIssuer::new(
@@ -153,7 +153,7 @@ fn credentials(
         metrics: metrics.clone(),
     };
 
-    Credentials::new(&permits.credentials, &tools)
+    Credentials::new(&permits.credentials, &dependencies)
 }
 
 impl Egress {
@@ -182,7 +182,7 @@ impl Egress {
         let closed_nodes = Arc::clone(&nodes);
         let own = Mutex::new(own_addresses().unwrap_or_default());
 
-        let surroundings = Surroundings {
+        let dependencies = GatewayDependencies {
             metrics: EgressMetrics::register(registry),
             // Called for each connection, since addresses change.
             closed: Arc::new(move || {
@@ -203,7 +203,7 @@ impl Egress {
                     nodes: known.nodes,
                 }
             }),
-            ..Surroundings::default()
+            ..GatewayDependencies::default()
         };
 
         let opened = Opened {
@@ -216,17 +216,17 @@ impl Egress {
 
         // This gateway serves nobody: creating it validates the rules.
         let all = unbound(&opened.permits, opened.credentials.all());
-        Gateway::new(plugin, &all, surroundings.clone())?;
+        Gateway::new(plugin, &all, dependencies.clone())?;
 
         let shut = Arc::new(Gateway::new(
             plugin,
             &Settings::default(),
-            surroundings.clone(),
+            dependencies.clone(),
         )?);
 
-        surroundings
+        dependencies
             .audit
-            .store(audit(opened.permits.audit.as_ref(), &surroundings)?);
+            .store(audit(opened.permits.audit.as_ref(), &dependencies)?);
 
         let state = Mutex::new(State {
             opened,
@@ -235,7 +235,7 @@ impl Egress {
 
         Ok(Self {
             plugin: plugin.to_owned(),
-            surroundings,
+            dependencies,
             metrics,
             api_server,
             own_ports,
@@ -284,11 +284,11 @@ impl Egress {
         // All rules are validated before any gateway is changed.
         settings(&self.plugin, &opened, "")?;
         let all = unbound(&opened.permits, opened.credentials.all());
-        Gateway::new(&self.plugin, &all, self.surroundings.clone())?;
+        Gateway::new(&self.plugin, &all, self.dependencies.clone())?;
 
         // Opened before any gateway is changed, since this can fail.
         let audit = (state.opened.permits.audit != opened.permits.audit)
-            .then(|| audit(opened.permits.audit.as_ref(), &self.surroundings))
+            .then(|| audit(opened.permits.audit.as_ref(), &self.dependencies))
             .transpose()?;
 
         let served = state
@@ -304,7 +304,7 @@ impl Egress {
         }
 
         if let Some(audit) = audit {
-            self.surroundings.audit.store(audit);
+            self.dependencies.audit.store(audit);
         }
         state.opened = opened;
         Ok(())
@@ -387,7 +387,7 @@ impl Egress {
     }
 }
 
-impl WayOut for Egress {
+impl GatewayProvider for Egress {
     fn withheld(&self, digest: &str) -> Vec<WithheldRule> {
         let opened = &self.state().opened;
         let plugin = &self.plugin;
@@ -428,7 +428,7 @@ impl WayOut for Egress {
             Ok(Gateway::new(
                 &self.plugin,
                 &settings,
-                self.surroundings.clone(),
+                self.dependencies.clone(),
             )?)
         });
 
@@ -479,9 +479,9 @@ fn own_now(known: &Mutex<Vec<IpAddr>>) -> Vec<IpAddr> {
 /// Starts an audit, if there is to be one.
 fn audit(
     config: Option<&AuditConfig>,
-    surroundings: &Surroundings,
+    dependencies: &GatewayDependencies,
 ) -> Result<Option<Arc<Audit>>, EgressError> {
-    let start = |config| Audit::start(config, surroundings.metrics.clone());
+    let start = |config| Audit::start(config, dependencies.metrics.clone());
     let audit = config.map(start).transpose();
     audit
         .map(|audit| audit.map(Arc::new))

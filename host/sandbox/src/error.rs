@@ -10,7 +10,7 @@ use skydock_cloud::{Capability, CloudError, units::bytes};
 use crate::{
     answers::AnswerError,
     execution::call::{CallError, passes},
-    grants::{permissions::NotPermitted, way_out::CutOff},
+    grants::{gateway_provider::CutOff, permissions::NotPermitted},
     load::{accepted::Grown, compile::CompileError},
     words::text::{Cause, Names, Quoted},
 };

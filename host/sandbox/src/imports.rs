@@ -62,7 +62,7 @@ use crate::{
         metrics::PluginMetrics,
         overlap::Overlap,
     },
-    grants::{permissions::Permissions, way_out::WayOut},
+    grants::{gateway_provider::GatewayProvider, permissions::Permissions},
     load::source::{PluginSource, Settings},
     words::text::LastWords,
 };
@@ -81,7 +81,7 @@ pub(crate) struct Shared {
     pub(crate) permissions: Arc<Permissions>,
     /// What the operator permits now, also to generations that were loaded with other permissions.
     pub(crate) permitted: Arc<ArcSwap<Permissions>>,
-    pub(crate) way_out: Option<Arc<dyn WayOut>>,
+    pub(crate) gateways: Option<Arc<dyn GatewayProvider>>,
     /// Whether requests to the cloud may only read.
     only_reads: bool,
     pub(crate) metrics: PluginMetrics,
@@ -121,7 +121,7 @@ impl Shared {
             overlap: source.overlap,
             permitted: Arc::new(ArcSwap::new(Arc::clone(&permissions))),
             permissions,
-            way_out: source.way_out.clone(),
+            gateways: source.gateways.clone(),
             only_reads: source.only_reads,
             metrics,
             cluster,

@@ -27,10 +27,10 @@ pub use execution::call::{CallError, HandleLimit};
 pub use execution::metrics::PluginMetrics;
 pub use execution::overlap::Overlap;
 pub use execution::runtime::{Runtime, RuntimeError, RuntimeOptions};
+pub use grants::gateway_provider::{CutOff, GatewayProvider, WithheldRule};
 pub use grants::permissions::{
     KeyRange, KeyRangeError, NotPermitted, ObjectGrant, Permissions, UselessError, check_label,
 };
-pub use grants::way_out::{CutOff, WayOut, WithheldRule};
 pub use imports::ClusterSlot;
 pub use load::accepted::{Accepted, Grown};
 pub use load::artifacts::CacheDirError;

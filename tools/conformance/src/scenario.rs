@@ -20,7 +20,7 @@ use std::{
 use prometheus_client::registry::Registry;
 use serde_saphyr::Spanned;
 use skydock_cloud::Capability;
-use skydock_sandbox::{Compiler, Limits, PluginSource, Runtime, RuntimeOptions, WayOut};
+use skydock_sandbox::{Compiler, GatewayProvider, Limits, PluginSource, Runtime, RuntimeOptions};
 
 pub use self::file::{Mistake, Scenarios};
 pub(crate) use self::{
@@ -33,11 +33,12 @@ use self::{file::Scenario, run::Run, variables::Variables};
 use crate::{
     Finding, KitError, Report, Subjects, Verdict,
     judge::{failed, skipped},
-    stand::{meter::Meter, scene::no_way_out},
+    stand::{meter::Meter, scene::without_egress},
 };
 
 /// Creates the network access of a plugin, whose metrics are added to the registry.
-pub type Connect = Arc<dyn Fn(&mut Registry) -> Result<Arc<dyn WayOut>, String> + Send + Sync>;
+pub type Connect =
+    Arc<dyn Fn(&mut Registry) -> Result<Arc<dyn GatewayProvider>, String> + Send + Sync>;
 
 /// A plugin, and how it reaches its cloud.
 #[derive(Clone)]
@@ -82,9 +83,9 @@ impl Subject {
     ) -> Result<(Runtime, Meter, PluginSource), KitError> {
         let mut registry = Registry::default();
 
-        let way_out = match &self.connect {
+        let gateways = match &self.connect {
             Some(connect) => connect(&mut registry).map_err(KitError::Gateway)?,
-            None => no_way_out(&self.source.name, &mut registry)?,
+            None => without_egress(&self.source.name, &mut registry)?,
         };
 
         let meter = Meter::new(registry);
@@ -102,7 +103,7 @@ impl Subject {
             runtime,
             meter,
             PluginSource {
-                way_out: Some(way_out),
+                gateways: Some(gateways),
                 ..self.source.clone()
             },
         ))

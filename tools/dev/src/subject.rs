@@ -12,7 +12,7 @@ use skydock::{
 };
 use skydock_conformance::{Connect, Subject};
 use skydock_controllers::service::ServiceOptions;
-use skydock_sandbox::{Compiler, Permissions, PluginSource, WayOut};
+use skydock_sandbox::{Compiler, GatewayProvider, Permissions, PluginSource};
 
 use crate::cluster::simcloud::Simulated;
 
@@ -145,7 +145,7 @@ fn connect(name: &str, permits: &Permits) -> anyhow::Result<Connect> {
     Ok(Arc::new(move |registry| {
         let egress = Egress::new(&name, permits.clone(), Vec::new(), registry)
             .map_err(|error| error.to_string())?;
-        Ok(Arc::new(egress) as Arc<dyn WayOut>)
+        Ok(Arc::new(egress) as Arc<dyn GatewayProvider>)
     }))
 }
 

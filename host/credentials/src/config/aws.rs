@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Binding, IssuerUrl};
-use crate::{kinds::aws::endpoint, sources::absolute_path::AbsolutePath};
+use crate::{request::aws_endpoint, sources::absolute_path::AbsolutePath};
 
 /// `type: aws-sigv4`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -36,7 +36,7 @@ impl AwsConfig {
     /// Returns why no request to this host would be signed, as far as its name shows.
     #[must_use]
     pub fn excludes(&self, host: &str) -> Option<String> {
-        let endpoint = endpoint::read(host)?;
+        let endpoint = aws_endpoint::read(host)?;
         if !self.services.contains(&endpoint.service) {
             return Some(format!(
                 "service `{}` is not in its `services`",

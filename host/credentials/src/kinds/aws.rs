@@ -1,8 +1,6 @@
 //! AWS: requests are signed again, with keys that the plugin never receives.
 
-pub(crate) mod actions;
 pub(crate) mod credential;
-pub(crate) mod endpoint;
 pub(crate) mod request;
 pub(crate) mod sigv4;
 pub(crate) mod source;

@@ -12,10 +12,10 @@ use crate::credential::{Credential, CredentialError, Prepared};
 use crate::masking::{answer_mask::AnswerMask, quotes::SHORTEST, secret::Secret};
 use crate::{
     config::{BasicConfig, HeaderConfig},
-    kinds::place::{self, Place},
-    minting,
+    place::{self, Place},
+    secret_requests,
     sources::{
-        failure::{Failure, Vault},
+        failure::{Failure, RecentSecrets},
         file::SecretFile,
     },
 };
@@ -28,7 +28,7 @@ pub(crate) struct Fixed {
     /// The file with the value, or the files with the user name and the password.
     files: Vec<SecretFile>,
     basic: bool,
-    vault: Vault,
+    secrets_seen: RecentSecrets,
     /// The value that was sent last, and its number.
     last: Mutex<(u64, Option<Secret>)>,
 }
@@ -59,7 +59,7 @@ impl Fixed {
             place,
             files,
             basic,
-            vault: Vault::default(),
+            secrets_seen: RecentSecrets::default(),
             last: Mutex::default(),
         }
     }
@@ -73,7 +73,7 @@ impl Fixed {
 
         // A user name is not a secret, and may occur in many texts.
         if let Some(secret) = parts.last() {
-            self.vault.note(secret);
+            self.secrets_seen.note(secret);
         }
 
         let value = match parts.as_slice() {
@@ -91,7 +91,7 @@ impl Fixed {
         };
 
         // A server can quote what was sent, which for basic authentication is the encoded pair.
-        self.vault.note(&value);
+        self.secrets_seen.note(&value);
 
         // By the number, `changed` knows that a file has changed.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +116,7 @@ impl Fixed {
         let mut mask = AnswerMask::default();
 
         let inserted = self.place.insert(&mut sent, value);
-        mask.add(&self.vault.all(), &none, &sent);
+        mask.add(&self.secrets_seen.all(), &none, &sent);
         inserted.is_err() || mask.hides()
     }
 }
@@ -128,7 +128,7 @@ impl Credential for Fixed {
     }
 
     fn needs_body(&self, head: &request::Parts) -> bool {
-        minting::needs_body(head, Some(&self.place))
+        secret_requests::needs_body(head, Some(&self.place))
     }
 
     async fn prepare(
@@ -137,7 +137,7 @@ impl Credential for Fixed {
         body: Option<&Bytes>,
     ) -> Result<Prepared, CredentialError> {
         let prepared = async {
-            minting::check(head, body.map(AsRef::as_ref), Some(&self.place))?;
+            secret_requests::check(head, body.map(AsRef::as_ref), Some(&self.place))?;
             self.place.strip(&mut head.headers);
             let (used, value) = self.current().await?;
             self.place.insert(&mut head.headers, &value)?;
@@ -164,6 +164,6 @@ impl Credential for Fixed {
     }
 
     fn secrets(&self) -> Vec<Secret> {
-        self.vault.all()
+        self.secrets_seen.all()
     }
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use ring::rand::SystemRandom;
 use serde_json::{Value, json};
 
-use crate::{config::Capture, minting::path_segments, sources::failure::Failure};
+use crate::{config::Capture, secret_requests::path_segments, sources::failure::Failure};
 use crate::{masking::secret::Secret, request::encode};
 
 /// The kinds of requests of a plugin.
@@ -72,7 +72,7 @@ impl Mask {
     }
 
     /// Returns the same mask, which denies logins instead of answering them.
-    pub(crate) fn refusing(self) -> Self {
+    pub(crate) fn denying(self) -> Self {
         Self {
             answers: false,
             ..self
@@ -115,7 +115,7 @@ impl Mask {
         if self.answers {
             return Ok(());
         }
-        Err(Failure::minting(
+        Err(Failure::secret_request(
             "plugins must not log in: Skydock does, and adds its session (for SDKs that must log in, set `masked: true`)",
         ))
     }
@@ -499,9 +499,9 @@ mod tests {
     }
 
     #[test]
-    fn a_refusing_mask_denies_logins() {
+    fn a_denying_mask_denies_logins() {
         assert!(keystone().check().is_ok());
-        assert!(keystone().refusing().check().is_err());
+        assert!(keystone().denying().check().is_err());
     }
 
     #[test]

@@ -14,14 +14,14 @@ use crate::{
     config::{Escape, Grant, OAuth2Config},
     kinds::{
         jwt,
-        renewed::{Fresh, Source},
+        renewed::{Issued, Source},
         template::Filled,
         token::{Token, TokenSource},
     },
     sources::{
         failure::Failure,
         file::SecretFile,
-        upstream::{Upstream, versions},
+        issuer_client::{IssuerClient, versions},
     },
 };
 use crate::{masking::secret::Secret, request::encode};
@@ -35,14 +35,14 @@ const ASSERTION: i64 = 600;
 
 /// A source of access tokens.
 pub(crate) struct OAuth2 {
-    upstream: Upstream,
+    issuer: IssuerClient,
     config: OAuth2Config,
     files: Vec<SecretFile>,
     fields: Vec<(String, Filled)>,
 }
 
 impl OAuth2 {
-    pub(crate) fn new(config: &OAuth2Config, upstream: Upstream) -> Result<Self, String> {
+    pub(crate) fn new(config: &OAuth2Config, issuer: IssuerClient) -> Result<Self, String> {
         let mut files = Vec::new();
         let mut fields = Vec::new();
 
@@ -86,7 +86,7 @@ impl OAuth2 {
         }
 
         Ok(Self {
-            upstream,
+            issuer,
             config: config.clone(),
             files,
             fields,
@@ -99,7 +99,7 @@ impl OAuth2 {
             .files
             .get(number)
             .ok_or_else(|| Failure::malformed("it has no file"))?;
-        Ok(self.upstream.read(file).await?)
+        Ok(self.issuer.read(file).await?)
     }
 
     async fn client_secret(
@@ -107,7 +107,7 @@ impl OAuth2 {
         url: &str,
         client: &str,
         basic: bool,
-    ) -> Result<Fresh<Secret>, Failure> {
+    ) -> Result<Issued<Secret>, Failure> {
         let secret = self.file(0).await?;
         let text = secret.expose_str().unwrap_or_default();
         let scope = self.scope();
@@ -121,8 +121,8 @@ impl OAuth2 {
                 &*both,
             ));
             // An error may quote it without `Basic`.
-            self.upstream.keep(encoded.as_bytes());
-            Some(self.upstream.keep(format!("Basic {}", *encoded)))
+            self.issuer.keep(encoded.as_bytes());
+            Some(self.issuer.keep(format!("Basic {}", *encoded)))
         } else {
             pairs.extend([("client_id", client), ("client_secret", text)]);
             None
@@ -136,7 +136,7 @@ impl OAuth2 {
         url: &str,
         client: &str,
         assertion: &Secret,
-    ) -> Result<Fresh<Secret>, Failure> {
+    ) -> Result<Issued<Secret>, Failure> {
         let assertion = assertion.expose_str().unwrap_or_default();
         let pairs = vec![
             ("grant_type", "client_credentials"),
@@ -147,7 +147,7 @@ impl OAuth2 {
         self.ask(url, pairs, &self.scope(), None).await
     }
 
-    async fn private_key(&self, url: &str, client: &str) -> Result<Fresh<Secret>, Failure> {
+    async fn private_key(&self, url: &str, client: &str) -> Result<Issued<Secret>, Failure> {
         let key = self.file(0).await?;
         let certificate = if self.files.len() > 1 {
             Some(self.file(1).await?)
@@ -155,23 +155,21 @@ impl OAuth2 {
             None
         };
 
-        let now = self.upstream.now().as_second();
+        let now = self.issuer.now().as_second();
         let claims = json!({
             "aud": url, "iss": client, "sub": client, "jti": jwt::id()?,
             "iat": now, "nbf": now, "exp": now.saturating_add(ASSERTION),
         });
 
         let header = jwt::header(certificate.as_ref(), None)?;
-        let assertion = self
-            .upstream
-            .keep(jwt::sign(&header, &claims, key.expose())?);
+        let assertion = self.issuer.keep(jwt::sign(&header, &claims, key.expose())?);
         self.asserted(url, client, &assertion).await
     }
 
-    async fn form(&self, url: &str) -> Result<Fresh<Secret>, Failure> {
+    async fn form(&self, url: &str) -> Result<Issued<Secret>, Failure> {
         let mut filled = Vec::new();
         for (name, text) in &self.fields {
-            filled.push((name.as_str(), text.fill(&self.upstream).await?));
+            filled.push((name.as_str(), text.fill(&self.issuer).await?));
         }
 
         let pairs = filled
@@ -191,18 +189,19 @@ impl OAuth2 {
         mut pairs: Vec<(&'a str, &'a str)>,
         scope: &'a str,
         authorization: Option<&Secret>,
-    ) -> Result<Fresh<Secret>, Failure> {
+    ) -> Result<Issued<Secret>, Failure> {
         if !scope.is_empty() {
             pairs.push(("scope", scope));
         }
 
         token(
-            &self.upstream,
-            &self.upstream.form(url, &pairs, authorization).await?,
+            &self.issuer,
+            &self.issuer.form(url, &pairs, authorization).await?,
         )
     }
 
-    async fn get(&self) -> Result<Fresh<Secret>, Failure> {
+    async fn get(&self) -> Result<Issued<Secret>, Failure> {
+        let scopes = &self.config.scopes;
         match &self.config.grant {
             Grant::ClientSecret {
                 token_url,
@@ -210,30 +209,26 @@ impl OAuth2 {
                 basic,
                 ..
             } => {
-                self.client_secret(token_url.as_str(), client_id, *basic)
-                    .await
+                let url = token_url.as_str();
+                self.client_secret(url, client_id, *basic).await
             }
             Grant::PrivateKey {
                 token_url,
                 client_id,
                 ..
             } => self.private_key(token_url.as_str(), client_id).await,
-            Grant::GoogleServiceAccount { token_url, .. } => {
-                google::service_account(
-                    &self.upstream,
-                    &self.file(0).await?,
-                    token_url.as_ref(),
-                    &self.scope(),
-                )
-                .await
-            }
             Grant::Federated {
                 token_url,
                 client_id,
                 ..
             } => {
-                self.asserted(token_url.as_str(), client_id, &self.file(0).await?)
+                let assertion = self.file(0).await?;
+                self.asserted(token_url.as_str(), client_id, &assertion)
                     .await
+            }
+            Grant::GoogleServiceAccount { token_url, .. } => {
+                let key = self.file(0).await?;
+                google::service_account(&self.issuer, &key, token_url.as_ref(), &self.scope()).await
             }
             Grant::GoogleFederated {
                 audience,
@@ -250,31 +245,20 @@ impl OAuth2 {
                     service_account: service_account.as_deref(),
                     sts: sts_url.as_ref(),
                     iam: iam_url.as_ref(),
-                    scopes: &self.config.scopes,
+                    scopes,
                 };
-                exchange.run(&self.upstream).await
+                exchange.run(&self.issuer).await
             }
             Grant::GceMetadata { account, endpoint } => {
-                metadata::gce(
-                    &self.upstream,
-                    endpoint.as_ref(),
-                    account,
-                    &self.config.scopes,
-                )
-                .await
+                metadata::gce(&self.issuer, endpoint.as_ref(), account, scopes).await
             }
             Grant::AzureMetadata {
                 resource,
                 client_id,
                 endpoint,
             } => {
-                metadata::azure(
-                    &self.upstream,
-                    endpoint.as_ref(),
-                    resource,
-                    client_id.as_deref(),
-                )
-                .await
+                let client = client_id.as_deref();
+                metadata::azure(&self.issuer, endpoint.as_ref(), resource, client).await
             }
             Grant::Form { token_url, .. } => self.form(token_url.as_str()).await,
         }
@@ -286,23 +270,23 @@ impl Source for OAuth2 {
     type Value = Token;
 
     fn name(&self) -> &str {
-        self.upstream.name()
+        self.issuer.name()
     }
 
-    async fn renew(&self) -> Result<Fresh<Token>, Failure> {
-        let fresh = self.get().await?;
-        self.upstream.warn_of_short(&fresh.value, false);
-        Ok(Fresh {
+    async fn renew(&self) -> Result<Issued<Token>, Failure> {
+        let issued = self.get().await?;
+        self.issuer.warn_of_short(&issued.value, false);
+        Ok(Issued {
             value: Token {
-                value: fresh.value,
+                value: issued.value,
                 answer: None,
             },
-            lifetime: fresh.lifetime,
+            lifetime: issued.lifetime,
         })
     }
 
     fn was_corrected(&self) -> bool {
-        self.upstream.was_corrected()
+        self.issuer.was_corrected()
     }
 
     async fn inputs(&self) -> u64 {
@@ -311,7 +295,7 @@ impl Source for OAuth2 {
 }
 
 impl TokenSource for OAuth2 {
-    fn upstream(&self) -> &Upstream {
-        &self.upstream
+    fn issuer(&self) -> &IssuerClient {
+        &self.issuer
     }
 }

@@ -7,7 +7,7 @@
 //! requests and accounts are not locked. After a change of a file, the next attempt follows
 //! immediately.
 
-mod refusals;
+mod rejections;
 mod rule;
 mod state;
 
@@ -35,7 +35,7 @@ const ATTEMPT: Duration = Duration::from_secs(30);
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// A value that was obtained from an issuer.
-pub(crate) struct Fresh<T> {
+pub(crate) struct Issued<T> {
     pub(crate) value: T,
     /// How long it is valid from now; `None` if the issuer did not specify it.
     pub(crate) lifetime: Option<Duration>,
@@ -50,7 +50,7 @@ pub(crate) trait Source: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Obtains a new value.
-    async fn renew(&self) -> Result<Fresh<Self::Value>, Failure>;
+    async fn renew(&self) -> Result<Issued<Self::Value>, Failure>;
 
     /// Returns true if `renew` has failed because of the clock, which is corrected now.
     fn was_corrected(&self) -> bool {
@@ -205,7 +205,7 @@ impl<S: Source> Shared<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn renew(&self) -> Result<Fresh<S::Value>, Failure> {
+    async fn renew(&self) -> Result<Issued<S::Value>, Failure> {
         let late = || {
             Failure::unavailable(format!(
                 "its issuer did not answer within {} s",
@@ -232,12 +232,12 @@ impl<S: Source> Shared<S> {
             result = self.renew().await;
         }
 
-        let result = result.and_then(|fresh| match fresh.lifetime {
+        let result = result.and_then(|issued| match issued.lifetime {
             // If this counted as success, every request would cause a renewal.
             Some(Duration::ZERO) => Err(Failure::unavailable(
                 "its issuer returned an expired value: check the clock of this machine",
             )),
-            _ => Ok(fresh),
+            _ => Ok(issued),
         });
 
         let outcome = result
@@ -247,8 +247,8 @@ impl<S: Source> Shared<S> {
 
         let now = Instant::now();
         match &result {
-            Ok(fresh) => {
-                let lifetime = fresh.lifetime.map(|it| it.as_secs());
+            Ok(issued) => {
+                let lifetime = issued.lifetime.map(|it| it.as_secs());
                 tracing::debug!(
                     credential = name,
                     lifetime_seconds = lifetime,
@@ -271,7 +271,7 @@ impl<S: Source> Shared<S> {
         unfinished.finish(result);
     }
 
-    fn finish(&self, result: Result<Fresh<S::Value>, Failure>, inputs: u64) {
+    fn finish(&self, result: Result<Issued<S::Value>, Failure>, inputs: u64) {
         let spread = rand::random::<f64>();
         let attempts = self.state().finish(Instant::now(), result, inputs, spread);
         self.attempts.send_replace(attempts);
@@ -288,7 +288,7 @@ struct Unfinished<'a, S: Source> {
 }
 
 impl<S: Source> Unfinished<'_, S> {
-    fn finish(self, result: Result<Fresh<S::Value>, Failure>) {
+    fn finish(self, result: Result<Issued<S::Value>, Failure>) {
         self.shared.finish(result, self.inputs);
         std::mem::forget(self);
     }

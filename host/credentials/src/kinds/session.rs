@@ -14,13 +14,14 @@ use crate::{
     config::{Capture, Login, SessionConfig},
     kinds::{
         masked::{Mask, Protocol},
-        place::Place,
-        renewed::{Fresh, Source},
+        renewed::{Issued, Source},
         token::{Token, TokenSource},
     },
+    place::Place,
+    secret_requests::soap::SESSION_COOKIE,
     sources::{
         failure::Failure,
-        upstream::{Upstream, missing, versions},
+        issuer_client::{IssuerClient, missing, versions},
     },
 };
 
@@ -33,7 +34,7 @@ enum Kind {
 
 /// A source of sessions.
 pub(crate) struct Session {
-    upstream: Upstream,
+    issuer: IssuerClient,
     kind: Kind,
     masked: bool,
 }
@@ -47,7 +48,10 @@ struct LoggedIn {
 
 impl Session {
     /// Returns the source, and the place for its token.
-    pub(crate) fn new(config: &SessionConfig, upstream: Upstream) -> Result<(Self, Place), String> {
+    pub(crate) fn new(
+        config: &SessionConfig,
+        issuer: IssuerClient,
+    ) -> Result<(Self, Place), String> {
         let (kind, place) = match &config.login {
             Login::Keystone(it) => {
                 let place = Place::header("x-auth-token", "")?;
@@ -55,7 +59,7 @@ impl Session {
             }
             Login::VsphereSoap(it) => (
                 Kind::Vsphere(Vsphere::new(it)),
-                Place::Cookie(vsphere::COOKIE.to_owned()),
+                Place::Cookie(SESSION_COOKIE.to_owned()),
             ),
             Login::Template(it) => (
                 Kind::Template(Box::new(TemplateLogin::new(it)?)),
@@ -65,7 +69,7 @@ impl Session {
 
         Ok((
             Self {
-                upstream,
+                issuer,
                 kind,
                 masked: config.masked,
             },
@@ -88,13 +92,13 @@ impl Session {
                 Protocol::VsphereSoap,
                 post,
                 it.uri(),
-                Capture::Cookie(vsphere::COOKIE.to_owned()),
+                Capture::Cookie(SESSION_COOKIE.to_owned()),
             )?,
             Kind::Template(it) => Mask::new(Protocol::Plain, it.method(), it.uri(), it.capture())?
                 .with_expiry(it.expires()),
         };
 
-        Ok(Some(if self.masked { mask } else { mask.refusing() }))
+        Ok(Some(if self.masked { mask } else { mask.denying() }))
     }
 }
 
@@ -103,23 +107,23 @@ impl Source for Session {
     type Value = Token;
 
     fn name(&self) -> &str {
-        self.upstream.name()
+        self.issuer.name()
     }
 
-    async fn renew(&self) -> Result<Fresh<Token>, Failure> {
+    async fn renew(&self) -> Result<Issued<Token>, Failure> {
         let LoggedIn {
             token,
             lifetime,
             answer,
         } = match &self.kind {
-            Kind::Keystone(it) => it.log_in(&self.upstream).await?,
-            Kind::Vsphere(it) => it.log_in(&self.upstream).await?,
-            Kind::Template(it) => it.log_in(&self.upstream).await?,
+            Kind::Keystone(it) => it.log_in(&self.issuer).await?,
+            Kind::Vsphere(it) => it.log_in(&self.issuer).await?,
+            Kind::Template(it) => it.log_in(&self.issuer).await?,
         };
 
         let shows_answer = self.masked && !matches!(self.kind, Kind::Template(_));
-        self.upstream.warn_of_short(&token, shows_answer);
-        Ok(Fresh {
+        self.issuer.warn_of_short(&token, shows_answer);
+        Ok(Issued {
             value: Token {
                 value: token,
                 answer: self.masked.then_some(answer),
@@ -138,14 +142,14 @@ impl Source for Session {
 }
 
 impl TokenSource for Session {
-    fn upstream(&self) -> &Upstream {
-        &self.upstream
+    fn issuer(&self) -> &IssuerClient {
+        &self.issuer
     }
 }
 
 /// Extracts the token from an answer.
 fn captured(
-    upstream: &Upstream,
+    issuer: &IssuerClient,
     answer: &Response<Bytes>,
     capture: &Capture,
 ) -> Result<Secret, Failure> {
@@ -153,7 +157,7 @@ fn captured(
         Capture::Header(name) => {
             let value = answer.headers().get(name).filter(|value| !value.is_empty());
             value
-                .map(|value| upstream.keep(value.as_bytes()))
+                .map(|value| issuer.keep(value.as_bytes()))
                 .ok_or_else(|| missing(&format!("header `{name}`")))
         }
         Capture::Cookie(name) => {
@@ -168,15 +172,15 @@ fn captured(
                 pairs.find(|(found, value)| found.trim() == name && !value.trim().is_empty());
             let value = value.map(|(_, value)| {
                 // A server may show the value elsewhere without its quotation marks.
-                upstream.keep(value.trim().trim_matches('"'));
-                upstream.keep(value.trim())
+                issuer.keep(value.trim().trim_matches('"'));
+                issuer.keep(value.trim())
             });
             value.ok_or_else(|| missing(&format!("cookie `{name}`")))
         }
         Capture::Json(pointer) => {
             let answer = serde_json::from_slice(answer.body())
                 .map_err(|_| Failure::unavailable("its issuer did not return JSON"))?;
-            upstream.secret_at(&answer, pointer)
+            issuer.secret_at(&answer, pointer)
         }
     }
 }
@@ -186,5 +190,5 @@ fn post(url: &str, kind: &str, body: impl Into<Bytes>) -> Result<Request<Bytes>,
     let request = Request::post(url)
         .header(header::CONTENT_TYPE, kind)
         .header(header::ACCEPT, "*/*");
-    crate::sources::upstream::finish(request, body.into())
+    crate::sources::issuer_client::finish(request, body.into())
 }

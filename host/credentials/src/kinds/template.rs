@@ -5,7 +5,7 @@ use zeroize::Zeroizing;
 use crate::request::encode;
 use crate::{
     config::Escape,
-    sources::{failure::Failure, file::SecretFile, upstream::Upstream},
+    sources::{failure::Failure, file::SecretFile, issuer_client::IssuerClient},
 };
 
 #[derive(Clone, Debug)]
@@ -48,13 +48,13 @@ impl Filled {
     }
 
     /// Returns the text with the current content of the files.
-    pub(crate) async fn fill(&self, upstream: &Upstream) -> Result<Zeroizing<String>, Failure> {
+    pub(crate) async fn fill(&self, issuer: &IssuerClient) -> Result<Zeroizing<String>, Failure> {
         let mut out = Zeroizing::new(String::new());
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.push_str(text),
                 Piece::File(file) => {
-                    let secret = upstream.read(file).await?;
+                    let secret = issuer.read(file).await?;
                     let text = secret.expose_str().unwrap_or_default();
                     out.push_str(&Zeroizing::new(match self.escape {
                         Escape::Json => encode::json(text),

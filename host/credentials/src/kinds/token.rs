@@ -11,11 +11,11 @@ use crate::masking::secret::Secret;
 use crate::{
     kinds::{
         masked::{Guest, Mask},
-        place::{self, Place},
         renewed::{Renewed, Source},
     },
-    minting,
-    sources::{failure::Failure, upstream::Upstream},
+    place::{self, Place},
+    secret_requests,
+    sources::{failure::Failure, issuer_client::IssuerClient},
 };
 
 /// A token, and the answer that contained it if plugins receive it (masked login).
@@ -25,7 +25,7 @@ pub(crate) struct Token {
 }
 
 pub(crate) trait TokenSource: Source<Value = Token> {
-    fn upstream(&self) -> &Upstream;
+    fn issuer(&self) -> &IssuerClient;
 }
 
 pub(crate) struct TokenCredential<S: TokenSource> {
@@ -66,7 +66,7 @@ impl<S: TokenSource> TokenCredential<S> {
             _ => {}
         }
 
-        minting::check(head, body.map(AsRef::as_ref), Some(&self.place))?;
+        secret_requests::check(head, body.map(AsRef::as_ref), Some(&self.place))?;
 
         // Looked up before the headers of the plugin are removed: this is one of them.
         let subject = self
@@ -107,7 +107,7 @@ impl<S: TokenSource> Credential for TokenCredential<S> {
 
     fn needs_body(&self, head: &request::Parts) -> bool {
         // The body of a login is read and discarded.
-        minting::needs_body(head, Some(&self.place))
+        secret_requests::needs_body(head, Some(&self.place))
             || self
                 .mask
                 .as_ref()
@@ -143,6 +143,6 @@ impl<S: TokenSource> Credential for TokenCredential<S> {
     }
 
     fn secrets(&self) -> Vec<Secret> {
-        self.renewed.source().upstream().vault().all()
+        self.renewed.source().issuer().secrets_seen().all()
     }
 }

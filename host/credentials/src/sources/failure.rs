@@ -31,9 +31,9 @@ impl Failure {
         }
     }
 
-    pub(crate) fn minting(sentence: impl Into<String>) -> Self {
+    pub(crate) fn secret_request(sentence: impl Into<String>) -> Self {
         Self {
-            kind: CredentialErrorKind::Minting,
+            kind: CredentialErrorKind::SecretRequest,
             sentence: sentence.into(),
         }
     }
@@ -82,9 +82,9 @@ const REMEMBERED: usize = 32;
 
 /// The secrets seen most recently, which are redacted in messages.
 #[derive(Default)]
-pub(crate) struct Vault(Mutex<Vec<Secret>>);
+pub(crate) struct RecentSecrets(Mutex<Vec<Secret>>);
 
-impl Vault {
+impl RecentSecrets {
     /// Adds a secret, and forgets the oldest one if there are too many.
     pub(crate) fn note(&self, secret: &Secret) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,9 +121,9 @@ impl Vault {
     }
 }
 
-impl fmt::Debug for Vault {
+impl fmt::Debug for RecentSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Vault")
+        f.write_str("RecentSecrets")
     }
 }
 
@@ -133,12 +133,12 @@ mod tests {
 
     #[test]
     fn the_vault_evicts_the_oldest_secret_first() {
-        let vault = Vault::default();
+        let secrets_seen = RecentSecrets::default();
         for number in 0..40 {
-            vault.note(&Secret::new(format!("secret-{number}")));
-            vault.note(&Secret::from("always-new"));
+            secrets_seen.note(&Secret::new(format!("secret-{number}")));
+            secrets_seen.note(&Secret::from("always-new"));
         }
-        let all = vault.all();
+        let all = secrets_seen.all();
         assert_eq!(all.len(), REMEMBERED);
         assert!(all.contains(&Secret::from("always-new")));
         assert!(
@@ -148,12 +148,12 @@ mod tests {
 
     #[test]
     fn quotes_from_issuers_are_short_and_redacted() {
-        let vault = Vault::default();
-        vault.note(&Secret::from("hunter22"));
+        let secrets_seen = RecentSecrets::default();
+        secrets_seen.note(&Secret::from("hunter22"));
         assert_eq!(
-            vault.quote("bad hunter22\r\n\u{1b}[31m"),
+            secrets_seen.quote("bad hunter22\r\n\u{1b}[31m"),
             "bad [redacted]???[31m"
         );
-        assert_eq!(vault.quote(&"a".repeat(100)).len(), 64);
+        assert_eq!(secrets_seen.quote(&"a".repeat(100)).len(), 64);
     }
 }

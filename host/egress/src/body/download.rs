@@ -1,4 +1,5 @@
-//! The body of an answer on its way to the plugin.
+//! The body of an answer on its way to the plugin. `observe/meter.rs` counts its bytes, and reports
+//! the request when the body ends.
 
 use std::{
     error::Error as _,
@@ -21,7 +22,7 @@ use tokio::{
 use crate::{
     limits::{hosts::lock, instance::Permits},
     observe::meter::Meter,
-    refusal::{Cause, Code, Refusal},
+    request_error::{Cause, Code, RequestError},
 };
 
 /// The body of an answer. Its size and time are limited and measured. It holds the permits of the
@@ -114,21 +115,21 @@ impl ResponseBody {
         }
     }
 
-    fn fail(&mut self, refusal: Refusal) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
+    fn fail(&mut self, error: RequestError) -> Poll<Option<Result<Frame<Bytes>, RequestError>>> {
         if let Some(mut meter) = self.meter.take() {
-            meter.failed(&refusal);
+            meter.failed(&error);
         }
         self.kind = Kind::Whole(None);
-        Poll::Ready(Some(Err(refusal)))
+        Poll::Ready(Some(Err(error)))
     }
 }
 
 impl Streamed {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Refusal>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, RequestError>>> {
         loop {
             let polled = match lock(&self.slot).as_mut() {
                 Some((body, _)) => Pin::new(body).poll_frame(cx),
-                None => return Poll::Ready(Some(Err(over()))),
+                None => return Poll::Ready(Some(Err(deadline_exceeded()))),
             };
 
             match polled {
@@ -152,7 +153,7 @@ impl Streamed {
                     match self.mask.pass(data) {
                         // All of it may belong to a secret that is not complete yet.
                         Ok(sure) if sure.is_empty() => continue,
-                        sure => return Poll::Ready(Some(sure.map_err(Refusal::from))),
+                        sure => return Poll::Ready(Some(sure.map_err(RequestError::from))),
                     }
                 }
                 Poll::Pending => {
@@ -164,12 +165,12 @@ impl Streamed {
                         return Poll::Pending;
                     }
 
-                    let refusal = if Instant::now() >= self.deadline {
-                        over()
+                    let error = if Instant::now() >= self.deadline {
+                        deadline_exceeded()
                     } else {
                         silent(self.between)
                     };
-                    return Poll::Ready(Some(Err(refusal)));
+                    return Poll::Ready(Some(Err(error)));
                 }
             }
         }
@@ -186,8 +187,8 @@ impl Drop for Streamed {
 }
 
 /// Returns the error for a body that exceeds the limit.
-pub(crate) fn too_large(most: u64) -> Refusal {
-    Refusal::new(
+pub(crate) fn too_large(most: u64) -> RequestError {
+    RequestError::new(
         Code::HttpResponseBodySize,
         Cause::Response,
         format!("the body of the answer exceeds {most} bytes"),
@@ -195,20 +196,20 @@ pub(crate) fn too_large(most: u64) -> Refusal {
 }
 
 /// Returns the error for a request that has exceeded its deadline.
-pub(crate) fn over() -> Refusal {
-    Refusal::new(
+pub(crate) fn deadline_exceeded() -> RequestError {
+    RequestError::new(
         Code::HttpResponseTimeout,
         Cause::Timeout,
         "the request exceeded its deadline or that of its call",
     )
 }
 
-fn silent(between: Duration) -> Refusal {
+fn silent(between: Duration) -> RequestError {
     let sentence = format!("no part of the answer's body received for {between:?}");
-    Refusal::new(Code::ConnectionReadTimeout, Cause::Timeout, sentence)
+    RequestError::new(Code::ConnectionReadTimeout, Cause::Timeout, sentence)
 }
 
-fn broken(error: &hyper::Error) -> Refusal {
+fn broken(error: &hyper::Error) -> RequestError {
     let of_io = error
         .source()
         .and_then(|cause| cause.downcast_ref::<io::Error>());
@@ -220,7 +221,7 @@ fn broken(error: &hyper::Error) -> Refusal {
         Code::HttpProtocolError
     };
 
-    Refusal::new(
+    RequestError::new(
         code,
         Cause::Protocol,
         format!("the body of the answer is incomplete: {error}"),
@@ -229,12 +230,12 @@ fn broken(error: &hyper::Error) -> Refusal {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Refusal;
+    type Error = RequestError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestError>>> {
         let this = self.get_mut();
         let polled = match &mut this.kind {
             Kind::Whole(body) => return Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
@@ -249,7 +250,7 @@ impl Body for ResponseBody {
                 }
                 Poll::Ready(Some(Ok(Frame::data(data))))
             }
-            Poll::Ready(Some(Err(refusal))) => this.fail(refusal),
+            Poll::Ready(Some(Err(error))) => this.fail(error),
             Poll::Ready(None) => {
                 this.kind = Kind::Whole(None);
                 this.meter = None;

@@ -1,4 +1,5 @@
-//! The body of a request on its way to the server.
+//! The body of a request on its way to the server. Its bytes are counted in `Progress`, which
+//! `observe/meter.rs` reports.
 
 use std::{
     pin::Pin,
@@ -17,11 +18,11 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use crate::{
     limits::{
-        held::{Held, Room},
+        body_memory::{BodyMemory, Reservation},
         hosts::lock,
         instance::Permits,
     },
-    refusal::{Cause, Code, Refusal},
+    request_error::{Cause, Code, RequestError},
 };
 
 /// Any error of a plugin's body.
@@ -31,7 +32,7 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type GuestBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Maximum size of a body that is buffered to inspect, sign or resend it.
-pub(crate) const MAX_HELD: u64 = 1 << 20;
+pub(crate) const MAX_BUFFERED: u64 = 1 << 20;
 
 /// Reads a body completely.
 ///
@@ -43,7 +44,7 @@ pub(crate) async fn collect(
     most: u64,
     between: Duration,
     deadline: Instant,
-) -> Result<Bytes, Refusal> {
+) -> Result<Bytes, RequestError> {
     let mut all = BytesMut::new();
     loop {
         let due = deadline.min(Instant::now() + between);
@@ -66,26 +67,26 @@ pub(crate) async fn collect(
     }
 }
 
-pub(crate) fn too_long(most: u64) -> Refusal {
+pub(crate) fn too_long(most: u64) -> RequestError {
     let sentence = format!("the request body exceeds {most} bytes");
-    Refusal::new(Code::HttpRequestBodySize, Cause::RequestBody, sentence)
+    RequestError::new(Code::HttpRequestBodySize, Cause::RequestBody, sentence)
 }
 
-fn broken_off() -> Refusal {
-    Refusal::new(
+fn broken_off() -> RequestError {
+    RequestError::new(
         Code::ConnectionTerminated,
         Cause::Guest,
         "the plugin aborted the request body",
     )
 }
 
-fn longer() -> Refusal {
+fn longer() -> RequestError {
     let sentence = "the request body is longer than its Content-Length";
-    Refusal::new(Code::HttpRequestBodySize, Cause::Guest, sentence)
+    RequestError::new(Code::HttpRequestBodySize, Cause::Guest, sentence)
 }
 
-fn slow() -> Refusal {
-    Refusal::new(
+fn slow() -> RequestError {
+    RequestError::new(
         Code::ConnectionWriteTimeout,
         Cause::Guest,
         "the plugin wrote the request body too slowly",
@@ -100,7 +101,7 @@ pub(crate) struct Progress {
     last: AtomicU64,
     done: AtomicBool,
     sent: Arc<AtomicU64>,
-    failure: OnceLock<Refusal>,
+    failure: OnceLock<RequestError>,
     kept: Mutex<Option<Kept>>,
 }
 
@@ -108,17 +109,17 @@ pub(crate) struct Progress {
 #[derive(Debug)]
 struct Kept {
     bytes: BytesMut,
-    held: Held,
-    room: Room,
+    memory: BodyMemory,
+    reservation: Reservation,
 }
 
 impl Kept {
-    fn new(held: Held) -> Option<Self> {
-        let room = held.try_room(0)?;
+    fn new(memory: BodyMemory) -> Option<Self> {
+        let reservation = memory.try_reserve(0)?;
         Some(Self {
             bytes: BytesMut::new(),
-            held,
-            room,
+            memory,
+            reservation,
         })
     }
 
@@ -126,11 +127,11 @@ impl Kept {
     /// may not have to be sent again.
     fn with(mut self, data: &Bytes) -> Option<Self> {
         let more = data.len() as u64;
-        if self.bytes.len() as u64 + more > MAX_HELD {
+        if self.bytes.len() as u64 + more > MAX_BUFFERED {
             return None;
         }
 
-        self.room.join(self.held.try_room(more)?);
+        self.reservation.merge(self.memory.try_reserve(more)?);
         self.bytes.extend_from_slice(data);
         Some(self)
     }
@@ -139,7 +140,7 @@ impl Kept {
 impl Progress {
     /// Creates the progress of a body. `keep` is the memory for buffering the body, if it may have
     /// to be sent again.
-    pub(crate) fn new(sent: Arc<AtomicU64>, keep: Option<Held>) -> Arc<Self> {
+    pub(crate) fn new(sent: Arc<AtomicU64>, keep: Option<BodyMemory>) -> Arc<Self> {
         Arc::new(Self {
             start: Instant::now(),
             last: AtomicU64::default(),
@@ -151,7 +152,7 @@ impl Progress {
     }
 
     /// Returns why the body failed, if it did.
-    pub(crate) fn failure(&self) -> Option<Refusal> {
+    pub(crate) fn failure(&self) -> Option<RequestError> {
         self.failure.get().cloned()
     }
 
@@ -182,7 +183,7 @@ impl Progress {
 
         lock(&self.kept)
             .take()
-            .map(|kept| kept.room.hold(kept.bytes.freeze()))
+            .map(|kept| kept.reservation.attach_to(kept.bytes.freeze()))
     }
 
     fn moved(&self, data: &Bytes) {
@@ -203,9 +204,9 @@ impl Progress {
         self.done.store(true, Ordering::Relaxed);
     }
 
-    fn fail(&self, refusal: Refusal) -> BoxError {
+    fn fail(&self, error: RequestError) -> BoxError {
         // Only the first reason is reported.
-        Box::new(self.failure.get_or_init(|| refusal).clone())
+        Box::new(self.failure.get_or_init(|| error).clone())
     }
 }
 
@@ -367,18 +368,18 @@ mod tests {
     use skydock_cloud::CallKind;
 
     use crate::limits::{
-        held::{MOST, PART},
+        body_memory::{MOST, PART},
         instance::Capacity,
         shares::Kinds,
     };
 
     #[test]
-    fn a_body_without_room_is_not_kept() {
-        let held = Held::of(&Capacity::new(Kinds::ALL), CallKind::Nodes);
+    fn a_body_without_memory_is_not_kept() {
+        let memory = BodyMemory::of(&Capacity::new(Kinds::ALL), CallKind::Nodes);
         let common = MOST - CallKind::ALL.len() * PART;
-        let _common = held.try_room(common as u64).unwrap();
+        let _common = memory.try_reserve(common as u64).unwrap();
         let keep = || {
-            let progress = Progress::new(Arc::default(), Some(held.clone()));
+            let progress = Progress::new(Arc::default(), Some(memory.clone()));
             progress.moved(&Bytes::from_static(b"hel"));
             progress.moved(&Bytes::from_static(b"lo"));
             progress.end();
@@ -387,7 +388,7 @@ mod tests {
 
         let kept = keep();
         assert_eq!(kept.as_deref(), Some(b"hello".as_slice()));
-        let _others = held.try_room(PART as u64 - 9).unwrap();
+        let _others = memory.try_reserve(PART as u64 - 9).unwrap();
         assert_eq!(keep(), None, "there are four left");
         drop(kept);
         assert_eq!(keep().as_deref(), Some(b"hello".as_slice()));

@@ -2,137 +2,79 @@
 
 use std::sync::Arc;
 
-use http::{Method, request::Parts};
-use skydock_cloud::{CallKind, text::beginning};
+use http::request::Parts;
+use skydock_cloud::CallKind;
+use skydock_credentials::request::actions::{self, Actions};
 use tokio::time::Instant;
 
 use super::{
     Admitted, Call, Phase, Shared,
-    denial::{guest_authenticates, other_method, unclear, writes},
-    policy::Wired,
+    choose::{choose, deny_guest_authentication, unruled},
+    denial::{Denial, other_method, unclear, writes},
+    policy::{Policy, RuleClient},
 };
 use crate::{
     body::upload::too_long,
-    network::address::is_metadata_address,
     observe::meter::{self, Audited, Meter},
-    refusal::{About, Cause, Code, Refusal},
+    request_error::{About, Cause, Code, RequestError},
     rules::{
-        config::GuestAuth,
-        grant::{METHODS, Verdict},
+        compiled::{METHODS, Verdict},
         headers::{self, Authentication},
-        overrides,
-        path::{self, Meaning, Prefix},
-        rule::{Host, Target},
-        uri,
+        overrides, uri,
     },
+    target::Target,
 };
-use skydock_credentials::request::actions::{self, Actions};
 
 /// Error for requests of a plugin before it is in service.
 const NOT_YET: &str = "plugins must not send requests during instantiation, configure or info";
-
-/// Maximum bytes of a path in a sentence: enough for the prefix that a rule would allow.
-const SHOWN: usize = 128;
-
-/// A refusal, and the rule that caused it.
-pub(super) type Refused = (Option<Arc<str>>, Refusal);
 
 pub(super) fn admit(
     shared: &Arc<Shared>,
     head: &Parts,
     call: &Call<'_>,
-) -> Result<Admitted, Refusal> {
-    decide(shared, head, call).map_err(|(rule, refusal)| {
+) -> Result<Admitted, RequestError> {
+    decide(shared, head, call).map_err(|Denial { rule, error }| {
         let name = rule.clone().unwrap_or_else(|| Arc::from(""));
         shared
-            .surroundings
+            .dependencies
             .metrics
-            .denied(&shared.plugin, &name, refusal.cause());
+            .denied(&shared.plugin, &name, error.cause());
 
-        refusal.of(About {
+        error.of(About {
             rule,
             method: head.method.clone(),
-            // A URI that is not valid may be the reason for the refusal.
+            // A URI that is not valid may be the reason for the error.
             target: uri::target(&head.uri).ok(),
         })
     })
 }
 
-fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitted, Refused> {
+fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitted, Denial> {
     let started = Instant::now();
-    let nobody = |refusal| (None, refusal);
-
-    // A plugin has no effect before it has passed every check.
-    if call.phase == Phase::Loading {
-        return Err(nobody(Refusal::new(
-            Code::InternalError,
-            Cause::Loading,
-            NOT_YET,
-        )));
-    }
-
-    if !METHODS.contains(&head.method) {
-        let sentence = "the method must be one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS";
-        return Err(nobody(Refusal::new(
-            Code::HttpRequestMethodInvalid,
-            Cause::Method,
-            sentence,
-        )));
-    }
-
-    let target = uri::target(&head.uri).map_err(nobody)?;
-    uri::refuse_metadata(&target).map_err(nobody)?;
-    headers::check(head, &target).map_err(nobody)?;
-
-    if let Some(name) = overrides::in_head(head) {
-        return Err(nobody(other_method(Cause::Header, &name)));
-    }
+    let target = check_head(head, call)?;
 
     let policy = shared.policy.load_full();
     let rules = policy.for_target(&target);
-    // If no rule uses actions, parameters with these names can have any meaning.
-    let asked = call.dry_run || rules.iter().any(|wired| !wired.grant.actions.is_empty());
-    let actions = if asked {
-        actions::of_head(head)
-    } else {
-        Ok(Actions::default())
-    };
-    let actions = actions.map_err(|why| nobody(unclear(why)))?;
-
+    let actions = named_actions(head, call, &rules)?;
     let candidates = choose(&rules, head, &target, &actions)?;
     let Some(first) = candidates.first() else {
-        return Err(nobody(unruled(&target, &head.method)));
+        return Err(unruled(&target, &head.method).into());
     };
 
-    let rule = |refusal| (Some(first.grant.name.clone()), refusal);
-    // If the body may name an action, this is decided when it is read.
-    if call.dry_run
-        && candidates
-            .iter()
-            .all(|wired| wired.grant.reads(&head.method, &actions) == Verdict::No)
-    {
-        return Err(rule(writes(&head.method)));
+    let by_first = |error| Denial::by(&first.rule.name, error);
+    if call.dry_run {
+        check_reads(head, &candidates, &actions).map_err(by_first)?;
     }
-
     let authentication = Authentication::of(head);
-    refuse_guest_authentication(&candidates, &authentication)?;
-
-    // Only the body may show which rule applies, so the most generous limit counts until then.
-    let most = candidates
-        .iter()
-        .map(|wired| wired.grant.limits.request_body)
-        .max()
-        .unwrap_or_default();
-    if headers::content_length(&head.headers).is_some_and(|length| length > most) {
-        return Err(rule(too_long(most)));
-    }
+    deny_guest_authentication(&candidates, &authentication)?;
+    check_length(head, &candidates).map_err(by_first)?;
 
     // Only requests that are allowed take room, so that denied ones cannot use it up.
-    let host = shared.hosts.get(&target).map_err(rule)?;
+    let host = shared.hosts.get(&target).map_err(by_first)?;
     let kind = CallKind::from(call.capability);
-    host.look(kind).map_err(rule)?;
+    host.check(kind).map_err(by_first)?;
     let capacity = shared.capacity.load_full();
-    let ticket = call.instance.admit(&capacity, kind).map_err(rule)?;
+    let ticket = call.instance.admit(&capacity, kind).map_err(by_first)?;
 
     let meter = Meter {
         metrics: first.metrics.clone(),
@@ -145,11 +87,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
         sent: Arc::default(),
         received: 0,
         error: None,
-        audit: shared
-            .surroundings
-            .audit
-            .load_full()
-            .map(|audit| Box::new(Audited::new(audit, policy.digest.clone(), call.capability))),
+        audit: audited(shared, &policy, call),
     };
 
     Ok(Admitted {
@@ -172,139 +110,89 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     })
 }
 
-/// Denies a request that the plugin authenticates, if none of the rules allows that. A credential
-/// replaces the authentication.
-pub(super) fn refuse_guest_authentication(
-    candidates: &[Arc<Wired>],
-    authentication: &Authentication,
-) -> Result<(), Refused> {
-    let refused = |wired: &Arc<Wired>| {
-        let grant = &wired.grant;
-        let is_denied = grant.guest_auth == GuestAuth::Denied && grant.credential.is_none();
-        is_denied.then(|| authentication.unlisted(&grant.listed))?
-    };
-
-    match candidates.first() {
-        Some(first) if candidates.iter().all(|wired| refused(wired).is_some()) => {
-            let name = &first.grant.name;
-            let what = refused(first).unwrap_or_default();
-            Err((Some(name.clone()), guest_authenticates(name, &what)))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Returns the rules that may apply: the first that allows the request, and all rules before it for
-/// which the body must be read to decide.
-pub(super) fn choose(
-    rules: &[&Arc<Wired>],
-    head: &Parts,
-    target: &Target,
-    actions: &Actions,
-) -> Result<Vec<Arc<Wired>>, Refused> {
-    let path = head.uri.path();
-
-    // Also if a later rule allows every path: it must not apply to a request that an earlier rule
-    // would handle if the path were unambiguous.
-    if let Some(first) = rules.iter().find(|wired| !wired.grant.paths.is_empty())
-        && let Some(trick) = path::trick(path)
-    {
-        let sentence = format!(
-            "{trick}, but rule `{}` allows only certain paths",
-            first.grant.name
-        );
-        return Err((
-            Some(first.grant.name.clone()),
-            Refusal::denied(Cause::Path, sentence),
+/// Checks what does not depend on any rule, and returns the target.
+fn check_head(head: &Parts, call: &Call<'_>) -> Result<Target, RequestError> {
+    // A plugin has no effect before it has passed every check.
+    if call.phase == Phase::Loading {
+        return Err(RequestError::new(
+            Code::InternalError,
+            Cause::Loading,
+            NOT_YET,
         ));
     }
 
-    let mut meaning = None;
-    let mut chosen = Vec::new();
-    // The message names the rule that comes nearest to allowing the request, since operators fix
-    // that one.
-    let mut nearest: Option<(u8, Refused)> = None;
-    let mut note = |nearness: u8, wired: &Arc<Wired>, cause, what: &str| {
-        if nearest.as_ref().is_none_or(|(other, _)| *other < nearness) {
-            let name = &wired.grant.name;
-            let sentence = format!("rule `{name}` allows {target}, but not {what}");
-            nearest = Some((
-                nearness,
-                (Some(name.clone()), Refusal::denied(cause, sentence)),
-            ));
-        }
-    };
-
-    for wired in rules {
-        if !wired.grant.methods.contains(&head.method) {
-            // A rule for this path is nearer than one for this method.
-            let nearness = if wired.grant.permits_path(path) { 3 } else { 1 };
-            note(
-                nearness,
-                wired,
-                Cause::RuleMethod,
-                &format!("method {}: add it to `methods`", head.method),
-            );
-        } else if !wired.grant.permits_path(path) {
-            let meaning = meaning.get_or_insert_with(|| Meaning::of(path));
-            // A server might read this path as one that the rule allows, so no later rule may apply
-            // to it.
-            if let Some(prefix) = wired.grant.may_permit_path(meaning)
-                && wired.grant.permits_actions(actions) != Verdict::No
-            {
-                return Err((Some(wired.grant.name.clone()), ambiguous(path, prefix)));
-            }
-
-            let what = match path {
-                "/" => "path /: adding it to `paths` would allow all paths".to_owned(),
-                path => format!(
-                    "path {}: add a prefix of it to `paths`",
-                    beginning(path, SHOWN)
-                ),
-            };
-            note(2, wired, Cause::Path, &what);
-        } else {
-            match wired.grant.permits_actions(actions) {
-                Verdict::No => {
-                    let what = match wired.grant.denied_action(actions) {
-                        Some(action) => format!("the action {action}: add it to `actions`"),
-                        None => "a request that names no action".to_owned(),
-                    };
-                    note(4, wired, Cause::Action, &what);
-                }
-                // Only the body shows whether this rule applies, so a later one may.
-                Verdict::Open => chosen.push((*wired).clone()),
-                Verdict::Yes => {
-                    chosen.push((*wired).clone());
-                    break;
-                }
-            }
-        }
+    if !METHODS.contains(&head.method) {
+        let sentence = "the method must be one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS";
+        return Err(RequestError::new(
+            Code::HttpRequestMethodInvalid,
+            Cause::Method,
+            sentence,
+        ));
     }
 
-    match nearest {
-        Some((_, refused)) if chosen.is_empty() => Err(refused),
-        _ => Ok(chosen),
+    let target = uri::target(&head.uri)?;
+    uri::deny_metadata(&target)?;
+    headers::check(head, &target)?;
+
+    match overrides::in_head(head) {
+        Some(name) => Err(other_method(Cause::Header, &name)),
+        None => Ok(target),
     }
 }
 
-pub(super) fn unruled(target: &Target, method: &Method) -> Refusal {
-    let sentence = match target.host {
-        Host::Address(address) if is_metadata_address(address) => {
-            format!("no rule allows {target}, a metadata service, which is always denied")
-        }
-        _ => format!("no rule allows {target}: add one that allows {method}"),
-    };
-
-    Refusal::denied(Cause::NoRule, sentence)
+/// Returns the actions that the head names, if it matters. If no rule uses actions, parameters with
+/// these names can have any meaning.
+fn named_actions(
+    head: &Parts,
+    call: &Call<'_>,
+    rules: &[&Arc<RuleClient>],
+) -> Result<Actions, RequestError> {
+    if call.dry_run || rules.iter().any(|client| !client.rule.actions.is_empty()) {
+        actions::of_head(head).map_err(unclear)
+    } else {
+        Ok(Actions::default())
+    }
 }
 
-/// The refusal of a path that differs from one that a rule allows only for some servers.
-fn ambiguous(path: &str, prefix: &Prefix) -> Refusal {
-    let sentence = format!(
-        "a server might read the path {} as {prefix} or one below it: send it as `paths` spells it, or, if only upper and lower case \
-         differ, add this spelling to `paths`",
-        beginning(path, SHOWN)
-    );
-    Refusal::denied(Cause::Path, sentence)
+/// Denies a request that may change something. If the body may name an action, this is decided when
+/// it is read.
+fn check_reads(
+    head: &Parts,
+    candidates: &[Arc<RuleClient>],
+    actions: &Actions,
+) -> Result<(), RequestError> {
+    let is_write =
+        |client: &Arc<RuleClient>| client.rule.reads(&head.method, actions) == Verdict::No;
+    if candidates.iter().all(is_write) {
+        Err(writes(&head.method))
+    } else {
+        Ok(())
+    }
+}
+
+/// Denies a request whose body is announced to be too long. Only the body may show which rule
+/// applies, so the most generous limit counts until then.
+pub(super) fn check_length(
+    head: &Parts,
+    candidates: &[Arc<RuleClient>],
+) -> Result<(), RequestError> {
+    let most = candidates
+        .iter()
+        .map(|client| client.rule.limits.request_body)
+        .max()
+        .unwrap_or_default();
+
+    let length = headers::content_length(&head.headers);
+    if length.is_some_and(|length| length > most) {
+        Err(too_long(most))
+    } else {
+        Ok(())
+    }
+}
+
+/// Returns what the audit needs to know about a request, if there is an audit.
+fn audited(shared: &Shared, policy: &Policy, call: &Call<'_>) -> Option<Box<Audited>> {
+    let audit = shared.dependencies.audit.load_full()?;
+    let audited = Audited::new(audit, policy.digest.clone(), call.capability);
+    Some(Box::new(audited))
 }

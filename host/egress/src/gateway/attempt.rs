@@ -16,23 +16,23 @@ use tokio::time::Instant;
 
 use super::{
     Admitted,
+    http_client::{Timeouts, Unanswered},
     inspect::Content,
-    policy::Wired,
+    policy::RuleClient,
     retry::{Answered, Retries, Retry},
     sign::{Sign, Signed},
-    wire::{Times, Unanswered},
 };
 use crate::{
     body::upload::{Progress, Upload},
     limits::{
+        body_memory::BodyMemory,
         breaker::Outcome,
-        held::Held,
-        hosts::{Lane, TokenRequest},
+        hosts::{HostLimiter, TokenRequest},
         instance::Permits,
         pace,
     },
-    refusal::{Code, Refusal},
-    rules::grant::Limits,
+    request_error::{Code, RequestError},
+    rules::compiled::Limits,
 };
 
 /// An answer, from the network or from Skydock itself.
@@ -44,10 +44,10 @@ pub(super) enum Answer {
 /// What all attempts to send a request have in common.
 pub(super) struct Outgoing {
     pub(super) head: Parts,
-    pub(super) wired: Arc<Wired>,
-    pub(super) lane: Arc<Lane>,
+    pub(super) client: Arc<RuleClient>,
+    pub(super) limiter: Arc<HostLimiter>,
     pub(super) permits: Arc<Permits>,
-    pub(super) times: Times,
+    pub(super) timeouts: Timeouts,
     /// The announced length of the body.
     pub(super) length: Option<u64>,
     pub(super) deadline: Instant,
@@ -73,14 +73,14 @@ impl Attempts {
 
     /// Prepares another attempt.
     fn repeat(&mut self, retry: Retry, body: Bytes) {
-        self.content = Some(Content::Held(body));
+        self.content = Some(Content::Buffered(body));
         self.retries.count(retry);
     }
 
     /// Returns the body if it is in memory.
-    fn held(&self) -> Option<Bytes> {
+    fn buffered(&self) -> Option<Bytes> {
         match &self.content {
-            Some(Content::Held(bytes)) => Some(bytes.clone()),
+            Some(Content::Buffered(bytes)) => Some(bytes.clone()),
             _ => None,
         }
     }
@@ -92,11 +92,11 @@ impl Attempts {
 
         match self.content.take() {
             Some(Content::Streamed(body)) => {
-                let most = outgoing.wired.grant.limits.request_body;
+                let most = outgoing.client.rule.limits.request_body;
                 let length = outgoing.length;
                 Upload::streamed(body, length, most, outgoing.deadline, progress, permits)
             }
-            Some(Content::Held(bytes)) => Upload::whole(bytes, progress, permits),
+            Some(Content::Buffered(bytes)) => Upload::whole(bytes, progress, permits),
             None => Upload::whole(Bytes::new(), progress, permits),
         }
     }
@@ -108,46 +108,46 @@ impl Admitted {
         &self,
         outgoing: &Outgoing,
         attempts: &mut Attempts,
-    ) -> Result<Option<Answer>, Refusal> {
-        let Outgoing { head, wired, .. } = outgoing;
+    ) -> Result<Option<Answer>, RequestError> {
+        let Outgoing { head, client, .. } = outgoing;
         if let Err(pause) = self.wait_for_turn(outgoing).await {
             return Ok(Some(Answer::Own(paused(pause))));
         }
 
         // The request may have waited for slots, a token or the end of a pause.
-        self.check_again(head, wired)?;
-        let held = attempts.held();
+        self.check_again(head, client)?;
+        let buffered = attempts.buffered();
         let signed = self
-            .sign(wired)
-            .prepare(head.clone(), held.as_ref())
+            .sign(client)
+            .prepare(head.clone(), buffered.as_ref())
             .await?;
         let (signed, used) = match signed {
             Signed::Send(signed, used) => (signed, used),
-            Signed::Answer(answer) => return mask_whole(wired, answer).map(Some),
+            Signed::Answer(answer) => return mask_whole(client, answer).map(Some),
         };
-        if let Some(credential) = &wired.grant.credential {
+        if let Some(credential) = &client.rule.credential {
             let secrets = credential.secrets();
             attempts.mask.add(&secrets, &head.headers, &signed.headers);
         }
 
         // A streamed body is kept for another attempt, which only a credential can cause.
-        let keep = used.is_some() && held.is_none() && attempts.retries.none_renewed();
-        let kept = keep.then(|| Held::of(&self.capacity, self.kind));
+        let keep = used.is_some() && buffered.is_none() && attempts.retries.none_renewed();
+        let kept = keep.then(|| BodyMemory::of(&self.capacity, self.kind));
         let progress = Progress::new(self.meter.sent.clone(), kept);
         let request = Request::from_parts(signed, attempts.upload(outgoing, &progress));
 
         // The credential may have waited for its issuer.
-        self.check_again(head, wired)?;
+        self.check_again(head, client)?;
         let answer = match self.exchange(outgoing, request, &progress).await {
             Ok(answer) => answer,
             Err(unanswered) if attempts.retries.may_reconnect(head, &unanswered) => {
                 attempts.repeat(Retry::Reconnected, Bytes::new());
                 return Ok(None);
             }
-            Err(unanswered) => return Err(unanswered.refusal),
+            Err(unanswered) => return Err(unanswered.error),
         };
 
-        let body = held.or_else(|| progress.whole());
+        let body = buffered.or_else(|| progress.whole());
         self.receive(outgoing, attempts, answer, used, body).await
     }
 
@@ -158,21 +158,21 @@ impl Admitted {
     async fn wait_for_turn(&self, outgoing: &Outgoing) -> Result<(), Duration> {
         let request = TokenRequest {
             host: &self.host,
-            rule: &outgoing.wired.grant.name,
+            rule: &outgoing.client.rule.name,
             kind: self.kind,
             deadline: outgoing.deadline,
         };
 
-        let waited = outgoing.lane.wait(request).await;
+        let waited = outgoing.limiter.wait(request).await;
         if waited != Ok(false) {
-            outgoing.wired.metrics.throttled();
+            outgoing.client.metrics.throttled();
         }
         waited.map(|_| ())
     }
 
-    fn sign<'a>(&'a self, wired: &'a Wired) -> Sign<'a> {
+    fn sign<'a>(&'a self, client: &'a RuleClient) -> Sign<'a> {
         Sign {
-            grant: &wired.grant,
+            rule: &client.rule,
             authentication: &self.authentication,
             target: &self.target,
         }
@@ -186,19 +186,24 @@ impl Admitted {
         progress: &Arc<Progress>,
     ) -> Result<Response<Incoming>, Unanswered> {
         let Outgoing {
-            head, wired, times, ..
+            head,
+            client,
+            timeouts,
+            ..
         } = outgoing;
-        let limits = &wired.grant.limits;
+        let limits = &client.rule.limits;
         // A third of the limit, since the default limit is longer than a call may take.
         let passed = self.host.enter(self.kind, limits.first_byte / 3)?;
 
-        let wire = wired.wires.get(self.kind);
-        let revoked = self.revoked(head, wired);
-        let answer = wire.exchange(request, progress, *times, revoked).await;
+        let http_client = client.clients.get(self.kind);
+        let revoked = self.revoked(head, client);
+        let answer = http_client
+            .exchange(request, progress, *timeouts, revoked)
+            .await;
 
         passed.ended(match &answer {
             Ok(_) => Outcome::Answered,
-            Err(unanswered) => failed(&unanswered.refusal, *times, limits),
+            Err(unanswered) => failed(&unanswered.error, *timeouts, limits),
         });
         answer
     }
@@ -212,21 +217,23 @@ impl Admitted {
         answer: Response<Incoming>,
         used: Option<u64>,
         body: Option<Bytes>,
-    ) -> Result<Option<Answer>, Refusal> {
-        let grant = &outgoing.wired.grant;
+    ) -> Result<Option<Answer>, RequestError> {
+        let rule = &outgoing.client.rule;
         let (mut answer, incoming) = answer.into_parts();
-        if let Some(pause) = pace::pause(&answer, now(), grant.limits.pause) {
-            self.host.pause(&grant.name, pause);
+        if let Some(pause) = pace::pause(&answer, now(), rule.limits.pause) {
+            self.host.pause(&rule.name, pause);
         }
 
-        if let Some(credential) = &grant.credential {
+        if let Some(credential) = &rule.credential {
             let answered = Answered {
                 head: &answer,
                 used,
                 has_body: body.is_some(),
             };
-            let retry = self.fix_authentication(outgoing, answered, &attempts.retries);
-            if let (Some(retry), Some(body)) = (retry.await, body) {
+            let retry = self
+                .fix_authentication(outgoing, answered, &attempts.retries)
+                .await;
+            if let (Some(retry), Some(body)) = (retry, body) {
                 attempts.repeat(retry, body);
                 return Ok(None);
             }
@@ -239,7 +246,7 @@ impl Admitted {
             attempts.mask.begin(&mut answer.headers, has_body)?;
         }
 
-        if grant.certificate.is_some() {
+        if rule.certificate.is_some() {
             remove_session_headers(&mut answer.headers);
         }
 
@@ -265,21 +272,21 @@ impl Admitted {
 
 /// Masks an answer of a credential itself. A plugin has no part in a login that is masked and
 /// cannot guess, so all secrets are searched for.
-fn mask_whole(wired: &Wired, answer: Response<Bytes>) -> Result<Answer, Refusal> {
-    let secrets = wired.grant.credential.as_ref().map(|it| it.secrets());
+fn mask_whole(client: &RuleClient, answer: Response<Bytes>) -> Result<Answer, RequestError> {
+    let secrets = client.rule.credential.as_ref().map(|it| it.secrets());
     let answer = AnswerMask::over_answer(secrets.unwrap_or_default(), answer)?;
     Ok(Answer::Own(answer))
 }
 
 /// Returns what a failed request tells about the host.
-fn failed(refusal: &Refusal, times: Times, limits: &Limits) -> Outcome {
-    if !refusal.cause().is_unreachable() {
+fn failed(error: &RequestError, timeouts: Timeouts, limits: &Limits) -> Outcome {
+    if !error.cause().is_unreachable() {
         return Outcome::Unknown;
     }
 
     // If the plugin requested shorter timeouts, a timeout does not mean that the host is down.
-    let hurried = times.connect < limits.connect || times.first_byte < limits.first_byte;
-    match refusal.code() {
+    let hurried = timeouts.connect < limits.connect || timeouts.first_byte < limits.first_byte;
+    match error.code() {
         Code::ConnectionTimeout | Code::ConnectionReadTimeout if hurried => Outcome::Unknown,
         Code::ConnectionReadTimeout => Outcome::Late,
         _ => Outcome::Unreachable,

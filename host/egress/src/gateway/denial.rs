@@ -1,28 +1,53 @@
-//! Refusals that depend on the head of a request or, later, on its body or its credential.
+//! Why requests are denied, for reasons that depend on the head of a request or, later, on its body
+//! or its credential.
+
+use std::sync::Arc;
 
 use http::Method;
 
-use crate::refusal::{Cause, Code, Refusal};
+use crate::request_error::{Cause, Code, RequestError};
 use skydock_credentials::request::actions::{Unclear, can_read};
 
-/// The refusal of a request whose actions cannot be determined.
-pub(super) fn unclear(why: Unclear) -> Refusal {
-    Refusal::denied(
+/// Why a request is denied by its head.
+pub(super) struct Denial {
+    /// The rule that denies it, if one comes near to allowing it.
+    pub(super) rule: Option<Arc<str>>,
+    pub(super) error: RequestError,
+}
+
+impl Denial {
+    pub(super) fn by(rule: &Arc<str>, error: RequestError) -> Self {
+        Self {
+            rule: Some(Arc::clone(rule)),
+            error,
+        }
+    }
+}
+
+impl From<RequestError> for Denial {
+    fn from(error: RequestError) -> Self {
+        Self { rule: None, error }
+    }
+}
+
+/// Returns the error for a request whose actions cannot be determined.
+pub(super) fn unclear(why: Unclear) -> RequestError {
+    RequestError::denied(
         Cause::Action,
         format!("cannot determine the action of the request: {why}"),
     )
 }
 
-/// The refusal of a request with a header or parameter that servers may read as the method.
-pub(super) fn other_method(cause: Cause, what: &str) -> Refusal {
-    Refusal::denied(
+/// Returns the error for a request with a header or parameter that servers may read as the method.
+pub(super) fn other_method(cause: Cause, what: &str) -> RequestError {
+    RequestError::denied(
         cause,
         format!("its {what} could change the method: use the method itself"),
     )
 }
 
-/// The refusal of a request that may change something, if only reads are sent.
-pub(super) fn writes(method: &Method) -> Refusal {
+/// Returns the error for a request that may change something, if only reads are sent.
+pub(super) fn writes(method: &Method) -> RequestError {
     let remedy = if can_read(method) {
         "; if it is a read, add its action to `reads` of the rule"
     } else {
@@ -32,13 +57,13 @@ pub(super) fn writes(method: &Method) -> Refusal {
     let sentence = format!(
         "only reads are sent (--dry-run, or `skydock dev` without --allow-cloud-writes), and this {method} may change something{remedy}"
     );
-    Refusal::denied(Cause::DryRun, sentence)
+    RequestError::denied(Cause::DryRun, sentence)
 }
 
-/// The refusal of a request that the rules in force do not allow, although those did that it was
-/// admitted with.
-pub(super) fn revoked(rule: &str, why: &Refusal) -> Refusal {
-    Refusal::denied(
+/// Returns the error for a request that the rules in force do not allow, although those did that it
+/// was admitted with.
+pub(super) fn revoked(rule: &str, why: &RequestError) -> RequestError {
+    RequestError::denied(
         Cause::RuleChanged,
         format!(
             "rule `{rule}` was changed or removed while the request waited: {}",
@@ -47,10 +72,10 @@ pub(super) fn revoked(rule: &str, why: &Refusal) -> Refusal {
     )
 }
 
-/// The refusal of a request that the rules in force would send in another way than those that it
-/// was admitted with. If it is sent again, it is allowed.
-pub(super) fn altered(rule: &str) -> Refusal {
-    Refusal::new(
+/// Returns the error for a request that the rules in force would send in another way than those that
+/// it was admitted with. If it is sent again, it is allowed.
+pub(super) fn altered(rule: &str) -> RequestError {
+    RequestError::new(
         Code::DestinationUnavailable,
         Cause::RuleChanged,
         format!(
@@ -59,20 +84,20 @@ pub(super) fn altered(rule: &str) -> Refusal {
     )
 }
 
-/// The refusal of a request that has `what` as authentication by the plugin.
-pub(super) fn guest_authenticates(rule: &str, what: &str) -> Refusal {
+/// Returns the error for a request that has `what` as authentication by the plugin.
+pub(super) fn guest_authenticates(rule: &str, what: &str) -> RequestError {
     let sentence = format!(
         "the plugin sets authentication itself ({what}); add a credential to rule `{rule}`, or set `guestAuth: allowed`"
     );
-    Refusal::denied(Cause::GuestAuth, sentence)
+    RequestError::denied(Cause::GuestAuth, sentence)
 }
 
-/// The refusal of a request whose query has `what`, which looks like authentication, although the
-/// rule has a credential.
-pub(super) fn query_authenticates(rule: &str, what: &str) -> Refusal {
+/// Returns the error for a request whose query has `what`, which looks like authentication, although
+/// the rule has a credential.
+pub(super) fn query_authenticates(rule: &str, what: &str) -> RequestError {
     let sentence = format!(
         "its {what} looks like authentication, which the credential of rule `{rule}` adds; if it is none, list it in \
          `queryParameters` of the rule"
     );
-    Refusal::denied(Cause::GuestAuth, sentence)
+    RequestError::denied(Cause::GuestAuth, sentence)
 }

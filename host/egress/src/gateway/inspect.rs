@@ -13,20 +13,20 @@ use tokio::time::Instant;
 use super::{
     Admitted,
     denial::{guest_authenticates, other_method, unclear, writes},
-    policy::Wired,
-    wire::Times,
+    http_client::Timeouts,
+    policy::RuleClient,
 };
 use crate::{
-    body::upload::{GuestBody, MAX_HELD, collect, too_long},
-    limits::held::Held,
-    refusal::{Cause, Code, Refusal},
-    rules::{config::GuestAuth, grant::Verdict, overrides},
+    body::upload::{GuestBody, MAX_BUFFERED, collect, too_long},
+    limits::body_memory::BodyMemory,
+    request_error::{Cause, Code, RequestError},
+    rules::{compiled::Verdict, config::GuestAuth, overrides},
 };
 
 /// The body of a request.
 pub(super) enum Content {
     /// In memory.
-    Held(Bytes),
+    Buffered(Bytes),
     /// The plugin is still writing it.
     Streamed(GuestBody),
 }
@@ -48,24 +48,27 @@ impl Admitted {
         head: &Parts,
         body: GuestBody,
         deadline: Instant,
-    ) -> Result<(Arc<Wired>, Content), Refusal> {
+    ) -> Result<(Arc<RuleClient>, Content), RequestError> {
         let Some(first) = self.candidates.first() else {
             return Err(nothing_left());
         };
-        let between = Times::of(&first.grant, self.options).between;
+        let between = Timeouts::of(&first.rule, self.options).between;
 
         if is_bodiless(&head.method) {
             expect_no_body(head, body, between, deadline).await?;
-            return Ok((self.decide(&self.candidates)?, Content::Held(Bytes::new())));
+            return Ok((
+                self.decide(&self.candidates)?,
+                Content::Buffered(Bytes::new()),
+            ));
         }
 
         let unknown = self.unknown(head);
-        // Other bodies are streamed, since a rule may allow more than `MAX_HELD`.
+        // Other bodies are streamed, since a rule may allow more than `MAX_BUFFERED`.
         if !(unknown.actions || unknown.method || unknown.content) {
             return Ok((self.decide(&self.candidates)?, Content::Streamed(body)));
         }
 
-        let bytes = self.hold(body, between, deadline).await?;
+        let bytes = self.buffer(body, between, deadline).await?;
         if unknown.method
             && let Some(name) = overrides::in_body(&head.headers, &bytes).map_err(unclear)?
         {
@@ -78,29 +81,30 @@ impl Admitted {
             self.actions.open = false;
         }
 
-        let wired = self.decide(&self.candidates)?;
-        if self.dry_run && wired.grant.reads(&head.method, &self.actions) == Verdict::No {
+        let client = self.decide(&self.candidates)?;
+        if self.dry_run && client.rule.reads(&head.method, &self.actions) == Verdict::No {
             return Err(writes(&head.method));
         }
         // The body was read with the largest limit of all candidates.
-        if bytes.len() as u64 > wired.grant.limits.request_body {
-            return Err(too_long(wired.grant.limits.request_body));
+        if bytes.len() as u64 > client.rule.limits.request_body {
+            return Err(too_long(client.rule.limits.request_body));
         }
 
-        Ok((wired, Content::Held(bytes)))
+        Ok((client, Content::Buffered(bytes)))
     }
 
     /// Returns what must be known before the request is sent, but is not in its head.
     fn unknown(&self, head: &Parts) -> Unknown {
-        let any = |holds: &dyn Fn(&Wired) -> bool| self.candidates.iter().any(|it| holds(it));
+        let any = |holds: &dyn Fn(&RuleClient) -> bool| self.candidates.iter().any(|it| holds(it));
 
-        let undecided = |wired: &Wired| wired.grant.permits_actions(&self.actions) == Verdict::Open;
+        let undecided =
+            |client: &RuleClient| client.rule.permits_actions(&self.actions) == Verdict::Open;
         // If a rule allows all methods, it does not matter which one the body names.
-        let limited = |wired: &Wired| wired.grant.limits_methods();
-        let inspected = |wired: &Wired| {
-            let credential = wired.grant.credential.as_ref();
+        let limited = |client: &RuleClient| client.rule.limits_methods();
+        let inspected = |client: &RuleClient| {
+            let credential = client.rule.credential.as_ref();
             credential.is_some_and(|it| it.needs_body(head))
-                || wired.grant.certificate.is_some() && certificate_needs_body(head)
+                || client.rule.certificate.is_some() && certificate_needs_body(head)
         };
 
         Unknown {
@@ -111,43 +115,48 @@ impl Admitted {
     }
 
     /// Reads the body into memory, when there is enough of it.
-    async fn hold(
+    async fn buffer(
         &self,
         body: GuestBody,
         between: Duration,
         deadline: Instant,
-    ) -> Result<Bytes, Refusal> {
+    ) -> Result<Bytes, RequestError> {
         // Only the body may show which rule applies, so the most generous limit counts until then.
         let most = self
             .candidates
             .iter()
-            .map(|wired| wired.grant.limits.request_body)
+            .map(|client| client.rule.limits.request_body)
             .max()
             .unwrap_or_default();
-        let most = most.min(MAX_HELD);
+        let most = most.min(MAX_BUFFERED);
 
-        let room = Held::of(&self.capacity, self.kind).room(most).await?;
-        Ok(room.hold(collect(body, most, between, deadline).await?))
+        let reservation = BodyMemory::of(&self.capacity, self.kind)
+            .reserve(most)
+            .await?;
+        Ok(reservation.attach_to(collect(body, most, between, deadline).await?))
     }
 
     /// Returns the first of the rules that allows the actions.
-    pub(super) fn decide(&self, candidates: &[Arc<Wired>]) -> Result<Arc<Wired>, Refusal> {
+    pub(super) fn decide(
+        &self,
+        candidates: &[Arc<RuleClient>],
+    ) -> Result<Arc<RuleClient>, RequestError> {
         let decides = candidates
             .iter()
-            .find(|wired| wired.grant.permits_actions(&self.actions) == Verdict::Yes);
-        let Some(wired) = decides else {
+            .find(|client| client.rule.permits_actions(&self.actions) == Verdict::Yes);
+        let Some(client) = decides else {
             return Err(nothing_left());
         };
 
-        let grant = &wired.grant;
-        if grant.guest_auth == GuestAuth::Denied
-            && grant.credential.is_none()
-            && let Some(what) = self.authentication.unlisted(&grant.listed)
+        let rule = &client.rule;
+        if rule.guest_auth == GuestAuth::Denied
+            && rule.credential.is_none()
+            && let Some(what) = self.authentication.unlisted(&rule.listed)
         {
-            return Err(guest_authenticates(&grant.name, &what));
+            return Err(guest_authenticates(&rule.name, &what));
         }
 
-        Ok(wired.clone())
+        Ok(client.clone())
     }
 }
 
@@ -158,19 +167,19 @@ async fn expect_no_body(
     body: GuestBody,
     between: Duration,
     deadline: Instant,
-) -> Result<(), Refusal> {
+) -> Result<(), RequestError> {
     match collect(body, 0, between, deadline).await {
         Ok(_) => Ok(()),
-        Err(refusal) if refusal.code() == Code::HttpRequestBodySize => Err(Refusal::denied(
+        Err(error) if error.code() == Code::HttpRequestBodySize => Err(RequestError::denied(
             Cause::RequestBody,
             format!("a {} request must not have a body", head.method),
         )),
-        Err(refusal) => Err(refusal),
+        Err(error) => Err(error),
     }
 }
 
-fn nothing_left() -> Refusal {
-    Refusal::denied(
+fn nothing_left() -> RequestError {
+    RequestError::denied(
         Cause::Action,
         "no rule allows the actions in the request body, or the body does not name one",
     )

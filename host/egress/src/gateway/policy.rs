@@ -10,28 +10,29 @@ use skydock_cloud::PerKind;
 use skydock_credentials::Secret;
 use tokio::time::Instant;
 
-use super::{CONNECTIONS, Connections, Settings, Surroundings, wire::Wire};
+use super::{GatewayDependencies, http_client::HttpClient};
 use crate::{
-    limits::hosts::lock,
+    limits::{connections::Connections, hosts::lock},
     network::dial::Connector,
     observe::metrics::RuleMetrics,
     rules::{
+        compiled::{self, CompiledRule},
         config::{ConfigErrors, ConfigWarning},
-        grant::{self, Grant},
-        rule::Target,
+        settings::Settings,
     },
+    target::Target,
 };
 
 /// Maximum number of headers of a rule that are logged.
-const MOST_TOLD: usize = 32;
+const MAX_LOGGED: usize = 32;
 
 /// The current rules.
 #[derive(Debug)]
 pub(super) struct Policy {
     /// Rules that are in force.
-    grants: Vec<Arc<Wired>>,
+    rules: Vec<Arc<RuleClient>>,
     /// Rules in report-only mode.
-    trials: Vec<Arc<Wired>>,
+    report_only_rules: Vec<Arc<RuleClient>>,
     /// SHA-256 of the component.
     pub(super) digest: Arc<str>,
     /// When a denial by a rule in report-only mode was last logged.
@@ -43,25 +44,25 @@ pub(super) struct Policy {
 /// is not checked again when it is reused. Kinds of calls do not share them either, since each has
 /// its share of the plugin's connections.
 #[derive(Debug)]
-pub(super) struct Wired {
-    pub(super) grant: Grant,
-    pub(super) wires: PerKind<Wire>,
+pub(super) struct RuleClient {
+    pub(super) rule: CompiledRule,
+    pub(super) clients: PerKind<HttpClient>,
     pub(super) metrics: Arc<RuleMetrics>,
     /// Headers of the plugin that were not sent, each of which is logged once.
-    told: Mutex<BTreeSet<String>>,
+    logged: Mutex<BTreeSet<String>>,
 }
 
-impl Wired {
+impl RuleClient {
     /// Logs headers of the plugin that are not sent, each name once.
-    pub(super) fn tell(&self, plugin: &str, removed: Vec<HeaderName>) {
+    pub(super) fn log_removed(&self, plugin: &str, removed: Vec<HeaderName>) {
         for name in removed {
-            let mut told = lock(&self.told);
+            let mut logged = lock(&self.logged);
             // A plugin can invent names.
-            if told.len() < MOST_TOLD && told.insert(name.as_str().to_owned()) {
+            if logged.len() < MAX_LOGGED && logged.insert(name.as_str().to_owned()) {
                 tracing::warn!(
                     target: "egress",
                     plugin,
-                    rule = &*self.grant.name,
+                    rule = &*self.rule.name,
                     header = name.as_str(),
                     "a header of the plugin is not sent beside the credential of the rule: if the cloud needs it, add it to \
                      `headers` of the rule"
@@ -75,66 +76,50 @@ impl Policy {
     pub(super) fn new(
         plugin: &Arc<str>,
         settings: &Settings,
-        surroundings: &Surroundings,
-        connections: &Connections,
+        dependencies: &GatewayDependencies,
+        connections: &Arc<Connections>,
         before: Option<&Self>,
     ) -> Result<Self, ConfigErrors> {
-        let grants = grant::compile(settings)?;
-        let warnings = grant::warnings(&grants);
+        let rules = compiled::compile(settings)?;
+        let warnings = compiled::warnings(&rules);
 
-        let wired = |grant: Grant| {
-            // A rule that connects to the same servers in the same way keeps its open connections.
-            let same = |other: &&Arc<Wired>| {
-                other.grant.name == grant.name
-                    && other.grant.to == grant.to
-                    && other.grant.limits == grant.limits
-                    && other.grant.pin == grant.pin
-                    && other.grant.connects_like(&grant)
+        let client = |rule: CompiledRule| {
+            let clients = match before.and_then(|before| before.connected_like(&rule)) {
+                Some(other) => other.clients.clone(),
+                None => clients(&rule, dependencies, connections),
             };
+            let metrics = dependencies.metrics.of_rule(plugin, &rule.name);
 
-            let wires = match before
-                .and_then(|before| before.grants.iter().chain(&before.trials).find(same))
-            {
-                Some(other) => other.wires.clone(),
-                None => {
-                    let Surroundings {
-                        resolver,
-                        closed,
-                        metrics,
-                        ..
-                    } = surroundings.clone();
-                    let connector = Connector::new(
-                        &grant,
-                        resolver,
-                        closed,
-                        (connections.clone(), CONNECTIONS),
-                        metrics,
-                    );
-
-                    let idle = usize::from(grant.limits.concurrency);
-                    let exact = grant.to.exact().is_some();
-                    PerKind::of(|kind| Wire::new(connector.of(kind), idle, exact))
-                }
-            };
-
-            let metrics = surroundings.metrics.of_rule(plugin, &grant.name);
-            Arc::new(Wired {
-                grant,
-                wires,
+            Arc::new(RuleClient {
+                rule,
+                clients,
                 metrics: Arc::new(metrics),
-                told: Mutex::default(),
+                logged: Mutex::default(),
             })
         };
-
-        let all = grants.into_iter().map(wired);
-        let (trials, grants) = all.partition(|wired: &Arc<Wired>| wired.grant.report_only);
+        let all = rules.into_iter().map(client);
+        let (report_only_rules, rules) =
+            all.partition(|client: &Arc<RuleClient>| client.rule.report_only);
 
         Ok(Self {
-            grants,
-            trials,
+            rules,
+            report_only_rules,
             digest: settings.digest.as_str().into(),
             reported: Mutex::default(),
             warnings,
+        })
+    }
+
+    /// Returns a rule that connects to the same servers in the same way, so that its open
+    /// connections can be kept.
+    fn connected_like(&self, rule: &CompiledRule) -> Option<&Arc<RuleClient>> {
+        let mut all = self.rules.iter().chain(&self.report_only_rules);
+        all.find(|other| {
+            other.rule.name == rule.name
+                && other.rule.to == rule.to
+                && other.rule.limits == rule.limits
+                && other.rule.pin == rule.pin
+                && other.rule.connects_like(rule)
         })
     }
 
@@ -142,9 +127,9 @@ impl Policy {
     pub(super) fn secrets(&self) -> Vec<Secret> {
         // Rules in report-only mode send nothing.
         let credentials = self
-            .grants
+            .rules
             .iter()
-            .filter_map(|it| it.grant.credential.as_ref());
+            .filter_map(|it| it.rule.credential.as_ref());
 
         let mut all = Vec::new();
         for secret in credentials.flat_map(|it| it.secrets()) {
@@ -157,18 +142,37 @@ impl Policy {
     }
 
     /// Returns the rules in force that allow a target, in order.
-    pub(super) fn for_target(&self, target: &Target) -> Vec<&Arc<Wired>> {
-        permitting(&self.grants, target)
+    pub(super) fn for_target(&self, target: &Target) -> Vec<&Arc<RuleClient>> {
+        permitting(&self.rules, target)
     }
 
     /// Returns the rules in report-only mode that allow a target, in order.
-    pub(super) fn trials_for(&self, target: &Target) -> Vec<&Arc<Wired>> {
-        permitting(&self.trials, target)
+    pub(super) fn report_only_for(&self, target: &Target) -> Vec<&Arc<RuleClient>> {
+        permitting(&self.report_only_rules, target)
     }
 }
 
-fn permitting<'a>(all: &'a [Arc<Wired>], target: &Target) -> Vec<&'a Arc<Wired>> {
+/// Creates the HTTP clients of a rule.
+fn clients(
+    rule: &CompiledRule,
+    dependencies: &GatewayDependencies,
+    connections: &Arc<Connections>,
+) -> PerKind<HttpClient> {
+    let connector = Connector::new(
+        rule,
+        Arc::clone(&dependencies.resolver),
+        Arc::clone(&dependencies.closed),
+        Arc::clone(connections),
+        dependencies.metrics.clone(),
+    );
+
+    let idle = usize::from(rule.limits.concurrency);
+    let exact = rule.to.exact().is_some();
+    PerKind::of(|kind| HttpClient::new(connector.of(kind), idle, exact))
+}
+
+fn permitting<'a>(all: &'a [Arc<RuleClient>], target: &Target) -> Vec<&'a Arc<RuleClient>> {
     all.iter()
-        .filter(|wired| wired.grant.to.permits(target))
+        .filter(|client| client.rule.to.permits(target))
         .collect()
 }

@@ -7,25 +7,29 @@ use http::request::Parts;
 
 use super::{
     Admitted,
-    admit::{choose, unruled},
+    choose::{choose, unruled},
     denial::{altered, revoked},
-    policy::Wired,
+    policy::RuleClient,
 };
-use crate::refusal::Refusal;
+use crate::request_error::RequestError;
 
 impl Admitted {
     /// Checks that the rules in force, which may have been replaced while the request waited, still
     /// allow it in the same way.
-    pub(super) fn check_again(&self, head: &Parts, wired: &Arc<Wired>) -> Result<(), Refusal> {
+    pub(super) fn check_again(
+        &self,
+        head: &Parts,
+        client: &Arc<RuleClient>,
+    ) -> Result<(), RequestError> {
         let policy = self.shared.policy.load();
         if Arc::ptr_eq(&policy, &self.policy) {
             return Ok(());
         }
 
-        let name = &wired.grant.name;
+        let name = &client.rule.name;
         let rules = policy.for_target(&self.target);
         let candidates = choose(&rules, head, &self.target, &self.actions);
-        let candidates = candidates.map_err(|(_, why)| revoked(name, &why))?;
+        let candidates = candidates.map_err(|denial| revoked(name, &denial.error))?;
         if candidates.is_empty() {
             return Err(revoked(name, &unruled(&self.target, &head.method)));
         }
@@ -33,7 +37,7 @@ impl Admitted {
         let decides = self.decide(&candidates);
         let decides = decides.map_err(|why| revoked(name, &why))?;
 
-        if decides.grant.name == *name && decides.grant.acts_like(&wired.grant) {
+        if decides.rule.name == *name && decides.rule.acts_like(&client.rule) {
             Ok(())
         } else {
             Err(altered(name))
@@ -41,12 +45,12 @@ impl Admitted {
     }
 
     /// Waits until the rules in force do not allow the request any more.
-    pub(super) async fn revoked(&self, head: &Parts, wired: &Arc<Wired>) -> Refusal {
+    pub(super) async fn revoked(&self, head: &Parts, client: &Arc<RuleClient>) -> RequestError {
         // Before the check, so that it misses no replacement.
         let mut replaced = self.shared.replaced.subscribe();
         loop {
-            if let Err(refusal) = self.check_again(head, wired) {
-                return refusal;
+            if let Err(error) = self.check_again(head, client) {
+                return error;
             }
             if replaced.changed().await.is_err() {
                 // The gateway keeps the sender as long as this request exists.

@@ -6,7 +6,7 @@ use skydock_credentials::{
     server_time,
 };
 
-use super::{Admitted, attempt::Outgoing, wire::Unanswered};
+use super::{Admitted, attempt::Outgoing, http_client::Unanswered};
 
 /// Maximum number of retries after the authentication of a request was rejected. The first renewal
 /// may have happened just before a change of the password took effect.
@@ -87,7 +87,7 @@ impl Admitted {
         answered: Answered<'_>,
         retries: &Retries,
     ) -> Option<Retry> {
-        let credential = outgoing.wired.grant.credential.as_ref()?;
+        let credential = outgoing.client.rule.credential.as_ref()?;
         let status = answered.head.status;
 
         if retries.may_correct_clock(status)
@@ -117,7 +117,7 @@ impl Admitted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::refusal::{Cause, Code, Refusal};
+    use crate::request_error::{Cause, Code, RequestError};
 
     fn head(method: &str, uri: &str) -> Parts {
         let request = http::Request::builder().method(method).uri(uri).body(());
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn only_harmless_requests_are_sent_on_another_connection() {
         let unanswered = |stale| Unanswered {
-            refusal: Refusal::new(Code::ConnectionTerminated, Cause::Protocol, "closed"),
+            error: RequestError::new(Code::ConnectionTerminated, Cause::Protocol, "closed"),
             stale,
         };
         let table = [

@@ -20,26 +20,26 @@ use tokio::{
 use super::{
     Options, Shared,
     attempt::{Answer, Attempts, Outgoing},
+    http_client::Timeouts,
     inspect::Content,
-    policy::{Policy, Wired},
-    wire::Times,
+    policy::{Policy, RuleClient},
 };
 use crate::{
     body::{
-        download::{Bounds, ResponseBody, over},
+        download::{Bounds, ResponseBody, deadline_exceeded},
         upload::{BoxError, GuestBody},
     },
     limits::{
-        hosts::{Host, Lane},
+        hosts::{Host, HostLimiter},
         instance::{Capacity, Permits, Ticket},
     },
     observe::meter::Meter,
-    refusal::{Cause, Code, Refusal},
+    request_error::{Cause, Code, RequestError},
     rules::{
         config::GuestAuth,
         headers::{self, Authentication, strip_hop_by_hop},
-        rule::Target,
     },
+    target::Target,
 };
 
 /// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`].
@@ -47,7 +47,7 @@ pub struct Admitted {
     pub(super) shared: Arc<Shared>,
     /// The rules that it was admitted with.
     pub(super) policy: Arc<Policy>,
-    pub(super) candidates: Vec<Arc<Wired>>,
+    pub(super) candidates: Vec<Arc<RuleClient>>,
     pub(super) actions: Actions,
     pub(super) authentication: Authentication,
     pub(super) target: Target,
@@ -76,8 +76,12 @@ impl Admitted {
     /// arrived. Dropping the future or the answer's body cancels the request.
     ///
     /// # Errors
-    /// [`Refusal`] if the request is denied or fails. It is counted in the metrics.
-    pub async fn send<B>(mut self, head: Parts, body: B) -> Result<Response<ResponseBody>, Refusal>
+    /// [`RequestError`] if the request is denied or fails. It is counted in the metrics.
+    pub async fn send<B>(
+        mut self,
+        head: Parts,
+        body: B,
+    ) -> Result<Response<ResponseBody>, RequestError>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -86,11 +90,11 @@ impl Admitted {
         let deadline = self.deadline();
 
         let sent = timeout_at(deadline, Box::pin(self.send_admitted(head, body, deadline))).await;
-        match sent.unwrap_or_else(|_| Err(over())) {
+        match sent.unwrap_or_else(|_| Err(deadline_exceeded())) {
             Ok(sent) => Ok(sent.into_response(self.meter)),
-            Err(refusal) => {
-                self.meter.failed(&refusal);
-                Err(refusal.of(self.meter.about()))
+            Err(error) => {
+                self.meter.failed(&error);
+                Err(error.of(self.meter.about()))
             }
         }
     }
@@ -100,37 +104,37 @@ impl Admitted {
         mut head: Parts,
         body: GuestBody,
         deadline: Instant,
-    ) -> Result<Sent, Refusal> {
+    ) -> Result<Sent, RequestError> {
         let slot = slot(self.instance.clone()).await?;
-        let (wired, content) = self.inspect(&head, body, deadline).await?;
+        let (client, content) = self.inspect(&head, body, deadline).await?;
 
-        let grant = &wired.grant;
-        self.meter.rule(&wired.metrics);
+        let rule = &client.rule;
+        self.meter.rule(&client.metrics);
         let would_deny = self.would_deny(&head);
-        self.meter.decided(grant, &self.actions, would_deny);
+        self.meter.decided(rule, &self.actions, would_deny);
 
-        let lane = self.host.lane(&grant.limits, self.capacity.kinds);
-        let permits = self.permits(slot, &lane).await?;
+        let limiter = self.host.limiter(&rule.limits, self.capacity.kinds);
+        let permits = self.permits(slot, &limiter).await?;
 
         // Before `rewrite`, which removes the header.
         let length = headers::content_length(&head.headers);
         rewrite(&mut head, &content, length);
-        if grant.credential.is_some() {
-            self.make_maskable(&mut head, &wired);
+        if rule.credential.is_some() {
+            self.make_maskable(&mut head, &client);
         }
 
-        let times = Times::of(grant, self.options);
+        let timeouts = Timeouts::of(rule, self.options);
         let bounds = Bounds {
-            most: grant.limits.response_body,
-            between: times.between,
+            most: rule.limits.response_body,
+            between: timeouts.between,
             deadline,
         };
         let outgoing = Outgoing {
             head,
-            wired,
-            lane,
+            client,
+            limiter,
             permits,
-            times,
+            timeouts,
             length,
             deadline,
         };
@@ -156,7 +160,7 @@ impl Admitted {
         let total = self
             .candidates
             .iter()
-            .filter_map(|wired| wired.grant.limits.total)
+            .filter_map(|client| client.rule.limits.total)
             .min();
         self.started + total.map_or(self.left, |total| total.min(self.left))
     }
@@ -166,11 +170,11 @@ impl Admitted {
     async fn permits(
         &self,
         slot: OwnedSemaphorePermit,
-        lane: &Lane,
-    ) -> Result<Arc<Permits>, Refusal> {
+        limiter: &HostLimiter,
+    ) -> Result<Arc<Permits>, RequestError> {
         let slots = [
             slot,
-            lane.slots.acquire(self.kind).await?,
+            limiter.slots.acquire(self.kind).await?,
             self.capacity.slots.acquire(self.kind).await?,
         ];
 
@@ -182,12 +186,12 @@ impl Admitted {
 
     /// Removes headers because of which secrets of the credential could not be found in the answer:
     /// in a compressed body, in a part of a body, or under a name that is not listed.
-    fn make_maskable(&self, head: &mut Parts, wired: &Wired) {
-        let grant = &wired.grant;
-        if grant.guest_auth == GuestAuth::Denied {
-            wired.tell(
+    fn make_maskable(&self, head: &mut Parts, client: &RuleClient) {
+        let rule = &client.rule;
+        if rule.guest_auth == GuestAuth::Denied {
+            client.log_removed(
                 &self.shared.plugin,
-                headers::keep_listed(&mut head.headers, &grant.listed),
+                headers::keep_listed(&mut head.headers, &rule.listed),
             );
         }
 
@@ -243,10 +247,10 @@ fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) {
     head.version = http::Version::HTTP_11;
 }
 
-async fn slot(slots: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
+async fn slot(slots: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, RequestError> {
     // The semaphores are never closed.
     let closed = |_| {
-        Refusal::new(
+        RequestError::new(
             Code::InternalError,
             Cause::Internal,
             "the gateway is closed",

@@ -6,30 +6,30 @@ use skydock_credentials::{CredentialError, CredentialErrorKind, Prepared, check_
 
 use super::denial::query_authenticates;
 use crate::{
-    refusal::{Cause, Code, Refusal},
+    request_error::{Cause, Code, RequestError},
     rules::{
+        compiled::CompiledRule,
         config::GuestAuth,
-        grant::Grant,
         headers::{Authentication, authority},
-        rule::Target,
     },
+    target::Target,
 };
 
 /// Returns the error for a failed credential. A retry may succeed if the credential is temporarily
 /// unavailable; otherwise the operator must fix it.
-fn without_credential(error: &CredentialError) -> Refusal {
+fn without_credential(error: &CredentialError) -> RequestError {
     let code = match error.kind() {
         CredentialErrorKind::Unavailable => Code::DestinationUnavailable,
         CredentialErrorKind::Denied
-        | CredentialErrorKind::Minting
+        | CredentialErrorKind::SecretRequest
         | CredentialErrorKind::Malformed => Code::HttpRequestDenied,
     };
-    Refusal::new(code, Cause::Credential, error.to_string())
+    RequestError::new(code, Cause::Credential, error.to_string())
 }
 
 /// The rule, authentication and target of a request.
 pub(super) struct Sign<'a> {
-    pub(super) grant: &'a Grant,
+    pub(super) rule: &'a CompiledRule,
     pub(super) authentication: &'a Authentication,
     pub(super) target: &'a Target,
 }
@@ -44,12 +44,12 @@ impl Sign<'_> {
         &self,
         mut head: Parts,
         body: Option<&Bytes>,
-    ) -> Result<Signed, Refusal> {
+    ) -> Result<Signed, RequestError> {
         // Before the credential, which may sign host and path.
-        self.aim(&mut head)?;
+        self.set_target(&mut head)?;
 
-        let Some(credential) = &self.grant.credential else {
-            if let Some(certificate) = &self.grant.certificate {
+        let Some(credential) = &self.rule.credential else {
+            if let Some(certificate) = &self.rule.certificate {
                 check_certificate(&certificate.name, &head, body)
                     .map_err(|error| without_credential(&error))?;
             }
@@ -64,23 +64,23 @@ impl Sign<'_> {
 
         // Only authentication that the credential has not replaced still has the value of the
         // plugin.
-        if self.grant.guest_auth == GuestAuth::Denied {
-            let listed = &self.grant.listed;
+        if self.rule.guest_auth == GuestAuth::Denied {
+            let listed = &self.rule.listed;
             self.authentication.strip(&mut head.headers, listed);
             // A credential never uses the query.
             if let Some(what) = self.authentication.unlisted_parameter(listed) {
-                return Err(query_authenticates(&self.grant.name, &what));
+                return Err(query_authenticates(&self.rule.name, &what));
             }
         }
 
         // A credential must not change the target of a request.
-        self.aim(&mut head)?;
+        self.set_target(&mut head)?;
         Ok(Signed::Send(head, Some(used)))
     }
 
-    fn aim(&self, head: &mut Parts) -> Result<(), Refusal> {
+    fn set_target(&self, head: &mut Parts) -> Result<(), RequestError> {
         let internal = |_| {
-            Refusal::new(
+            RequestError::new(
                 Code::InternalError,
                 Cause::Internal,
                 "the request's target has no URI",
@@ -95,12 +95,12 @@ impl Sign<'_> {
 
         // Most URIs are right, and building one for each request takes time.
         let path = head.uri.path_and_query().map_or("", |it| it.as_str());
-        let aimed = head
+        let is_set = head
             .uri
             .authority()
             .is_some_and(|it| it.as_str() == authority)
             && head.uri.scheme_str() == Some(self.target.scheme.as_str());
-        if aimed && path.starts_with('/') {
+        if is_set && path.starts_with('/') {
             return Ok(());
         }
 

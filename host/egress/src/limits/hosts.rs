@@ -18,8 +18,9 @@ use crate::{
         pace::Bucket,
         shares::{Kinds, Shares},
     },
-    refusal::{Cause, Code, Refusal},
-    rules::{grant::Limits, rule::Target},
+    request_error::{Cause, Code, RequestError},
+    rules::compiled::Limits,
+    target::Target,
 };
 
 /// Maximum number of hosts that are remembered, since wildcards let a plugin use any number of
@@ -43,19 +44,19 @@ pub(crate) struct Host {
     /// The end of the pauses that the cloud has asked for, by rule: one API of a host may be
     /// overloaded while another is not.
     paused: Mutex<HashMap<Arc<str>, Instant>>,
-    lanes: Mutex<Vec<Arc<Lane>>>,
+    limiters: Mutex<Vec<Arc<HostLimiter>>>,
 }
 
 /// Requests to one host under the same limits.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct HostLimiter {
     key: (u16, u64, u16, Kinds),
     /// Concurrent requests, divided among the kinds of calls.
     pub(crate) slots: Shares,
     /// The queues of requests that wait for a token, one for each kind of calls.
-    lines: PerKind<Semaphore>,
+    queues: PerKind<Semaphore>,
     /// The queue of the first ones of each kind.
-    line: Semaphore,
+    queue: Semaphore,
     bucket: Mutex<Bucket>,
 }
 
@@ -64,7 +65,7 @@ impl Hosts {
     ///
     /// # Errors
     /// If more hosts are in use than can be remembered.
-    pub(crate) fn get(&self, target: &Target) -> Result<Arc<Host>, Refusal> {
+    pub(crate) fn get(&self, target: &Target) -> Result<Arc<Host>, RequestError> {
         let mut all = lock(&self.all);
         if let Some(host) = all.get(target) {
             return Ok(host.clone());
@@ -77,7 +78,7 @@ impl Hosts {
         }
         if all.len() >= MAX_HOSTS {
             let sentence = format!("the plugin uses more than {MAX_HOSTS} hosts");
-            return Err(Refusal::new(
+            return Err(RequestError::new(
                 Code::ConnectionLimitReached,
                 Cause::Limit,
                 sentence,
@@ -108,41 +109,44 @@ impl Host {
             .any(|breaker| lock(breaker).is_open(now))
     }
 
-    /// Returns the lane for these limits. Equal limits share a lane, even if they come from
+    /// Returns the limiter for these limits. Equal limits share a limiter, even if they come from
     /// different rules or configurations.
-    pub(crate) fn lane(&self, limits: &Limits, kinds: Kinds) -> Arc<Lane> {
+    pub(crate) fn limiter(&self, limits: &Limits, kinds: Kinds) -> Arc<HostLimiter> {
         let now = Instant::now();
         let rate = limits.rate.to_bits();
         let key = (limits.concurrency, rate, limits.burst, kinds);
         let slots = usize::from(limits.concurrency);
 
-        let mut lanes = lock(&self.lanes);
-        if let Some(lane) = lanes.iter().find(|lane| lane.key == key) {
-            return lane.clone();
+        let mut limiters = lock(&self.limiters);
+        if let Some(limiter) = limiters.iter().find(|limiter| limiter.key == key) {
+            return limiter.clone();
         }
 
-        // Without a lane whose bucket is full, no rate can be exceeded.
-        lanes.retain(|lane| Arc::strong_count(lane) > 1 || !lock(&lane.bucket).is_full(now));
-        let lane = Arc::new(Lane {
+        // Without a limiter whose bucket is full, no rate can be exceeded.
+        limiters.retain(|limiter| {
+            Arc::strong_count(limiter) > 1 || !lock(&limiter.bucket).is_full(now)
+        });
+        let limiter = Arc::new(HostLimiter {
             key,
             slots: Shares::new(slots, CallKind::reserved(slots), kinds),
-            lines: PerKind::of(|_| Semaphore::new(1)),
-            line: Semaphore::new(1),
+            queues: PerKind::of(|_| Semaphore::new(1)),
+            queue: Semaphore::new(1),
             bucket: Mutex::new(Bucket::new(limits.rate, limits.burst, now)),
         });
 
-        lanes.push(lane.clone());
-        lane
+        limiters.push(limiter.clone());
+        limiter
     }
 
     /// Returns true if the host has no state worth keeping.
     fn is_idle(&self, now: Instant) -> bool {
-        let full =
-            |lane: &Arc<Lane>| Arc::strong_count(lane) == 1 && lock(&lane.bucket).is_full(now);
+        let full = |limiter: &Arc<HostLimiter>| {
+            Arc::strong_count(limiter) == 1 && lock(&limiter.bucket).is_full(now)
+        };
 
         !self.is_open(now)
             && !lock(&self.paused).values().any(|until| *until > now)
-            && lock(&self.lanes).iter().all(full)
+            && lock(&self.limiters).iter().all(full)
     }
 
     /// Records that the cloud has asked for a pause in its answer to a request of this rule.
@@ -166,7 +170,7 @@ impl Host {
     ///
     /// # Errors
     /// The remaining time, if a request with this deadline should not wait for so long.
-    async fn rest(&self, rule: &str, deadline: Instant) -> Result<bool, Duration> {
+    async fn wait_for_pause(&self, rule: &str, deadline: Instant) -> Result<bool, Duration> {
         let mut waited = false;
         loop {
             let now = Instant::now();
@@ -189,7 +193,7 @@ impl Host {
     ///
     /// # Errors
     /// [`Code::ConnectionRefused`] if it is open.
-    pub(crate) fn look(&self, kind: CallKind) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, kind: CallKind) -> Result<(), RequestError> {
         match lock(self.breakers.get(kind)).look(Instant::now()) {
             Pass::Wait(wait) => Err(not_contacted(wait)),
             Pass::Free | Pass::Probe => Ok(()),
@@ -205,7 +209,7 @@ impl Host {
         self: &Arc<Self>,
         kind: CallKind,
         patience: Duration,
-    ) -> Result<Passed, Refusal> {
+    ) -> Result<Passed, RequestError> {
         let now = Instant::now();
         match lock(self.breakers.get(kind)).enter(now) {
             Pass::Wait(wait) => Err(not_contacted(wait)),
@@ -230,7 +234,7 @@ pub(crate) struct TokenRequest<'a> {
     pub(crate) deadline: Instant,
 }
 
-impl Lane {
+impl HostLimiter {
     /// Waits for a token and for the end of a pause that the cloud has asked this rule for, in the
     /// order of arrival within the kind. Kinds take turns. Returns true if it had to wait.
     ///
@@ -246,9 +250,9 @@ impl Lane {
         let mut waited = false;
         loop {
             // Outside of the queue, in which requests of other rules wait too.
-            waited |= host.rest(rule, deadline).await?;
-            let _first = turn(self.lines.get(kind), &mut waited).await;
-            let _turn = turn(&self.line, &mut waited).await;
+            waited |= host.wait_for_pause(rule, deadline).await?;
+            let _first = turn(self.queues.get(kind), &mut waited).await;
+            let _turn = turn(&self.queue, &mut waited).await;
 
             loop {
                 let now = Instant::now();
@@ -266,13 +270,13 @@ impl Lane {
 }
 
 /// Waits for a turn, and notes whether it had to.
-async fn turn<'a>(line: &'a Semaphore, waited: &mut bool) -> Option<SemaphorePermit<'a>> {
-    if let Ok(turn) = line.try_acquire() {
+async fn turn<'a>(queue: &'a Semaphore, waited: &mut bool) -> Option<SemaphorePermit<'a>> {
+    if let Ok(turn) = queue.try_acquire() {
         return Some(turn);
     }
     *waited = true;
     // The semaphore is never closed.
-    line.acquire().await.ok()
+    queue.acquire().await.ok()
 }
 
 /// A request that the breaker let through.
@@ -305,12 +309,12 @@ impl Drop for Passed {
     }
 }
 
-fn not_contacted(wait: Duration) -> Refusal {
+fn not_contacted(wait: Duration) -> RequestError {
     let sentence = format!(
         "the host repeatedly did not answer and is not contacted for another {} s",
         wait.as_secs() + 1
     );
-    Refusal::new(Code::ConnectionRefused, Cause::Breaker, sentence)
+    RequestError::new(Code::ConnectionRefused, Cause::Breaker, sentence)
 }
 
 /// Locks a mutex. No code panics while it holds one of these locks.
@@ -321,7 +325,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::rule::{Host as Name, Scheme};
+    use crate::target::{Host as Name, Scheme};
 
     fn target(host: &str) -> Target {
         Target {
@@ -354,18 +358,18 @@ mod tests {
             burst: 1,
             ..Limits::default()
         };
-        let lane = host.lane(&limits, Kinds::ALL);
+        let limiter = host.limiter(&limits, Kinds::ALL);
         let end = Instant::now() + Duration::from_secs(1000);
         let request = |kind| TokenRequest {
             kind,
             deadline: end,
             ..soon(&host, "r")
         };
-        let flood = (0..100).map(|_| lane.wait(request(CallKind::LoadBalancers)));
+        let flood = (0..100).map(|_| limiter.wait(request(CallKind::LoadBalancers)));
         let start = Instant::now();
         let nodes = async {
             for _ in 0..3 {
-                let waited = lane.wait(request(CallKind::Nodes)).await;
+                let waited = limiter.wait(request(CallKind::Nodes)).await;
                 assert_eq!(waited, Ok(true));
             }
             start.elapsed().as_secs()
@@ -383,15 +387,15 @@ mod tests {
             burst: 2,
             ..Limits::default()
         };
-        let lane = host.lane(&limits, Kinds::ALL);
+        let limiter = host.limiter(&limits, Kinds::ALL);
         let start = Instant::now();
         let order = Mutex::new(Vec::new());
         let requests = (0..5).map(|number| {
-            let lane = &lane;
+            let limiter = &limiter;
             let host = &host;
             let order = &order;
             async move {
-                let waited = lane.wait(soon(host, "r")).await.unwrap();
+                let waited = limiter.wait(soon(host, "r")).await.unwrap();
                 lock(order).push((number, waited, start.elapsed().as_millis()));
             }
         });
@@ -413,31 +417,32 @@ mod tests {
     async fn waits_for_a_short_pause_and_reports_a_long_one() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
-        let lane = host.lane(&Limits::default(), Kinds::ALL);
+        let limiter = host.limiter(&Limits::default(), Kinds::ALL);
         host.pause(&"r".into(), Duration::from_secs(3));
         host.pause(&"r".into(), Duration::from_secs(1));
         let start = Instant::now();
-        assert_eq!(lane.wait(soon(&host, "r")).await, Ok(true));
+        assert_eq!(limiter.wait(soon(&host, "r")).await, Ok(true));
         assert_eq!(start.elapsed().as_secs(), 3);
         host.pause(&"r".into(), Duration::from_secs(3));
         assert_eq!(
-            lane.wait(TokenRequest {
-                deadline: Instant::now() + Duration::from_secs(4),
-                ..soon(&host, "r")
-            })
-            .await,
+            limiter
+                .wait(TokenRequest {
+                    deadline: Instant::now() + Duration::from_secs(4),
+                    ..soon(&host, "r")
+                })
+                .await,
             Err(Duration::from_secs(3))
         );
         host.pause(&"r".into(), Duration::from_secs(30));
         assert_eq!(
-            lane.wait(soon(&host, "r")).await,
+            limiter.wait(soon(&host, "r")).await,
             Err(Duration::from_secs(30))
         );
-        assert_eq!(lane.wait(soon(&host, "another rule")).await, Ok(false));
+        assert_eq!(limiter.wait(soon(&host, "another rule")).await, Ok(false));
         let other = hosts.get(&target("b.example")).unwrap();
         assert_eq!(
             other
-                .lane(&Limits::default(), Kinds::ALL)
+                .limiter(&Limits::default(), Kinds::ALL)
                 .wait(soon(&other, "r"))
                 .await,
             Ok(false)
@@ -448,11 +453,11 @@ mod tests {
     async fn the_pause_of_a_rule_does_not_delay_another_rule() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
-        let lane = host.lane(&Limits::default(), Kinds::ALL);
+        let limiter = host.limiter(&Limits::default(), Kinds::ALL);
         host.pause(&"r".into(), Duration::from_secs(3));
         let start = Instant::now();
-        let (tired, other) = tokio::join!(lane.wait(soon(&host, "r")), async {
-            let waited = lane.wait(soon(&host, "another rule")).await;
+        let (tired, other) = tokio::join!(limiter.wait(soon(&host, "r")), async {
+            let waited = limiter.wait(soon(&host, "another rule")).await;
             (waited, start.elapsed())
         });
         assert_eq!((tired, other), (Ok(true), (Ok(false), Duration::ZERO)));
@@ -467,18 +472,18 @@ mod tests {
             burst: 1,
             ..Limits::default()
         };
-        let lane = host.lane(&limits, Kinds::ALL);
-        lane.wait(soon(&host, "r")).await.unwrap();
+        let limiter = host.limiter(&limits, Kinds::ALL);
+        limiter.wait(soon(&host, "r")).await.unwrap();
         let start = Instant::now();
         let gave_up =
-            tokio::time::timeout(Duration::from_millis(500), lane.wait(soon(&host, "r"))).await;
+            tokio::time::timeout(Duration::from_millis(500), limiter.wait(soon(&host, "r"))).await;
         assert!(gave_up.is_err());
-        lane.wait(soon(&host, "r")).await.unwrap();
+        limiter.wait(soon(&host, "r")).await.unwrap();
         assert_eq!(start.elapsed().as_millis(), 1000);
     }
 
     #[test]
-    fn equal_limits_share_a_lane() {
+    fn equal_limits_share_a_limiter() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
         let one = Limits::default();
@@ -488,15 +493,15 @@ mod tests {
         };
 
         assert!(Arc::ptr_eq(
-            &host.lane(&one, Kinds::ALL),
+            &host.limiter(&one, Kinds::ALL),
             &hosts
                 .get(&target("a.example"))
                 .unwrap()
-                .lane(&one, Kinds::ALL)
+                .limiter(&one, Kinds::ALL)
         ));
         assert!(!Arc::ptr_eq(
-            &host.lane(&one, Kinds::ALL),
-            &host.lane(&two, Kinds::ALL)
+            &host.limiter(&one, Kinds::ALL),
+            &host.limiter(&two, Kinds::ALL)
         ));
     }
 
@@ -531,12 +536,12 @@ mod tests {
         }
 
         assert_eq!(hosts.open(), 1);
-        let refusal = host.enter(CallKind::Nodes, PATIENCE).unwrap_err();
+        let error = host.enter(CallKind::Nodes, PATIENCE).unwrap_err();
         assert_eq!(
-            (refusal.code(), refusal.cause()),
+            (error.code(), error.cause()),
             (Code::ConnectionRefused, Cause::Breaker)
         );
-        assert!(host.look(CallKind::Nodes).is_err());
+        assert!(host.check(CallKind::Nodes).is_err());
         tokio::time::advance(Duration::from_secs(5)).await;
         drop(host.enter(CallKind::Nodes, PATIENCE).unwrap());
         host.enter(CallKind::Nodes, PATIENCE)

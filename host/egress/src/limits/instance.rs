@@ -10,10 +10,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     limits::{
-        held,
+        body_memory,
         shares::{Kinds, Shares},
     },
-    refusal::{Cause, Code, Refusal},
+    request_error::{Cause, Code, RequestError},
 };
 
 /// Maximum number of concurrent requests of an instance.
@@ -37,7 +37,7 @@ pub(crate) struct Capacity {
     /// Requests, including those that wait.
     admitted: Shares,
     /// Bytes of buffered bodies.
-    pub(crate) held: Arc<Shares>,
+    pub(crate) body_memory: Arc<Shares>,
 }
 
 impl Capacity {
@@ -46,7 +46,7 @@ impl Capacity {
             kinds,
             slots: Shares::new(PLUGIN_SLOTS, CallKind::reserved(PLUGIN_SLOTS), kinds),
             admitted: Shares::new(PLUGIN_MOST, PLUGIN_PART, kinds),
-            held: Arc::new(Shares::new(held::MOST, held::PART, kinds)),
+            body_memory: Arc::new(Shares::new(body_memory::MOST, body_memory::PART, kinds)),
         }
     }
 }
@@ -85,8 +85,9 @@ impl Instance {
     ///
     /// # Errors
     /// [`Code::ConnectionLimitReached`] if a limit is exceeded.
-    pub(crate) fn admit(&self, plugin: &Capacity, kind: CallKind) -> Result<Ticket, Refusal> {
-        let full = |sentence| Refusal::new(Code::ConnectionLimitReached, Cause::Limit, sentence);
+    pub(crate) fn admit(&self, plugin: &Capacity, kind: CallKind) -> Result<Ticket, RequestError> {
+        let full =
+            |sentence| RequestError::new(Code::ConnectionLimitReached, Cause::Limit, sentence);
 
         let instance = Place::take(&self.admitted, INSTANCE_MOST).ok_or_else(|| {
             full(format!(

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use skydock_cloud::{CallKind, Capability, PerKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::refusal::{Cause, Code, Refusal};
+use crate::request_error::{Cause, Code, RequestError};
 
 /// The kinds of calls that a plugin serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,10 @@ impl Shares {
     ///
     /// # Errors
     /// None; the semaphores are never closed.
-    pub(crate) async fn acquire(&self, kind: CallKind) -> Result<OwnedSemaphorePermit, Refusal> {
+    pub(crate) async fn acquire(
+        &self,
+        kind: CallKind,
+    ) -> Result<OwnedSemaphorePermit, RequestError> {
         self.acquire_many(kind, 1).await
     }
 
@@ -73,7 +76,7 @@ impl Shares {
         &self,
         kind: CallKind,
         number: u32,
-    ) -> Result<OwnedSemaphorePermit, Refusal> {
+    ) -> Result<OwnedSemaphorePermit, RequestError> {
         // The reserved part first, so that the common one is left to others.
         let permit = tokio::select! {
             biased;
@@ -82,7 +85,7 @@ impl Shares {
         };
 
         permit.map_err(|_| {
-            Refusal::new(
+            RequestError::new(
                 Code::InternalError,
                 Cause::Internal,
                 "the gateway is closed",

@@ -18,7 +18,6 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::ArcSwap;
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use skydock_cloud::CallKind;
@@ -30,17 +29,16 @@ use tokio::{
 };
 
 use crate::{
-    gateway::Connections,
-    limits::shares::{Kinds, Shares},
-    network::address::{AddressPolicy, Closed},
+    limits::connections::Connections,
     observe::metrics::EgressMetrics,
-    refusal::{Cause, Code, Refusal},
+    request_error::{Cause, Code, RequestError},
     rules::{
+        address::{AddressPolicy, Closed},
+        compiled::CompiledRule,
         config::TlsConfig,
-        grant::Grant,
-        rule::{Host, Scheme, Target},
         uri,
     },
+    target::{Host, Scheme, Target},
 };
 
 pub use resolve::{Resolver, SystemResolver};
@@ -65,9 +63,7 @@ pub(crate) struct Connector {
 struct Shared {
     resolver: Arc<dyn Resolver>,
     closed: ClosedSource,
-    /// Limits the connections of the plugin, including idle ones, to `most`.
-    connections: Connections,
-    most: usize,
+    connections: Arc<Connections>,
     /// `None` for requests of the host itself.
     addresses: Option<AddressPolicy>,
     tls: Tls,
@@ -77,26 +73,25 @@ struct Shared {
 
 impl Connector {
     pub(crate) fn new(
-        grant: &Grant,
+        rule: &CompiledRule,
         resolver: Arc<dyn Resolver>,
         closed: ClosedSource,
-        (connections, most): (Connections, usize),
+        connections: Arc<Connections>,
         metrics: EgressMetrics,
     ) -> Self {
         Self::with(Shared {
             resolver,
             closed,
             connections,
-            most,
-            addresses: Some(grant.addresses.clone()),
+            addresses: Some(rule.addresses.clone()),
             tls: Tls::new(
-                grant.tls.clone(),
-                grant.certificate.clone(),
-                grant.pin,
+                rule.tls.clone(),
+                rule.certificate.clone(),
+                rule.pin,
                 metrics,
             ),
-            proxy: grant.proxy.clone(),
-            limit: grant.limits.connect,
+            proxy: rule.proxy.clone(),
+            limit: rule.limits.connect,
         })
     }
 
@@ -118,19 +113,15 @@ impl Connector {
     /// Creates a connector for requests of the host itself, which may go to any address.
     pub(crate) fn of_host(
         resolver: Arc<dyn Resolver>,
-        (tls, certificate): (TlsConfig, Option<ClientCertificate>),
+        tls: TlsConfig,
+        certificate: Option<ClientCertificate>,
         connections: usize,
         limit: Duration,
     ) -> Self {
         Self::with(Shared {
             resolver,
             closed: Arc::new(Closed::default),
-            connections: Arc::new(ArcSwap::from_pointee(Shares::new(
-                connections,
-                0,
-                Kinds::ALL,
-            ))),
-            most: connections,
+            connections: Arc::new(Connections::of_host(connections)),
             addresses: None,
             tls: Tls::new(tls, certificate, None, EgressMetrics::default()),
             proxy: None,
@@ -141,10 +132,10 @@ impl Connector {
 
 impl tower_service::Service<Uri> for Connector {
     type Response = TokioIo<Stream>;
-    type Error = Refusal;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Refusal>> + Send>>;
+    type Error = RequestError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, RequestError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Refusal>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), RequestError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -158,25 +149,24 @@ impl tower_service::Service<Uri> for Connector {
 }
 
 impl Shared {
-    async fn connect(&self, target: &Target, kind: CallKind) -> Result<Stream, Refusal> {
+    async fn connect(&self, target: &Target, kind: CallKind) -> Result<Stream, RequestError> {
         let deadline = Instant::now() + self.limit;
         let late = |code, what: &str| {
-            Refusal::new(
+            RequestError::new(
                 code,
                 Cause::Connect,
                 format!("{what} {target} took longer than {:?}", self.limit),
             )
         };
 
-        let connections = self.connections.load_full();
-        let permit = timeout_at(deadline, connections.acquire(kind));
+        let permit = timeout_at(deadline, self.connections.acquire(kind));
         let Ok(Ok(permit)) = permit.await else {
             let limit = self.limit;
-            let most = self.most;
+            let most = self.connections.most();
             let sentence = format!(
                 "no connection became free within {limit:?}: the limit is {most}, with a part for each kind of calls"
             );
-            return Err(Refusal::new(
+            return Err(RequestError::new(
                 Code::ConnectionLimitReached,
                 Cause::Limit,
                 sentence,
@@ -190,7 +180,7 @@ impl Shared {
                     "cannot resolve the name of {target} within {:?}",
                     self.limit
                 );
-                return Err(Refusal::new(Code::DnsTimeout, Cause::Dns, sentence));
+                return Err(RequestError::new(Code::DnsTimeout, Cause::Dns, sentence));
             }
         };
 
@@ -210,7 +200,7 @@ impl Shared {
         &self,
         target: &Target,
         kind: CallKind,
-    ) -> Result<Vec<SocketAddr>, Refusal> {
+    ) -> Result<Vec<SocketAddr>, RequestError> {
         let found = match &target.host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => self.resolve(name, kind).await?,
@@ -224,20 +214,20 @@ impl Shared {
         };
 
         let closed = (self.closed)();
-        let mut refused = None;
+        let mut last_denied = None;
         let mut passed = Vec::new();
         for address in found {
             match addresses.check(SocketAddr::new(address, target.port), &closed) {
                 Ok(address) if passed.contains(&address) => {}
                 Ok(address) => passed.push(address),
-                Err(denied) => refused = Some(denied),
+                Err(denied) => last_denied = Some(denied),
             }
         }
 
-        match refused {
+        match last_denied {
             Some(denied) if passed.is_empty() => {
                 let sentence = format!("{target}: {denied}");
-                Err(Refusal::new(
+                Err(RequestError::new(
                     Code::DestinationIpProhibited,
                     Cause::Address,
                     sentence,
@@ -247,9 +237,9 @@ impl Shared {
         }
     }
 
-    async fn resolve(&self, name: &str, kind: CallKind) -> Result<Vec<IpAddr>, Refusal> {
+    async fn resolve(&self, name: &str, kind: CallKind) -> Result<Vec<IpAddr>, RequestError> {
         let failed = |why: &dyn std::fmt::Display| {
-            Refusal::new(
+            RequestError::new(
                 Code::DnsError,
                 Cause::Dns,
                 format!("cannot resolve {name}: {why}"),
@@ -268,7 +258,7 @@ impl Shared {
         target: &Target,
         addresses: &[SocketAddr],
         kind: CallKind,
-    ) -> Result<TcpStream, Refusal> {
+    ) -> Result<TcpStream, RequestError> {
         let Some(proxy) = &self.proxy else {
             return attempts::connect(target, addresses).await;
         };
@@ -297,7 +287,7 @@ impl Shared {
         target: &Target,
         tcp: TcpStream,
         permit: OwnedSemaphorePermit,
-    ) -> Result<Stream, Refusal> {
+    ) -> Result<Stream, RequestError> {
         match target.scheme {
             Scheme::Http => Ok(Stream::plain(tcp, permit)),
             Scheme::Https => Ok(Stream::tls(self.tls.agree(target, tcp).await?, permit)),

@@ -56,7 +56,7 @@ impl HostIssuer {
             ..tls
         };
 
-        let connector = Connector::of_host(resolver, (tls, certificate), CONNECTIONS, CONNECT);
+        let connector = Connector::of_host(resolver, tls, certificate, CONNECTIONS, CONNECT);
         let mut builder = Client::builder(TokioExecutor::new());
         builder
             .pool_timer(TokioTimer::new())
@@ -71,7 +71,7 @@ impl Issuer for HostIssuer {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, IssuerError> {
         // The path is not included: it may contain a secret.
         let target =
-            uri::target(request.uri()).map_err(|refusal| IssuerError::new(refusal.sentence()))?;
+            uri::target(request.uri()).map_err(|error| IssuerError::new(error.sentence()))?;
         let failed =
             |why: &dyn fmt::Display| IssuerError::new(format!("{target} did not answer: {why}"));
 

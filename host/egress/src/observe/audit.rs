@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use skydock_credentials::AbsolutePath;
 
 use self::file::AuditFile;
-use crate::{observe::metrics::EgressMetrics, rules::grant::size};
+use crate::{observe::metrics::EgressMetrics, rules::compiled::size};
 
 /// Maximum number of lines that wait to be written: a few seconds of a busy plugin.
 const BACKLOG: usize = 4096;
@@ -33,7 +33,7 @@ const LARGEST: u64 = 1 << 40;
 /// Default of `keep`.
 const KEEP: u8 = 3;
 /// How often a failure to write is logged.
-const TELL: Duration = Duration::from_secs(60);
+const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// Where a line is written for each request that a rule allows. It has the rule, the actions, the
 /// method, the host, the path without values of the query, the status, the name of the credential
@@ -207,7 +207,7 @@ enum Place {
 
 /// Writes lines until nobody can add any more.
 fn write(mut place: Place, lines: &Receiver<Box<AuditLine>>, metrics: &EgressMetrics) {
-    let mut told: Option<Instant> = None;
+    let mut logged: Option<Instant> = None;
     for line in lines {
         match &mut place {
             Place::Log => log(&line),
@@ -217,8 +217,8 @@ fn write(mut place: Place, lines: &Receiver<Box<AuditLine>>, metrics: &EgressMet
                 };
                 metrics.audit_dropped();
                 // On a full disk, each line fails.
-                if told.is_none_or(|at| at.elapsed() > TELL) {
-                    told = Some(Instant::now());
+                if logged.is_none_or(|at| at.elapsed() > LOG_EVERY) {
+                    logged = Some(Instant::now());
                     tracing::error!(file = %file.path().display(), "cannot write the audit: {error}");
                 }
             }
@@ -266,10 +266,10 @@ mod tests {
             ("{keep: 1}", Err("need file")),
         ] {
             let found = read(text);
-            let told = found.as_ref().err().map(String::as_str).unwrap_or_default();
+            let logged = found.as_ref().err().map(String::as_str).unwrap_or_default();
             match expected {
                 Ok(limits) => assert_eq!(found, Ok(limits), "{text}"),
-                Err(what) => assert!(told.contains(what), "{text}: {told:?}"),
+                Err(what) => assert!(logged.contains(what), "{text}: {logged:?}"),
             }
         }
 

@@ -1,4 +1,5 @@
-//! Measurement of requests.
+//! Measurement of one request: when its `Meter` is dropped, it is counted in `metrics.rs`, and has its
+//! line in `audit.rs`.
 
 use std::{
     sync::{
@@ -19,8 +20,9 @@ use crate::{
         audit::{Audit, AuditLine, WouldDeny},
         metrics::{End, RuleMetrics},
     },
-    refusal::{About, Refusal},
-    rules::{grant::Grant, rule::Target},
+    request_error::{About, RequestError},
+    rules::compiled::CompiledRule,
+    target::Target,
 };
 
 /// The measurement of a request, from its admission until its answer is read or it is canceled.
@@ -81,13 +83,13 @@ impl Meter {
     /// Records by which rule the request is sent, for the audit.
     pub(crate) fn decided(
         &mut self,
-        grant: &Grant,
+        rule: &CompiledRule,
         actions: &Actions,
         would_deny: Option<WouldDeny>,
     ) {
         if let Some(audited) = &mut self.audit {
             audited.actions = without_the_rest(&actions.named);
-            audited.credential = grant.credential.as_ref().map(|it| it.name().to_owned());
+            audited.credential = rule.credential.as_ref().map(|it| it.name().to_owned());
             audited.would_deny = would_deny;
         }
     }
@@ -102,11 +104,11 @@ impl Meter {
     }
 
     /// Records why there is no answer, or no complete one.
-    pub(crate) fn failed(&mut self, refusal: &Refusal) {
+    pub(crate) fn failed(&mut self, error: &RequestError) {
         self.status = None;
-        self.error = Some(refusal.cause().as_str());
-        if refusal.cause().is_denial() {
-            self.metrics.denied(refusal.cause());
+        self.error = Some(error.cause().as_str());
+        if error.cause().is_denial() {
+            self.metrics.denied(error.cause());
         }
     }
 }
@@ -208,12 +210,12 @@ const TOLD: (usize, usize) = (16, 128);
 /// Returns the beginning of the list of actions, with the beginning of each.
 fn without_the_rest(named: &[String]) -> Vec<String> {
     let (most, bytes) = TOLD;
-    let told = named.iter().take(most);
-    let told = told.map(|action| beginning(action, bytes).into_owned());
+    let logged = named.iter().take(most);
+    let logged = logged.map(|action| beginning(action, bytes).into_owned());
 
     let rest = named.len().saturating_sub(most);
     let rest = (rest > 0).then(|| format!("… and {rest} more"));
-    told.chain(rest).collect()
+    logged.chain(rest).collect()
 }
 
 #[cfg(test)]
@@ -225,9 +227,9 @@ mod tests {
         let short = ["A".to_owned(), "B".to_owned()];
         assert_eq!(without_the_rest(&short), short);
         let many = vec!["Describe".to_owned() + &"A".repeat(1_000_000); 1000];
-        let told = without_the_rest(&many);
-        assert_eq!(told.last().map(String::as_str), Some("… and 984 more"));
-        assert!(told.concat().len() < 3000);
+        let logged = without_the_rest(&many);
+        assert_eq!(logged.last().map(String::as_str), Some("… and 984 more"));
+        assert!(logged.concat().len() < 3000);
     }
 
     // Holds: SEC-38

@@ -1,8 +1,9 @@
 //! The `egress` list of a plugin in the configuration file.
 //!
-//! A field of a rule is one of [`EgressRule`]. `grant/compile.rs` checks it and makes it part of
-//! the `Grant`, which `gateway/admit.rs` and `gateway/send.rs` ask. Operators read about it under
-//! "What a plugin may reach" in `docs/operating.md`.
+//! A field of a rule is one of [`EgressRule`]. `compiled/compile.rs` checks it and makes it part of
+//! the `CompiledRule`, which `gateway/choose.rs`, `gateway/inspect.rs` and `gateway/send.rs` ask; a
+//! limit on requests to a host is enforced in `limits/hosts.rs`. Operators read about it under "What
+//! a plugin may reach" in `docs/operating.md`.
 
 mod error;
 

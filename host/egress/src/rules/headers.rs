@@ -10,11 +10,9 @@ use http::{
 };
 
 use crate::{
-    refusal::{Cause, Code, Refusal},
-    rules::{
-        rule::{Host, Target},
-        uri::host_and_port,
-    },
+    request_error::{Cause, Code, RequestError},
+    rules::uri::host_and_port,
+    target::{Host, Target},
 };
 
 pub(crate) use self::{
@@ -93,7 +91,7 @@ const READ_BY_CREDENTIALS: &[&str] = &["authorization", "x-subject-token"];
 /// # Errors
 /// [`Code::HttpRequestHeaderSectionSize`] if it is too large; [`Code::HttpRequestDenied`] if a
 /// header names another host, method or path, or if there is not exactly one valid length.
-pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
+pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), RequestError> {
     let bytes: usize = head
         .headers
         .iter()
@@ -104,7 +102,7 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
             "the request has more than {MAX_FIELDS} headers, or more than {} KiB of them",
             MAX_BYTES / 1024
         );
-        return Err(Refusal::new(
+        return Err(RequestError::new(
             Code::HttpRequestHeaderSectionSize,
             Cause::Header,
             sentence,
@@ -113,7 +111,7 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
 
     for value in head.headers.get_all(HOST) {
         if !value.to_str().is_ok_and(|text| is_host_of(text, target)) {
-            return Err(Refusal::denied(
+            return Err(RequestError::denied(
                 Cause::Header,
                 format!("its Host header does not match {target}"),
             ));
@@ -122,7 +120,7 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
 
     let mut names = head.headers.keys().map(HeaderName::as_str);
     if let Some(name) = names.find(|name| replaces_target(name)) {
-        return Err(Refusal::denied(
+        return Err(RequestError::denied(
             Cause::Header,
             format!("its header {name} could change the target, path or method"),
         ));
@@ -133,7 +131,7 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
         let sentence = format!(
             "its header {name} has a character other than letters, digits and dashes, which many servers treat as a dash"
         );
-        return Err(Refusal::denied(Cause::Header, sentence));
+        return Err(RequestError::denied(Cause::Header, sentence));
     }
 
     // Headers that `Connection` names are not sent, so it must not name those that rules decide on.
@@ -145,13 +143,13 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
     }) {
         let sentence =
             "its Connection header names a header that rules depend on and that would not be sent";
-        return Err(Refusal::denied(Cause::Header, sentence));
+        return Err(RequestError::denied(Cause::Header, sentence));
     }
 
     // Servers differ in which of several lengths they use.
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     if lengths.next().is_some_and(|value| length(value).is_none()) || lengths.next().is_some() {
-        return Err(Refusal::denied(
+        return Err(RequestError::denied(
             Cause::Header,
             "its Content-Length is not a single number",
         ));
@@ -303,7 +301,7 @@ fn strip(headers: &mut HeaderMap, is_kept: impl Fn(&str) -> bool) -> Vec<HeaderN
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::rule::Scheme;
+    use crate::target::Scheme;
 
     fn target() -> Target {
         Target {

@@ -3,8 +3,8 @@
 use http::Uri;
 
 use crate::{
-    refusal::{Cause, Code, Refusal},
-    rules::rule::{Host, Scheme, Target},
+    request_error::{Cause, Code, RequestError},
+    target::{Host, Scheme, Target},
 };
 
 /// Maximum length of path and query in bytes. GET requests to query APIs have a few KiB; servers
@@ -33,8 +33,8 @@ pub fn is_metadata_name(name: &str) -> bool {
 /// # Errors
 /// [`Code::HttpRequestUriInvalid`] if it is relative, or has user information, an invalid port, or
 /// a host in an unusual notation; [`Code::HttpRequestUriTooLong`] if path and query are too long.
-pub(crate) fn target(uri: &Uri) -> Result<Target, Refusal> {
-    let bad = |sentence: &str| Refusal::new(Code::HttpRequestUriInvalid, Cause::Uri, sentence);
+pub(crate) fn target(uri: &Uri) -> Result<Target, RequestError> {
+    let bad = |sentence: &str| RequestError::new(Code::HttpRequestUriInvalid, Cause::Uri, sentence);
 
     let scheme = uri.scheme_str().and_then(Scheme::parse);
     let scheme = scheme.ok_or_else(|| bad("the URI is not an absolute http or https URI"))?;
@@ -57,7 +57,7 @@ pub(crate) fn target(uri: &Uri) -> Result<Target, Refusal> {
         .is_some_and(|it| it.as_str().len() > MAX_PATH)
     {
         let sentence = format!("path and query of the URI exceed {} KiB", MAX_PATH / 1024);
-        return Err(Refusal::new(
+        return Err(RequestError::new(
             Code::HttpRequestUriTooLong,
             Cause::Uri,
             sentence,
@@ -91,11 +91,11 @@ pub(crate) fn host_and_port(authority: &str, scheme: Scheme) -> Option<(&str, u1
 ///
 /// # Errors
 /// [`Code::HttpRequestDenied`] if the name is that of a metadata service.
-pub(crate) fn refuse_metadata(target: &Target) -> Result<(), Refusal> {
+pub(crate) fn deny_metadata(target: &Target) -> Result<(), RequestError> {
     match &target.host {
         Host::Name(name) if is_metadata_name(name) => {
             let sentence = format!("{name} is a metadata service, which is always denied");
-            Err(Refusal::denied(Cause::Metadata, sentence))
+            Err(RequestError::denied(Cause::Metadata, sentence))
         }
         _ => Ok(()),
     }
@@ -168,9 +168,9 @@ mod tests {
                 assert!(expected.is_err(), "{uri}");
                 continue;
             };
-            let found = target(&uri)
-                .and_then(|target| refuse_metadata(&target).map(|()| target.to_string()));
-            let found = found.map_err(|refusal| refusal.code());
+            let found =
+                target(&uri).and_then(|target| deny_metadata(&target).map(|()| target.to_string()));
+            let found = found.map_err(|error| error.code());
             assert_eq!(found, expected.map(str::to_owned), "{uri}");
         }
     }

@@ -166,5 +166,5 @@ async fn dummy_keys_of_the_guest_do_not_reach_the_cloud() {
         .send(&*credential, request, "Action=GetSessionToken")
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), CredentialErrorKind::Minting);
+    assert_eq!(error.kind(), CredentialErrorKind::SecretRequest);
 }

@@ -209,7 +209,7 @@ async fn handle(
     let answer = oauth2::answer(&cloud, &seen)
         .or_else(|| aws::answer(&cloud, &seen))
         .or_else(|| session::answer(&cloud, &seen));
-    answer.unwrap_or_else(|| refused(404, &format!("nothing at {} {}", seen.method, seen.uri)))
+    answer.unwrap_or_else(|| rejected(404, &format!("nothing at {} {}", seen.method, seen.uri)))
 }
 
 /// The API for plugins, which accepts any issued token in any place.
@@ -223,7 +223,7 @@ fn things(cloud: &Cloud, seen: &Seen) -> Reply {
     .map(|name| seen.header(name));
     let issued = texts.iter().find(|text| text.contains("-issued-"));
     if issued.is_some_and(|token| !cloud.is_good(token)) {
-        return refused(401, "the token is not good any more");
+        return rejected(401, "the token is not good any more");
     }
     let echo = texts.join(" ");
     (
@@ -268,7 +268,7 @@ fn serde_urlencoded(body: &str) -> Vec<(String, String)> {
         .unwrap_or_default()
 }
 
-fn refused(status: u16, said: &str) -> Reply {
+fn rejected(status: u16, said: &str) -> Reply {
     (
         StatusCode::from_u16(status).unwrap(),
         json!({ "error": said }).to_string(),

@@ -11,7 +11,9 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use skydock_credentials::{Credential, CredentialError};
-use skydock_egress::{Call, Code, Gateway, Instance, Options, Phase, Settings, Surroundings};
+use skydock_egress::{
+    Call, Code, Gateway, GatewayDependencies, Instance, Options, Phase, Settings,
+};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{
@@ -246,7 +248,7 @@ fn gateway(world: &World, url: &str, yaml: &str) -> Gateway {
         credentials: [("c".to_owned(), world.credential(yaml))].into(),
         ..Settings::default()
     };
-    Gateway::new("p", &settings, Surroundings::default()).unwrap()
+    Gateway::new("p", &settings, GatewayDependencies::default()).unwrap()
 }
 
 /// Returns all that the plugin sees of an answer.
@@ -267,10 +269,10 @@ async fn answer(gateway: &Gateway, request: Request<Full<Bytes>>) -> Result<Vec<
     };
     let (head, body) = request.into_parts();
     let answer = gateway.admit(&head, &call).unwrap().send(head, body).await;
-    let answer = answer.map_err(|refusal| refusal.code())?;
+    let answer = answer.map_err(|error| error.code())?;
     let mut all = format!("{:?}\n", answer.headers()).into_bytes();
     let body = answer.into_body().collect().await;
-    all.extend(body.map_err(|refusal| refusal.code())?.to_bytes());
+    all.extend(body.map_err(|error| error.code())?.to_bytes());
     Ok(all)
 }
 

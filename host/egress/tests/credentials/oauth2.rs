@@ -137,7 +137,7 @@ async fn requests_for_credentials_are_not_sent() {
         world.cloud.url
     ));
     let error = world.send(&*credential, request, "{}").await.unwrap_err();
-    assert_eq!(error.kind(), CredentialErrorKind::Minting);
+    assert_eq!(error.kind(), CredentialErrorKind::SecretRequest);
     assert!(world.cloud.seen("/").is_empty(), "not even a token was got");
 }
 

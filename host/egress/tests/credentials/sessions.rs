@@ -200,7 +200,7 @@ async fn a_masked_soap_login_is_answered_with_a_cookie() {
         .send(&*credential, sdk(), &envelope("<AcquireCloneTicket/>"))
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), CredentialErrorKind::Minting);
+    assert_eq!(error.kind(), CredentialErrorKind::SecretRequest);
     assert_eq!(world.cloud.seen("/sdk").len(), 1);
 }
 
@@ -215,7 +215,7 @@ async fn a_login_by_the_guest_is_denied_unless_masked() {
     ] {
         let request = Request::post(format!("{}{path}", world.cloud.url));
         let error = world.send(&*credential, request, "{}").await.unwrap_err();
-        assert_eq!(error.kind(), CredentialErrorKind::Minting, "{path}");
+        assert_eq!(error.kind(), CredentialErrorKind::SecretRequest, "{path}");
     }
     assert!(world.cloud.seen("/").is_empty());
     let credential = world.credential(FORM);
@@ -224,7 +224,7 @@ async fn a_login_by_the_guest_is_denied_unless_masked() {
         .send(&*credential, request, "j_username=a&j_password=b")
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), CredentialErrorKind::Minting);
+    assert_eq!(error.kind(), CredentialErrorKind::SecretRequest);
 }
 
 #[tokio::test]
@@ -330,5 +330,8 @@ async fn a_login_is_denied_however_its_path_is_encoded() {
     let answer = world
         .send(&*credential, Request::post(format!("{url}/%6cogin")), "{}")
         .await;
-    assert_eq!(answer.unwrap_err().kind(), CredentialErrorKind::Minting);
+    assert_eq!(
+        answer.unwrap_err().kind(),
+        CredentialErrorKind::SecretRequest
+    );
 }

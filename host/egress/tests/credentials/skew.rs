@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
-use skydock_egress::{Call, Gateway, Instance, Options, Phase, Settings, Surroundings};
+use skydock_egress::{Call, Gateway, GatewayDependencies, Instance, Options, Phase, Settings};
 
 use crate::{aws, world::World};
 
@@ -103,7 +103,7 @@ async fn status(world: &World, url: &str, yaml: &str) -> Result<u16, String> {
         credentials: [("c".to_owned(), world.credential(yaml))].into(),
         ..Settings::default()
     };
-    let gateway = Gateway::new("p", &settings, Surroundings::default()).unwrap();
+    let gateway = Gateway::new("p", &settings, GatewayDependencies::default()).unwrap();
     let instance = Instance::default();
     let call = Call {
         instance: &instance,
@@ -119,7 +119,7 @@ async fn status(world: &World, url: &str, yaml: &str) -> Result<u16, String> {
     let answer = gateway.admit(&head, &call).unwrap().send(head, body).await;
     answer
         .map(|answer| answer.status().as_u16())
-        .map_err(|refusal| refusal.to_string())
+        .map_err(|error| error.to_string())
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use std::{fs, path::PathBuf, sync::Arc};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use skydock_credentials::{
-    Credential, CredentialError, CredentialMetrics, Credentials, CredentialsErrors, Issuer,
-    Prepared, SystemClock, Tools, config::CredentialConfig,
+    Credential, CredentialError, CredentialMetrics, Credentials, CredentialsErrors, Dependencies,
+    Issuer, Prepared, SystemClock, config::CredentialConfig,
 };
 use tempfile::TempDir;
 
@@ -68,12 +68,12 @@ impl World {
         let config: CredentialConfig =
             serde_saphyr::from_str(&yaml).unwrap_or_else(|error| panic!("{yaml}: {error}"));
         let plain = Arc::clone(&self.plain);
-        let tools = Tools {
+        let dependencies = Dependencies {
             issuers: Box::new(move |_| Arc::clone(&plain) as Arc<dyn Issuer>),
             clock: Arc::new(SystemClock),
             metrics: self.metrics.clone(),
         };
-        Ok(Credentials::new(&[config], &tools)?
+        Ok(Credentials::new(&[config], &dependencies)?
             .bind("c", "p", "")
             .unwrap())
     }

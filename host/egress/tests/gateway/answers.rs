@@ -195,8 +195,8 @@ async fn a_misbehaving_server_causes_a_timely_error_code() {
             "limits: {firstByte: 300ms, betweenBytes: 300ms, responseBody: 1KiB}",
         );
         let start = Instant::now();
-        let refusal = plugin.fetch(get(&server, "/")).await.expect_err(what);
-        assert_eq!(refusal.code(), code, "{what}: {refusal}");
+        let error = plugin.fetch(get(&server, "/")).await.expect_err(what);
+        assert_eq!(error.code(), code, "{what}: {error}");
         assert!(
             start.elapsed() < MS * 2000,
             "{what} took {:?}",
@@ -231,14 +231,14 @@ async fn too_many_or_too_long_response_headers_are_an_error() {
             let _ = stream.write_all(b"\r\n").await;
         })
         .await;
-        let refusal = Plugin::to(&server, "")
+        let error = Plugin::to(&server, "")
             .send(get(&server, "/"))
             .await
             .unwrap_err();
         assert_eq!(
-            refusal.code(),
+            error.code(),
             Code::HttpResponseHeaderSectionSize,
-            "{count} of {length}: {refusal}"
+            "{count} of {length}: {error}"
         );
     }
 }
@@ -261,10 +261,10 @@ async fn an_endless_answer_ends_with_its_call() {
         ..plugin.call()
     };
     let start = Instant::now();
-    let refusal = read(plugin.send_in(&call, get(&server, "/")).await.unwrap())
+    let error = read(plugin.send_in(&call, get(&server, "/")).await.unwrap())
         .await
         .unwrap_err();
-    assert_eq!(refusal.code(), Code::HttpResponseTimeout, "{refusal}");
+    assert_eq!(error.code(), Code::HttpResponseTimeout, "{error}");
     assert!(start.elapsed() < MS * 1500);
 }
 
@@ -322,7 +322,7 @@ async fn a_guest_can_shorten_a_timeout_but_not_extend_it() {
             ..Options::default()
         };
         let start = Instant::now();
-        let refusal = plugin
+        let error = plugin
             .send_in(
                 &Call {
                     options,
@@ -332,7 +332,7 @@ async fn a_guest_can_shorten_a_timeout_but_not_extend_it() {
             )
             .await
             .unwrap_err();
-        assert_eq!(refusal.code(), Code::ConnectionReadTimeout);
+        assert_eq!(error.code(), Code::ConnectionReadTimeout);
         assert!(start.elapsed() < at_most, "{:?}", start.elapsed());
     }
 }
@@ -432,7 +432,7 @@ async fn a_request_body_is_streamed_within_its_limits() {
         let (head, _) = request("POST", &server, "/").into_parts();
         let found = match plugin.send_body(&plugin.call(), head, body).await {
             Ok(response) => Ok(read(response).await.unwrap().1),
-            Err(refusal) => Err(refusal.code()),
+            Err(error) => Err(error.code()),
         };
         assert_eq!(found, expected.map(Bytes::from), "{what}");
         tokio::time::sleep(MS * 20).await;
@@ -555,9 +555,9 @@ async fn endless_informational_answers_end_the_request() {
     .await;
     let plugin = Plugin::to(&server, "");
     assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().1, "ok");
-    let refusal = plugin.send(get(&server, "/endless")).await.unwrap_err();
-    assert_eq!(refusal.code(), Code::HttpResponseHeaderSectionSize);
-    assert!(refusal.sentence().contains("1xx"), "{refusal}");
+    let error = plugin.send(get(&server, "/endless")).await.unwrap_err();
+    assert_eq!(error.code(), Code::HttpResponseHeaderSectionSize);
+    assert!(error.sentence().contains("1xx"), "{error}");
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use skydock_egress::{Audit, AuditConfig, Cause, EgressMetrics, Gateway, Settings, Surroundings};
+use skydock_egress::{
+    Audit, AuditConfig, Cause, EgressMetrics, Gateway, GatewayDependencies, Settings,
+};
 
 use crate::support::{Names, Plugin, Server, get, post, read, request, settings};
 
@@ -35,18 +37,18 @@ async fn each_allowed_request_leaves_a_line_without_secrets() {
     let config: AuditConfig =
         serde_saphyr::from_str(&format!("{{file: {}}}", file.display())).unwrap();
     let metrics = EgressMetrics::default();
-    let surroundings = Surroundings {
+    let dependencies = GatewayDependencies {
         resolver: Arc::new(Names::default().with("api.example.com", &[&["127.0.0.1"]])),
         audit: Arc::new(Some(Arc::new(Audit::start(&config, metrics.clone()).unwrap())).into()),
         metrics,
-        ..Surroundings::default()
+        ..GatewayDependencies::default()
     };
     let rules = Settings {
         digest: "sha256:12".to_owned(),
         ..settings(RULES, server.port(), None)
     };
     let plugin = Plugin::new(&rules);
-    let gateway = Gateway::new("test", &rules, surroundings).unwrap();
+    let gateway = Gateway::new("test", &rules, dependencies).unwrap();
     let sent = [
         get(&server, "/v1/x?marker=hidden"),
         post(&server, "/v2", "a secret in a body"),
@@ -102,15 +104,15 @@ async fn a_rule_in_report_only_mode_decides_nothing() {
     assert_eq!(plugin.fetch(post(&server, "/v1", "")).await.unwrap().0, 200);
     assert_eq!((reported("path"), reported("rule_method")), (1, 1));
     // It opens nothing, whatever it allows.
-    let refusal = plugin
+    let error = plugin
         .send(request("DELETE", &server, "/v1"))
         .await
         .unwrap_err();
-    assert_eq!(refusal.cause(), Cause::RuleMethod);
+    assert_eq!(error.cause(), Cause::RuleMethod);
     let only = RULES.lines().take(2).collect::<Vec<_>>().join("\n");
     let alone = Plugin::new(&settings(&only, server.port(), None));
-    let refusal = alone.send(get(&server, "/v1")).await.unwrap_err();
-    assert_eq!(refusal.cause(), Cause::NoRule);
+    let error = alone.send(get(&server, "/v1")).await.unwrap_err();
+    assert_eq!(error.cause(), Cause::NoRule);
 }
 
 #[tokio::test]

@@ -301,9 +301,9 @@ async fn authentication_of_the_guest_is_replaced_or_denied() {
         number: AtomicU64::new(1),
         ..Tokens::default()
     };
-    let (refused, _) = plugin(&server, tokens(), "");
+    let (denied, _) = plugin(&server, tokens(), "");
     assert_eq!(
-        refused.fetch(guest(&server)).await.unwrap().1,
+        denied.fetch(guest(&server)).await.unwrap().1,
         "token-1 - /x 0"
     );
     let (allowed, _) = plugin(&server, tokens(), "guestAuth: allowed");
@@ -311,11 +311,11 @@ async fn authentication_of_the_guest_is_replaced_or_denied() {
         allowed.fetch(guest(&server)).await.unwrap().1,
         "token-1 guest /x 0"
     );
-    let refusal = refused
+    let error = denied
         .fetch(get(&server, "/x?X-Amz-Signature=guest"))
         .await
         .unwrap_err();
-    assert_eq!(refusal.cause(), Cause::GuestAuth);
+    assert_eq!(error.cause(), Cause::GuestAuth);
     let alone = Plugin::to(&server, "guestAuth: allowed");
     assert_eq!(
         alone.fetch(guest(&server)).await.unwrap().1,
@@ -395,7 +395,7 @@ async fn a_secret_of_an_earlier_attempt_of_the_request_is_hidden() {
 }
 
 #[tokio::test]
-async fn a_compressed_answer_to_a_signed_request_is_refused() {
+async fn a_compressed_answer_to_a_signed_request_is_rejected() {
     let server = Server::http(|request| async move {
         let coding = request.uri().path().trim_start_matches('/').to_owned();
         Response::builder()
@@ -406,7 +406,7 @@ async fn a_compressed_answer_to_a_signed_request_is_refused() {
     .await;
     let (with, _) = plugin(&server, Tokens::default(), "");
     let without = Plugin::to(&server, "");
-    for (coding, is_refused) in [
+    for (coding, is_rejected) in [
         ("gzip", true),
         ("br", true),
         ("identity", false),
@@ -414,10 +414,10 @@ async fn a_compressed_answer_to_a_signed_request_is_refused() {
     ] {
         let ask = || get(&server, &format!("/{coding}"));
         assert_eq!(without.fetch(ask()).await.unwrap().0, 200, "{coding}");
-        let code = with.fetch(ask()).await.err().map(|refusal| refusal.code());
+        let code = with.fetch(ask()).await.err().map(|error| error.code());
         assert_eq!(
             code,
-            is_refused.then_some(Code::HttpResponseContentCoding),
+            is_rejected.then_some(Code::HttpResponseContentCoding),
             "{coding}"
         );
     }
@@ -439,11 +439,11 @@ async fn a_credential_that_needs_the_body_gets_it() {
     assert_eq!(*tokens.bodies.lock().unwrap(), [Some(Bytes::from("hello"))]);
     let (head, _) = request("POST", &server, "/").into_parts();
     let big = Full::new(Bytes::from(vec![0; (1 << 20) + 1]));
-    let refusal = plugin
+    let error = plugin
         .send_body(&plugin.call(), head, big)
         .await
         .unwrap_err();
-    assert_eq!(refusal.code(), Code::HttpRequestBodySize);
+    assert_eq!(error.code(), Code::HttpRequestBodySize);
 }
 
 #[tokio::test]
@@ -466,7 +466,7 @@ async fn nothing_is_sent_if_the_credential_fails() {
             Code::DestinationUnavailable,
         ),
         (CredentialErrorKind::Denied, Code::HttpRequestDenied),
-        (CredentialErrorKind::Minting, Code::HttpRequestDenied),
+        (CredentialErrorKind::SecretRequest, Code::HttpRequestDenied),
         (CredentialErrorKind::Malformed, Code::HttpRequestDenied),
     ] {
         let (plugin, _) = plugin(
@@ -477,13 +477,13 @@ async fn nothing_is_sent_if_the_credential_fails() {
             },
             "",
         );
-        let refusal = plugin.fetch(get(&silent, "/")).await.unwrap_err();
+        let error = plugin.fetch(get(&silent, "/")).await.unwrap_err();
         assert_eq!(
-            (refusal.code(), refusal.cause()),
+            (error.code(), error.cause()),
             (code, Cause::Credential),
             "{kind:?}"
         );
-        assert_eq!(refusal.sentence(), "credential `tokens`: its file is gone");
+        assert_eq!(error.sentence(), "credential `tokens`: its file is gone");
         assert_eq!(plugin.denials("api", "credential"), 1);
     }
     assert_eq!(silent.connections(), 0);
@@ -649,9 +649,9 @@ async fn a_waiting_request_does_not_use_a_removed_credential() {
             tokio::time::sleep(Duration::from_millis(100)).await;
             plugin.gateway.update(&with(other)).unwrap();
         });
-        let refusal = answer.unwrap_err();
+        let error = answer.unwrap_err();
         assert_eq!(
-            (refusal.code(), refusal.cause()),
+            (error.code(), error.cause()),
             (Code::DestinationUnavailable, Cause::RuleChanged)
         );
         assert_eq!(used.bodies.lock().unwrap().len(), 1, "it is not even asked");

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use skydock_credentials::{
-    Credential, CredentialMetrics, Credentials, SystemClock, Tools, config::CredentialConfig,
+    Credential, CredentialMetrics, Credentials, Dependencies, SystemClock, config::CredentialConfig,
 };
 use skydock_egress::{Cause, HostIssuer, TlsConfig};
 
@@ -34,13 +34,13 @@ fn credential(folder: &std::path::Path, yaml: &str) -> Arc<dyn Credential> {
         "[{{name: c, for: {{plugin: test, digest: any}}, {yaml}, valueFile: {}}}]",
         file.display()
     );
-    let tools = Tools {
+    let dependencies = Dependencies {
         issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default(), None))),
         clock: Arc::new(SystemClock),
         metrics: CredentialMetrics::default(),
     };
     let configs: Vec<CredentialConfig> = serde_saphyr::from_str(&yaml).unwrap();
-    let credentials = Credentials::new(&configs, &tools).unwrap();
+    let credentials = Credentials::new(&configs, &dependencies).unwrap();
     credentials.bind("c", "test", "sha256:0").unwrap()
 }
 
@@ -141,8 +141,8 @@ async fn without_a_credential_a_plugin_cannot_authenticate() {
         .iter()
         .filter(|(name, _)| *name != "x-unknown-feature")
     {
-        let refusal = denied.fetch(with(&server, "/", &[&[*header]])).await;
-        assert_eq!(refusal.unwrap_err().cause(), Cause::GuestAuth, "{header:?}");
+        let error = denied.fetch(with(&server, "/", &[&[*header]])).await;
+        assert_eq!(error.unwrap_err().cause(), Cause::GuestAuth, "{header:?}");
     }
     for query in [
         "token=a",
@@ -152,8 +152,8 @@ async fn without_a_credential_a_plugin_cannot_authenticate() {
         "user[password]=e",
         "%74oken=a",
     ] {
-        let refusal = denied.fetch(get(&server, &format!("/?{query}"))).await;
-        assert_eq!(refusal.unwrap_err().cause(), Cause::GuestAuth, "{query}");
+        let error = denied.fetch(get(&server, &format!("/?{query}"))).await;
+        assert_eq!(error.unwrap_err().cause(), Cause::GuestAuth, "{query}");
     }
     denied.fetch(get(&server, "/?pageToken=a")).await.unwrap();
     let listed = Plugin::to(&server, "headers: [dd-api-key], queryParameters: [key]");
@@ -185,12 +185,12 @@ async fn a_query_that_authenticates_is_denied_beside_a_credential() {
         Plugin::new(&settings(&rule, server.port(), Some(credential.clone())))
     };
     for query in ["token=a", "a=1;sig=b", "password", "X-Amz-Credential=c"] {
-        let refusal = of("").fetch(get(&server, &format!("/?{query}"))).await;
-        let refusal = refusal.unwrap_err();
-        assert_eq!(refusal.cause(), Cause::GuestAuth, "{query}");
+        let error = of("").fetch(get(&server, &format!("/?{query}"))).await;
+        let error = error.unwrap_err();
+        assert_eq!(error.cause(), Cause::GuestAuth, "{query}");
         assert!(
-            refusal.sentence().contains("`queryParameters` of the rule"),
-            "{refusal}"
+            error.sentence().contains("`queryParameters` of the rule"),
+            "{error}"
         );
     }
     let listed = of(", queryParameters: [token]");

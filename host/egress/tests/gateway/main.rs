@@ -11,11 +11,11 @@
 mod answers;
 mod audit;
 mod credentials;
+mod denials;
 mod guests;
 mod issuer;
 mod limits;
 mod network;
-mod refusals;
 mod reload;
 mod support;
 mod tls;

@@ -35,14 +35,14 @@ async fn a_dns_failure_has_its_own_code() {
         ("never", Code::DnsTimeout),
     ] {
         let uri = format!("http://{host}.example.com:{}/", server.port());
-        let refusal = plugin
+        let error = plugin
             .send(http::Request::get(uri).body("").unwrap())
             .await
             .unwrap_err();
         assert_eq!(
-            (refusal.code(), refusal.cause()),
+            (error.code(), error.cause()),
             (code, Cause::Dns),
-            "{host}: {refusal}"
+            "{host}: {error}"
         );
     }
 }
@@ -62,19 +62,19 @@ async fn requests_to_a_host_that_does_not_answer_are_paused() {
             .unwrap()
     };
     for _ in 0..5 {
-        let refusal = plugin.send(request()).await.unwrap_err();
+        let error = plugin.send(request()).await.unwrap_err();
         assert_eq!(
-            (refusal.code(), refusal.cause()),
+            (error.code(), error.cause()),
             (Code::ConnectionRefused, Cause::Connect),
-            "{refusal}"
+            "{error}"
         );
     }
     let asked = plugin.names.asked();
-    let refusal = plugin.send(request()).await.unwrap_err();
+    let error = plugin.send(request()).await.unwrap_err();
     assert_eq!(
-        (refusal.code(), refusal.cause()),
+        (error.code(), error.cause()),
         (Code::ConnectionRefused, Cause::Breaker),
-        "{refusal}"
+        "{error}"
     );
     assert_eq!(plugin.names.asked(), asked);
     assert_eq!(plugin.metric("circuit_breakers_open{plugin=\"test\"}"), 1);
@@ -186,10 +186,10 @@ async fn a_denial_by_a_proxy_is_connection_refused() {
         &server,
         &format!("proxy: 'http://127.0.0.1:{}'", proxy.port()),
     );
-    let refusal = plugin.send(get(&server, "/")).await.unwrap_err();
-    assert_eq!(refusal.code(), Code::ConnectionRefused);
-    assert!(refusal.sentence().contains("it answered 403"), "{refusal}");
-    let about = refusal.about().unwrap();
+    let error = plugin.send(get(&server, "/")).await.unwrap_err();
+    assert_eq!(error.code(), Code::ConnectionRefused);
+    assert!(error.sentence().contains("it answered 403"), "{error}");
+    let about = error.about().unwrap();
     assert_eq!(
         (about.rule.as_deref(), about.method.as_str()),
         (Some("api"), "GET")
@@ -220,11 +220,11 @@ async fn only_reads_are_retried_after_a_closed_connection() {
         post(&server, "/", "x"),
         get(&server, "/client/api?command=deployVirtualMachine"),
     ] {
-        let refusal = plugin.fetch(request).await.unwrap_err();
+        let error = plugin.fetch(request).await.unwrap_err();
         assert_eq!(
-            refusal.code(),
+            error.code(),
             Code::HttpResponseIncomplete,
-            "nobody knows whether it was done: {refusal}"
+            "nobody knows whether it was done: {error}"
         );
         assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().0, 200);
     }
@@ -239,7 +239,7 @@ async fn short_timeouts_of_a_guest_do_not_open_the_breaker() {
         ..Options::default()
     };
     for _ in 0..10 {
-        let refusal = plugin
+        let error = plugin
             .send_in(
                 &Call {
                     options,
@@ -249,7 +249,7 @@ async fn short_timeouts_of_a_guest_do_not_open_the_breaker() {
             )
             .await
             .unwrap_err();
-        assert_eq!(refusal.code(), Code::ConnectionReadTimeout);
+        assert_eq!(error.code(), Code::ConnectionReadTimeout);
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use http::Response;
 use http_body_util::Full;
-use skydock_egress::{Cause, Code, Refusal};
+use skydock_egress::{Cause, Code, RequestError};
 
 use crate::support::{Plugin, Server, get, rule, settings};
 
@@ -64,8 +64,8 @@ async fn a_connection_is_dropped_if_rules_deny_its_address() {
         .gateway
         .update(&settings(&closed, server.port(), None))
         .unwrap();
-    let refusal = plugin.send(get(&server, "/")).await.unwrap_err();
-    assert_eq!(refusal.code(), Code::DestinationIpProhibited, "{refusal}");
+    let error = plugin.send(get(&server, "/")).await.unwrap_err();
+    assert_eq!(error.code(), Code::DestinationIpProhibited, "{error}");
     assert_eq!(server.connections(), 1);
 }
 
@@ -115,7 +115,7 @@ async fn a_reload_does_not_reset_the_rate_limit() {
 
 /// Returns the result of a request that waits while the rules are replaced, and how many requests
 /// the server has received.
-async fn replaced_while_waiting(fields: &str, after: &str) -> (Result<u16, Refusal>, usize) {
+async fn replaced_while_waiting(fields: &str, after: &str) -> (Result<u16, RequestError>, usize) {
     let received = Arc::<AtomicUsize>::default();
     let counted = received.clone();
     let server = Server::http(move |_| {
@@ -162,13 +162,13 @@ async fn a_waiting_request_is_decided_by_the_rules_in_force() {
     ];
     for (after, code) in denied {
         let (answer, received) = replaced_while_waiting(slow, &after).await;
-        let refusal = answer.unwrap_err();
+        let error = answer.unwrap_err();
         assert_eq!(
-            (refusal.code(), refusal.cause()),
+            (error.code(), error.cause()),
             (code, Cause::RuleChanged),
             "{after}"
         );
-        assert!(refusal.sentence().contains("`api`"), "{refusal}");
+        assert!(error.sentence().contains("`api`"), "{error}");
         assert_eq!(received, 1, "{after}");
     }
 }

@@ -21,8 +21,8 @@ use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_cloud::{CallKind, Capability};
 use skydock_credentials::Credential;
 use skydock_egress::{
-    Call, Closed, EgressMetrics, Gateway, Instance, Options, Phase, Refusal, Resolver,
-    ResponseBody, Settings, Surroundings,
+    Call, Closed, EgressMetrics, Gateway, GatewayDependencies, Instance, Options, Phase,
+    RequestError, Resolver, ResponseBody, Settings,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -208,13 +208,13 @@ impl Plugin {
     pub(crate) fn with(settings: &Settings, names: Names, closed: Closed) -> Self {
         let mut registry = Registry::default();
         let names = Arc::new(names);
-        let surroundings = Surroundings {
+        let dependencies = GatewayDependencies {
             resolver: names.clone(),
             closed: Arc::new(move || closed.clone()),
             metrics: EgressMetrics::register(&mut registry),
-            ..Surroundings::default()
+            ..GatewayDependencies::default()
         };
-        let gateway = Gateway::new("test", settings, surroundings)
+        let gateway = Gateway::new("test", settings, dependencies)
             .unwrap_or_else(|errors| panic!("{errors}"));
         // Unless a test says otherwise, it has one capability, which may use everything.
         gateway.serves(&[Capability::Instances].into());
@@ -246,7 +246,7 @@ impl Plugin {
     pub(crate) async fn send(
         &self,
         request: Request<&str>,
-    ) -> Result<Response<ResponseBody>, Refusal> {
+    ) -> Result<Response<ResponseBody>, RequestError> {
         self.send_in(&self.call(), request).await
     }
 
@@ -254,7 +254,7 @@ impl Plugin {
         &self,
         call: &Call<'_>,
         request: Request<&str>,
-    ) -> Result<Response<ResponseBody>, Refusal> {
+    ) -> Result<Response<ResponseBody>, RequestError> {
         let (head, body) = request.into_parts();
         self.send_body(
             call,
@@ -269,7 +269,7 @@ impl Plugin {
         call: &Call<'_>,
         head: Parts,
         body: B,
-    ) -> Result<Response<ResponseBody>, Refusal>
+    ) -> Result<Response<ResponseBody>, RequestError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -278,7 +278,7 @@ impl Plugin {
     }
 
     /// Returns the status and the complete body.
-    pub(crate) async fn fetch(&self, request: Request<&str>) -> Result<(u16, Bytes), Refusal> {
+    pub(crate) async fn fetch(&self, request: Request<&str>) -> Result<(u16, Bytes), RequestError> {
         read(self.send(request).await?).await
     }
 
@@ -300,7 +300,7 @@ impl Plugin {
     }
 }
 
-pub(crate) async fn read(response: Response<ResponseBody>) -> Result<(u16, Bytes), Refusal> {
+pub(crate) async fn read(response: Response<ResponseBody>) -> Result<(u16, Bytes), RequestError> {
     let status = response.status().as_u16();
     Ok((status, response.into_body().collect().await?.to_bytes()))
 }

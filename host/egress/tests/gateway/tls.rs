@@ -6,7 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use skydock_credentials::config::ClientCertificateConfig;
-use skydock_egress::{Code, Refusal};
+use skydock_egress::{Code, RequestError};
 use tempfile::TempDir;
 use tokio_rustls::TlsAcceptor;
 
@@ -120,7 +120,7 @@ fn plugin(server: &Server, tls: &str) -> Plugin {
     Plugin::new(&settings(&rule(tls), server.port(), None))
 }
 
-async fn fetch(plugin: &Plugin, server: &Server) -> Result<String, Refusal> {
+async fn fetch(plugin: &Plugin, server: &Server) -> Result<String, RequestError> {
     let uri = format!("https://api.example.com:{}/", server.port());
     let (_, body) = plugin
         .fetch(http::Request::get(uri).body("").unwrap())
@@ -143,8 +143,8 @@ async fn a_private_ca_is_trusted_only_if_configured() {
         "api.example.com"
     );
     for tls in [String::new(), ca(&Authority::new())] {
-        let refusal = fetch(&plugin(&server, &tls), &server).await.unwrap_err();
-        assert_eq!(refusal.code(), Code::TlsCertificateError, "{refusal}");
+        let error = fetch(&plugin(&server, &tls), &server).await.unwrap_err();
+        assert_eq!(error.code(), Code::TlsCertificateError, "{error}");
     }
 }
 
@@ -152,10 +152,10 @@ async fn a_private_ca_is_trusted_only_if_configured() {
 async fn a_certificate_must_match_the_server_name() {
     let authority = Authority::new();
     let (server, _) = authority.serve("other.example", None).await;
-    let refusal = fetch(&plugin(&server, &ca(&authority)), &server)
+    let error = fetch(&plugin(&server, &ca(&authority)), &server)
         .await
         .unwrap_err();
-    assert_eq!(refusal.code(), Code::TlsCertificateError, "{refusal}");
+    assert_eq!(error.code(), Code::TlsCertificateError, "{error}");
     let named = format!("{}, serverName: other.example", ca(&authority));
     assert_eq!(
         fetch(&plugin(&server, &named), &server).await.unwrap(),
@@ -179,13 +179,13 @@ async fn a_pin_accepts_only_one_certificate() {
         "api.example.com"
     );
     let wrong = format!("pin: 'sha256:{}'", print(&authority.leaf("other.example")));
-    let refusal = fetch(&plugin(&server, &wrong), &server).await.unwrap_err();
-    assert_eq!(refusal.code(), Code::TlsCertificateError);
-    assert!(refusal.to_string().contains("`tls.pin`"), "{refusal}");
+    let error = fetch(&plugin(&server, &wrong), &server).await.unwrap_err();
+    assert_eq!(error.code(), Code::TlsCertificateError);
+    assert!(error.to_string().contains("`tls.pin`"), "{error}");
     let both = format!("{right}, {}", ca(&authority));
-    let refusal = fetch(&plugin(&server, &both), &server).await.unwrap_err();
+    let error = fetch(&plugin(&server, &both), &server).await.unwrap_err();
     assert_eq!(
-        refusal.code(),
+        error.code(),
         Code::TlsCertificateError,
         "with an authority the name counts too"
     );
@@ -219,11 +219,11 @@ async fn a_changed_client_certificate_is_reloaded() {
         .certificates
         .insert("client".to_owned(), certificate.certificate());
     let plugin = Plugin::new(&settings);
-    let refusal = fetch(&plugin, &server).await.unwrap_err();
-    assert_eq!(refusal.code(), Code::TlsCertificateError);
+    let error = fetch(&plugin, &server).await.unwrap_err();
+    assert_eq!(error.code(), Code::TlsCertificateError);
     assert!(
-        refusal.sentence().contains("cert.pem cannot be read"),
-        "{refusal}"
+        error.sentence().contains("cert.pem cannot be read"),
+        "{error}"
     );
     let expires = || {
         let line = format!(
@@ -240,12 +240,12 @@ async fn a_changed_client_certificate_is_reloaded() {
     assert_eq!(expires(), 1_924_992_000);
     for path in ["/v3/OS-OAUTH2/token", "/oauth2/token", "/api/session"] {
         let uri = format!("https://api.example.com:{}{path}", server.port());
-        let refusal = plugin
+        let error = plugin
             .fetch(http::Request::post(uri).body("").unwrap())
             .await;
-        let refusal = refusal.unwrap_err();
-        assert_eq!(refusal.code(), Code::HttpRequestDenied, "{path}: {refusal}");
-        assert!(refusal.sentence().contains("`client`"), "{refusal}");
+        let error = error.unwrap_err();
+        assert_eq!(error.code(), Code::HttpRequestDenied, "{path}: {error}");
+        assert!(error.sentence().contains("`client`"), "{error}");
     }
     // An incomplete change does not affect the current certificate.
     fs::write(&key, "nothing").unwrap();
@@ -255,8 +255,8 @@ async fn a_changed_client_certificate_is_reloaded() {
 #[tokio::test]
 async fn a_server_without_tls_has_its_own_code() {
     let server = Server::script(&[(0, "HTTP/1.1 400 Bad Request\r\n\r\n")], true).await;
-    let refusal = fetch(&plugin(&server, ""), &server).await.unwrap_err();
-    assert_eq!(refusal.code(), Code::TlsProtocolError, "{refusal}");
+    let error = fetch(&plugin(&server, ""), &server).await.unwrap_err();
+    assert_eq!(error.code(), Code::TlsProtocolError, "{error}");
 }
 
 #[tokio::test]

@@ -263,7 +263,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_file_that_is_still_changing_is_not_applied() {
-        use skydock_sandbox::WayOut as _;
+        use skydock_sandbox::GatewayProvider as _;
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("c.yaml");
         let whole = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- name: a\n  file: a.wasm\n";
@@ -295,7 +295,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_change_before_the_first_poll_is_applied() {
-        use skydock_sandbox::WayOut as _;
+        use skydock_sandbox::GatewayProvider as _;
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("c.yaml");
         // The process has read a file without rules. The file is changed while the plugin is

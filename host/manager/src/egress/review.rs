@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use skydock_credentials::{Credential, CredentialMetrics, Withheld, config::CredentialConfig};
-use skydock_egress::{ConfigErrors, EgressRule, Gateway, Host, Rule, Settings, Surroundings};
+use skydock_egress::{
+    ConfigErrors, EgressRule, Gateway, GatewayDependencies, Host, Settings, TargetPattern,
+};
 
 use super::{Permits, credentials, unbound};
 
@@ -123,7 +125,7 @@ fn gateway(
         rules: rules.cloned().collect(),
         ..unbound(permits, known.clone())
     };
-    Gateway::new(plugin, &settings, Surroundings::default())
+    Gateway::new(plugin, &settings, GatewayDependencies::default())
 }
 
 fn of_rule(index: usize, rule: &EgressRule, plugin: &str, permits: &Permits) -> Vec<Finding> {
@@ -186,7 +188,7 @@ fn excluded(credential: &CredentialConfig, rule: &EgressRule) -> Option<String> 
     }
 
     // A target that is not valid is an error of the rule already.
-    let target = rule.to.parse::<Rule>().ok()?;
+    let target = rule.to.parse::<TargetPattern>().ok()?;
     let Some(Host::Name(host)) = target.host() else {
         return None;
     };

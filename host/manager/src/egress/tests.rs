@@ -212,7 +212,7 @@ fn a_changed_rule_keeps_credentials_logged_in() {
 #[tokio::test]
 async fn the_addresses_of_the_api_server_are_closed() {
     let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
-    let closed = || (egress.surroundings.closed)().api_server;
+    let closed = || (egress.dependencies.closed)().api_server;
     egress.find_api_server("10.20.0.1", 6443).await;
     egress.find_api_server("localhost", 443).await;
     assert!(
@@ -338,7 +338,7 @@ fn an_audit_starts_and_ends_without_a_restart() {
         ..permits("any")
     };
     let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
-    let is_on = || egress.surroundings.audit.load().is_some();
+    let is_on = || egress.dependencies.audit.load().is_some();
     assert!(!is_on());
     egress.update(audited(&file)).unwrap();
     assert!(is_on() && file.exists());
@@ -352,7 +352,7 @@ fn an_audit_starts_and_ends_without_a_restart() {
 
     let new = |file| Egress::new("a", audited(file), Vec::new(), &mut Registry::default());
     let egress = new(&file).unwrap();
-    assert!(egress.surroundings.audit.load().is_some(), "from the start");
+    assert!(egress.dependencies.audit.load().is_some(), "from the start");
     let refused = new(&nowhere).err().unwrap().to_string();
     assert!(refused.starts_with("audit: cannot open"), "{refused}");
 }

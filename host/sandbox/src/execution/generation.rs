@@ -15,7 +15,7 @@ use crate::{
         pool::Pool,
         supervise::Supervisor,
     },
-    grants::way_out::CutOff,
+    grants::gateway_provider::CutOff,
     imports::{Owned, Shared, Subject},
     load::{
         accepted::Accepted,
@@ -60,9 +60,9 @@ impl Generation {
 
         // A gateway of its own, because credentials may be bound to the digest of one component.
         blueprint.gateway = shared
-            .way_out
+            .gateways
             .as_ref()
-            .map(|way_out| way_out.gateway(&digests.component));
+            .map(|gateways| gateways.gateway(&digests.component));
 
         // One time limit for instantiate, configure and info together.
         let deadline = Deadline::of_read(&shared.limits);
@@ -131,9 +131,9 @@ impl Generation {
             permitted.map_err(LoadProblem::NotPermitted),
         )?;
 
-        let reaches = match (before, &shared.way_out) {
-            (Some(before), Some(way_out)) => {
-                CutOff::find(&**way_out, &before.digests.component, &digests.component)
+        let reaches = match (before, &shared.gateways) {
+            (Some(before), Some(gateways)) => {
+                CutOff::find(&**gateways, &before.digests.component, &digests.component)
             }
             _ => Ok(()),
         };

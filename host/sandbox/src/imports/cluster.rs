@@ -40,15 +40,15 @@ impl Shared {
     /// Returns what is known to have this address, or the IPv4 address that it leads to. Nothing is
     /// known while the slot is empty; no answer is used then.
     pub(crate) fn taken(&self, address: IpAddr) -> Taken {
-        let way_out = self.way_out.as_ref();
-        let translated = way_out
-            .map(|way_out| way_out.translated(address))
+        let gateways = self.gateways.as_ref();
+        let translated = gateways
+            .map(|gateways| gateways.translated(address))
             .filter(|translated| *translated != address);
 
         // An IPv4 address can hide in an IPv6 address, so each form of it is checked.
         let forms = || forms(address).chain(translated);
 
-        let is_api_server = |form| way_out.is_some_and(|way_out| way_out.is_api_server(form));
+        let is_api_server = |form| gateways.is_some_and(|gateways| gateways.is_api_server(form));
         let cluster = self.cluster.get();
         let holders = |form| cluster.as_ref().map(|it| it.holders(form));
 

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use futures::future::BoxFuture;
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use skydock_cloud::Capability;
-use skydock_egress::{About, Call, Code, Gateway, Instance, Options, Refusal};
+use skydock_egress::{About, Call, Code, Gateway, Instance, Options, RequestError};
 use skydock_recording::Tape;
 use tokio::time::Instant;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
@@ -48,9 +48,9 @@ struct Failure {
 }
 
 impl Failure {
-    fn of(refusal: &Refusal) -> Self {
+    fn of(error: &RequestError) -> Self {
         Self {
-            code: refusal.code(),
+            code: error.code(),
             message: None,
         }
     }
@@ -114,7 +114,7 @@ impl Egress {
         }
     }
 
-    fn refused(&self, about: Option<&About>, sentence: &str, failure: Failure) -> Sent {
+    fn denied(&self, about: Option<&About>, sentence: &str, failure: Failure) -> Sent {
         self.shared.log_request(
             self.generation,
             about,
@@ -129,7 +129,7 @@ impl Egress {
                 code: Code::HttpRequestDenied,
                 message: None,
             };
-            return self.refused(
+            return self.denied(
                 None,
                 "this plugin has no network access: it runs without egress rules",
                 failure,
@@ -139,34 +139,31 @@ impl Egress {
         let (head, body) = request.into_parts();
         match gateway.admit(&head, &self.call(options)) {
             // A sentence for the author of the plugin: no rule of the operator would help.
-            Err(refusal) if self.phase == Phase::Loading => {
+            Err(error) if self.phase == Phase::Loading => {
                 let failure = Failure {
                     code: Code::InternalError,
                     message: Some(NOT_YET.to_owned()),
                 };
-                self.refused(refusal.about(), NOT_YET, failure)
+                self.denied(error.about(), NOT_YET, failure)
             }
-            Err(refusal) => {
-                self.refused(refusal.about(), refusal.sentence(), Failure::of(&refusal))
-            }
+            Err(error) => self.denied(error.about(), error.sentence(), Failure::of(&error)),
             Ok(admitted) => {
                 let shared = Arc::clone(&self.shared);
                 let generation = self.generation;
 
                 Box::pin(async move {
-                    let told = |refusal: &Refusal| {
-                        let sentence = format!("request failed: {}", refusal.sentence());
-                        shared.log_request(generation, refusal.about(), &sentence);
-                        Failure::of(refusal)
+                    let failed = |error: &RequestError| {
+                        let sentence = format!("request failed: {}", error.sentence());
+                        shared.log_request(generation, error.about(), &sentence);
+                        Failure::of(error)
                     };
 
                     let answer = admitted
                         .send(head, body)
                         .await
-                        .map_err(|refusal| told(&refusal))?;
+                        .map_err(|error| failed(&error))?;
 
-                    Ok(answer
-                        .map(|body| body.map_err(|refusal| Failure::of(&refusal)).boxed_unsync()))
+                    Ok(answer.map(|body| body.map_err(|error| Failure::of(&error)).boxed_unsync()))
                 })
             }
         }

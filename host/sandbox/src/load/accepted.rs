@@ -4,7 +4,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use skydock_egress::Rule;
+use skydock_egress::TargetPattern;
 
 use crate::{
     grants::permissions::Permissions,
@@ -114,7 +114,7 @@ impl Accepted {
 /// Returns the only way to write a host: `scheme://host:port` in lower case, which has at most a
 /// few hundred bytes. What is no host has no other way.
 pub(crate) fn canonical(host: &str) -> String {
-    let rule = host.parse::<Rule>();
+    let rule = host.parse::<TargetPattern>();
     rule.map_or_else(|_| host.to_owned(), |rule| rule.to_string())
 }
 

@@ -17,7 +17,7 @@ use crate::{
     answers::IngressRules,
     error::LoadProblem,
     execution::overlap::Overlap,
-    grants::{permissions::Permissions, way_out::WayOut},
+    grants::{gateway_provider::GatewayProvider, permissions::Permissions},
     load::redact::Redactor,
     words::text::{Cause, Quoted},
 };
@@ -53,7 +53,7 @@ pub struct PluginSource {
     /// Which of its calls may run at the same time; overrides the plugin's own setting.
     pub overlap: Option<Overlap>,
     /// Source of its gateway; without one, no request is allowed.
-    pub way_out: Option<Arc<dyn WayOut>>,
+    pub gateways: Option<Arc<dyn GatewayProvider>>,
     /// What happens to secrets in its configuration.
     pub secrets: ConfigSecrets,
     /// Whether requests to the cloud may only read, as in a dry run.

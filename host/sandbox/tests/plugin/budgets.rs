@@ -14,7 +14,7 @@ use skydock_sandbox::{
 };
 
 use prometheus_client::{encoding::text::encode, registry::Registry};
-use skydock_egress::{EgressMetrics, Gateway, Settings, Surroundings};
+use skydock_egress::{EgressMetrics, Gateway, GatewayDependencies, Settings};
 
 use crate::support::{
     Bench, FakeCluster, fixture, limits, node, node_that, runtime, service_that, source, until,
@@ -326,11 +326,11 @@ async fn a_candidate_sees_no_nodes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_candidate_cannot_send_requests() {
     let mut registry = Registry::default();
-    let surroundings = Surroundings {
+    let dependencies = GatewayDependencies {
         metrics: EgressMetrics::register(&mut registry),
-        ..Surroundings::default()
+        ..GatewayDependencies::default()
     };
-    let gateway = Arc::new(Gateway::new("test", &Settings::default(), surroundings).unwrap());
+    let gateway = Arc::new(Gateway::new("test", &Settings::default(), dependencies).unwrap());
     let denied = |reason: &str| {
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();

@@ -16,8 +16,8 @@ use axum::{
     response::IntoResponse,
 };
 use skydock_cloud::{CloudError, CloudProvider as _, Instance, Node};
-use skydock_credentials::{CredentialMetrics, Credentials, SystemClock, Tools};
-use skydock_egress::{EgressRule, Gateway, HostIssuer, Settings, Surroundings, TlsConfig};
+use skydock_credentials::{CredentialMetrics, Credentials, Dependencies, SystemClock};
+use skydock_egress::{EgressRule, Gateway, GatewayDependencies, HostIssuer, Settings, TlsConfig};
 use skydock_sandbox::Limits;
 
 use crate::support::{Bench, fixture, limits};
@@ -94,7 +94,7 @@ pub(crate) fn rule(address: SocketAddr, more: &str) -> EgressRule {
 }
 
 async fn bench(settings: &Settings, limits: Limits) -> Bench {
-    let gateway = Gateway::new("test", settings, Surroundings::default()).unwrap();
+    let gateway = Gateway::new("test", settings, GatewayDependencies::default()).unwrap();
     Bench::through(
         &fs::read(fixture("http")).unwrap(),
         limits,
@@ -348,13 +348,16 @@ pub(crate) fn with_token(address: SocketAddr, file: &Path) -> Settings {
         "- type: header\n  name: api\n  for: {{plugin: test, digest: any}}\n  prefix: 'Bearer '\n  valueFile: {}",
         file.display()
     );
-    let tools = Tools {
+    let dependencies = Dependencies {
         issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default(), None))),
         clock: Arc::new(SystemClock),
         metrics: CredentialMetrics::default(),
     };
-    let credentials =
-        Credentials::new(&serde_saphyr::from_str::<Vec<_>>(&text).unwrap(), &tools).unwrap();
+    let credentials = Credentials::new(
+        &serde_saphyr::from_str::<Vec<_>>(&text).unwrap(),
+        &dependencies,
+    )
+    .unwrap();
     let credentials = [(
         "api".to_owned(),
         credentials.bind("api", "test", "sha256:any").unwrap(),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use skydock_cloud::{
     CloudError, CloudProvider as _, IpFamily, NewRoute, Node, NodeAddress, Service, ServicePort,
 };
-use skydock_egress::{Gateway, Surroundings};
+use skydock_egress::{Gateway, GatewayDependencies};
 use skydock_sandbox::{
     ClusterSlot, ConfigSecrets, Limits, Plugin, PluginSource, Recordings, Replay, Replayed, Taping,
 };
@@ -77,9 +77,9 @@ impl Studio {
             .parse()
             .unwrap();
         let gateway = with_token(address, &self.path("token"));
-        let gateway = Gateway::new("test", &gateway, Surroundings::default()).unwrap();
+        let gateway = Gateway::new("test", &gateway, GatewayDependencies::default()).unwrap();
         let source = PluginSource {
-            way_out: Some(Arc::new(OneWay(Arc::new(gateway)))),
+            gateways: Some(Arc::new(OneWay(Arc::new(gateway)))),
             options: [("token".to_owned(), "an-option-that-is-secret".to_owned())].into(),
             secrets: ConfigSecrets::Passed,
             ..source(self.dir.path())

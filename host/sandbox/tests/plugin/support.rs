@@ -19,8 +19,8 @@ use skydock_cloud::{
 };
 use skydock_egress::Gateway;
 use skydock_sandbox::{
-    ClusterSlot, Compiler, Limits, LoadError, Permissions, Plugin, PluginMetrics, PluginSource,
-    Runtime, RuntimeOptions, Taping, WayOut, WithheldRule,
+    ClusterSlot, Compiler, GatewayProvider, Limits, LoadError, Permissions, Plugin, PluginMetrics,
+    PluginSource, Runtime, RuntimeOptions, Taping, WithheldRule,
 };
 use tempfile::TempDir;
 
@@ -123,7 +123,7 @@ pub(crate) fn source(dir: &Path) -> PluginSource {
 #[derive(Debug)]
 pub(crate) struct OneWay(pub(crate) Arc<Gateway>);
 
-impl WayOut for OneWay {
+impl GatewayProvider for OneWay {
     fn gateway(&self, _: &str) -> Arc<Gateway> {
         Arc::clone(&self.0)
     }
@@ -167,17 +167,17 @@ impl Bench {
     /// Loads this component with this gateway.
     pub(crate) async fn through(component: &[u8], limits: Limits, gateway: Arc<Gateway>) -> Self {
         Self::try_with(component, limits, "", |source| {
-            source.way_out = Some(Arc::new(OneWay(gateway)));
+            source.gateways = Some(Arc::new(OneWay(gateway)));
         })
         .await
         .unwrap()
     }
 
     /// Loads this fixture with these gateways.
-    pub(crate) async fn with_way_out(name: &str, way_out: Arc<dyn WayOut>) -> Self {
+    pub(crate) async fn with_gateways(name: &str, gateways: Arc<dyn GatewayProvider>) -> Self {
         let component = fs::read(fixture(name)).unwrap();
         let loaded = Self::try_with(&component, limits(), "", |source| {
-            source.way_out = Some(way_out);
+            source.gateways = Some(gateways);
         });
         loaded.await.unwrap()
     }

@@ -14,7 +14,7 @@ use futures::future::join_all;
 use sha2::{Digest as _, Sha256};
 use skydock_cloud::{CloudProvider as _, NodeSet, Presence};
 use skydock_egress::Gateway;
-use skydock_sandbox::{Reload, Stage, SwapOutcome, WayOut, WithheldRule};
+use skydock_sandbox::{GatewayProvider, Reload, Stage, SwapOutcome, WithheldRule};
 
 use crate::support::{Bench, fixture, node, node_that, service_that};
 
@@ -252,7 +252,7 @@ async fn the_cache_outlives_a_generation_but_not_its_instances() {
 #[derive(Debug)]
 struct For(Arc<Gateway>, Mutex<Vec<String>>);
 
-impl WayOut for For {
+impl GatewayProvider for For {
     fn gateway(&self, _: &str) -> Arc<Gateway> {
         Arc::clone(&self.0)
     }
@@ -281,12 +281,16 @@ async fn a_replacement_without_the_credentials_is_rejected() {
     let digest = |name: &str| hex::encode(Sha256::digest(fs::read(fixture(name)).unwrap()));
     let (first, second) = (digest("good"), digest("good_v2"));
     let settings = skydock_egress::Settings::default();
-    let gateway = Gateway::new("test", &settings, skydock_egress::Surroundings::default());
-    let way_out = Arc::new(For(
+    let gateway = Gateway::new(
+        "test",
+        &settings,
+        skydock_egress::GatewayDependencies::default(),
+    );
+    let gateways = Arc::new(For(
         Arc::new(gateway.unwrap()),
         Mutex::new(vec![first.clone()]),
     ));
-    let bench = Bench::with_way_out("good", way_out.clone()).await;
+    let bench = Bench::with_gateways("good", gateways.clone()).await;
     bench.replace("good_v2");
     let error = bench.plugin.reload().await.unwrap_err();
     assert_eq!(error.stage, Stage::Egress);
@@ -299,9 +303,9 @@ async fn a_replacement_without_the_credentials_is_rejected() {
     );
     assert_eq!(bench.plugin.generation().number, 1);
     // What the plugin in service cannot use either is nothing that is lost.
-    way_out.1.lock().unwrap().clear();
+    gateways.1.lock().unwrap().clear();
     assert!(bench.plugin.reload().await.is_ok());
-    *way_out.1.lock().unwrap() = vec![first, second];
+    *gateways.1.lock().unwrap() = vec![first, second];
     bench.replace("good");
     assert!(matches!(
         bench.plugin.reload().await,

@@ -181,8 +181,8 @@ fn alerts_use_existing_labels_and_values() {
 
 #[test]
 fn alerts_cover_the_reasons_of_denied_requests() {
-    let refusal = read("host/egress/src/refusal.rs");
-    let (_, told) = refusal.split_once("fn as_str").unwrap();
+    let errors = read("host/egress/src/request_error.rs");
+    let (_, told) = errors.split_once("fn as_str").unwrap();
     let (told, _) = told.split_once("\n    }\n").unwrap();
     let told: BTreeSet<&str> = told.split('"').skip(1).step_by(2).collect();
     // These reasons are excluded from the alert about rules: they have another alert, are harmless,

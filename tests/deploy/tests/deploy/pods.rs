@@ -153,7 +153,7 @@ fn the_memory_limit_covers_plugin_compiler_and_host() {
         let syncs = syncs.map_or(ServiceOptions::default().concurrent_syncs, usize::from);
         let limits = plugin_limits::limits(syncs, &settings).unwrap();
         let plugin = limits.memory_total + limits.instances * limits.hostcall_buffer;
-        let skydock = skydock_egress::MAX_HELD_BODIES + (256 << 20);
+        let skydock = skydock_egress::MAX_BODY_MEMORY + (256 << 20);
         let needed = (plugin + limits.compile_memory + skydock) >> 20;
         let resources = container(&variant.pod).resources.as_ref().unwrap();
         assert_eq!(

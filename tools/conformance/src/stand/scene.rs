@@ -13,9 +13,10 @@ use prometheus_client::registry::Registry;
 use skydock_cloud::{
     Answer, Arguments, CloudError, CloudProvider as _, Function, Node, ProviderInfo,
 };
-use skydock_egress::{EgressMetrics, Gateway, Settings, Surroundings};
+use skydock_egress::{EgressMetrics, Gateway, GatewayDependencies, Settings};
 use skydock_sandbox::{
-    ClusterSlot, LoadError, Plugin, PluginSource, Runtime, RuntimeOptions, WayOut, WithheldRule,
+    ClusterSlot, GatewayProvider, LoadError, Plugin, PluginSource, Runtime, RuntimeOptions,
+    WithheldRule,
 };
 
 use crate::{
@@ -31,9 +32,9 @@ use crate::{
 
 /// A gateway that denies each request.
 #[derive(Debug)]
-struct NoWayOut(Arc<Gateway>);
+struct NoEgress(Arc<Gateway>);
 
-impl WayOut for NoWayOut {
+impl GatewayProvider for NoEgress {
     fn gateway(&self, _: &str) -> Arc<Gateway> {
         Arc::clone(&self.0)
     }
@@ -55,16 +56,16 @@ impl WayOut for NoWayOut {
 ///
 /// # Errors
 /// [`KitError::Gateway`].
-pub(crate) fn no_way_out(
+pub(crate) fn without_egress(
     plugin: &str,
     registry: &mut Registry,
-) -> Result<Arc<dyn WayOut>, KitError> {
-    let surroundings = Surroundings {
+) -> Result<Arc<dyn GatewayProvider>, KitError> {
+    let dependencies = GatewayDependencies {
         metrics: EgressMetrics::register(registry),
-        ..Surroundings::default()
+        ..GatewayDependencies::default()
     };
-    let gateway = Gateway::new(plugin, &Settings::default(), surroundings);
-    Ok(Arc::new(NoWayOut(Arc::new(
+    let gateway = Gateway::new(plugin, &Settings::default(), dependencies);
+    Ok(Arc::new(NoEgress(Arc::new(
         gateway.map_err(|error| KitError::Gateway(error.to_string()))?,
     ))))
 }
@@ -88,7 +89,7 @@ impl Scene {
         source: PluginSource,
     ) -> Result<Result<Self, LoadError>, KitError> {
         let mut registry = Registry::default();
-        let way_out = no_way_out(&source.name, &mut registry)?;
+        let gateways = without_egress(&source.name, &mut registry)?;
         let meter = Arc::new(Meter::new(registry));
         let runtime = Runtime::new(RuntimeOptions {
             metrics: meter.plugin.clone(),
@@ -99,7 +100,7 @@ impl Scene {
             &runtime,
             meter,
             PluginSource {
-                way_out: Some(way_out),
+                gateways: Some(gateways),
                 ..source
             },
         )

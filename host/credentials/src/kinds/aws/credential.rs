@@ -5,8 +5,6 @@ use bytes::Bytes;
 use http::{request, response};
 
 use super::{
-    actions,
-    endpoint::is_region,
     request::{Allowed, scope, sign},
     source::Aws,
 };
@@ -14,10 +12,10 @@ use crate::masking::secret::Secret;
 use crate::{
     config::AwsConfig,
     credential::{Credential, CredentialError, Prepared},
-    kinds::{
-        place,
-        renewed::{Renewed, Source as _},
-    },
+    kinds::renewed::{Renewed, Source as _},
+    place,
+    request::aws_endpoint::is_region,
+    secret_requests,
     sources::failure::Failure,
 };
 
@@ -46,7 +44,10 @@ impl AwsCredential {
             ));
         }
 
-        if let Some(service) = services.iter().find(|it| actions::is_secret_service(it)) {
+        if let Some(service) = services
+            .iter()
+            .find(|it| secret_requests::aws::is_secret_service(it))
+        {
             return Err(format!(
                 "service `{service}` returns credentials and cannot be allowed"
             ));
@@ -76,13 +77,7 @@ impl AwsCredential {
         let scope = scope(head, body, &self.allowed)?;
         let (used, keys) = self.keys.get().await?;
 
-        sign(
-            head,
-            body,
-            &keys,
-            &scope,
-            self.keys.source().upstream().now(),
-        )?;
+        sign(head, body, &keys, &scope, self.keys.source().issuer().now())?;
         Ok(Prepared::Send { used })
     }
 }
@@ -124,7 +119,7 @@ impl Credential for AwsCredential {
     }
 
     fn follow_clock(&self, server: jiff::Timestamp) -> bool {
-        self.keys.source().upstream().follow(server)
+        self.keys.source().issuer().follow(server)
     }
 
     fn mask(&self, head: &mut response::Parts) {
@@ -132,6 +127,6 @@ impl Credential for AwsCredential {
     }
 
     fn secrets(&self) -> Vec<Secret> {
-        self.keys.source().upstream().vault().all()
+        self.keys.source().issuer().secrets_seen().all()
     }
 }

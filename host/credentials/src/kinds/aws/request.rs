@@ -3,12 +3,13 @@
 use http::{HeaderName, HeaderValue, Uri, header, request::Parts};
 use jiff::Timestamp;
 
-use super::{
-    actions,
-    endpoint::{self, is_region},
-    sigv4::{self, ALGORITHM, Keys, Scope, Unsigned},
+use super::sigv4::{self, ALGORITHM, Keys, Scope, Unsigned};
+use crate::{
+    place,
+    request::aws_endpoint::{self, is_region},
+    secret_requests,
+    sources::failure::Failure,
 };
-use crate::{kinds::place, minting, sources::failure::Failure};
 
 /// The services and regions that requests may be signed for.
 #[derive(Clone, Debug)]
@@ -44,13 +45,13 @@ const PRESIGNED: &[&str] = &[
 
 /// Determines the scope that the request is signed for.
 pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scope, Failure> {
-    refuse_forms(head)?;
+    deny_forms(head)?;
 
     let host = head.uri.host().unwrap_or_default();
-    let of_host = endpoint::read(host);
+    let of_host = aws_endpoint::read(host);
     if of_host
         .as_ref()
-        .is_some_and(|it| actions::is_secret_service(&it.service))
+        .is_some_and(|it| secret_requests::aws::is_secret_service(&it.service))
     {
         return Err(secret_service(host));
     }
@@ -94,7 +95,7 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
         )));
     };
 
-    if actions::is_secret_service(&service) {
+    if secret_requests::aws::is_secret_service(&service) {
         return Err(secret_service(&service));
     }
     if !allowed.services.contains(&service) {
@@ -110,14 +111,14 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
 
     // If the two differ, the restrictions of both services apply.
     let receives = host_service.as_deref().unwrap_or(&service);
-    actions::check(head, body, &[&service, receives])?;
-    minting::check(head, Some(body), None)?;
+    secret_requests::aws::check(head, body, &[&service, receives])?;
+    secret_requests::check(head, Some(body), None)?;
 
     Ok(Scope { region, service })
 }
 
 fn secret_service(name: &str) -> Failure {
-    Failure::minting(format!(
+    Failure::secret_request(format!(
         "{name} returns credentials, which is not allowed with Skydock's keys"
     ))
 }
@@ -130,7 +131,7 @@ fn only(all: &[String]) -> Option<String> {
 }
 
 /// Rejects signing methods that are not needed for requests with a complete body.
-fn refuse_forms(head: &Parts) -> Result<(), Failure> {
+fn deny_forms(head: &Parts) -> Result<(), Failure> {
     let text = |name: &str| {
         let values = head.headers.get_all(name).iter();
         values
@@ -145,7 +146,7 @@ fn refuse_forms(head: &Parts) -> Result<(), Failure> {
             "unsigned bodies and bodies signed in chunks are not supported",
         ));
     }
-    minting::plain_body(head)?;
+    secret_requests::plain_body(head)?;
     if !text("x-amz-trailer").is_empty() {
         return Err(Failure::malformed(
             "bodies signed in chunks are not supported",

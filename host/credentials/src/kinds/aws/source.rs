@@ -15,11 +15,11 @@ use super::{
 };
 use crate::{
     config::{AwsConfig, AwsSource, IssuerUrl},
-    kinds::renewed::{Fresh, Source},
+    kinds::renewed::{Issued, Source},
     sources::{
         failure::Failure,
         file::SecretFile,
-        upstream::{Upstream, finish, missing, versions},
+        issuer_client::{IssuerClient, finish, missing, versions},
     },
 };
 
@@ -31,7 +31,7 @@ const POD_IDENTITY: &str = "http://169.254.170.23/v1/credentials";
 
 /// A source of AWS keys.
 pub(crate) struct Aws {
-    upstream: Upstream,
+    issuer: IssuerClient,
     config: AwsConfig,
     sts: Sts,
     /// Files of the source, in the order of its fields.
@@ -42,7 +42,7 @@ pub(crate) struct Aws {
 }
 
 impl Aws {
-    pub(crate) fn new(config: &AwsConfig, upstream: Upstream) -> Result<Self, String> {
+    pub(crate) fn new(config: &AwsConfig, issuer: IssuerClient) -> Result<Self, String> {
         let region = config
             .sts
             .region
@@ -95,7 +95,7 @@ impl Aws {
 
         let sts = Sts::new(region, config.sts.endpoint.as_ref())?;
         Ok(Self {
-            upstream,
+            issuer,
             config: config.clone(),
             sts,
             files,
@@ -104,8 +104,8 @@ impl Aws {
         })
     }
 
-    pub(crate) fn upstream(&self) -> &Upstream {
-        &self.upstream
+    pub(crate) fn issuer(&self) -> &IssuerClient {
+        &self.issuer
     }
 
     async fn text(&self, number: usize) -> Result<String, Failure> {
@@ -116,7 +116,7 @@ impl Aws {
 
         // `read` accepts only text.
         Ok(self
-            .upstream
+            .issuer
             .read(file)
             .await?
             .expose_str()
@@ -128,7 +128,7 @@ impl Aws {
         match &self.config.source {
             AwsSource::Files { .. } => self.of_files().await,
             AwsSource::SharedFile { profile, .. } => {
-                let keys = shared_file::read(&self.upstream, &self.text(0).await?, profile)?;
+                let keys = shared_file::read(&self.issuer, &self.text(0).await?, profile)?;
                 Ok(Dated { keys, end: None })
             }
             AwsSource::Imds { endpoint } => {
@@ -140,9 +140,9 @@ impl Aws {
                 session_name,
                 ..
             } => {
-                let token = self.upstream.keep(self.text(0).await?);
+                let token = self.issuer.keep(self.text(0).await?);
                 self.sts
-                    .assume_with_web_identity(&self.upstream, role_arn, session_name, &token)
+                    .assume_with_web_identity(&self.issuer, role_arn, session_name, &token)
                     .await
             }
             AwsSource::PodIdentity { url, .. } => {
@@ -159,10 +159,10 @@ impl Aws {
         };
         // The access key ID is not a secret: every signature contains it.
         let id = id.text().await?.expose_str().unwrap_or_default().to_owned();
-        let secret = self.upstream.read(secret).await?;
+        let secret = self.issuer.read(secret).await?;
 
         let session = match rest.first() {
-            Some(file) => Some(self.upstream.read(file).await?),
+            Some(file) => Some(self.issuer.read(file).await?),
             None => None,
         };
         Ok(Dated {
@@ -181,9 +181,9 @@ impl Aws {
         let request = Request::put(format!("{base}/latest/api/token"))
             // In seconds. The token is used immediately.
             .header("X-aws-ec2-metadata-token-ttl-seconds", "60");
-        let answer = self.upstream.send(finish(request, Bytes::new())?).await?;
-        let token = self.upstream.keep(answer.body().to_vec());
-        let token = self.upstream.header_value(&token, "")?;
+        let answer = self.issuer.send(finish(request, Bytes::new())?).await?;
+        let token = self.issuer.keep(answer.body().to_vec());
+        let token = self.issuer.header_value(&token, "")?;
 
         let get = |path: String| {
             finish(
@@ -193,7 +193,7 @@ impl Aws {
         };
 
         let roles = format!("{base}/latest/meta-data/iam/security-credentials/");
-        let answer = self.upstream.send(get(roles.clone())?).await?;
+        let answer = self.issuer.send(get(roles.clone())?).await?;
         let role = String::from_utf8_lossy(answer.body());
         // An instance has one role at most.
         let role = role
@@ -205,7 +205,7 @@ impl Aws {
         // The name comes from a server: encoded, it stays one segment of the path.
         let role = crate::request::encode::percent(role.as_bytes(), b"");
 
-        let answer = self.upstream.json(get(format!("{roles}{role}"))?).await?;
+        let answer = self.issuer.json(get(format!("{roles}{role}"))?).await?;
         if answer
             .get("Code")
             .and_then(Value::as_str)
@@ -223,14 +223,11 @@ impl Aws {
     async fn container(&self, url: &str) -> Result<Dated, Failure> {
         let mut request = Request::get(url);
         if !self.files.is_empty() {
-            let token = self.upstream.keep(self.text(0).await?);
-            request = request.header(
-                header::AUTHORIZATION,
-                self.upstream.header_value(&token, "")?,
-            );
+            let token = self.issuer.keep(self.text(0).await?);
+            request = request.header(header::AUTHORIZATION, self.issuer.header_value(&token, "")?);
         }
 
-        let answer = self.upstream.json(finish(request, Bytes::new())?).await?;
+        let answer = self.issuer.json(finish(request, Bytes::new())?).await?;
         self.keys(&answer)
     }
 
@@ -245,8 +242,8 @@ impl Aws {
         let id = text("AccessKeyId")
             .ok_or_else(|| missing("AccessKeyId"))?
             .to_owned();
-        let secret = self.upstream.secret_at(answer, "/SecretAccessKey")?;
-        let session = text("Token").map(|token| self.upstream.keep(token));
+        let secret = self.issuer.secret_at(answer, "/SecretAccessKey")?;
+        let session = text("Token").map(|token| self.issuer.keep(token));
         let end = text("Expiration").and_then(|text| text.parse().ok());
 
         Ok(Dated {
@@ -265,26 +262,23 @@ impl Source for Aws {
     type Value = Keys;
 
     fn name(&self) -> &str {
-        self.upstream.name()
+        self.issuer.name()
     }
 
-    async fn renew(&self) -> Result<Fresh<Keys>, Failure> {
+    async fn renew(&self) -> Result<Issued<Keys>, Failure> {
         let mut dated = self.source().await?;
 
         // Each role is assumed with the keys of the one before it.
         for (role, external_id) in self.config.assume.iter().zip(&self.external_ids) {
             let external_id = match external_id {
-                Some(file) => Some(self.upstream.read(file).await?),
+                Some(file) => Some(self.issuer.read(file).await?),
                 None => None,
             };
             let wanted = sts::Wanted {
                 role,
                 external_id: external_id.as_ref(),
             };
-            dated = self
-                .sts
-                .assume(&self.upstream, &dated.keys, &wanted)
-                .await?;
+            dated = self.sts.assume(&self.issuer, &dated.keys, &wanted).await?;
         }
 
         // The ID becomes part of `Authorization`, where other characters have a meaning.
@@ -300,21 +294,21 @@ impl Source for Aws {
             ));
         }
 
-        let lifetime: Option<Duration> = dated.end.map(|end| self.upstream.until(end));
+        let lifetime: Option<Duration> = dated.end.map(|end| self.issuer.until(end));
         if lifetime.is_some_and(|left| left.is_zero()) {
             return Err(Failure::unavailable(
                 "its issuer returned expired keys: check the clock of this machine",
             ));
         }
 
-        Ok(Fresh {
+        Ok(Issued {
             value: dated.keys,
             lifetime,
         })
     }
 
     fn was_corrected(&self) -> bool {
-        self.upstream.was_corrected()
+        self.issuer.was_corrected()
     }
 
     async fn inputs(&self) -> u64 {

@@ -5,17 +5,20 @@ use http::{Request, Response, header};
 use jiff::Timestamp;
 
 use super::{
-    endpoint, request,
+    request,
     sigv4::{Dated, Keys, Scope},
 };
 use crate::{
     config::{AssumeRole, IssuerUrl},
     sources::{
         failure::Failure,
-        upstream::{Upstream, element, finish, missing},
+        issuer_client::{IssuerClient, element, finish, missing},
     },
 };
-use crate::{masking::secret::Secret, request::encode};
+use crate::{
+    masking::secret::Secret,
+    request::{aws_endpoint, encode},
+};
 
 const VERSION: &str = "2011-06-15";
 
@@ -33,14 +36,14 @@ pub(crate) struct Wanted<'a> {
 
 impl Sts {
     pub(crate) fn new(region: &str, endpoint: Option<&IssuerUrl>) -> Result<Self, String> {
-        if !endpoint::is_region(region) {
+        if !aws_endpoint::is_region(region) {
             return Err(format!(
                 "`{region}` is not a valid region; expected for example eu-west-1"
             ));
         }
 
         let url = endpoint.map_or_else(
-            || format!("https://{}/", endpoint::sts_host(region)),
+            || format!("https://{}/", aws_endpoint::sts_host(region)),
             |endpoint| endpoint.join("/"),
         );
 
@@ -57,7 +60,7 @@ impl Sts {
     /// are no keys yet.
     pub(crate) async fn assume_with_web_identity(
         &self,
-        upstream: &Upstream,
+        issuer: &IssuerClient,
         role: &str,
         session: &str,
         token: &Secret,
@@ -69,14 +72,14 @@ impl Sts {
             ("RoleSessionName", session),
             ("WebIdentityToken", token.expose_str().unwrap_or_default()),
         ];
-        let answer = upstream.send(self.request(&pairs, &[])?).await?;
-        keys(upstream, &answer)
+        let answer = issuer.send(self.request(&pairs, &[])?).await?;
+        keys(issuer, &answer)
     }
 
     /// Obtains keys of a role, signed with other keys.
     pub(crate) async fn assume(
         &self,
-        upstream: &Upstream,
+        issuer: &IssuerClient,
         by: &Keys,
         wanted: &Wanted<'_>,
     ) -> Result<Dated, Failure> {
@@ -103,9 +106,9 @@ impl Sts {
 
         let request = self.request(&pairs, &sources)?;
         let (mut head, body) = request.into_parts();
-        request::sign(&mut head, &body, by, &self.scope, upstream.now())?;
-        let answer = upstream.send(Request::from_parts(head, body)).await?;
-        keys(upstream, &answer)
+        request::sign(&mut head, &body, by, &self.scope, issuer.now())?;
+        let answer = issuer.send(Request::from_parts(head, body)).await?;
+        keys(issuer, &answer)
     }
 
     fn request(
@@ -133,7 +136,7 @@ impl Sts {
 }
 
 /// Parses keys in an answer of STS.
-fn keys(upstream: &Upstream, answer: &Response<Bytes>) -> Result<Dated, Failure> {
+fn keys(issuer: &IssuerClient, answer: &Response<Bytes>) -> Result<Dated, Failure> {
     let text = std::str::from_utf8(answer.body()).unwrap_or_default();
     let (_, inner) = text
         .split_once("<Credentials>")
@@ -151,8 +154,8 @@ fn keys(upstream: &Upstream, answer: &Response<Bytes>) -> Result<Dated, Failure>
 
     let keys = Keys {
         id: field("AccessKeyId")?,
-        secret: upstream.keep(field("SecretAccessKey")?),
-        session: Some(upstream.keep(field("SessionToken")?)),
+        secret: issuer.keep(field("SecretAccessKey")?),
+        session: Some(issuer.keep(field("SessionToken")?)),
     };
 
     Ok(Dated {

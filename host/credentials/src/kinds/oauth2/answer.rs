@@ -6,24 +6,24 @@ use serde_json::Value;
 
 use crate::masking::secret::Secret;
 use crate::{
-    kinds::renewed::Fresh,
-    sources::{failure::Failure, upstream::Upstream},
+    kinds::renewed::Issued,
+    sources::{failure::Failure, issuer_client::IssuerClient},
 };
 
 /// Returns the token and its lifetime. A token without an expiry is renewed after one hour, the
 /// usual lifetime of tokens.
-pub(crate) fn token(upstream: &Upstream, answer: &Value) -> Result<Fresh<Secret>, Failure> {
-    let value = upstream.secret_at(answer, "/access_token")?;
+pub(crate) fn token(issuer: &IssuerClient, answer: &Value) -> Result<Issued<Secret>, Failure> {
+    let value = issuer.secret_at(answer, "/access_token")?;
 
     // These are not used, but they are secrets that must be redacted.
     for other in ["/refresh_token", "/id_token"] {
         if let Some(text) = answer.pointer(other).and_then(Value::as_str) {
-            upstream.keep(text);
+            issuer.keep(text);
         }
     }
 
     let lifetime = answer.get("expires_in").and_then(seconds).unwrap_or(3600);
-    Ok(Fresh {
+    Ok(Issued {
         value,
         lifetime: Some(Duration::from_secs(lifetime)),
     })

@@ -10,10 +10,10 @@ use super::{ASSERTION, answer::token};
 use crate::masking::secret::Secret;
 use crate::{
     config::IssuerUrl,
-    kinds::{jwt, renewed::Fresh},
+    kinds::{jwt, renewed::Issued},
     sources::{
         failure::Failure,
-        upstream::{Upstream, finish, missing},
+        issuer_client::{IssuerClient, finish, missing},
     },
 };
 
@@ -36,15 +36,15 @@ struct KeyFile {
 
 /// Obtains a token with the key of a service account.
 pub(crate) async fn service_account(
-    upstream: &Upstream,
+    issuer: &IssuerClient,
     file: &Secret,
     url: Option<&IssuerUrl>,
     scope: &str,
-) -> Result<Fresh<Secret>, Failure> {
+) -> Result<Issued<Secret>, Failure> {
     // serde's error quotes the content, so it is dropped.
     let key: KeyFile = serde_json::from_slice(file.expose())
         .map_err(|_| Failure::malformed("its key file is not a Google service account key"))?;
-    upstream.keep(key.private_key.as_bytes());
+    issuer.keep(key.private_key.as_bytes());
 
     let of_file = key.token_uri.map(IssuerUrl::try_from).transpose();
     let of_file =
@@ -53,21 +53,21 @@ pub(crate) async fn service_account(
         .or(of_file.as_ref())
         .map_or(TOKEN_URL, IssuerUrl::as_str);
 
-    let now = upstream.now().as_second();
+    let now = issuer.now().as_second();
     let claims = json!({
         "iss": key.client_email, "sub": key.client_email, "scope": scope, "aud": url,
         "iat": now, "exp": now.saturating_add(ASSERTION),
     });
 
     let header = jwt::header(None, key.private_key_id.as_deref())?;
-    let assertion = upstream.keep(jwt::sign(&header, &claims, key.private_key.as_bytes())?);
+    let assertion = issuer.keep(jwt::sign(&header, &claims, key.private_key.as_bytes())?);
     let assertion = assertion.expose_str().unwrap_or_default();
     let pairs = [
         ("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
         ("assertion", assertion),
     ];
 
-    token(upstream, &upstream.form(url, &pairs, None).await?)
+    token(issuer, &issuer.form(url, &pairs, None).await?)
 }
 
 /// A token exchange (RFC 8693), followed by impersonation of a service account if one is given.
@@ -82,7 +82,7 @@ pub(crate) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    pub(crate) async fn run(&self, upstream: &Upstream) -> Result<Fresh<Secret>, Failure> {
+    pub(crate) async fn run(&self, issuer: &IssuerClient) -> Result<Issued<Secret>, Failure> {
         let scope = self.scopes.join(" ");
         let pairs = [
             (
@@ -107,20 +107,20 @@ impl Exchange<'_> {
         ];
 
         let url = self.sts.map_or(STS_URL, IssuerUrl::as_str);
-        let federated = token(upstream, &upstream.form(url, &pairs, None).await?)?;
+        let federated = token(issuer, &issuer.form(url, &pairs, None).await?)?;
 
         match self.service_account {
-            Some(account) => self.act_as(upstream, account, &federated.value).await,
+            Some(account) => self.act_as(issuer, account, &federated.value).await,
             None => Ok(federated),
         }
     }
 
     async fn act_as(
         &self,
-        upstream: &Upstream,
+        issuer: &IssuerClient,
         account: &str,
         token: &Secret,
-    ) -> Result<Fresh<Secret>, Failure> {
+    ) -> Result<Issued<Secret>, Failure> {
         let base = self
             .iam
             .map_or(IAM_URL, IssuerUrl::as_str)
@@ -131,13 +131,13 @@ impl Exchange<'_> {
         .header(header::CONTENT_TYPE, "application/json")
         .header(
             header::AUTHORIZATION,
-            upstream.header_value(token, "Bearer ")?,
+            issuer.header_value(token, "Bearer ")?,
         );
 
         // One hour is the most that Google allows by default.
         let body = json!({ "scope": self.scopes, "lifetime": "3600s" }).to_string();
-        let answer = upstream.json(finish(request, Bytes::from(body))?).await?;
-        let value = upstream.secret_at(&answer, "/accessToken")?;
+        let answer = issuer.json(finish(request, Bytes::from(body))?).await?;
+        let value = issuer.secret_at(&answer, "/accessToken")?;
 
         let end = answer
             .get("expireTime")
@@ -145,9 +145,9 @@ impl Exchange<'_> {
             .and_then(|text| text.parse::<Timestamp>().ok());
         let end = end.ok_or_else(|| missing("/expireTime"))?;
 
-        Ok(Fresh {
+        Ok(Issued {
             value,
-            lifetime: Some(upstream.until(end)),
+            lifetime: Some(issuer.until(end)),
         })
     }
 }

@@ -7,10 +7,10 @@ use http::Request;
 use super::answer::token;
 use crate::{
     config::IssuerUrl,
-    kinds::renewed::Fresh,
+    kinds::renewed::Issued,
     sources::{
         failure::Failure,
-        upstream::{Upstream, finish},
+        issuer_client::{IssuerClient, finish},
     },
 };
 use crate::{masking::secret::Secret, request::encode};
@@ -26,11 +26,11 @@ fn base(endpoint: Option<&IssuerUrl>) -> &str {
 
 /// Obtains a token from the metadata service of Google Compute Engine.
 pub(crate) async fn gce(
-    upstream: &Upstream,
+    issuer: &IssuerClient,
     endpoint: Option<&IssuerUrl>,
     account: &str,
     scopes: &[String],
-) -> Result<Fresh<Secret>, Failure> {
+) -> Result<Issued<Secret>, Failure> {
     let account = encode::percent(account.as_bytes(), b"@");
     let mut url = format!(
         "{}/computeMetadata/v1/instance/service-accounts/{account}/token",
@@ -43,7 +43,7 @@ pub(crate) async fn gce(
     }
 
     let request = Request::get(url).header("Metadata-Flavor", "Google");
-    let response = upstream.send(finish(request, Bytes::new())?).await?;
+    let response = issuer.send(finish(request, Bytes::new())?).await?;
     // Another server at that address would not set this header.
     if response
         .headers()
@@ -57,16 +57,16 @@ pub(crate) async fn gce(
 
     let answer = serde_json::from_slice(response.body())
         .map_err(|_| Failure::unavailable("the metadata service did not return JSON"))?;
-    token(upstream, &answer)
+    token(issuer, &answer)
 }
 
 /// Obtains a token from the metadata service of Azure.
 pub(crate) async fn azure(
-    upstream: &Upstream,
+    issuer: &IssuerClient,
     endpoint: Option<&IssuerUrl>,
     resource: &str,
     client: Option<&str>,
-) -> Result<Fresh<Secret>, Failure> {
+) -> Result<Issued<Secret>, Failure> {
     let resource = encode::percent(resource.as_bytes(), b"");
     let mut url = format!(
         "{}/metadata/identity/oauth2/token?api-version=2018-02-01&resource={resource}",
@@ -79,8 +79,5 @@ pub(crate) async fn azure(
     }
 
     let request = Request::get(url).header("Metadata", "true");
-    token(
-        upstream,
-        &upstream.json(finish(request, Bytes::new())?).await?,
-    )
+    token(issuer, &issuer.json(finish(request, Bytes::new())?).await?)
 }

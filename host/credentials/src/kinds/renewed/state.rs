@@ -5,13 +5,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    Fresh, MOMENT,
-    refusals::{Refusals, Verdict},
+    Issued, MOMENT,
+    rejections::{Rejections, Verdict},
     rule,
 };
 use crate::sources::failure::Failure;
 
-struct Held<T> {
+struct Current<T> {
     number: u64,
     value: Arc<T>,
     renew: Option<Instant>,
@@ -32,14 +32,14 @@ struct Failed {
 }
 
 pub(crate) struct State<T> {
-    held: Option<Held<T>>,
+    current: Option<Current<T>>,
     failed: Option<Failed>,
     numbers: u64,
     attempts: u64,
     /// When the current attempt began.
     running: Option<Instant>,
     wanted: bool,
-    refusals: Refusals,
+    rejections: Rejections,
 }
 
 /// The result of a request for the value.
@@ -72,18 +72,18 @@ pub(crate) enum Rejection {
 impl<T> Default for State<T> {
     fn default() -> Self {
         Self {
-            held: None,
+            current: None,
             failed: None,
             numbers: 0,
             attempts: 0,
             running: None,
             wanted: false,
-            refusals: Refusals::default(),
+            rejections: Rejections::default(),
         }
     }
 }
 
-impl<T> Held<T> {
+impl<T> Current<T> {
     fn is_valid(&self, now: Instant) -> bool {
         self.expires.is_none_or(|expires| now < expires)
     }
@@ -102,15 +102,16 @@ impl<T> State<T> {
 
         // While no attempt may be made, a valid value serves requests even if it was rejected or a
         // file has changed: an issuer that is down does not stop them.
-        match &mut self.held {
-            Some(held)
-                if held.is_valid(now)
-                    && (!may_try || (!held.rejected && (held.inputs == inputs || is_slow))) =>
+        match &mut self.current {
+            Some(current)
+                if current.is_valid(now)
+                    && (!may_try
+                        || (!current.rejected && (current.inputs == inputs || is_slow))) =>
             {
-                let first_use = !std::mem::replace(&mut held.used, true);
+                let first_use = !std::mem::replace(&mut current.used, true);
                 Ask::Have {
-                    number: held.number,
-                    value: Arc::clone(&held.value),
+                    number: current.number,
+                    value: Arc::clone(&current.value),
                     first_use,
                 }
             }
@@ -123,9 +124,9 @@ impl<T> State<T> {
     fn want(&mut self, now: Instant) -> Ask<T> {
         self.wanted |= self.running.is_none();
         let valid = self
-            .held
+            .current
             .as_ref()
-            .is_some_and(|held| held.is_valid(now) && !held.rejected);
+            .is_some_and(|current| current.is_valid(now) && !current.rejected);
         Ask::Wait {
             attempts: self.attempts,
             valid,
@@ -139,10 +140,10 @@ impl<T> State<T> {
 
     /// Returns the result of an attempt that was waited for.
     pub(crate) fn outcome(&mut self, now: Instant) -> Result<(u64, Arc<T>), Failure> {
-        match &mut self.held {
-            Some(held) if held.is_valid(now) => {
-                held.used = true;
-                Ok((held.number, Arc::clone(&held.value)))
+        match &mut self.current {
+            Some(current) if current.is_valid(now) => {
+                current.used = true;
+                Ok((current.number, Arc::clone(&current.value)))
             }
             _ => Err(self.failure()),
         }
@@ -150,27 +151,35 @@ impl<T> State<T> {
 
     /// Records that the cloud accepted the value with this number for this kind of request.
     pub(crate) fn accept(&mut self, used: u64, kind: u64) {
-        if let Some(held) = self.held.as_mut().filter(|held| held.number == used) {
-            held.accepted = true;
-            self.refusals.forgive(kind);
+        if let Some(current) = self
+            .current
+            .as_mut()
+            .filter(|current| current.number == used)
+        {
+            current.accepted = true;
+            self.rejections.forgive(kind);
         }
     }
 
     /// Records that the cloud rejected the value with this number for this kind of request.
     pub(crate) fn reject(&mut self, now: Instant, used: u64, kind: u64) -> Rejection {
-        let Some(held) = self.held.as_mut().filter(|held| held.number <= used) else {
-            return if self.held.is_some() {
+        let Some(current) = self
+            .current
+            .as_mut()
+            .filter(|current| current.number <= used)
+        else {
+            return if self.current.is_some() {
                 Rejection::Newer
             } else {
                 Rejection::TooSoon
             };
         };
 
-        if !held.rejected {
-            match self.refusals.judge(now, kind, held.accepted) {
+        if !current.rejected {
+            match self.rejections.judge(now, kind, current.accepted) {
                 Verdict::TooSoon => return Rejection::TooSoon,
                 Verdict::Later(at) => return Rejection::Later(at),
-                Verdict::Renew => held.rejected = true,
+                Verdict::Renew => current.rejected = true,
             }
         } else if self.running.is_none() && !self.wanted {
             // The attempt after the rejection has failed. Further attempts are caused by requests
@@ -186,15 +195,21 @@ impl<T> State<T> {
 
     /// Returns true if there is a value with a higher number.
     pub(crate) fn is_newer_than(&self, used: u64) -> bool {
-        self.held.as_ref().is_some_and(|held| held.number > used)
+        self.current
+            .as_ref()
+            .is_some_and(|current| current.number > used)
     }
 
     /// Returns how long the value is still valid: `Some(None)` if it does not expire, `None` if
     /// there is no valid value.
     pub(crate) fn valid_for(&self, now: Instant) -> Option<Option<Duration>> {
-        let held = self.held.as_ref().filter(|held| held.is_valid(now))?;
+        let current = self
+            .current
+            .as_ref()
+            .filter(|current| current.is_valid(now))?;
         Some(
-            held.expires
+            current
+                .expires
                 .map(|expires| expires.saturating_duration_since(now)),
         )
     }
@@ -206,11 +221,11 @@ impl<T> State<T> {
         }
 
         // A value that nobody uses is not renewed.
-        let held = self
-            .held
+        let current = self
+            .current
             .as_ref()
-            .filter(|held| held.used && held.is_valid(now))?;
-        let renew = held.renew?;
+            .filter(|current| current.used && current.is_valid(now))?;
+        let renew = current.renew?;
         Some(
             self.failed
                 .as_ref()
@@ -230,7 +245,7 @@ impl<T> State<T> {
     pub(crate) fn finish(
         &mut self,
         now: Instant,
-        result: Result<Fresh<T>, Failure>,
+        result: Result<Issued<T>, Failure>,
         inputs: u64,
         spread: f64,
     ) -> u64 {
@@ -238,17 +253,17 @@ impl<T> State<T> {
         self.attempts = self.attempts.saturating_add(1);
 
         match result {
-            Ok(fresh) => {
+            Ok(issued) => {
                 self.numbers = self.numbers.saturating_add(1);
                 self.failed = None;
                 let after = |wait: Duration| now.checked_add(wait);
-                self.held = Some(Held {
+                self.current = Some(Current {
                     number: self.numbers,
-                    value: Arc::new(fresh.value),
-                    renew: fresh
+                    value: Arc::new(issued.value),
+                    renew: issued
                         .lifetime
                         .and_then(|lifetime| after(rule::renew_after(lifetime, spread))),
-                    expires: fresh.lifetime.and_then(after),
+                    expires: issued.lifetime.and_then(after),
                     inputs,
                     accepted: false,
                     rejected: false,
@@ -299,7 +314,7 @@ mod tests {
         let mut state = State::default();
         state.finish(
             now,
-            Ok(Fresh {
+            Ok(Issued {
                 value: "v",
                 lifetime: Some(LIFETIME),
             }),
@@ -325,7 +340,7 @@ mod tests {
         assert_eq!(state.valid_for(now + LIFETIME), None);
         state.finish(
             now,
-            Ok(Fresh {
+            Ok(Issued {
                 value: "w",
                 lifetime: None,
             }),

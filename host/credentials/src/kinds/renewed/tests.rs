@@ -20,12 +20,12 @@ impl Source for Arc<Counting> {
         "test"
     }
 
-    async fn renew(&self) -> Result<Fresh<u64>, Failure> {
+    async fn renew(&self) -> Result<Issued<u64>, Failure> {
         let attempt = self.attempts.fetch_add(1, SeqCst) + 1;
         seconds(self.takes.load(SeqCst)).await;
         match self.fails.lock().unwrap().clone() {
             Some(failure) => Err(failure),
-            None => Ok(Fresh {
+            None => Ok(Issued {
                 value: attempt,
                 lifetime: Some(Duration::from_secs(self.lifetime)),
             }),
@@ -262,8 +262,8 @@ async fn a_second_renewal_waits_for_a_second() {
         fn name(&self) -> &str {
             "quick"
         }
-        async fn renew(&self) -> Result<Fresh<u64>, Failure> {
-            Ok(Fresh {
+        async fn renew(&self) -> Result<Issued<u64>, Failure> {
+            Ok(Issued {
                 value: self.0.fetch_add(1, SeqCst),
                 lifetime: None,
             })
@@ -352,7 +352,7 @@ async fn an_issuer_that_does_not_answer_is_unavailable() {
         fn name(&self) -> &str {
             "silent"
         }
-        async fn renew(&self) -> Result<Fresh<()>, Failure> {
+        async fn renew(&self) -> Result<Issued<()>, Failure> {
             std::future::pending().await
         }
         async fn inputs(&self) -> u64 {
@@ -394,13 +394,13 @@ impl Source for Interrupted {
         "interrupted"
     }
 
-    async fn renew(&self) -> Result<Fresh<u64>, Failure> {
+    async fn renew(&self) -> Result<Issued<u64>, Failure> {
         let attempt = self.attempts.fetch_add(1, SeqCst) + 1;
         if attempt == 1 {
             assert!(!self.panics, "a bug of the source");
             std::future::pending::<()>().await;
         }
-        Ok(Fresh {
+        Ok(Issued {
             value: attempt,
             lifetime: None,
         })

@@ -19,7 +19,7 @@ use crate::{
     sources::{
         failure::Failure,
         file::SecretFile,
-        upstream::{Upstream, missing},
+        issuer_client::{IssuerClient, missing},
     },
 };
 
@@ -136,7 +136,7 @@ impl Keystone {
         }
     }
 
-    async fn login(&self, upstream: &Upstream) -> Result<KeystoneLogin, Failure> {
+    async fn login(&self, issuer: &IssuerClient) -> Result<KeystoneLogin, Failure> {
         let [file] = &self.files;
         // Such a file as a whole is no secret: answers to logins quote the URL in it, for example.
         let secret = file.text().await?;
@@ -149,12 +149,12 @@ impl Keystone {
         };
 
         let login = login.map_err(Failure::malformed)?;
-        upstream.vault().note(login.secret());
+        issuer.secrets_seen().note(login.secret());
         Ok(login)
     }
 
-    pub(super) async fn log_in(&self, upstream: &Upstream) -> Result<LoggedIn, Failure> {
-        let login = self.login(upstream).await?;
+    pub(super) async fn log_in(&self, issuer: &IssuerClient) -> Result<LoggedIn, Failure> {
+        let login = self.login(issuer).await?;
         let mut url = tokens_url(&login.auth_url);
         if !self.masked {
             // The catalog is not used here.
@@ -168,13 +168,13 @@ impl Keystone {
             Bytes::copy_from_slice(body.as_bytes()),
         )?;
 
-        let answer = upstream.send(request).await?;
+        let answer = issuer.send(request).await?;
         let token = captured(
-            upstream,
+            issuer,
             &answer,
             &Capture::Header("X-Subject-Token".to_owned()),
         )?;
-        let lifetime = lifetime(upstream, answer.body())?;
+        let lifetime = lifetime(issuer, answer.body())?;
 
         Ok(LoggedIn {
             token,
@@ -186,7 +186,7 @@ impl Keystone {
 
 /// Returns the lifetime, computed with Keystone's clock if the answer has the issue time: the local
 /// clock may differ.
-fn lifetime(upstream: &Upstream, body: &[u8]) -> Result<std::time::Duration, Failure> {
+fn lifetime(issuer: &IssuerClient, body: &[u8]) -> Result<std::time::Duration, Failure> {
     let answer: Value = serde_json::from_slice(body)
         .map_err(|_| Failure::unavailable("its issuer did not return JSON"))?;
     let time = |pointer| {
@@ -198,7 +198,7 @@ fn lifetime(upstream: &Upstream, body: &[u8]) -> Result<std::time::Duration, Fai
     };
 
     let end = time("/token/expires_at").ok_or_else(|| missing("/token/expires_at"))?;
-    let start = time("/token/issued_at").unwrap_or_else(|| upstream.now());
+    let start = time("/token/issued_at").unwrap_or_else(|| issuer.now());
     Ok(end.duration_since(start).try_into().unwrap_or_default())
 }
 

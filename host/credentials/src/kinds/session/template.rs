@@ -14,7 +14,7 @@ use crate::{
     sources::{
         failure::Failure,
         file::SecretFile,
-        upstream::{Upstream, finish},
+        issuer_client::{IssuerClient, finish},
     },
 };
 
@@ -101,13 +101,13 @@ impl TemplateLogin {
         self.config.expires.clone()
     }
 
-    pub(super) async fn log_in(&self, upstream: &Upstream) -> Result<LoggedIn, Failure> {
+    pub(super) async fn log_in(&self, issuer: &IssuerClient) -> Result<LoggedIn, Failure> {
         let mut request = Request::builder()
             .method(self.method.clone())
             .uri(self.config.url.as_str());
 
         for (name, text) in &self.headers {
-            let text = text.fill(upstream).await?;
+            let text = text.fill(issuer).await?;
             let mut value = HeaderValue::from_str(&text).map_err(|_| {
                 Failure::malformed(format!(
                     "header `{name}` contains bytes that are not allowed in headers"
@@ -117,17 +117,17 @@ impl TemplateLogin {
             request = request.header(name, value);
         }
 
-        let body = self.body.fill(upstream).await?;
-        let answer = upstream
+        let body = self.body.fill(issuer).await?;
+        let answer = issuer
             .send(finish(request, Bytes::copy_from_slice(body.as_bytes()))?)
             .await?;
 
-        let token = captured(upstream, &answer, &self.config.capture)?;
+        let token = captured(issuer, &answer, &self.config.capture)?;
         let said = self
             .config
             .expires
             .as_ref()
-            .and_then(|pointer| expires(upstream, answer.body(), pointer));
+            .and_then(|pointer| expires(issuer, answer.body(), pointer));
 
         Ok(LoggedIn {
             token,
@@ -138,7 +138,7 @@ impl TemplateLogin {
 }
 
 /// Parses the expiry in an answer: seconds from now, seconds since 1970, or a time.
-fn expires(upstream: &Upstream, body: &[u8], pointer: &str) -> Option<Duration> {
+fn expires(issuer: &IssuerClient, body: &[u8], pointer: &str) -> Option<Duration> {
     /// Larger numbers are not durations (this one is about three years) but times.
     const DATES: u64 = 100_000_000;
 
@@ -148,8 +148,8 @@ fn expires(upstream: &Upstream, body: &[u8], pointer: &str) -> Option<Duration> 
     match crate::kinds::oauth2::seconds(value) {
         Some(seconds) if seconds < DATES => Some(Duration::from_secs(seconds)),
         Some(seconds) => {
-            Some(upstream.until(Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?))
+            Some(issuer.until(Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?))
         }
-        None => Some(upstream.until(value.as_str()?.parse().ok()?)),
+        None => Some(issuer.until(value.as_str()?.parse().ok()?)),
     }
 }

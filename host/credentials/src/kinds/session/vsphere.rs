@@ -10,11 +10,9 @@ use super::{LoggedIn, captured, post};
 use crate::request::encode;
 use crate::{
     config::{Capture, VsphereSoapConfig},
-    sources::{failure::Failure, file::SecretFile, upstream::Upstream},
+    secret_requests::soap::SESSION_COOKIE,
+    sources::{failure::Failure, file::SecretFile, issuer_client::IssuerClient},
 };
-
-/// Name of the session cookie.
-pub(crate) const COOKIE: &str = "vmware_soap_session";
 
 /// Sessions are renewed before vCenter ends them, which happens after 30 minutes without requests.
 /// vCenter then answers with 500 and a SOAP fault instead of 401, which does not cause a renewal.
@@ -47,11 +45,11 @@ impl Vsphere {
         self.config.url.uri()
     }
 
-    pub(super) async fn log_in(&self, upstream: &Upstream) -> Result<LoggedIn, Failure> {
+    pub(super) async fn log_in(&self, issuer: &IssuerClient) -> Result<LoggedIn, Failure> {
         let [user, password] = &self.files;
         // A user name is not a secret, and may occur in many texts.
         let user = user.text().await?;
-        let password = upstream.read(password).await?;
+        let password = issuer.read(password).await?;
 
         let escaped = |text: Option<&str>| Zeroizing::new(encode::xml(text.unwrap_or_default()));
         let body = Zeroizing::new(format!(
@@ -78,15 +76,15 @@ impl Vsphere {
             .insert("SOAPAction", http::HeaderValue::from_static("urn:vim25"));
 
         // A rejected login has status 500, which would otherwise count as unavailable.
-        let answer = upstream.ask(request).await?;
+        let answer = issuer.ask(request).await?;
         if answer.status().is_server_error() && is_invalid_login(answer.body()) {
             return Err(Failure::denied(
                 "vSphere rejected the user name or password",
             ));
         }
 
-        let answer = upstream.succeeded(self.uri().host().unwrap_or_default(), answer)?;
-        let token = captured(upstream, &answer, &Capture::Cookie(COOKIE.to_owned()))?;
+        let answer = issuer.succeeded(self.uri().host().unwrap_or_default(), answer)?;
+        let token = captured(issuer, &answer, &Capture::Cookie(SESSION_COOKIE.to_owned()))?;
         Ok(LoggedIn {
             token,
             lifetime: Some(LIFETIME),

@@ -6,8 +6,8 @@ use futures::{StreamExt as _, stream::FuturesUnordered};
 use tokio::{net::TcpStream, time::sleep};
 
 use crate::{
-    refusal::{Cause, Code, Refusal},
-    rules::rule::Target,
+    request_error::{Cause, Code, RequestError},
+    target::Target,
 };
 
 /// Delay before the next address is tried, unless the previous attempt fails earlier (RFC 8305,
@@ -21,7 +21,7 @@ const STAGGER: Duration = Duration::from_millis(250);
 pub(super) async fn connect(
     target: &Target,
     addresses: &[SocketAddr],
-) -> Result<TcpStream, Refusal> {
+) -> Result<TcpStream, RequestError> {
     let mut waiting = alternate(addresses).into_iter();
     let mut running = FuturesUnordered::new();
     let mut failure = nowhere(target);
@@ -39,7 +39,7 @@ pub(super) async fn connect(
                 Ok(stream) => return Ok(stream),
                 Err(error) => {
                     let sentence = format!("cannot connect to {target}: {error}");
-                    failure = Refusal::new(Code::ConnectionRefused, Cause::Connect, sentence);
+                    failure = RequestError::new(Code::ConnectionRefused, Cause::Connect, sentence);
                     // The delay is for attempts that may still succeed.
                     running.extend(waiting.next().map(TcpStream::connect));
                 }
@@ -50,8 +50,8 @@ pub(super) async fn connect(
 }
 
 /// Returns the error for a host without addresses.
-pub(super) fn nowhere(target: &Target) -> Refusal {
-    Refusal::new(
+pub(super) fn nowhere(target: &Target) -> RequestError {
+    RequestError::new(
         Code::DnsError,
         Cause::Dns,
         format!("{target} has no address"),
@@ -86,7 +86,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::rules::rule::{Host, Scheme};
+    use crate::target::{Host, Scheme};
 
     fn target() -> Target {
         Target {
@@ -117,8 +117,8 @@ mod tests {
         let open = listener.local_addr().unwrap();
         let stream = connect(&target(), &[closed, open]).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);
-        let refusal = connect(&target(), &[closed]).await.unwrap_err();
-        assert_eq!(refusal.code(), Code::ConnectionRefused);
+        let error = connect(&target(), &[closed]).await.unwrap_err();
+        assert_eq!(error.code(), Code::ConnectionRefused);
         assert_eq!(
             connect(&target(), &[]).await.unwrap_err().code(),
             Code::DnsError

@@ -8,8 +8,8 @@ use tokio::{
 };
 
 use crate::{
-    refusal::{Cause, Code, Refusal},
-    rules::rule::Target,
+    request_error::{Cause, Code, RequestError},
+    target::Target,
 };
 
 /// Maximum size of a proxy's answer to CONNECT.
@@ -23,10 +23,10 @@ pub(super) async fn tunnel(
     mut tcp: TcpStream,
     to: SocketAddr,
     proxy: &Target,
-) -> Result<TcpStream, Refusal> {
+) -> Result<TcpStream, RequestError> {
     let failed = |why: &dyn std::fmt::Display| {
         let sentence = format!("proxy {proxy} cannot connect to {to}: {why}");
-        Refusal::new(Code::ConnectionRefused, Cause::Connect, sentence)
+        RequestError::new(Code::ConnectionRefused, Cause::Connect, sentence)
     };
 
     let request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n");

@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use crate::refusal::{Cause, Code, Refusal};
+use crate::request_error::{Cause, Code, RequestError};
 
 /// Maximum number of bytes that a server may send until the head of its answer is complete. Before
 /// it, there may be any number of informational answers (1xx), and after it, a part of the body is
@@ -68,7 +68,7 @@ impl HeadLimit {
                 "the answer does not begin within {} KiB: the server sent too many informational answers (1xx)",
                 MAX_BEFORE_ANSWER / 1024
             );
-            return Err(io::Error::other(Refusal::new(
+            return Err(io::Error::other(RequestError::new(
                 Code::HttpResponseHeaderSectionSize,
                 Cause::Response,
                 sentence,

@@ -22,12 +22,9 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use crate::{
     limits::hosts::lock,
     observe::metrics::EgressMetrics,
-    refusal::{Cause, Code, Refusal},
-    rules::{
-        config::TlsConfig,
-        grant::Pin,
-        rule::{Host, Target},
-    },
+    request_error::{Cause, Code, RequestError},
+    rules::{compiled::Pin, config::TlsConfig},
+    target::{Host, Target},
 };
 
 /// The TLS settings of a rule and the content of its files.
@@ -81,9 +78,9 @@ impl Tls {
         &self,
         target: &Target,
         tcp: TcpStream,
-    ) -> Result<TlsStream<TcpStream>, Refusal> {
+    ) -> Result<TlsStream<TcpStream>, RequestError> {
         let failed = |code, why: &dyn std::fmt::Display| {
-            Refusal::new(
+            RequestError::new(
                 code,
                 Cause::Tls,
                 format!("TLS connection to {target} failed: {why}"),

@@ -2,7 +2,7 @@ use axum::response::IntoResponse as _;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{ASSERTION, Cloud, EXTERNAL_ID, POD_TOKEN, Reply, Seen, json_reply, refused};
+use super::{ASSERTION, Cloud, EXTERNAL_ID, POD_TOKEN, Reply, Seen, json_reply, rejected};
 
 pub(super) fn answer(cloud: &Cloud, seen: &Seen) -> Option<Reply> {
     match (seen.method.as_str(), seen.uri.path()) {
@@ -13,14 +13,14 @@ pub(super) fn answer(cloud: &Cloud, seen: &Seen) -> Option<Reply> {
             Some(if asked {
                 cloud.issue("imds-token").into_response()
             } else {
-                refused(400, "no ttl")
+                rejected(400, "no ttl")
             })
         }
         ("GET", path)
             if path.starts_with("/latest/meta-data/")
                 && !cloud.is_good(&seen.header("x-aws-ec2-metadata-token")) =>
         {
-            Some(refused(401, "no token"))
+            Some(rejected(401, "no token"))
         }
         ("GET", "/latest/meta-data/iam/security-credentials/") => {
             Some("node-role\n".into_response())
@@ -29,7 +29,7 @@ pub(super) fn answer(cloud: &Cloud, seen: &Seen) -> Option<Reply> {
         ("GET", "/v1/credentials") if seen.header("authorization") == POD_TOKEN => {
             Some(keys(cloud))
         }
-        ("GET", "/v1/credentials") => Some(refused(401, "no token")),
+        ("GET", "/v1/credentials") => Some(rejected(401, "no token")),
         ("GET", "/v2/credentials/x") => Some(keys(cloud)),
         ("POST", "/sts/") => Some(sts(cloud, seen)),
         _ => None,

@@ -5,7 +5,7 @@ use ring::signature;
 use rustls_pki_types::{PrivateKeyDer, pem::PemObject};
 use serde_json::{Value, json};
 
-use super::{API_KEY, ASSERTION, CLIENT_SECRET, Cloud, Reply, Seen, json_reply, refused};
+use super::{API_KEY, ASSERTION, CLIENT_SECRET, Cloud, Reply, Seen, json_reply, rejected};
 
 pub(super) fn answer(cloud: &Cloud, seen: &Seen) -> Option<Reply> {
     let path = seen.uri.path();
@@ -63,7 +63,7 @@ fn token(cloud: &Cloud, seen: &Seen) -> Reply {
     if good {
         issued(cloud)
     } else {
-        refused(400, "invalid_client")
+        rejected(400, "invalid_client")
     }
 }
 
@@ -76,7 +76,7 @@ fn exchange(cloud: &Cloud, seen: &Seen) -> Reply {
     if good {
         issued(cloud)
     } else {
-        refused(400, "invalid_request")
+        rejected(400, "invalid_request")
     }
 }
 
@@ -84,7 +84,7 @@ fn act_as(cloud: &Cloud, seen: &Seen) -> Reply {
     let body: Value = serde_json::from_str(&seen.body).unwrap_or_default();
     let token = seen.header("authorization");
     if !token.starts_with("Bearer access-issued-") || body["scope"] != json!(["compute"]) {
-        return refused(403, "PERMISSION_DENIED");
+        return rejected(403, "PERMISSION_DENIED");
     }
     let end = Timestamp::from_second(Timestamp::now().as_second() + 3600).unwrap();
     json_reply(&json!({ "accessToken": cloud.issue("acting"), "expireTime": end.to_string() }))
@@ -92,7 +92,7 @@ fn act_as(cloud: &Cloud, seen: &Seen) -> Reply {
 
 fn gce(cloud: &Cloud, seen: &Seen) -> Reply {
     if seen.header("metadata-flavor") != "Google" || !seen.header("x-forwarded-for").is_empty() {
-        return refused(403, "no flavor");
+        return rejected(403, "no flavor");
     }
     let body =
         json!({ "access_token": cloud.issue("gce"), "expires_in": 3599, "token_type": "Bearer" });
@@ -112,7 +112,7 @@ fn azure(cloud: &Cloud, seen: &Seen) -> Reply {
         && query.contains("api-version=2018-02-01")
         && query.contains("resource=https%3A%2F%2Fmanagement.azure.com%2F");
     if !good {
-        return refused(400, "invalid_request");
+        return rejected(400, "invalid_request");
     }
     // This service returns numbers as text.
     json_reply(

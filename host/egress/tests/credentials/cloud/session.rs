@@ -3,7 +3,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Cloud, PASSWORD, Reply, Seen, refused};
+use super::{Cloud, PASSWORD, Reply, Seen, rejected};
 
 pub(super) fn answer(cloud: &Cloud, seen: &Seen) -> Option<Reply> {
     match (seen.method.as_str(), seen.uri.path()) {
@@ -19,7 +19,7 @@ fn keystone(cloud: &Cloud, seen: &Seen) -> Reply {
     let body: Value = serde_json::from_str(&seen.body).unwrap_or_default();
     let user = &body["auth"]["identity"]["password"]["user"];
     if user["password"] != PASSWORD || user["name"] != "ccm" {
-        return refused(401, "Unauthorized");
+        return rejected(401, "Unauthorized");
     }
     let at = |seconds: i64| Timestamp::from_second(Timestamp::now().as_second() + seconds).unwrap();
     let lifetime = i64::try_from(cloud.lifetime()).unwrap();
@@ -65,7 +65,7 @@ fn vsphere(cloud: &Cloud, seen: &Seen) -> Reply {
 
 fn form(cloud: &Cloud, seen: &Seen) -> Reply {
     if seen.field("j_username") != "ccm" || seen.field("j_password") != PASSWORD {
-        return refused(403, "bad login");
+        return rejected(403, "bad login");
     }
     let cookies = [(
         "set-cookie",
@@ -77,7 +77,7 @@ fn form(cloud: &Cloud, seen: &Seen) -> Reply {
 fn json_login(cloud: &Cloud, seen: &Seen) -> Reply {
     let body: Value = serde_json::from_str(&seen.body).unwrap_or_default();
     if body["password"] != PASSWORD || seen.header("x-client") != "ccm" {
-        return refused(401, "bad login");
+        return rejected(401, "bad login");
     }
     let body = json!({ "data": { "token": cloud.issue("json"), "ttl": cloud.lifetime() } });
     super::json_reply(&body)

@@ -39,7 +39,7 @@ fn scoped(uri: &str, authorization: Option<&str>) -> Result<String, CredentialEr
 
 #[test]
 fn the_scope_comes_from_the_signature_or_the_host_name() {
-    use CredentialErrorKind::{Denied, Malformed, Minting};
+    use CredentialErrorKind::{Denied, Malformed, SecretRequest};
     let local = "http://127.0.0.1:5000/";
     let ec2 = "https://ec2.eu-central-1.amazonaws.com/";
     let good = credential("x/20260101/us-east-1/elasticloadbalancing/aws4_request");
@@ -59,19 +59,19 @@ fn the_scope_comes_from_the_signature_or_the_host_name() {
         (
             "https://sts.eu-central-1.amazonaws.com/",
             None,
-            Err(Minting),
+            Err(SecretRequest),
         ),
         (
             "https://sts-fips.us-east-1.amazonaws.com/",
             None,
-            Err(Minting),
+            Err(SecretRequest),
         ),
-        ("https://STS.amazonaws.com./", None, Err(Minting)),
+        ("https://STS.amazonaws.com./", None, Err(SecretRequest)),
         // STS with another service in the signature.
         (
             "https://sts.us-east-1.amazonaws.com/",
             Some(credential("x/20260101/us-east-1/ec2/aws4_request")),
-            Err(Minting),
+            Err(SecretRequest),
         ),
         // Someone's API with EC2 in the signature.
         (
@@ -82,7 +82,7 @@ fn the_scope_comes_from_the_signature_or_the_host_name() {
         (
             local,
             Some(credential("x/20260101/us-east-1/sts/aws4_request")),
-            Err(Minting),
+            Err(SecretRequest),
         ),
         (
             local,

@@ -2,11 +2,11 @@
 
 use crate::{
     kinds::aws::sigv4::Keys,
-    sources::{failure::Failure, upstream::Upstream},
+    sources::{failure::Failure, issuer_client::IssuerClient},
 };
 
 /// Returns the keys of a profile.
-pub(crate) fn read(upstream: &Upstream, text: &str, profile: &str) -> Result<Keys, Failure> {
+pub(crate) fn read(issuer: &IssuerClient, text: &str, profile: &str) -> Result<Keys, Failure> {
     let mut within = false;
     let mut found = false;
     let mut id = None;
@@ -34,9 +34,9 @@ pub(crate) fn read(upstream: &Upstream, text: &str, profile: &str) -> Result<Key
             let value = value.trim();
             match key.trim().to_ascii_lowercase().as_str() {
                 "aws_access_key_id" => id = Some(value.to_owned()),
-                "aws_secret_access_key" => secret = Some(upstream.keep(value)),
+                "aws_secret_access_key" => secret = Some(issuer.keep(value)),
                 "aws_session_token" => {
-                    session = Some(upstream.keep(value)).filter(|_| !value.is_empty());
+                    session = Some(issuer.keep(value)).filter(|_| !value.is_empty());
                 }
                 // These would run a command or send a request that the operator may not be aware
                 // of.
@@ -111,13 +111,13 @@ credential_process = /bin/evil hunter22
 
     #[test]
     fn reads_the_keys_of_a_profile() {
-        let upstream = Upstream::new("a", Arc::new(Nobody), Arc::new(SystemClock));
-        let keys = read(&upstream, FILE, "default").unwrap();
+        let issuer = IssuerClient::new("a", Arc::new(Nobody), Arc::new(SystemClock));
+        let keys = read(&issuer, FILE, "default").unwrap();
         assert_eq!(
             (keys.id.as_str(), keys.secret.expose(), keys.session),
             ("AKIDEFAULT", &b"default/secret+="[..], None)
         );
-        let keys = read(&upstream, FILE, "ccm").unwrap();
+        let keys = read(&issuer, FILE, "ccm").unwrap();
         assert_eq!(
             (keys.id.as_str(), keys.secret.expose()),
             ("AKICCM", &b"ccm-secret"[..])
@@ -128,7 +128,7 @@ credential_process = /bin/evil hunter22
             ("half", "needs aws_access"),
             ("run", "credential_process"),
         ] {
-            let failure = read(&upstream, FILE, profile).unwrap_err();
+            let failure = read(&issuer, FILE, profile).unwrap_err();
             assert!(
                 failure.sentence.contains(said) && !failure.sentence.contains("hunter22"),
                 "{failure}"

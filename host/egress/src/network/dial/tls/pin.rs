@@ -9,7 +9,7 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use crate::rules::grant::Pin;
+use crate::rules::compiled::Pin;
 
 /// A verifier that accepts only one certificate. The server must still prove that it has the
 /// private key.

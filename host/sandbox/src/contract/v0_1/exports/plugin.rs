@@ -171,7 +171,7 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
     count("wanted hosts", info.wanted_hosts.len(), MAX_WISHES)?;
     // What is accepted is kept in the cluster, so it has one form, which is short.
     let hosts = info.wanted_hosts.iter().map(|host| {
-        let rule = host.parse::<skydock_egress::Rule>().ok();
+        let rule = host.parse::<skydock_egress::TargetPattern>().ok();
         let rule = value("wanted host", host, "scheme://host:port", rule)?;
         Ok(rule.to_string())
     });

@@ -28,7 +28,7 @@ const APART: Duration = Duration::from_secs(1);
 
 /// Recent renewals that were caused by rejected values.
 #[derive(Default)]
-pub(crate) struct Refusals {
+pub(crate) struct Rejections {
     unaccepted: Vec<Instant>,
     accepted: Vec<Instant>,
     /// The accepted ones that count for a kind of request.
@@ -46,7 +46,7 @@ pub(crate) enum Verdict {
     TooSoon,
 }
 
-impl Refusals {
+impl Rejections {
     /// Restarts the count for a kind of request that was accepted with the current value: its
     /// earlier values had been revoked.
     pub(crate) fn forgive(&mut self, kind: u64) {
@@ -98,10 +98,10 @@ mod tests {
 
     #[test]
     fn each_kind_of_request_has_its_own_renewal_limit() {
-        let (mut refusals, mut now) = (Refusals::default(), Instant::now());
+        let (mut rejections, mut now) = (Rejections::default(), Instant::now());
         let mut judge = |kind, accepted| {
             now += APART;
-            refusals.judge(now, kind, accepted)
+            rejections.judge(now, kind, accepted)
         };
         for _ in 0..EACH {
             assert_eq!(judge(1, true), Verdict::Renew);
@@ -119,8 +119,8 @@ mod tests {
 
         assert_eq!(judge(1000, true), Verdict::TooSoon);
         now += WINDOW;
-        assert_eq!(refusals.judge(now, 1, true), Verdict::Renew);
-        assert_eq!(refusals.judge(now, 2, false), Verdict::Later(now + APART));
+        assert_eq!(rejections.judge(now, 1, true), Verdict::Renew);
+        assert_eq!(rejections.judge(now, 2, false), Verdict::Later(now + APART));
     }
 
     #[test]
@@ -132,22 +132,22 @@ mod tests {
             (ACCEPTED, true, true),
             (UNACCEPTED, false, false),
         ] {
-            let (mut refusals, first) = (Refusals::default(), Instant::now());
+            let (mut rejections, first) = (Rejections::default(), Instant::now());
             for number in 0..u32::try_from(limit).unwrap() {
                 let (now, kind) = (
                     first + APART * number,
                     if differ { u64::from(number) + 2 } else { 1 },
                 );
-                assert_eq!(refusals.judge(now, kind, accepted), Verdict::Renew);
+                assert_eq!(rejections.judge(now, kind, accepted), Verdict::Renew);
             }
             let early = first + WINDOW - Duration::from_nanos(1);
             assert_eq!(
-                refusals.judge(early, 1, accepted),
+                rejections.judge(early, 1, accepted),
                 Verdict::TooSoon,
                 "{limit}"
             );
             assert_eq!(
-                refusals.judge(first + WINDOW, 1, accepted),
+                rejections.judge(first + WINDOW, 1, accepted),
                 Verdict::Renew,
                 "{limit}"
             );
@@ -156,17 +156,17 @@ mod tests {
 
     #[test]
     fn an_accepted_request_restarts_the_count_of_its_kind_only() {
-        let (mut refusals, mut now) = (Refusals::default(), Instant::now());
+        let (mut rejections, mut now) = (Rejections::default(), Instant::now());
         for renewals in 0..ACCEPTED {
             now += APART;
             assert_eq!(
-                refusals.judge(now, 1, true),
+                rejections.judge(now, 1, true),
                 Verdict::Renew,
                 "{renewals} earlier values had been revoked"
             );
-            refusals.forgive(1);
+            rejections.forgive(1);
         }
         now += APART;
-        assert_eq!(refusals.judge(now, 1, true), Verdict::TooSoon);
+        assert_eq!(rejections.judge(now, 1, true), Verdict::TooSoon);
     }
 }

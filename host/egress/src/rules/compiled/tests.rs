@@ -6,7 +6,7 @@ use super::*;
 use crate::Settings;
 
 /// Returns the rules of a list, which may use the credentials `one` and `two`.
-fn grants(yaml: &str) -> Vec<Grant> {
+fn compile_all(yaml: &str) -> Vec<CompiledRule> {
     let credentials: BTreeMap<String, Arc<dyn Credential>> = ["one", "two"]
         .map(|name| {
             (
@@ -25,15 +25,15 @@ fn grants(yaml: &str) -> Vec<Grant> {
 }
 
 /// Returns a rule with these other fields.
-fn grant(fields: &str) -> Grant {
-    grants(&format!(
+fn compiled(fields: &str) -> CompiledRule {
+    compile_all(&format!(
         "[{{name: a, to: 'https://api.example.com:443', {fields}}}]"
     ))
     .remove(0)
 }
 
 /// Returns two rules with these other fields, in this order.
-fn pair(first: &str, second: &str) -> [Grant; 2] {
+fn pair(first: &str, second: &str) -> [CompiledRule; 2] {
     let to = "to: 'https://api.example.com:443'";
     let target = |fields: &str| {
         if fields.contains("to:") {
@@ -52,7 +52,7 @@ fn pair(first: &str, second: &str) -> [Grant; 2] {
         format!("{{name: {name}{}{fields}}}", target(&fields))
     };
 
-    grants(&format!("[{}, {}]", rule("a", first), rule("b", second)))
+    compile_all(&format!("[{}, {}]", rule("a", first), rule("b", second)))
         .try_into()
         .unwrap()
 }
@@ -66,8 +66,8 @@ fn actions(named: &[&str], open: bool) -> Actions {
 
 #[test]
 fn all_named_actions_must_be_allowed() {
-    let all = grant("");
-    let some = grant("actions: ['Describe*', RunInstances]");
+    let all = compiled("");
+    let some = compiled("actions: ['Describe*', RunInstances]");
     for (named, open, expected, denied) in [
         (&["DescribeInstances"][..], false, Verdict::Yes, None),
         (
@@ -96,8 +96,8 @@ fn all_named_actions_must_be_allowed() {
 
 #[test]
 fn a_read_is_a_method_that_reads_or_a_listed_action() {
-    let none = grant("");
-    let some = grant("reads: ['Describe*']");
+    let none = compiled("");
+    let some = compiled("reads: ['Describe*']");
     for (method, named, open, without, with) in [
         (Method::GET, &[][..], false, Verdict::Yes, Verdict::Yes),
         (Method::HEAD, &[], false, Verdict::Yes, Verdict::Yes),

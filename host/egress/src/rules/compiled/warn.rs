@@ -1,25 +1,23 @@
 //! Warnings about rules that are valid but may not do what was intended.
 
-use super::Grant;
+use super::CompiledRule;
 use crate::{
-    network::address::{is_local, is_never_opened},
-    rules::{
-        config::{ConfigWarning, GuestAuth},
-        rule::{Host, Scheme},
-    },
+    rules::address::{is_local, is_never_opened},
+    rules::config::{ConfigWarning, GuestAuth},
+    target::{Host, Scheme},
 };
 
 /// Returns the warnings, as sentences for the log.
-pub(crate) fn warnings(grants: &[Grant]) -> Vec<ConfigWarning> {
+pub(crate) fn warnings(rules: &[CompiledRule]) -> Vec<ConfigWarning> {
     let mut all = Vec::new();
-    for (index, grant) in grants.iter().enumerate() {
+    for (index, rule) in rules.iter().enumerate() {
         // Rules in report-only mode are copies of others on purpose.
-        let enforced = |first: &&Grant| !first.report_only && !grant.report_only;
-        let before = grants.iter().take(index).filter(enforced);
-        let alone = alone(grant)
+        let enforced = |first: &&CompiledRule| !first.report_only && !rule.report_only;
+        let before = rules.iter().take(index).filter(enforced);
+        let alone = alone(rule)
             .into_iter()
-            .map(|(field, what)| (field, format!("egress rule `{}`: {what}", grant.name)));
-        let against = before.filter_map(|first| Some(("", against(first, grant)?)));
+            .map(|(field, what)| (field, format!("egress rule `{}`: {what}", rule.name)));
+        let against = before.filter_map(|first| Some(("", against(first, rule)?)));
 
         all.extend(alone.chain(against).map(|(field, sentence)| ConfigWarning {
             index,
@@ -31,9 +29,9 @@ pub(crate) fn warnings(grants: &[Grant]) -> Vec<ConfigWarning> {
 }
 
 /// Returns the field and the warning.
-fn alone(grant: &Grant) -> Vec<(&'static str, String)> {
+fn alone(rule: &CompiledRule) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
-    for net in &grant.addresses.opened {
+    for net in &rule.addresses.opened {
         if is_never_opened(net) {
             all.push(("addresses", format!(
                 "`addresses` has {net}, which has no effect: these addresses are always denied, or are judged by the IPv4 addresses in them"
@@ -47,9 +45,9 @@ fn alone(grant: &Grant) -> Vec<(&'static str, String)> {
         }
     }
 
-    if let Some(target) = grant.to.exact()
+    if let Some(target) = rule.to.exact()
         && let Host::Address(address) = target.host
-        && grant
+        && rule
             .addresses
             .check((address, target.port).into(), &crate::Closed::default())
             .is_err()
@@ -59,14 +57,14 @@ fn alone(grant: &Grant) -> Vec<(&'static str, String)> {
         )));
     }
 
-    if grant.to.scheme() == Scheme::Http {
-        if grant.credential.is_some() {
+    if rule.to.scheme() == Scheme::Http {
+        if rule.credential.is_some() {
             all.push((
                 "to",
                 "its credential is sent unencrypted because `to` is http: use https".to_owned(),
             ));
         }
-        if grant.guest_auth == GuestAuth::Allowed {
+        if rule.guest_auth == GuestAuth::Allowed {
             all.push((
                 "to",
                 "the plugin's own credentials are sent unencrypted because `to` is http: use https"
@@ -75,18 +73,18 @@ fn alone(grant: &Grant) -> Vec<(&'static str, String)> {
         }
     }
 
-    let signs = grant.credential.as_ref().is_some_and(|it| it.signs());
-    if signs && grant.actions.is_empty() && grant.paths.is_empty() {
+    let signs = rule.credential.as_ref().is_some_and(|it| it.signs());
+    if signs && rule.actions.is_empty() && rule.paths.is_empty() {
         all.push(("credential", "it has neither `actions` nor `paths`, so its credential signs every action of the account: list the actions that the plugin needs".to_owned()));
     }
-    if grant.credential.is_some() && grant.guest_auth == GuestAuth::Allowed {
+    if rule.credential.is_some() && rule.guest_auth == GuestAuth::Allowed {
         all.push(("guestAuth", "it has a credential, and `guestAuth: allowed` also sends the plugin's own authentication: remove one of the two".to_owned()));
     }
 
     all
 }
 
-fn against(first: &Grant, second: &Grant) -> Option<String> {
+fn against(first: &CompiledRule, second: &CompiledRule) -> Option<String> {
     let one = &first.name;
     let two = &second.name;
 

@@ -185,7 +185,7 @@ pub(crate) fn check(head: &Parts, paths: &[Vec<String>]) -> Result<(), Failure> 
     if !minting {
         return Ok(());
     }
-    Err(Failure::minting(format!(
+    Err(Failure::secret_request(format!(
         "{} of this path returns a token, a key or a password, which is not allowed with Skydock's identity",
         head.method
     )))
@@ -351,7 +351,7 @@ mod tests {
 
     use super::{super::path_segments, *};
 
-    fn refused(method: &str, uri: &str) -> bool {
+    fn is_denied(method: &str, uri: &str) -> bool {
         let request = Request::builder().method(method).uri(uri);
         let (head, ()) = request.body(()).unwrap().into_parts();
         check(&head, &path_segments(head.uri.path())).is_err()
@@ -418,7 +418,7 @@ mod tests {
                 format!("{azure}/Microsoft.ContainerRegistry/registries/a/LISTCREDENTIALS/"),
             ),
         ] {
-            assert!(refused(method, &uri), "{method} {uri}");
+            assert!(is_denied(method, &uri), "{method} {uri}");
         }
     }
 
@@ -594,7 +594,7 @@ mod tests {
                 format!("{azure}/Microsoft.Authorization/roleAssignmentScheduleRequests/r"),
             ),
         ] {
-            assert!(refused(method, &uri), "{method} {uri}");
+            assert!(is_denied(method, &uri), "{method} {uri}");
         }
     }
 
@@ -630,7 +630,7 @@ mod tests {
             ("POST", "/connect/token"),
         ] {
             let uri = format!("https://a.example{path}");
-            assert!(refused(method, &uri), "{method} {path}");
+            assert!(is_denied(method, &uri), "{method} {path}");
         }
 
         for (method, path) in [
@@ -654,7 +654,7 @@ mod tests {
             ("POST", "/v1/oauth/clients"),
         ] {
             let uri = format!("https://a.example{path}");
-            assert!(!refused(method, &uri), "{method} {path}");
+            assert!(!is_denied(method, &uri), "{method} {path}");
         }
     }
 
@@ -746,7 +746,7 @@ mod tests {
                 "https://management.azure.com/subscriptions/s/providers/Microsoft.Network/networkInterfaces/token/effectiveRouteTable",
             ),
         ] {
-            assert!(!refused(method, uri), "{method} {uri}");
+            assert!(!is_denied(method, uri), "{method} {uri}");
         }
     }
 }

@@ -5,7 +5,7 @@ use http::{Method, header::ACCEPT, request::Parts};
 
 use super::{path_segments, plain_body};
 use crate::{
-    kinds::place::Place,
+    place::Place,
     request::{actions::is_bodiless, json},
     sources::failure::Failure,
 };
@@ -148,12 +148,12 @@ pub(crate) fn check(
     }
 
     let identity = openstack || is_identity(head);
-    let minting = paths.iter().any(|segments| mints(segments, read, identity));
-    if !minting {
+    let is_secret = paths.iter().any(|segments| mints(segments, read, identity));
+    if !is_secret {
         return Ok(());
     }
     let method = &head.method;
-    Err(Failure::minting(format!(
+    Err(Failure::secret_request(format!(
         "{method} of this Identity path returns a secret or creates an identity, which is not allowed; Skydock authenticates the plugin's \
          requests, so it does not need to log in (for SDKs that must log in, set `masked: true`)"
     )))
@@ -191,7 +191,7 @@ fn is_known(name: &str, openstack: bool) -> bool {
 }
 
 fn returns_secret(what: &str) -> Failure {
-    Failure::minting(format!(
+    Failure::secret_request(format!(
         "{what} returns or sets a secret, which is not allowed with Skydock's token"
     ))
 }
@@ -319,7 +319,7 @@ mod tests {
         super::check(head, &path_segments(head.uri.path()), body, Some(&place))
     }
 
-    fn refused(method: &str, path: &str) -> bool {
+    fn is_denied(method: &str, path: &str) -> bool {
         let request = Request::builder()
             .method(method)
             .uri(format!("https://keystone.example.com{path}"));
@@ -352,7 +352,7 @@ mod tests {
             ("PUT", "/v1/secrets/7/acl"),
             ("PATCH", "/key-manager/v1/containers/7/acl"),
         ] {
-            assert!(refused(method, path), "{method} {path}");
+            assert!(is_denied(method, path), "{method} {path}");
         }
 
         let kind = |path: &str, headers: &[(&str, &str)], body: &str| {
@@ -365,12 +365,12 @@ mod tests {
                 .err()
                 .map(|failure| failure.kind)
         };
-        let minting = Some(crate::credential::CredentialErrorKind::Minting);
+        let secret_request = Some(crate::credential::CredentialErrorKind::SecretRequest);
         let malformed = Some(crate::credential::CredentialErrorKind::Malformed);
         for path in ["/v3/p/volumes/v/action.json", "/v2/p/shares/s/action.xml"] {
             for action in ["os-initialize_connection", "allow_access", "os-access_list"] {
                 let body = format!(r#"{{"{action}": {{}}}}"#);
-                assert_eq!(kind(path, &[], &body), minting, "{path} {action}");
+                assert_eq!(kind(path, &[], &body), secret_request, "{path} {action}");
             }
         }
 
@@ -379,18 +379,26 @@ mod tests {
             (
                 &[][..],
                 r#"{"os-getVNCConsole": {"type": "novnc"}}"#,
-                minting,
+                secret_request,
             ),
             (
                 &[],
                 r#"{"reboot": 1, "os\u002dgetConsoleOutput": {}}"#,
-                minting,
+                secret_request,
             ),
-            (&[], r#"{"changePassword": {"adminPass": "x"}}"#, minting),
+            (
+                &[],
+                r#"{"changePassword": {"adminPass": "x"}}"#,
+                secret_request,
+            ),
             (&[], r#"{"reboot": {"type": "SOFT"}}"#, None),
             (&[], "os-getVNCConsole", malformed),
             (&[("content-encoding", "gzip")], "{}", malformed),
-            (&[("x-account-meta-temp-url-key", "x")], "{}", minting),
+            (
+                &[("x-account-meta-temp-url-key", "x")],
+                "{}",
+                secret_request,
+            ),
         ] {
             assert_eq!(kind(action, headers, body), expected, "{body}");
         }
@@ -442,7 +450,7 @@ mod tests {
             ("PATCH", "/v3/users/7"),
             ("PUT", "/v3/projects/1/users/7/roles/3"),
         ] {
-            assert!(refused(method, path), "{method} {path}");
+            assert!(is_denied(method, path), "{method} {path}");
         }
     }
 
@@ -488,7 +496,7 @@ mod tests {
             ("GET", "/v1/secrets/7/acl"),
             ("PUT", "/v1/AUTH_p/states/provision"),
         ] {
-            assert!(!refused(method, path), "{method} {path}");
+            assert!(!is_denied(method, path), "{method} {path}");
         }
     }
 }

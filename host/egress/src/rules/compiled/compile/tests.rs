@@ -2,11 +2,11 @@ use std::sync::Arc;
 
 use http::Method;
 use skydock_credentials::{
-    CredentialMetrics, Credentials, SystemClock, Tools, config::ClientCertificateConfig,
+    CredentialMetrics, Credentials, Dependencies, SystemClock, config::ClientCertificateConfig,
 };
 
 use super::*;
-use crate::{HostIssuer, rules::grant::warnings};
+use crate::{HostIssuer, rules::compiled::warnings};
 
 fn rules(yaml: &str) -> Vec<EgressRule> {
     serde_saphyr::from_str(yaml).expect(yaml)
@@ -23,21 +23,21 @@ fn settings(yaml: &str) -> Settings {
     }
 }
 
-fn read(yaml: &str) -> Result<Vec<Grant>, ConfigErrors> {
+fn read(yaml: &str) -> Result<Vec<CompiledRule>, ConfigErrors> {
     compile(&settings(yaml))
 }
 
 #[test]
 fn a_rule_needs_only_a_name_and_a_target() {
-    let grants = read("[{name: api, to: 'https://*.example.com:443'}]").unwrap();
-    let [grant] = grants.as_slice() else {
-        panic!("{grants:?}")
+    let rules = read("[{name: api, to: 'https://*.example.com:443'}]").unwrap();
+    let [rule] = rules.as_slice() else {
+        panic!("{rules:?}")
     };
-    assert_eq!(grant.methods, METHODS);
-    assert_eq!(grant.limits, Limits::default());
-    assert_eq!(grant.guest_auth, crate::GuestAuth::Denied);
-    assert!(grant.paths.is_empty() && grant.actions.is_empty() && grant.credential.is_none());
-    assert!(warnings(&grants).is_empty());
+    assert_eq!(rule.methods, METHODS);
+    assert_eq!(rule.limits, Limits::default());
+    assert_eq!(rule.guest_auth, crate::GuestAuth::Denied);
+    assert!(rule.paths.is_empty() && rule.actions.is_empty() && rule.credential.is_none());
+    assert!(warnings(&rules).is_empty());
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn only_headers_that_a_plugin_may_send_can_be_listed() {
             "[{{name: a, to: 'https://api.example.com:443', {field}}}]"
         ))
     };
-    let grants = list("headers: [X-Feature, x-my-*, X-My-Token], queryParameters: [Key]").unwrap();
-    let listed = &grants[0].listed;
+    let rules = list("headers: [X-Feature, x-my-*, X-My-Token], queryParameters: [Key]").unwrap();
+    let listed = &rules[0].listed;
     assert!(listed.permits("x-feature") && listed.permits("x-my-token"));
     assert!(listed.has_parameter("key") && !listed.has_parameter("token"));
     for (field, expected) in [
@@ -104,15 +104,15 @@ fn every_field_of_a_rule_is_read() {
   limits: { connect: 1s, firstByte: 2s, betweenBytes: 3s, total: 4s, requestBody: 5KiB, responseBody: 6MiB, concurrency: 7, rate: 0.5, burst: 9, pause: 8s }
 ";
     let yaml = yaml.replace("PIN", &"1f".repeat(31));
-    let grant = read(&yaml).unwrap().remove(0);
-    assert_eq!(grant.methods, [Method::GET, Method::POST]);
-    assert!(grant.permits_path("/v2.0/x") && !grant.permits_path("/v1"));
+    let rule = read(&yaml).unwrap().remove(0);
+    assert_eq!(rule.methods, [Method::GET, Method::POST]);
+    assert!(rule.permits_path("/v2.0/x") && !rule.permits_path("/v1"));
     assert_eq!(
-        grant.addresses.opened,
+        rule.addresses.opened,
         ["10.0.0.0/8", "127.0.0.1/32"].map(|it| it.parse().unwrap())
     );
-    assert_eq!(grant.pin.unwrap()[..2], [0, 0x1f]);
-    assert_eq!(grant.proxy.unwrap().to_string(), "http://proxy:3128");
+    assert_eq!(rule.pin.unwrap()[..2], [0, 0x1f]);
+    assert_eq!(rule.proxy.unwrap().to_string(), "http://proxy:3128");
     let seconds = Duration::from_secs;
     let expected = Limits {
         connect: seconds(1),
@@ -126,7 +126,7 @@ fn every_field_of_a_rule_is_read() {
         burst: 9,
         pause: Duration::from_secs(8),
     };
-    assert_eq!(grant.limits, expected);
+    assert_eq!(rule.limits, expected);
 }
 
 #[test]
@@ -233,13 +233,13 @@ fn a_wildcard_with_a_credential_is_confirmed_or_rejected() {
 - {type: header, name: token, for: {plugin: a, digest: any}, valueFile: /nowhere/token}
 - {type: aws-sigv4, name: keys, for: {plugin: a, digest: any}, source: {imds: {}}, services: [ec2], regions: [eu-west-1]}
 ";
-    let tools = Tools {
+    let dependencies = Dependencies {
         issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default(), None))),
         clock: Arc::new(SystemClock),
         metrics: CredentialMetrics::default(),
     };
     let configs: Vec<_> = serde_saphyr::from_str(configs).unwrap();
-    let credentials = Credentials::new(&configs, &tools).unwrap().all();
+    let credentials = Credentials::new(&configs, &dependencies).unwrap().all();
     let confirmed = "wildcardCredential: allowed";
     for (host, fields, expected) in [
         ("*.cloud.example", "", None),
@@ -403,7 +403,7 @@ proptest::proptest! {
     #[test]
     fn any_rule_round_trips_through_text(label in "[a-z][a-z0-9]{0,8}", port in 1_u16.., wild: bool) {
         let text = format!("https://{}{label}.example.com:{port}", if wild { "*." } else { "" });
-        let rule: Rule = text.parse().unwrap();
+        let rule: TargetPattern = text.parse().unwrap();
         proptest::prop_assert_eq!(rule.to_string(), text);
     }
 }

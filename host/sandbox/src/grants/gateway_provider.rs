@@ -8,7 +8,7 @@ use crate::words::text::Names;
 
 /// Provides the gateway of each component. What the operator has bound to one component is not
 /// available to another, even of the same plugin.
-pub trait WayOut: fmt::Debug + Send + Sync {
+pub trait GatewayProvider: fmt::Debug + Send + Sync {
     /// Returns the gateway for the component with this SHA-256, in hexadecimal.
     fn gateway(&self, digest: &str) -> Arc<Gateway>;
 
@@ -44,9 +44,13 @@ pub struct CutOff {
 impl CutOff {
     /// Compares what is withheld from a replacement with what is withheld from the component in
     /// service.
-    pub(crate) fn find(way_out: &dyn WayOut, before: &str, digest: &str) -> Result<(), Self> {
-        let known = way_out.withheld(before);
-        let mut rules = way_out.withheld(digest);
+    pub(crate) fn find(
+        gateways: &dyn GatewayProvider,
+        before: &str,
+        digest: &str,
+    ) -> Result<(), Self> {
+        let known = gateways.withheld(before);
+        let mut rules = gateways.withheld(digest);
         rules.retain(|rule| !known.contains(rule));
         if rules.is_empty() {
             return Ok(());

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use http::Method;
 use skydock_credentials::Unmaskable;
 
-use crate::rules::rule::Target;
+use crate::target::Target;
 
 /// The error code that the plugin receives. The names are those of wasi:http 0.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -154,8 +154,7 @@ impl Cause {
     }
 }
 
-/// The request that a refusal is about, for fields of the log. It contains no path, query or
-/// header.
+/// The request that an error is about, for fields of the log. It contains no path, query or header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// The rule that applies, or that denies the request, if any.
@@ -169,14 +168,14 @@ pub struct About {
 /// Why a request was not sent, or why there is no answer. Contains no secrets of credentials; the
 /// beginning of the path may be in the sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Refusal {
+pub struct RequestError {
     code: Code,
     cause: Cause,
     sentence: String,
     about: Option<Box<About>>,
 }
 
-impl From<Unmaskable> for Refusal {
+impl From<Unmaskable> for RequestError {
     fn from(error: Unmaskable) -> Self {
         Self::new(
             Code::HttpResponseContentCoding,
@@ -186,7 +185,7 @@ impl From<Unmaskable> for Refusal {
     }
 }
 
-impl Refusal {
+impl RequestError {
     pub(crate) fn new(code: Code, cause: Cause, sentence: impl Into<String>) -> Self {
         Self {
             code,
@@ -234,7 +233,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.sentence)
     }

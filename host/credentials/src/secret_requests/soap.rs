@@ -5,11 +5,10 @@
 use http::{Method, header::CONTENT_TYPE, request::Parts};
 
 use super::{path_segments, plain_body};
-use crate::{
-    kinds::{place::Place, session::vsphere::COOKIE},
-    request::actions::is_bodiless,
-    sources::failure::Failure,
-};
+use crate::{place::Place, request::actions::is_bodiless, sources::failure::Failure};
+
+/// Name of the session cookie of the Web Services API.
+pub(crate) const SESSION_COOKIE: &str = "vmware_soap_session";
 
 /// Prefixes of operations of vSphere's Web Services API, in lower case.
 const OPERATIONS: &[&str] = &[
@@ -98,7 +97,7 @@ fn is_sdk(head: &Parts) -> bool {
 
 /// Returns true if the credential is a session of vSphere.
 fn is_session(place: Option<&Place>) -> bool {
-    matches!(place, Some(Place::Cookie(name)) if name.as_str() == COOKIE)
+    matches!(place, Some(Place::Cookie(name)) if name.as_str() == SESSION_COOKIE)
 }
 
 /// Returns an error if the answer to the request would be a secret, or if servers could parse the
@@ -113,7 +112,7 @@ pub(crate) fn check(
         .iter()
         .find_map(|segments| in_path(segments, &head.method, is_session(place)))
     {
-        return Err(refusal(&format!("{segment:?} in the path")));
+        return Err(denial(&format!("{segment:?} in the path")));
     }
 
     if !may_be_soap(head, place) {
@@ -157,7 +156,7 @@ pub(crate) fn check(
     }
 
     match elements(&lower).find(|name| is_operation(name)) {
-        Some(name) => Err(refusal(&format!(
+        Some(name) => Err(denial(&format!(
             "operation {}",
             name.chars().take(40).collect::<String>()
         ))),
@@ -205,8 +204,8 @@ fn is_operation(name: &str) -> bool {
         .any(|operation| name.starts_with(operation))
 }
 
-fn refusal(what: &str) -> Failure {
-    Failure::minting(format!(
+fn denial(what: &str) -> Failure {
+    Failure::secret_request(format!(
         "{what} is not allowed for plugins: Skydock logs in, and adds its session (for SDKs that must log in, set `masked: true`)"
     ))
 }
@@ -236,7 +235,7 @@ mod tests {
             head,
             &path_segments(head.uri.path()),
             body,
-            Some(&Place::Cookie(COOKIE.to_owned())),
+            Some(&Place::Cookie(SESSION_COOKIE.to_owned())),
         )
     }
 
@@ -267,18 +266,18 @@ mod tests {
         ] {
             assert_eq!(
                 kind("/sdk", soap(inner).as_bytes()),
-                Some(CredentialErrorKind::Minting),
+                Some(CredentialErrorKind::SecretRequest),
                 "{inner}"
             );
         }
 
         assert_eq!(
             kind("/rest/com/vmware/cis/session", b""),
-            Some(CredentialErrorKind::Minting)
+            Some(CredentialErrorKind::SecretRequest)
         );
         assert_eq!(
             kind("/api/%73ession", b""),
-            Some(CredentialErrorKind::Minting)
+            Some(CredentialErrorKind::SecretRequest)
         );
     }
 
@@ -304,7 +303,7 @@ mod tests {
         ] {
             assert_eq!(
                 kind(&path, b"{}"),
-                Some(CredentialErrorKind::Minting),
+                Some(CredentialErrorKind::SecretRequest),
                 "{path}"
             );
         }
@@ -359,7 +358,7 @@ mod tests {
             .body(())
             .unwrap()
             .into_parts();
-        let session = Place::Cookie(COOKIE.to_owned());
+        let session = Place::Cookie(SESSION_COOKIE.to_owned());
         let unseen = super::super::check(&head, None, Some(&session)).unwrap_err();
         assert_eq!(unseen.kind, CredentialErrorKind::Malformed);
     }

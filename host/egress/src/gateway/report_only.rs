@@ -7,12 +7,12 @@ use tokio::time::Instant;
 
 use super::{
     Admitted,
-    admit::{Refused, choose, refuse_guest_authentication},
-    policy::Wired,
+    admit::check_length,
+    choose::{choose, deny_guest_authentication},
+    denial::Denial,
+    policy::RuleClient,
 };
-use crate::{
-    body::upload::too_long, limits::hosts::lock, observe::audit::WouldDeny, rules::headers,
-};
+use crate::{limits::hosts::lock, observe::audit::WouldDeny};
 
 /// How often a report is logged. The metrics and the audit have all of them.
 const LOG: Duration = Duration::from_secs(10);
@@ -22,16 +22,16 @@ impl Admitted {
     /// any for its target. What is only known later (the address, the answer) is not considered.
     pub(super) fn would_deny(&self, head: &Parts) -> Option<WouldDeny> {
         let Self { shared, policy, .. } = self;
-        let rules = policy.trials_for(&self.target);
+        let rules = policy.report_only_for(&self.target);
         let first = rules.first()?;
-        let (rule, refusal) = self.try_out(&rules, head).err()?;
+        let Denial { rule, error } = self.decide_by(&rules, head).err()?;
 
         let denied = WouldDeny {
-            rule: rule.unwrap_or_else(|| first.grant.name.clone()),
-            reason: refusal.cause().as_str(),
+            rule: rule.unwrap_or_else(|| first.rule.name.clone()),
+            reason: error.cause().as_str(),
         };
 
-        let metrics = &shared.surroundings.metrics;
+        let metrics = &shared.dependencies.metrics;
         metrics.would_deny(&shared.plugin, &denied.rule, denied.reason);
 
         let now = Instant::now();
@@ -45,25 +45,23 @@ impl Admitted {
                 method = %head.method,
                 host = %self.target,
                 "a rule in report-only mode would deny a request that is allowed: {}",
-                refusal.sentence()
+                error.sentence()
             );
         }
 
         Some(denied)
     }
 
-    fn try_out(&self, rules: &[&Arc<Wired>], head: &Parts) -> Result<(), Refused> {
+    fn decide_by(&self, rules: &[&Arc<RuleClient>], head: &Parts) -> Result<(), Denial> {
         // If only the body, which was not read, would tell, nothing is denied.
         let chosen = choose(rules, head, &self.target, &self.actions)?;
-        refuse_guest_authentication(&chosen, &self.authentication)?;
+        deny_guest_authentication(&chosen, &self.authentication)?;
 
-        let most = chosen.iter().map(|wired| wired.grant.limits.request_body);
-        let length = headers::content_length(&head.headers);
-        match (chosen.first(), most.max()) {
-            (Some(first), Some(most)) if length.is_some_and(|length| length > most) => {
-                Err((Some(first.grant.name.clone()), too_long(most)))
+        match chosen.first() {
+            Some(first) => {
+                check_length(head, &chosen).map_err(|error| Denial::by(&first.rule.name, error))
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 }

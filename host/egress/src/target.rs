@@ -10,7 +10,7 @@ use std::{
 /// user, path and query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not of the form scheme://host:port: {problem}")]
-pub struct RuleError {
+pub struct TargetPatternError {
     text: String,
     problem: Problem,
 }
@@ -151,13 +151,13 @@ enum Pattern {
 /// An allowed target: `scheme://host:port`. A host that starts with `*.` matches every name below
 /// it, but not the name itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct TargetPattern {
     scheme: Scheme,
     pattern: Pattern,
     port: u16,
 }
 
-impl Rule {
+impl TargetPattern {
     /// Returns true if the rule allows this target.
     #[must_use]
     pub fn permits(&self, target: &Target) -> bool {
@@ -216,11 +216,11 @@ impl Rule {
     }
 }
 
-impl FromStr for Rule {
-    type Err = RuleError;
+impl FromStr for TargetPattern {
+    type Err = TargetPatternError;
 
-    fn from_str(text: &str) -> Result<Self, RuleError> {
-        parse(text).map_err(|problem| RuleError {
+    fn from_str(text: &str) -> Result<Self, TargetPatternError> {
+        parse(text).map_err(|problem| TargetPatternError {
             text: without_secrets(text),
             problem,
         })
@@ -247,7 +247,7 @@ fn without_secrets(text: &str) -> String {
     format!("{scheme}{user}{host}{path}")
 }
 
-fn parse(text: &str) -> Result<Rule, Problem> {
+fn parse(text: &str) -> Result<TargetPattern, Problem> {
     let (scheme, rest) = text.split_once("://").ok_or(Problem::Scheme)?;
     let scheme = Scheme::parse(scheme).ok_or(Problem::Scheme)?;
 
@@ -288,14 +288,14 @@ fn parse(text: &str) -> Result<Rule, Problem> {
         None => Pattern::Exact(Host::parse(host).ok_or(Problem::Host)?),
     };
 
-    Ok(Rule {
+    Ok(TargetPattern {
         scheme,
         pattern,
         port,
     })
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for TargetPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.scheme.as_str();
         match &self.pattern {
@@ -326,12 +326,12 @@ mod tests {
             "https://10.0.0.1:1",
             "https://[::1]:65535",
         ] {
-            assert_eq!(text.parse::<Rule>().expect(text).to_string(), text);
+            assert_eq!(text.parse::<TargetPattern>().expect(text).to_string(), text);
         }
 
         assert_eq!(
             "HTTPS://API.Example.com:443"
-                .parse::<Rule>()
+                .parse::<TargetPattern>()
                 .unwrap()
                 .to_string(),
             "https://api.example.com:443"
@@ -375,7 +375,7 @@ mod tests {
             ("https://a..example.com:443", Problem::Host),
         ];
         for (text, problem) in table {
-            let error = text.parse::<Rule>().expect_err(text);
+            let error = text.parse::<TargetPattern>().expect_err(text);
             assert_eq!(error.problem, problem, "{text}");
             let shown = match problem {
                 Problem::Path | Problem::UserInfo => "example.com:443".to_owned(),
@@ -402,7 +402,7 @@ mod tests {
                 "`https://…@a.example:443/…`",
             ),
         ] {
-            let said = text.parse::<Rule>().unwrap_err().to_string();
+            let said = text.parse::<TargetPattern>().unwrap_err().to_string();
             assert!(said.contains(shown) && !said.contains("Sec"), "{said}");
         }
     }
@@ -414,7 +414,7 @@ mod tests {
             "https://*.cloud.example:8443",
             "http://[fd00::1]:80",
         ]
-        .map(|text| text.parse::<Rule>().unwrap());
+        .map(|text| text.parse::<TargetPattern>().unwrap());
 
         let table = [
             (Scheme::Https, "api.example.com", 443, true),
@@ -442,8 +442,11 @@ mod tests {
 
     #[test]
     fn a_rule_covers_another_if_it_allows_all_its_targets() {
-        let covers =
-            |one: &str, other: &str| one.parse::<Rule>().unwrap().covers(&other.parse().unwrap());
+        let covers = |one: &str, other: &str| {
+            one.parse::<TargetPattern>()
+                .unwrap()
+                .covers(&other.parse().unwrap())
+        };
         for (one, other) in [
             ("https://a.example.com:443", "https://a.example.com:443"),
             ("https://10.0.0.1:443", "https://10.0.0.1:443"),

@@ -15,13 +15,13 @@ use skydock_credentials::{
 };
 
 use crate::{
-    network::address::AddressPolicy,
     rules::{
+        address::AddressPolicy,
         config::{GuestAuth, TlsConfig},
         headers::Listed,
         path::{Meaning, Prefix},
-        rule::{Rule, Target},
     },
+    target::{Target, TargetPattern},
 };
 
 pub(crate) use self::{compile::compile, units::size, warn::warnings};
@@ -82,9 +82,9 @@ impl Default for Limits {
 
 /// A parsed rule.
 #[derive(Clone, Debug)]
-pub(crate) struct Grant {
+pub(crate) struct CompiledRule {
     pub(crate) name: Arc<str>,
-    pub(crate) to: Rule,
+    pub(crate) to: TargetPattern,
     pub(crate) methods: Vec<Method>,
     pub(crate) paths: Vec<Prefix>,
     pub(crate) actions: Vec<Glob>,
@@ -111,7 +111,7 @@ pub(crate) enum Verdict {
     Open,
 }
 
-impl Grant {
+impl CompiledRule {
     pub(crate) fn permits_path(&self, path: &str) -> bool {
         self.paths.is_empty() || self.paths.iter().any(|prefix| prefix.permits(path))
     }

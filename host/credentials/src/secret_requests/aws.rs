@@ -1,10 +1,10 @@
-//! Actions that return a secret, or create an identity whose secret the plugin would know.
+//! Actions of AWS that return a secret, or create an identity whose secret the plugin would know.
 
 use http::{Method, request::Parts};
 
 use crate::{
-    minting::path_segments,
     request::actions::{decode, of_body, of_head},
+    secret_requests::path_segments,
     sources::failure::Failure,
 };
 
@@ -217,7 +217,7 @@ pub(crate) fn check(head: &Parts, body: &[u8], services: &[&str]) -> Result<(), 
         .find(|(name, allowed)| services.contains(name) && !reads(allowed));
 
     if let Some((service, allowed)) = restricted {
-        return Err(Failure::minting(format!(
+        return Err(Failure::secret_request(format!(
             "of service {service}, only actions that start with {} are allowed with Skydock's keys",
             allowed.join(", ")
         )));
@@ -229,7 +229,7 @@ pub(crate) fn check(head: &Parts, body: &[u8], services: &[&str]) -> Result<(), 
         && (names_user_data(head.uri.query().unwrap_or_default().as_bytes())
             || names_user_data(body))
     {
-        return Err(Failure::minting(
+        return Err(Failure::secret_request(
             "the user data of an instance may contain secrets and commands, so it is not allowed with Skydock's keys",
         ));
     }
@@ -239,21 +239,21 @@ pub(crate) fn check(head: &Parts, body: &[u8], services: &[&str]) -> Result<(), 
         return Err(returns_secret(resource));
     }
 
-    refuse(actions, head, &paths, |_| true)
+    deny(actions, head, &paths, |_| true)
 }
 
 /// Denies actions that return a secret if the head names them, for credentials that are not for
 /// AWS: its own APIs accept only signatures, but others are similar. A single word can be another
 /// thing there.
-pub(crate) fn refuse_named(head: &Parts, paths: &[Vec<String>]) -> Result<(), Failure> {
+pub(crate) fn deny_named(head: &Parts, paths: &[Vec<String>]) -> Result<(), Failure> {
     // What is not clear for AWS may be clear for another cloud.
     let named = of_head(head).map_or_else(|_| Vec::new(), |it| it.named);
 
-    refuse(named, head, paths, is_compound)
+    deny(named, head, paths, is_compound)
 }
 
 /// Denies the request if one of the actions, or one in the path, returns a secret.
-fn refuse(
+fn deny(
     mut actions: Vec<String>,
     head: &Parts,
     paths: &[Vec<String>],
@@ -273,7 +273,7 @@ fn refuse(
 }
 
 fn returns_secret(what: &str) -> Failure {
-    Failure::minting(format!(
+    Failure::secret_request(format!(
         "{what} returns a secret or creates an identity, which is not allowed with Skydock's keys"
     ))
 }
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn actions_that_issue_credentials_are_denied() {
-        let minting = Some(CredentialErrorKind::Minting);
+        let secret_request = Some(CredentialErrorKind::SecretRequest);
         for (uri, target, body) in [
             (
                 "https://iam.amazonaws.com/",
@@ -405,7 +405,11 @@ mod tests {
                 "",
             ),
         ] {
-            assert_eq!(kind(uri, target, body), minting, "{uri} {target:?} {body}");
+            assert_eq!(
+                kind(uri, target, body),
+                secret_request,
+                "{uri} {target:?} {body}"
+            );
         }
     }
 
@@ -479,7 +483,7 @@ mod tests {
     // Holds: SEC-35
     #[test]
     fn secrets_of_any_aws_service_are_denied() {
-        let minting = Some(CredentialErrorKind::Minting);
+        let secret_request = Some(CredentialErrorKind::SecretRequest);
         let ec2 = "https://ec2.eu-west-1.amazonaws.com/";
         for body in [
             "Action=DescribeInstanceAttribute&Attribute=userData&InstanceId=i-1",
@@ -494,18 +498,18 @@ mod tests {
             "Action=PutRolePolicy",
             "Action=ExportCertificate",
         ] {
-            assert_eq!(kind(ec2, None, body), minting, "{body}");
+            assert_eq!(kind(ec2, None, body), secret_request, "{body}");
         }
 
         let query = format!("{ec2}?Attribute=userData");
         assert_eq!(
             kind(&query, None, "Action=DescribeInstanceAttribute"),
-            minting
+            secret_request
         );
         let keys = "https://apigateway.eu-west-1.amazonaws.com/apikeys?includeValues=true";
-        assert_eq!(kind(keys, None, ""), minting);
+        assert_eq!(kind(keys, None, ""), secret_request);
         let eks = "https://eks.eu-west-1.amazonaws.com/clusters/c/access-entries";
-        assert_eq!(kind(eks, None, "{}"), minting);
+        assert_eq!(kind(eks, None, "{}"), secret_request);
         for name in ["sign", "apikeys", "decrypt"] {
             let named = format!("https://eks.eu-west-1.amazonaws.com/clusters/{name}");
             assert_eq!(kind(&named, None, ""), None, "{name}");

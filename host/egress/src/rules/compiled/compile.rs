@@ -7,20 +7,20 @@ use skydock_credentials::{
     AbsolutePath, Credential, config::ClientCertificate, request::glob::Glob,
 };
 
-use super::{Grant, Limits, METHODS, Pin, units};
+use super::{CompiledRule, Limits, METHODS, Pin, units};
 use crate::{
-    Settings,
-    network::address::{AddressPolicy, is_metadata, is_metadata_address},
     rules::{
+        address::{AddressPolicy, is_metadata, is_metadata_address},
         config::{
             ConfigError, ConfigErrors, EgressRule, Mode, RuleLimits, TlsConfig, WildcardCredential,
         },
         headers::{Listed, is_identity, is_reserved, is_set_by_skydock, replaces_target},
         path::Prefix,
-        rule::{Host, Rule, Scheme, Target},
+        settings::Settings,
         suffix::{Below, below},
         uri::is_metadata_name,
     },
+    target::{Host, Scheme, Target, TargetPattern},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -29,10 +29,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// All mistakes in all rules.
-pub(crate) fn compile(settings: &Settings) -> Result<Vec<Grant>, ConfigErrors> {
+pub(crate) fn compile(settings: &Settings) -> Result<Vec<CompiledRule>, ConfigErrors> {
     let Settings { rules, nat64, .. } = settings;
     let mut errors = Vec::new();
-    let mut grants = Vec::new();
+    let mut compiled = Vec::new();
 
     for (at, rule) in rules.iter().enumerate() {
         let mut reader = Reader {
@@ -51,7 +51,7 @@ pub(crate) fn compile(settings: &Settings) -> Result<Vec<Grant>, ConfigErrors> {
             );
         }
 
-        grants.extend(reader.read(rule, settings));
+        compiled.extend(reader.read(rule, settings));
     }
 
     if let Some(prefix) = nat64
@@ -71,7 +71,7 @@ pub(crate) fn compile(settings: &Settings) -> Result<Vec<Grant>, ConfigErrors> {
     }
 
     if errors.is_empty() {
-        Ok(grants)
+        Ok(compiled)
     } else {
         Err(ConfigErrors(errors))
     }
@@ -176,7 +176,7 @@ impl Reader<'_> {
         all
     }
 
-    fn read(&mut self, rule: &EgressRule, settings: &Settings) -> Option<Grant> {
+    fn read(&mut self, rule: &EgressRule, settings: &Settings) -> Option<CompiledRule> {
         if !is_name(&rule.name) {
             self.error(
                 "name",
@@ -184,8 +184,8 @@ impl Reader<'_> {
             );
         }
 
-        let to = self.note("to", rule.to.parse::<Rule>());
-        let host = to.as_ref().and_then(Rule::exact).map(|it| it.host);
+        let to = self.note("to", rule.to.parse::<TargetPattern>());
+        let host = to.as_ref().and_then(TargetPattern::exact).map(|it| it.host);
         let is_metadata_host = host.as_ref().is_some_and(|host| match host {
             Host::Address(address) => is_metadata_address(*address),
             Host::Name(name) => is_metadata_name(name),
@@ -242,7 +242,8 @@ impl Reader<'_> {
             Glob::parse(&text.to_lowercase()).ok_or_else(|| format!("`{text}` {why}"))
         });
 
-        if let (Some(domain), Some(credential)) = (to.as_ref().and_then(Rule::domain), &credential)
+        if let (Some(domain), Some(credential)) =
+            (to.as_ref().and_then(TargetPattern::domain), &credential)
         {
             self.wildcard(domain, &**credential, rule.wildcard_credential);
         }
@@ -252,7 +253,7 @@ impl Reader<'_> {
         let proxy = rule.proxy.as_ref().and_then(|text| self.proxy(text));
         let limits = self.limits(&rule.limits);
 
-        Some(Grant {
+        Some(CompiledRule {
             name: rule.name.as_str().into(),
             // Only at the end, so that the mistakes of all fields are reported.
             to: to?,
@@ -316,7 +317,7 @@ impl Reader<'_> {
         }
     }
 
-    fn tls(&mut self, tls: Option<&TlsConfig>, to: Option<&Rule>) -> Option<Pin> {
+    fn tls(&mut self, tls: Option<&TlsConfig>, to: Option<&TargetPattern>) -> Option<Pin> {
         let tls = tls?;
 
         if to.is_some_and(|to| to.scheme() == Scheme::Http) {
@@ -376,7 +377,10 @@ impl Reader<'_> {
     }
 
     fn proxy(&mut self, text: &str) -> Option<Target> {
-        let read = text.strip_suffix('/').unwrap_or(text).parse::<Rule>();
+        let read = text
+            .strip_suffix('/')
+            .unwrap_or(text)
+            .parse::<TargetPattern>();
         let target = self
             .note("proxy", read)?
             .exact()

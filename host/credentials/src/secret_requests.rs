@@ -1,6 +1,7 @@
 //! Detection of requests whose answer is a secret. A plugin could keep this secret, or obtain one
 //! that is valid for longer, so such requests are denied however their path is written.
 
+pub(crate) mod aws;
 pub(crate) mod keystone;
 pub(crate) mod oauth2;
 pub(crate) mod soap;
@@ -9,10 +10,7 @@ use bytes::Bytes;
 use http::request::Parts;
 
 use crate::{credential::CredentialError, request::encode::unpercent};
-use crate::{
-    kinds::{aws::actions, place::Place},
-    sources::failure::Failure,
-};
+use crate::{place::Place, sources::failure::Failure};
 
 /// Returns true if the body determines what is requested. `place` is where the credential's secret
 /// is added, if it is added to requests.
@@ -42,7 +40,7 @@ pub(crate) fn check(
     keystone::check(head, &paths, body, place)?;
     soap::check(head, &paths, body, place)?;
     oauth2::check(head, &paths)?;
-    actions::refuse_named(head, &paths)
+    aws::deny_named(head, &paths)
 }
 
 /// Returns true if [`check_certificate`] needs the body.
@@ -330,7 +328,7 @@ mod tests {
                 let failure = check(&head, Some(body.as_bytes()), place.as_ref()).err();
                 assert_eq!(
                     failure.map(|it| it.kind),
-                    Some(CredentialErrorKind::Minting),
+                    Some(CredentialErrorKind::SecretRequest),
                     "{method} {path} {place:?}"
                 );
             }

@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     limits::{instance::Capacity, shares::Shares},
-    refusal::Refusal,
+    request_error::RequestError,
 };
 
 /// Maximum number of bytes that are buffered for one plugin.
@@ -20,41 +20,41 @@ pub(crate) const PART: usize = 4 << 20;
 
 /// The memory for buffered bodies of one kind of calls of a plugin.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct BodyMemory {
     shares: Arc<Shares>,
     kind: CallKind,
 }
 
 /// Reserved parts of the memory.
 #[derive(Debug)]
-pub(crate) struct Room(Vec<OwnedSemaphorePermit>);
+pub(crate) struct Reservation(Vec<OwnedSemaphorePermit>);
 
-impl Held {
+impl BodyMemory {
     /// Returns the memory for this kind of calls.
     pub(crate) fn of(capacity: &Capacity, kind: CallKind) -> Self {
         Self {
-            shares: Arc::clone(&capacity.held),
+            shares: Arc::clone(&capacity.body_memory),
             kind,
         }
     }
 
     /// Waits until this number of bytes is free, and reserves them. They are reserved at once and
     /// not as a body grows, since growing bodies could deadlock.
-    pub(crate) async fn room(&self, bytes: u64) -> Result<Room, Refusal> {
+    pub(crate) async fn reserve(&self, bytes: u64) -> Result<Reservation, RequestError> {
         let permit = self.shares.acquire_many(self.kind, number(bytes)).await?;
-        Ok(Room(vec![permit]))
+        Ok(Reservation(vec![permit]))
     }
 
     /// Reserves this number of bytes if they are free now.
-    pub(crate) fn try_room(&self, bytes: u64) -> Option<Room> {
+    pub(crate) fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
         let permit = self.shares.try_acquire_many(self.kind, number(bytes))?;
-        Some(Room(vec![permit]))
+        Some(Reservation(vec![permit]))
     }
 }
 
-impl Room {
+impl Reservation {
     /// Merges two reservations.
-    pub(crate) fn join(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         for permit in other.0 {
             // `merge` panics if the permits are not of the same semaphore.
             let is_same = |known: &&mut OwnedSemaphorePermit| {
@@ -69,7 +69,7 @@ impl Room {
     }
 
     /// Releases the unused part, and the rest when the last reference to these bytes is dropped.
-    pub(crate) fn hold(mut self, bytes: Bytes) -> Bytes {
+    pub(crate) fn attach_to(mut self, bytes: Bytes) -> Bytes {
         let all: usize = self.0.iter().map(OwnedSemaphorePermit::num_permits).sum();
         let mut over = all.saturating_sub(bytes.len());
 
@@ -79,14 +79,17 @@ impl Room {
             over -= part;
         }
 
-        Bytes::from_owner(Owner { bytes, _room: self })
+        Bytes::from_owner(Owner {
+            bytes,
+            _reservation: self,
+        })
     }
 }
 
 /// Bytes with their reservation.
 struct Owner {
     bytes: Bytes,
-    _room: Room,
+    _reservation: Reservation,
 }
 
 impl AsRef<[u8]> for Owner {
@@ -105,36 +108,36 @@ mod tests {
     use crate::limits::shares::Kinds;
 
     /// Each kind can have four MiB, and one of the kinds the 20 that are left.
-    fn held() -> Held {
-        Held::of(&Capacity::new(Kinds::ALL), CallKind::Nodes)
+    fn memory() -> BodyMemory {
+        BodyMemory::of(&Capacity::new(Kinds::ALL), CallKind::Nodes)
     }
 
     #[tokio::test]
-    async fn room_is_released_with_the_last_share() {
-        let held = held();
+    async fn memory_is_released_with_the_last_share() {
+        let memory = memory();
         let common = MOST - CallKind::ALL.len() * PART;
-        let _common = held.room(common as u64).await.unwrap();
-        let mut room = held.room(PART as u64 - 10).await.unwrap();
-        assert!(held.try_room(11).is_none());
-        room.join(held.try_room(10).unwrap());
-        assert!(held.try_room(1).is_none());
-        let bytes = room.hold(Bytes::from_static(b"four"));
+        let _common = memory.reserve(common as u64).await.unwrap();
+        let mut reservation = memory.reserve(PART as u64 - 10).await.unwrap();
+        assert!(memory.try_reserve(11).is_none());
+        reservation.merge(memory.try_reserve(10).unwrap());
+        assert!(memory.try_reserve(1).is_none());
+        let bytes = reservation.attach_to(Bytes::from_static(b"four"));
         let share = bytes.slice(1..2);
         drop(bytes);
-        assert!(held.try_room(PART as u64 - 3).is_none());
-        drop(held.try_room(PART as u64 - 4).unwrap());
+        assert!(memory.try_reserve(PART as u64 - 3).is_none());
+        drop(memory.try_reserve(PART as u64 - 4).unwrap());
         drop(share);
-        assert!(held.try_room(PART as u64).is_some());
+        assert!(memory.try_reserve(PART as u64).is_some());
     }
 
     #[test]
     fn a_body_may_be_in_both_parts() {
-        let held = held();
-        let mut room = held.try_room(PART as u64).unwrap();
-        room.join(held.try_room(5).unwrap());
-        let bytes = room.hold(Bytes::from_static(b"four"));
-        drop(held.try_room(PART as u64 - 4).unwrap());
+        let memory = memory();
+        let mut reservation = memory.try_reserve(PART as u64).unwrap();
+        reservation.merge(memory.try_reserve(5).unwrap());
+        let bytes = reservation.attach_to(Bytes::from_static(b"four"));
+        drop(memory.try_reserve(PART as u64 - 4).unwrap());
         drop(bytes);
-        assert!(held.try_room(PART as u64).is_some());
+        assert!(memory.try_reserve(PART as u64).is_some());
     }
 }

@@ -70,10 +70,10 @@ async fn an_ambiguous_path_does_not_reach_a_later_rule() {
         "/v3\\allowed",
         "/subscriptions/X/resourceGroups/g",
     ] {
-        let refusal = plugin.send(get(&server, path)).await.unwrap_err();
-        assert_eq!(refusal.cause(), Cause::Path, "{path}: {refusal}");
+        let error = plugin.send(get(&server, path)).await.unwrap_err();
+        assert_eq!(error.cause(), Cause::Path, "{path}: {error}");
         assert_eq!(
-            refusal.about().unwrap().rule.as_deref(),
+            error.about().unwrap().rule.as_deref(),
             Some("narrow"),
             "{path}"
         );
@@ -274,11 +274,11 @@ async fn disguised_targets_are_denied_without_a_connection() {
         let Ok(request) = Request::builder().method(method).uri(&uri).body("") else {
             continue;
         };
-        let refusal = plugin.send(request).await.expect_err(&uri);
+        let error = plugin.send(request).await.expect_err(&uri);
         assert_eq!(
-            (refusal.code(), refusal.cause()),
+            (error.code(), error.cause()),
             (code, cause),
-            "{uri}: {refusal}"
+            "{uri}: {error}"
         );
         assert_eq!(
             plugin.denials(rule, cause.as_str()),
@@ -304,8 +304,8 @@ async fn every_resolved_address_is_checked() {
         Closed::default(),
     );
     for _ in 0..2 {
-        let refusal = plugin.send(get(&silent, "/")).await.unwrap_err();
-        assert_eq!(refusal.code(), Code::DestinationIpProhibited, "{refusal}");
+        let error = plugin.send(get(&silent, "/")).await.unwrap_err();
+        assert_eq!(error.code(), Code::DestinationIpProhibited, "{error}");
     }
     assert_eq!(plugin.names.asked(), 2, "once for each connection");
     assert_eq!(silent.connections(), 0);
@@ -334,9 +334,9 @@ async fn no_request_is_sent_before_a_plugin_is_in_service() {
         phase: Phase::Loading,
         ..plugin.call()
     };
-    let refusal = plugin.send_in(&call, get(&silent, "/")).await.unwrap_err();
+    let error = plugin.send_in(&call, get(&silent, "/")).await.unwrap_err();
     assert_eq!(
-        (refusal.code(), refusal.cause()),
+        (error.code(), error.cause()),
         (Code::InternalError, Cause::Loading)
     );
     assert_eq!(plugin.denials("", "loading"), 1);
@@ -365,12 +365,12 @@ async fn headers_and_queries_that_mislead_servers_are_denied() {
         request.headers_mut().insert(name, value.parse().unwrap());
         let rule = if reason == "header" { "" } else { "api" };
         let before = plugin.denials(rule, reason);
-        let refusal = plugin.send(request).await.unwrap_err();
-        assert_eq!(refusal.code(), Code::HttpRequestDenied, "{name}");
+        let error = plugin.send(request).await.unwrap_err();
+        assert_eq!(error.code(), Code::HttpRequestDenied, "{name}");
         assert_eq!(plugin.denials(rule, reason), before + 1, "{name}");
         assert!(
-            !refusal.sentence().contains("Bearer") && !refusal.sentence().contains("session="),
-            "{refusal}"
+            !error.sentence().contains("Bearer") && !error.sentence().contains("session="),
+            "{error}"
         );
     }
     for query in [
@@ -378,11 +378,11 @@ async fn headers_and_queries_that_mislead_servers_are_denied() {
         "?x%2Damz%2Dsecurity%2Dtoken=a",
         "?a=b&apiKey=c",
     ] {
-        let refusal = plugin
+        let error = plugin
             .send(get(&silent, &format!("/{query}")))
             .await
             .unwrap_err();
-        assert_eq!(refusal.cause(), Cause::GuestAuth, "{query}");
+        assert_eq!(error.cause(), Cause::GuestAuth, "{query}");
     }
     for query in [
         "_method=DELETE",
@@ -390,13 +390,13 @@ async fn headers_and_queries_that_mislead_servers_are_denied() {
         "a=b;_METHOD=DELETE",
         "_method",
     ] {
-        let refusal = plugin
+        let error = plugin
             .send(get(&silent, &format!("/?{query}")))
             .await
             .unwrap_err();
         assert!(
-            refusal.sentence().contains("change the method"),
-            "{query}: {refusal}"
+            error.sentence().contains("change the method"),
+            "{query}: {error}"
         );
     }
     let mut flood = get(&silent, "/");
@@ -425,15 +425,15 @@ async fn a_denial_names_the_rule_for_the_path() {
         ("GET", "/volume", "identity"),
         ("POST", "/volume", "identity"),
     ] {
-        let refusal = plugin
+        let error = plugin
             .send(request(method, &silent, path))
             .await
             .unwrap_err();
         assert!(
-            refusal
+            error
                 .sentence()
                 .starts_with(&format!("rule `{rule}` allows")),
-            "{method} {path}: {refusal}"
+            "{method} {path}: {error}"
         );
     }
 }
@@ -487,14 +487,14 @@ async fn requests_outside_the_rules_are_denied_with_the_reason() {
     ];
     for (request, cause, what) in table {
         let shown = format!("{} {}", request.method(), request.uri());
-        let refusal = plugin.send(request).await.expect_err(&shown);
+        let error = plugin.send(request).await.expect_err(&shown);
         assert_eq!(
-            (refusal.code(), refusal.cause()),
+            (error.code(), error.cause()),
             (Code::HttpRequestDenied, cause),
-            "{shown}: {refusal}"
+            "{shown}: {error}"
         );
-        assert!(refusal.sentence().contains(what), "{shown}: {refusal}");
-        let about = refusal.about().unwrap();
+        assert!(error.sentence().contains(what), "{shown}: {error}");
+        let about = error.about().unwrap();
         assert_eq!(
             (about.rule.as_deref(), Some(about.method.as_str())),
             (Some("api"), shown.split(' ').next())
@@ -502,20 +502,20 @@ async fn requests_outside_the_rules_are_denied_with_the_reason() {
         assert_eq!(about.target.as_ref().unwrap().port, silent.port());
     }
     let long = format!("/v4/{}?secret=x", "a".repeat(1000));
-    let refusal = plugin.send(get(&silent, &long)).await.unwrap_err();
+    let error = plugin.send(get(&silent, &long)).await.unwrap_err();
     assert!(
-        refusal.sentence().len() < 250 && !refusal.sentence().contains("secret"),
-        "{refusal}"
+        error.sentence().len() < 250 && !error.sentence().contains("secret"),
+        "{error}"
     );
-    let refusal = plugin
+    let error = plugin
         .send(Request::put("http://other.example").body("").unwrap())
         .await
         .unwrap_err();
     assert_eq!(
-        refusal.sentence(),
+        error.sentence(),
         "no rule allows http://other.example:80: add one that allows PUT"
     );
-    assert_eq!(refusal.about().unwrap().rule, None);
+    assert_eq!(error.about().unwrap().rule, None);
     for (request, end) in [
         (
             get(&silent, "/"),
@@ -534,8 +534,8 @@ async fn requests_outside_the_rules_are_denied_with_the_reason() {
             "a metadata service, which is always denied",
         ),
     ] {
-        let refusal = plugin.send(request).await.unwrap_err();
-        assert!(refusal.sentence().ends_with(end), "{refusal}");
+        let error = plugin.send(request).await.unwrap_err();
+        assert!(error.sentence().ends_with(end), "{error}");
     }
     assert_eq!(silent.connections(), 0);
     let server = &silent;
@@ -555,7 +555,7 @@ async fn a_dry_run_only_allows_reads() {
         dry_run: true,
         ..plugin.call()
     };
-    let refused = [
+    let denied = [
         request("DELETE", &server, "/x"),
         request("PUT", &server, "/x"),
         request("DELETE", &server, "/x?Action=DescribeTags").map(|_| "Action=DescribeTags"),
@@ -564,10 +564,10 @@ async fn a_dry_run_only_allows_reads() {
         post(&server, "/?Action=DescribeTags", "Action=Terminate"),
         get(&server, "/?Action=Terminate"),
     ];
-    for request in refused {
+    for request in denied {
         let shown = format!("{} {} {}", request.method(), request.uri(), request.body());
-        let refusal = plugin.send_in(&call, request).await.expect_err(&shown);
-        assert_eq!(refusal.cause(), Cause::DryRun, "{shown}: {refusal}");
+        let error = plugin.send_in(&call, request).await.expect_err(&shown);
+        assert_eq!(error.cause(), Cause::DryRun, "{shown}: {error}");
     }
     assert_eq!(server.connections(), 0);
     let permitted = [
@@ -594,24 +594,24 @@ async fn ten_thousand_concurrent_requests_are_limited() {
     })
     .await;
     let plugin = Plugin::to(&server, "");
-    let (mut held, mut refused) = (Vec::new(), 0);
+    let (mut held, mut denied) = (Vec::new(), 0);
     for _ in 0..10_000 {
         let (head, _) = get(&server, "/").into_parts();
         match plugin.gateway.admit(&head, &plugin.call()) {
             Ok(admitted) => held.push(tokio::spawn(
                 admitted.send(head, http_body_util::Empty::<bytes::Bytes>::new()),
             )),
-            Err(refusal) => {
-                assert_eq!(refusal.code(), Code::ConnectionLimitReached);
-                refused += 1;
+            Err(error) => {
+                assert_eq!(error.code(), Code::ConnectionLimitReached);
+                denied += 1;
             }
         }
     }
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!((held.len(), refused), (128, 10_000 - 128));
+    assert_eq!((held.len(), denied), (128, 10_000 - 128));
     assert_eq!(server.connections(), 8, "on their way at a time");
     assert_eq!(plugin.instance.in_flight(), 128);
-    assert_eq!(plugin.denials("api", "limit"), refused);
+    assert_eq!(plugin.denials("api", "limit"), denied);
     for task in held {
         task.abort();
         let _ = task.await;
@@ -746,11 +746,11 @@ async fn another_method_in_the_request_is_denied() {
         let mut request = post(&server, path, body);
         let kind = kind.parse().unwrap();
         request.headers_mut().insert("content-type", kind);
-        let refusal = limited.send(request).await.unwrap_err();
-        assert_eq!(refusal.code(), Code::HttpRequestDenied, "{path} {body}");
+        let error = limited.send(request).await.unwrap_err();
+        assert_eq!(error.code(), Code::HttpRequestDenied, "{path} {body}");
         assert!(
-            refusal.sentence().contains("could change the method"),
-            "{refusal}"
+            error.sentence().contains("could change the method"),
+            "{error}"
         );
     }
     let mut request = get(&server, "/");

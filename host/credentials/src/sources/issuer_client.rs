@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::credential::Issuer;
 use crate::sources::{
     clock::Clock,
-    failure::{Failure, Vault},
+    failure::{Failure, RecentSecrets},
     file::{FileError, SecretFile},
     skew::{self, Skew},
 };
@@ -29,19 +29,19 @@ use crate::{
 };
 
 /// Dependencies of all sources.
-pub(crate) struct Upstream {
+pub(crate) struct IssuerClient {
     name: String,
     issuer: Arc<dyn Issuer>,
     clock: Arc<dyn Clock>,
     skew: Skew,
     /// Set if the clock was corrected because an issuer rejected a request.
     is_corrected: AtomicBool,
-    vault: Vault,
+    secrets_seen: RecentSecrets,
     /// Set if the operator was told that a secret is too short.
-    is_told: AtomicBool,
+    is_warned: AtomicBool,
 }
 
-impl Upstream {
+impl IssuerClient {
     pub(crate) fn new(name: &str, issuer: Arc<dyn Issuer>, clock: Arc<dyn Clock>) -> Self {
         Self {
             name: name.to_owned(),
@@ -49,8 +49,8 @@ impl Upstream {
             clock,
             skew: Skew::default(),
             is_corrected: AtomicBool::default(),
-            vault: Vault::default(),
-            is_told: AtomicBool::default(),
+            secrets_seen: RecentSecrets::default(),
+            is_warned: AtomicBool::default(),
         }
     }
 
@@ -75,21 +75,21 @@ impl Upstream {
     }
 
     /// Returns the secrets seen so far.
-    pub(crate) fn vault(&self) -> &Vault {
-        &self.vault
+    pub(crate) fn secrets_seen(&self) -> &RecentSecrets {
+        &self.secrets_seen
     }
 
     /// Remembers a secret for redaction.
     pub(crate) fn keep(&self, value: impl Into<Vec<u8>>) -> Secret {
         let secret = Secret::new(value);
-        self.vault.note(&secret);
+        self.secrets_seen.note(&secret);
         secret
     }
 
     /// Reads a text file as a secret, and remembers it for redaction.
     pub(crate) async fn read(&self, file: &SecretFile) -> Result<Secret, FileError> {
         let secret = file.text().await?;
-        self.vault.note(&secret);
+        self.secrets_seen.note(&secret);
         Ok(secret)
     }
 
@@ -102,7 +102,7 @@ impl Upstream {
             format!(
                 "its token has fewer than {SHORTEST} bytes: it is not masked in answers that quote it"
             )
-        } else if shows_login && self.vault.all().iter().any(is_short) {
+        } else if shows_login && self.secrets_seen.all().iter().any(is_short) {
             format!(
                 "a secret of its login has fewer than {SHORTEST_OWN} bytes: it is not masked if the answer to the login, which \
                  the plugin receives, quotes it; use a longer one"
@@ -111,7 +111,7 @@ impl Upstream {
             return;
         };
 
-        if !self.is_told.swap(true, Ordering::Relaxed) {
+        if !self.is_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(credential = self.name, "{sentence}");
         }
     }
@@ -121,7 +121,10 @@ impl Upstream {
         self.issuer.send(request).await.map_err(|error| {
             let failure = Failure::from(error);
             Failure {
-                sentence: crate::masking::secret::redact(&failure.sentence, &self.vault.all()),
+                sentence: crate::masking::secret::redact(
+                    &failure.sentence,
+                    &self.secrets_seen.all(),
+                ),
                 ..failure
             }
         })
@@ -152,8 +155,8 @@ impl Upstream {
             self.is_corrected.store(true, Ordering::Relaxed);
         }
 
-        let code =
-            error_code(response.body()).map(|code| format!(" ({})", self.vault.quote(&code)));
+        let code = error_code(response.body())
+            .map(|code| format!(" ({})", self.secrets_seen.quote(&code)));
         let sentence = format!(
             "its issuer {host} answered {}{}",
             status.as_u16(),

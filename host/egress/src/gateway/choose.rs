@@ -1,0 +1,225 @@
+//! The choice of the rules that may apply to a request, by its head.
+
+use std::{cell::OnceCell, sync::Arc};
+
+use http::{Method, request::Parts};
+use skydock_cloud::text::beginning;
+use skydock_credentials::request::actions::Actions;
+
+use super::{
+    denial::{Denial, guest_authenticates},
+    policy::RuleClient,
+};
+use crate::{
+    request_error::{Cause, RequestError},
+    rules::{
+        address::is_metadata_address,
+        compiled::{CompiledRule, Verdict},
+        config::GuestAuth,
+        headers::Authentication,
+        path::{self, Meaning, Prefix},
+    },
+    target::{Host, Target},
+};
+
+/// Maximum bytes of a path in a sentence: enough for the prefix that a rule would allow.
+const SHOWN: usize = 128;
+
+/// What rules decide on.
+struct Request<'a> {
+    head: &'a Parts,
+    target: &'a Target,
+    actions: &'a Actions,
+    /// The meaning of its path, which is only needed if a rule does not allow the path.
+    meaning: OnceCell<Meaning>,
+}
+
+/// The decision of a rule.
+enum Choice {
+    Allowed,
+    /// Only the body shows whether the rule applies.
+    Open,
+    Denied(Miss),
+}
+
+/// Why a rule does not allow a request.
+struct Miss {
+    /// How near the rule comes to allowing it.
+    nearness: u8,
+    cause: Cause,
+    /// What the rule does not allow, and what would.
+    what: String,
+}
+
+/// Returns the rules that may apply: the first that allows the request, and all rules before it for
+/// which the body must be read to decide.
+pub(super) fn choose(
+    rules: &[&Arc<RuleClient>],
+    head: &Parts,
+    target: &Target,
+    actions: &Actions,
+) -> Result<Vec<Arc<RuleClient>>, Denial> {
+    deny_tricks(rules, head.uri.path())?;
+
+    let request = Request {
+        head,
+        target,
+        actions,
+        meaning: OnceCell::new(),
+    };
+    let mut chosen = Vec::new();
+    let mut nearest: Option<(u8, Denial)> = None;
+    for client in rules {
+        match request.judge(&client.rule)? {
+            Choice::Allowed => {
+                chosen.push((*client).clone());
+                break;
+            }
+            // A later rule may apply.
+            Choice::Open => chosen.push((*client).clone()),
+            Choice::Denied(miss) => {
+                // The message names the rule that comes nearest to allowing the request, since
+                // operators fix that one.
+                if nearest
+                    .as_ref()
+                    .is_none_or(|(other, _)| *other < miss.nearness)
+                {
+                    nearest = Some((miss.nearness, request.denial(&client.rule, &miss)));
+                }
+            }
+        }
+    }
+
+    match nearest {
+        Some((_, denial)) if chosen.is_empty() => Err(denial),
+        _ => Ok(chosen),
+    }
+}
+
+/// Denies an ambiguous path if any rule allows only certain paths. Also if a later rule allows
+/// every path: it must not apply to a request that an earlier rule would handle if the path were
+/// unambiguous.
+fn deny_tricks(rules: &[&Arc<RuleClient>], path: &str) -> Result<(), Denial> {
+    let limited = rules.iter().find(|client| !client.rule.paths.is_empty());
+    match (limited, path::trick(path)) {
+        (Some(first), Some(trick)) => {
+            let name = &first.rule.name;
+            let sentence = format!("{trick}, but rule `{name}` allows only certain paths");
+            Err(Denial::by(
+                name,
+                RequestError::denied(Cause::Path, sentence),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Request<'_> {
+    fn judge(&self, rule: &CompiledRule) -> Result<Choice, Denial> {
+        let path = self.head.uri.path();
+        let is_path_allowed = rule.permits_path(path);
+
+        if !rule.methods.contains(&self.head.method) {
+            return Ok(Choice::Denied(Miss {
+                // A rule for this path is nearer than one for this method.
+                nearness: if is_path_allowed { 3 } else { 1 },
+                cause: Cause::RuleMethod,
+                what: format!("method {}: add it to `methods`", self.head.method),
+            }));
+        }
+        if !is_path_allowed {
+            return self.judge_path(rule, path).map(Choice::Denied);
+        }
+
+        Ok(match rule.permits_actions(self.actions) {
+            Verdict::Yes => Choice::Allowed,
+            Verdict::Open => Choice::Open,
+            Verdict::No => Choice::Denied(Miss {
+                nearness: 4,
+                cause: Cause::Action,
+                what: match rule.denied_action(self.actions) {
+                    Some(action) => format!("the action {action}: add it to `actions`"),
+                    None => "a request that names no action".to_owned(),
+                },
+            }),
+        })
+    }
+
+    /// Decides on a path that the rule does not allow as it is spelled.
+    fn judge_path(&self, rule: &CompiledRule, path: &str) -> Result<Miss, Denial> {
+        let meaning = self.meaning.get_or_init(|| Meaning::of(path));
+        // A server might read this path as one that the rule allows, so no later rule may apply to
+        // it.
+        if let Some(prefix) = rule.may_permit_path(meaning)
+            && rule.permits_actions(self.actions) != Verdict::No
+        {
+            return Err(Denial::by(&rule.name, ambiguous(path, prefix)));
+        }
+
+        let what = match path {
+            "/" => "path /: adding it to `paths` would allow all paths".to_owned(),
+            path => format!(
+                "path {}: add a prefix of it to `paths`",
+                beginning(path, SHOWN)
+            ),
+        };
+        Ok(Miss {
+            nearness: 2,
+            cause: Cause::Path,
+            what,
+        })
+    }
+
+    fn denial(&self, rule: &CompiledRule, miss: &Miss) -> Denial {
+        let name = &rule.name;
+        let sentence = format!(
+            "rule `{name}` allows {}, but not {}",
+            self.target, miss.what
+        );
+        Denial::by(name, RequestError::denied(miss.cause, sentence))
+    }
+}
+
+/// Denies a request that the plugin authenticates, if none of the rules allows that. A credential
+/// replaces the authentication.
+pub(super) fn deny_guest_authentication(
+    candidates: &[Arc<RuleClient>],
+    authentication: &Authentication,
+) -> Result<(), Denial> {
+    let denied = |client: &Arc<RuleClient>| {
+        let rule = &client.rule;
+        let is_denied = rule.guest_auth == GuestAuth::Denied && rule.credential.is_none();
+        is_denied.then(|| authentication.unlisted(&rule.listed))?
+    };
+
+    match candidates.first() {
+        Some(first) if candidates.iter().all(|client| denied(client).is_some()) => {
+            let name = &first.rule.name;
+            let what = denied(first).unwrap_or_default();
+            Err(Denial::by(name, guest_authenticates(name, &what)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the error for a request whose target no rule allows.
+pub(super) fn unruled(target: &Target, method: &Method) -> RequestError {
+    let sentence = match target.host {
+        Host::Address(address) if is_metadata_address(address) => {
+            format!("no rule allows {target}, a metadata service, which is always denied")
+        }
+        _ => format!("no rule allows {target}: add one that allows {method}"),
+    };
+
+    RequestError::denied(Cause::NoRule, sentence)
+}
+
+/// Returns the error for a path that differs from one that a rule allows only for some servers.
+fn ambiguous(path: &str, prefix: &Prefix) -> RequestError {
+    let sentence = format!(
+        "a server might read the path {} as {prefix} or one below it: send it as `paths` spells it, or, if only upper and lower case \
+         differ, add this spelling to `paths`",
+        beginning(path, SHOWN)
+    );
+    RequestError::denied(Cause::Path, sentence)
+}
