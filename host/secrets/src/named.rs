@@ -67,7 +67,21 @@ struct Below {
     name: String,
 }
 
+/// The name of a secret that a value is below.
+#[derive(Clone, Copy)]
+struct Above<'a> {
+    holder: Holder,
+    name: &'a str,
+}
+
 impl Below {
+    fn as_above(&self) -> Above<'_> {
+        Above {
+            holder: self.holder,
+            name: &self.name,
+        }
+    }
+
     fn has(&self, place: &Range<usize>) -> bool {
         self.range.contains(&place.start)
     }
@@ -75,103 +89,179 @@ impl Below {
 
 /// Adds all values behind names of secrets.
 pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
-    let parts_of_keys: Vec<&str> = KEYS
+    let parts_of_keys = KEYS
         .iter()
         .filter(|(mark, _)| text.contains(mark))
         .flat_map(|(_, names)| names.iter().copied())
         .collect();
+    let mut search = Search {
+        text,
+        parts_of_keys,
+        map: None,
+        single: None,
+    };
 
-    // Of a map of secrets, and of the name of a single one.
-    let mut map: Option<Below> = None;
-    let mut single: Option<Below> = None;
     let mut at = 0;
     let mut previous = 0..0;
-
     while let Some(place) = next_name(text, at) {
         at = place.end;
         let before = std::mem::replace(&mut previous, place.clone());
-        let name = text.get(place.clone()).unwrap_or_default();
-
-        // `api key` are two words.
-        let two = text
-            .get(before.end..place.start)
-            .is_some_and(|it| it == " ")
-            .then(|| text.get(before.start..place.end))
-            .flatten();
-        // Limited, since the time must stay in proportion to the length of the text.
-        let two = two
-            .filter(|two| two.len() <= PAIR)
-            .map_or(Strength::None, strength);
-        let strength = strength(name).max(two);
-
         let between = between(text, &place);
         if is_file(text, &place, between.as_ref()) {
             continue;
         }
 
-        // A map within a map of secrets belongs to the outer one.
-        if strength == Strength::Secret
-            && let Some(holder) = holder(name)
-            && !(holder.is_map() && map.as_ref().is_some_and(|it| place.start < it.range.end))
-        {
-            let is_map = holder.is_map();
-            let most = text.floor_char_boundary((place.end + SINGLE).min(text.len()));
-            let near = if is_map { Some(text) } else { text.get(..most) };
-            if let Some(range) = near.and_then(|near| below(near, &place, between.as_ref())) {
-                let name = name.to_owned();
-                let kept = if is_map { &mut map } else { &mut single };
-                *kept = Some(Below {
-                    range,
-                    holder,
-                    name,
-                });
-            }
+        let strength = search.strength(&before, &place);
+        if strength == Strength::Secret {
+            search.enter(&place, between.as_ref());
         }
 
         let Some(between) = between else {
             continue;
         };
-
         let begin = found.len();
-        match (token(text, name, &between), strength) {
-            (Some(token), _) => found.push(Found::new(token, What::Token)),
-            (None, Strength::Secret) => {
-                values(text, &place, &between, found);
-                let is_list_of_names = holder(name) == Some(Holder::Logins);
-                let mut inside = found.split_off(begin);
-                inside.retain(|it| {
-                    let value = text.get(it.range.clone()).unwrap_or_default();
-                    !(is_told_by(name, value) || is_list_of_names && is_list(text, it))
-                });
-                found.append(&mut inside);
-            }
-            (None, _)
-                if let Some(above) = [&single, &map]
-                    .into_iter()
-                    .flatten()
-                    .find(|it| it.has(&place)) =>
-            {
-                entries(text, &place, &between, (above.holder, &above.name), found);
-            }
-            (None, _)
-                if let Some(above) = parent(text, &before, &place)
-                    && let Some(holder) = holder(above) =>
-            {
-                entries(text, &place, &between, (holder, above), found);
-            }
-            (None, _) if parts_of_keys.contains(&name) => {
-                let mut inside = Vec::new();
-                values(text, &place, &between, &mut inside);
-                let value = |it: &Found| text.get(it.range.clone()).unwrap_or_default();
-                found.extend(inside.into_iter().filter(|it| is_generated(value(it))));
-            }
-            (None, Strength::Maybe) => suspicious(text, &place, &between, found),
-            (None, Strength::None) => {}
-        }
+        let name = Name {
+            place,
+            before,
+            strength,
+        };
+        search.add(&name, &between, found);
 
         // Names within a value that was found are a part of it.
         let ends = found.iter().skip(begin).map(|it| it.range.end).max();
         at = at.max(ends.unwrap_or_default());
+    }
+}
+
+/// A word that may be the name of a value.
+struct Name {
+    place: Range<usize>,
+    /// The place of the word before it.
+    before: Range<usize>,
+    strength: Strength,
+}
+
+/// What was seen of a text up to a name.
+struct Search<'a> {
+    text: &'a str,
+    /// Names of the parts of a private key, if the text has one in parts.
+    parts_of_keys: Vec<&'a str>,
+    /// What is below the last name of a map of secrets.
+    map: Option<Below>,
+    /// What is below the last name of a single secret.
+    single: Option<Below>,
+}
+
+impl<'a> Search<'a> {
+    fn text_at(&self, place: &Range<usize>) -> &'a str {
+        self.text.get(place.clone()).unwrap_or_default()
+    }
+
+    /// Returns how surely a word is the name of a secret, alone or with the word before it.
+    fn strength(&self, before: &Range<usize>, place: &Range<usize>) -> Strength {
+        // `api key` are two words.
+        let two = self
+            .text
+            .get(before.end..place.start)
+            .is_some_and(|it| it == " ")
+            .then(|| self.text.get(before.start..place.end))
+            .flatten();
+
+        // Limited, since the time must stay in proportion to the length of the text.
+        let two = two.filter(|two| two.len() <= PAIR);
+        strength(self.text_at(place)).max(two.map_or(Strength::None, strength))
+    }
+
+    /// Remembers what is below the name of a secret.
+    fn enter(&mut self, place: &Range<usize>, between: Option<&Between>) {
+        let name = self.text_at(place);
+        let Some(holder) = holder(name) else {
+            return;
+        };
+
+        let is_map = holder.is_map();
+        // A map within a map of secrets belongs to the outer one.
+        if is_map
+            && self
+                .map
+                .as_ref()
+                .is_some_and(|it| place.start < it.range.end)
+        {
+            return;
+        }
+
+        let most = self
+            .text
+            .floor_char_boundary((place.end + SINGLE).min(self.text.len()));
+        let near = if is_map {
+            Some(self.text)
+        } else {
+            self.text.get(..most)
+        };
+        if let Some(range) = near.and_then(|near| below(near, place, between)) {
+            let kept = if is_map {
+                &mut self.map
+            } else {
+                &mut self.single
+            };
+            *kept = Some(Below {
+                range,
+                holder,
+                name: name.to_owned(),
+            });
+        }
+    }
+
+    /// Adds the values of a name.
+    fn add(&self, name: &Name, between: &Between, found: &mut Vec<Found>) {
+        let text = self.text;
+        let place = &name.place;
+        let word = self.text_at(place);
+
+        match (token(text, word, between), name.strength) {
+            (Some(token), _) => found.push(Found::new(token, What::Token)),
+            (None, Strength::Secret) => self.add_secret(place, between, found),
+            (None, _)
+                if let Some(above) = [&self.single, &self.map]
+                    .into_iter()
+                    .flatten()
+                    .find(|it| it.has(place)) =>
+            {
+                entries(text, place, between, above.as_above(), found);
+            }
+            (None, _)
+                if let Some(above) = parent(text, &name.before, place)
+                    && let Some(holder) = holder(above) =>
+            {
+                let above = Above {
+                    holder,
+                    name: above,
+                };
+                entries(text, place, between, above, found);
+            }
+            (None, _) if self.parts_of_keys.contains(&word) => {
+                let mut inside = Vec::new();
+                values(text, place, between, &mut inside);
+                inside.retain(|it| is_generated(self.text_at(&it.range)));
+                found.append(&mut inside);
+            }
+            (None, Strength::Maybe) => suspicious(text, place, between, found),
+            (None, Strength::None) => {}
+        }
+    }
+
+    /// Adds the values of a name of a secret, without what only names another one.
+    fn add_secret(&self, place: &Range<usize>, between: &Between, found: &mut Vec<Found>) {
+        let name = self.text_at(place);
+        let is_list_of_names = holder(name) == Some(Holder::Logins);
+
+        let mut inside = Vec::new();
+        values(self.text, place, between, &mut inside);
+        inside.retain(|it| {
+            let value = self.text_at(&it.range);
+            !(is_told_by(name, value) || is_list_of_names && is_list(self.text, it))
+        });
+        found.append(&mut inside);
     }
 }
 
@@ -206,9 +296,13 @@ fn entries(
     text: &str,
     name: &Range<usize>,
     between: &Between,
-    (holder, above): (Holder, &str),
+    above: Above<'_>,
     found: &mut Vec<Found>,
 ) {
+    let Above {
+        holder,
+        name: above,
+    } = above;
     if matches!(between, Between::Blank(_)) {
         return;
     }

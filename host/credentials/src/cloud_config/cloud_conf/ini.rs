@@ -9,8 +9,7 @@ use crate::masking::secret::Secret;
 /// A variable.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    section: String,
-    subsection: bool,
+    section: Section,
     /// In lower case.
     pub(crate) key: String,
     pub(crate) value: Secret,
@@ -18,10 +17,17 @@ pub(crate) struct Entry {
     pub(crate) lines: Range<usize>,
 }
 
+#[derive(Clone, Debug)]
+struct Section {
+    /// In lower case.
+    name: String,
+    is_subsection: bool,
+}
+
 impl Entry {
     /// Returns true if the variable is in section `[Global]`.
     pub(crate) fn is_global(&self) -> bool {
-        self.section == "global" && !self.subsection
+        self.section.name == "global" && !self.section.is_subsection
     }
 }
 
@@ -33,98 +39,159 @@ pub(crate) struct Contents {
     pub(crate) comments: Vec<Range<usize>>,
 }
 
-/// Returns all variables and comments, or the number of the first line that is not valid and what
-/// is wrong with it.
-pub(crate) fn contents(text: &str) -> Result<Contents, (usize, &'static str)> {
+/// The number of a line that is not valid, and what is wrong with it.
+type SyntaxError = (usize, &'static str);
+
+/// Returns all variables and comments, or the first error.
+pub(crate) fn contents(text: &str) -> Result<Contents, SyntaxError> {
     let mut all = Contents::default();
-    let mut section: Option<(String, bool)> = None;
+    let mut section: Option<Section> = None;
+    let mut lines = lines(text);
 
-    // Comments are places in the whole text, where a byte-order mark counts.
-    let inner = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut at = text.len() - inner.len();
-    let places = inner.split_inclusive('\n').map(|line| {
-        at += line.len();
-        at - line.len()
-    });
-    let mut lines = (1..).zip(places).zip(inner.lines());
-
-    while let Some(((number, start), whole)) = lines.next() {
-        let end = start + whole.len();
-        let line = whole.trim_end();
-        let blank = whole.len() - line.len();
-        let line = line.trim_start();
+    while let Some(line) = lines.next() {
+        let failed = |problem| (line.number, problem);
+        let content = line.text.trim();
 
         // A key may follow the header of its section in the same line.
-        let rest = match line.strip_prefix('[') {
+        let rest = match content.strip_prefix('[') {
             Some(header) => {
-                let (inner, after) = header.split_once(']').ok_or((number, "`]` is missing"))?;
-                let (name, sub) = inner
-                    .trim()
-                    .split_once(char::is_whitespace)
-                    .unwrap_or((inner.trim(), ""));
-                section = Some((name.to_ascii_lowercase(), !sub.is_empty()));
+                let (inner, after) = header
+                    .split_once(']')
+                    .ok_or_else(|| failed("`]` is missing"))?;
+                section = Some(read_section(inner.trim()));
                 after.trim()
             }
-            None => line,
+            None => content,
         };
 
         if rest.is_empty() {
             continue;
         }
         if rest.starts_with(['#', ';']) {
-            all.comments.push(end - blank - rest.len()..end);
+            all.comments
+                .push(line.content_end() - rest.len()..line.end());
             continue;
         }
 
-        let (section, subsection) = section
-            .clone()
-            .ok_or((number, "this key is before the first section"))?;
-        let (key, value) = rest
-            .split_once('=')
-            .map_or((rest, None), |(key, value)| (key, Some(value)));
+        let section = section.clone();
+        let section = section.ok_or_else(|| failed("this key is before the first section"))?;
+        let (key, value) = read_key(rest).map_err(failed)?;
+        let value = read_value(value, &line, &mut lines)?;
 
-        let key = key.trim().to_ascii_lowercase();
-        let named = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-        if key.is_empty() || !key.bytes().all(named) {
-            return Err((
-                number,
-                "a key may contain only letters, digits, `-` and `_`",
-            ));
-        }
-
-        let mut reader = Reader::default();
-        let mut last = number.saturating_add(1);
-        // A key without a value is a boolean that is true, as in Git's configuration.
-        let mut read = reader
-            .line(value.unwrap_or("true"))
-            .map_err(|problem| (number, problem))?;
-
-        // The first line is read without its trailing spaces, further ones with them.
-        let mut ends = (end - blank, end);
-        while read == Read::Continues {
-            let ((next, start), line) = lines
-                .next()
-                .ok_or((number, "its last line ends in a backslash"))?;
-            last = next.saturating_add(1);
-            ends = (start + line.len(), start + line.len());
-            read = reader.line(line).map_err(|problem| (number, problem))?;
-        }
-
-        if let Read::Comment(length) = read {
-            all.comments.push(ends.0 - length..ends.1);
-        }
-
-        let value = Secret::new(reader.value());
+        all.comments.extend(value.comment);
         all.entries.push(Entry {
             section,
-            subsection,
             key,
-            value,
-            lines: number..last,
+            value: value.secret,
+            lines: line.number..value.next_line,
         });
     }
 
     Ok(all)
+}
+
+/// A line of a file.
+struct Line<'a> {
+    /// From 1.
+    number: usize,
+    /// Where it starts in the file, in bytes.
+    start: usize,
+    /// Without the end of the line.
+    text: &'a str,
+}
+
+impl Line<'_> {
+    /// Returns where it ends in the file.
+    fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+
+    /// Returns where it ends without trailing spaces.
+    fn content_end(&self) -> usize {
+        self.start + self.text.trim_end().len()
+    }
+}
+
+fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+    // Comments are places in the whole text, where a byte-order mark counts.
+    let inner = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut at = text.len() - inner.len();
+    let starts = inner.split_inclusive('\n').map(move |line| {
+        at += line.len();
+        at - line.len()
+    });
+
+    let lines = (1..).zip(starts).zip(inner.lines());
+    lines.map(|((number, start), text)| Line {
+        number,
+        start,
+        text,
+    })
+}
+
+fn read_section(text: &str) -> Section {
+    let (name, sub) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    Section {
+        name: name.to_ascii_lowercase(),
+        is_subsection: !sub.is_empty(),
+    }
+}
+
+/// Returns the key in lower case, and the text of the value. A key without a value is a boolean that
+/// is true, as in Git's configuration.
+fn read_key(text: &str) -> Result<(String, &str), &'static str> {
+    let (key, value) = text.split_once('=').unwrap_or((text, "true"));
+
+    let key = key.trim().to_ascii_lowercase();
+    let named = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    if key.is_empty() || !key.bytes().all(named) {
+        return Err("a key may contain only letters, digits, `-` and `_`");
+    }
+
+    Ok((key, value))
+}
+
+/// A value, which may continue on further lines.
+struct Value {
+    secret: Secret,
+    /// The number of the line after its last one.
+    next_line: usize,
+    /// Where the comment behind it is.
+    comment: Option<Range<usize>>,
+}
+
+/// Reads a value, whose text is in the `first` line and the next ones.
+fn read_value<'a>(
+    text: &str,
+    first: &Line<'_>,
+    lines: &mut impl Iterator<Item = Line<'a>>,
+) -> Result<Value, SyntaxError> {
+    let failed = |problem| (first.number, problem);
+    let mut reader = Reader::default();
+    let mut read = reader.line(text).map_err(failed)?;
+
+    let mut last = first.number;
+    // The first line is read without its trailing spaces, further ones with them.
+    let mut text_end = first.content_end();
+    let mut line_end = first.end();
+    while read == Read::Continues {
+        let next = lines.next();
+        let next = next.ok_or_else(|| failed("its last line ends in a backslash"))?;
+        last = next.number;
+        text_end = next.end();
+        line_end = next.end();
+        read = reader.line(next.text).map_err(failed)?;
+    }
+
+    let comment = match read {
+        Read::Comment(length) => Some(text_end - length..line_end),
+        Read::Ends | Read::Continues => None,
+    };
+    Ok(Value {
+        secret: Secret::new(reader.value()),
+        next_line: last.saturating_add(1),
+        comment,
+    })
 }
 
 /// What follows what was read of a value.

@@ -39,85 +39,24 @@ struct Piece {
 impl Unescaped {
     /// Returns the text without escapes, or `None` if it has none.
     pub(super) fn of(original: &[u8], alphabet: &Alphabet) -> Option<Self> {
-        let is_relevant = |meaning: Meaning| {
-            let mut bytes = meaning.as_bytes().iter();
-            meaning.length == 0 || bytes.any(|byte| alphabet.has(*byte) || ESCAPES.contains(byte))
-        };
-        let mut all = Self {
-            text: Vec::new(),
-            pieces: Vec::new(),
-        };
-
-        let escape = |from: usize| {
-            let rest = original.get(from..).unwrap_or_default();
-            Some(from + memchr3(b'\\', b'%', b'&', rest)?)
-        };
-        let zero = |from: usize| Some(from + memchr(0, original.get(from..).unwrap_or_default())?);
-        let line = |mut from: usize| loop {
-            // A break that is nearer cannot end a line of Base64.
-            from += LINE;
-            from += memchr(b'\n', original.get(from..)?)?;
-            if end_of_line(original, 0, from).is_some() {
-                return Some(from);
-            }
-            from += 1;
+        let mut reader = Reader {
+            original,
+            alphabet,
+            all: Self {
+                text: Vec::new(),
+                pieces: Vec::new(),
+            },
+            done: 0,
+            broken: None,
         };
 
-        // Up to here, the original is in the text; from here, an escape is searched for.
-        let mut done = 0;
-        // Where a line break ends that is not in the text.
-        let mut broken = None;
-        let mut next_escape = escape(0);
-        let mut next_zero = zero(0);
-        let mut next_line = line(0);
-
-        let first = |one: Option<usize>, other: Option<usize>| match (one, other) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            _ => one.or(other),
-        };
-
-        while let Some(at) = first(next_escape, first(next_zero, next_line)) {
-            let mut from = at + 1;
-            if let Some((length, meaning)) = original.get(at..).and_then(escape_at) {
-                from = at + length;
-                let end = meaning.is_break().then(|| match broken {
-                    // Two characters, or two escapes, can be one line break.
-                    Some(from) if from == at => Some(at),
-                    _ => end_of_line(original, done, at),
-                });
-                if let Some(end) = end.flatten() {
-                    all.literal(original, done..end);
-                    all.piece(end, false);
-                    from += blanks(original, from);
-                    done = from;
-                    broken = Some(from);
-                } else if is_relevant(meaning) {
-                    all.literal(original, done..at);
-                    all.piece(at, false);
-                    all.text.extend_from_slice(meaning.as_bytes());
-                    done = from;
-                }
-            }
-
-            // Each is searched for only after it was reached: the text is read once.
-            if next_escape.is_some_and(|at| at < from) {
-                next_escape = escape(from);
-            }
-            if next_zero.is_some_and(|at| at < from) {
-                next_zero = zero(from);
-            }
-            if next_line.is_some_and(|at| at < from) {
-                next_line = line(from);
-            }
+        let mut marks = Marks::of(original);
+        while let Some(at) = marks.first() {
+            let from = reader.read(at);
+            marks.skip_to(from);
         }
 
-        if done == 0 {
-            return None;
-        }
-
-        all.literal(original, done..original.len());
-        all.piece(original.len(), true);
-        Some(all)
+        reader.finish()
     }
 
     fn literal(&mut self, original: &[u8], range: Range<usize>) {
@@ -155,6 +94,138 @@ impl Unescaped {
     fn piece_at(&self, position: usize) -> Option<(&Piece, usize)> {
         let next = self.pieces.partition_point(|it| it.start <= position);
         Some((self.pieces.get(next.checked_sub(1)?)?, next))
+    }
+}
+
+/// Where the next escape, zero byte and line of Base64 are. Each is searched for only after it was
+/// reached: the text is read once.
+struct Marks<'a> {
+    original: &'a [u8],
+    escape: Option<usize>,
+    zero: Option<usize>,
+    /// The break at the end of the line.
+    line: Option<usize>,
+}
+
+impl<'a> Marks<'a> {
+    fn of(original: &'a [u8]) -> Self {
+        Self {
+            original,
+            escape: next_escape(original, 0),
+            zero: next_zero(original, 0),
+            line: next_line(original, 0),
+        }
+    }
+
+    fn first(&self) -> Option<usize> {
+        [self.escape, self.zero, self.line]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn skip_to(&mut self, from: usize) {
+        let is_over = |mark: Option<usize>| mark.is_some_and(|at| at < from);
+        if is_over(self.escape) {
+            self.escape = next_escape(self.original, from);
+        }
+        if is_over(self.zero) {
+            self.zero = next_zero(self.original, from);
+        }
+        if is_over(self.line) {
+            self.line = next_line(self.original, from);
+        }
+    }
+}
+
+fn next_escape(text: &[u8], from: usize) -> Option<usize> {
+    let rest = text.get(from..).unwrap_or_default();
+    Some(from + memchr3(b'\\', b'%', b'&', rest)?)
+}
+
+fn next_zero(text: &[u8], from: usize) -> Option<usize> {
+    Some(from + memchr(0, text.get(from..).unwrap_or_default())?)
+}
+
+fn next_line(text: &[u8], mut from: usize) -> Option<usize> {
+    loop {
+        // A break that is nearer cannot end a line of Base64.
+        from += LINE;
+        from += memchr(b'\n', text.get(from..)?)?;
+        if end_of_line(text, 0, from).is_some() {
+            return Some(from);
+        }
+        from += 1;
+    }
+}
+
+/// Replaces escapes one by one.
+struct Reader<'a> {
+    original: &'a [u8],
+    alphabet: &'a Alphabet,
+    all: Unescaped,
+    /// Up to here, the original is in the text.
+    done: usize,
+    /// Where a line break ends that is not in the text.
+    broken: Option<usize>,
+}
+
+impl Reader<'_> {
+    /// Reads what is at a mark, and returns where to search on.
+    fn read(&mut self, at: usize) -> usize {
+        let Some((length, meaning)) = self.original.get(at..).and_then(escape_at) else {
+            return at + 1;
+        };
+        let from = at + length;
+
+        if let Some(end) = self.end_of_line(meaning, at) {
+            self.replace(end, &[]);
+            let from = from + blanks(self.original, from);
+            self.done = from;
+            self.broken = Some(from);
+            return from;
+        }
+
+        if self.is_relevant(meaning) {
+            self.replace(at, meaning.as_bytes());
+            self.done = from;
+        }
+        from
+    }
+
+    /// Returns where the line of Base64 ends that this escape breaks.
+    fn end_of_line(&self, meaning: Meaning, at: usize) -> Option<usize> {
+        if !meaning.is_break() {
+            return None;
+        }
+        match self.broken {
+            // Two characters, or two escapes, can be one line break.
+            Some(from) if from == at => Some(at),
+            _ => end_of_line(self.original, self.done, at),
+        }
+    }
+
+    fn is_relevant(&self, meaning: Meaning) -> bool {
+        let mut bytes = meaning.as_bytes().iter();
+        meaning.length == 0 || bytes.any(|byte| self.alphabet.has(*byte) || ESCAPES.contains(byte))
+    }
+
+    /// Appends the original up to this position, and what an escape there means.
+    fn replace(&mut self, at: usize, meaning: &[u8]) {
+        self.all.literal(self.original, self.done..at);
+        self.all.piece(at, false);
+        self.all.text.extend_from_slice(meaning);
+    }
+
+    fn finish(mut self) -> Option<Unescaped> {
+        if self.done == 0 {
+            return None;
+        }
+
+        let end = self.original.len();
+        self.all.literal(self.original, self.done..end);
+        self.all.piece(end, true);
+        Some(self.all)
     }
 }
 
