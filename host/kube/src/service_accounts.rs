@@ -27,9 +27,9 @@ const TOKEN_SECONDS: u32 = 3600;
 /// A token is renewed when this fraction of its lifetime is left (P-45).
 const LEEWAY: f64 = 0.2;
 /// Interval of checks whether a token must be renewed, and delay after a failed renewal.
-const LOOK: Duration = Duration::from_secs(10);
+const CHECK_PERIOD: Duration = Duration::from_secs(10);
 /// Minimum time between renewals of a token.
-const LEAST: Duration = Duration::from_secs(60);
+const MIN_RENEWAL_PERIOD: Duration = Duration::from_secs(60);
 /// Delay after the first failed attempt to get a token, which doubles with each attempt (P-45).
 const RETRY: Duration = Duration::from_millis(500);
 const TRIES: u32 = 4;
@@ -84,7 +84,7 @@ impl Renewal {
     fn of(expires: Timestamp, now: Timestamp) -> Self {
         let life = Duration::try_from(expires.duration_since(now)).unwrap_or_default();
         let life = life.min(Duration::from_secs(TOKEN_SECONDS.into()));
-        Self::after(life.mul_f64(1.0 - LEEWAY).max(LEAST), now)
+        Self::after(life.mul_f64(1.0 - LEEWAY).max(MIN_RENEWAL_PERIOD), now)
     }
 
     fn after(after: Duration, now: Timestamp) -> Self {
@@ -101,7 +101,7 @@ impl Renewal {
     async fn wait(self) {
         let start = Instant::now();
         while !self.is_due(start.elapsed(), Timestamp::now()) {
-            sleep(LOOK).await;
+            sleep(CHECK_PERIOD).await;
         }
     }
 }
@@ -142,7 +142,7 @@ pub async fn client(
     tokio::spawn(async move {
         tokio::select! {
             () = stop.cancelled() => {}
-            () = account.keep(&header, first.renewal) => {}
+            () = account.keep_renewed(&header, first.renewal) => {}
         }
     });
     Ok(client)
@@ -150,7 +150,7 @@ pub async fn client(
 
 impl Account {
     /// Renews the token. Never ends.
-    async fn keep(&self, header: &ArcSwap<HeaderValue>, mut renewal: Renewal) {
+    async fn keep_renewed(&self, header: &ArcSwap<HeaderValue>, mut renewal: Renewal) {
         loop {
             renewal.wait().await;
             match self.token().await {
@@ -163,7 +163,7 @@ impl Account {
                         error = with_causes(&error),
                         "cannot renew the token of the service account; using the current one"
                     );
-                    renewal = Renewal::after(LOOK, Timestamp::now());
+                    renewal = Renewal::after(CHECK_PERIOD, Timestamp::now());
                 }
             }
         }
@@ -172,25 +172,23 @@ impl Account {
     /// Returns a new token. The account is created if it is missing.
     async fn token(&self) -> Result<Token, AccountError> {
         let mut delay = RETRY;
-        for _ in 1..TRIES {
+        let mut tries = 0;
+
+        loop {
+            tries += 1;
             match self.request().await {
                 Ok(token) => return self.read(token),
                 // A permission is not granted while this waits.
-                Err(kube::Error::Api(status)) if status.is_forbidden() => break,
+                Err(error) if tries == TRIES || is_forbidden(&error) => {
+                    return Err(AccountError::Token {
+                        name: self.name.clone(),
+                        source: Box::new(error),
+                    });
+                }
                 Err(_) => sleep(delay).await,
             }
             delay *= 2;
         }
-
-        let failed = |source| AccountError::Token {
-            name: self.name.clone(),
-            source: Box::new(source),
-        };
-        // The last attempt, whose error is reported.
-        self.request()
-            .await
-            .map_err(failed)
-            .and_then(|token| self.read(token))
     }
 
     async fn request(&self) -> Result<TokenRequest, kube::Error> {
@@ -249,14 +247,45 @@ impl Account {
     }
 }
 
+fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_forbidden())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::FakeApi;
 
     const NOW: &str = "2026-01-01T00:00:00Z";
 
     fn time(text: &str) -> Timestamp {
         text.parse().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_denial_of_a_token_is_final_and_reported() {
+        let path = "/api/v1/namespaces/kube-system/serviceaccounts/node-controller/token";
+        for (code, tries) in [(403, 1), (500, TRIES)] {
+            let api = FakeApi::default();
+            let account = Account {
+                root: api.client(),
+                name: "node-controller".to_owned(),
+            };
+            for _ in 0..tries {
+                api.fail("POST", path, code, "Reason");
+            }
+            // What follows is not asked for, and its error is not reported.
+            api.fail("POST", path, 404, "NotFound");
+
+            let Err(AccountError::Token { source, .. }) = account.token().await else {
+                panic!("{code}");
+            };
+            assert!(
+                matches!(&*source, kube::Error::Api(status) if status.code == code),
+                "{source}"
+            );
+            assert_eq!(api.requests().len(), usize::try_from(tries).unwrap());
+        }
     }
 
     // Holds: P-45

@@ -161,8 +161,21 @@ fn remember<K: Hash + Eq, V>(
     if memory.len() >= REMEMBERED && !memory.contains_key(&key) {
         let mut times: Vec<Instant> = memory.values().map(&at).collect();
         times.sort_unstable();
-        if let Some(&middle) = times.get(times.len() / 2) {
-            memory.retain(|_, value| at(value) > middle);
+
+        let dropped = times.len() / 2;
+        if let Some(&middle) = times.get(dropped) {
+            // Many entries may have the time in the middle: only some of them are dropped.
+            let older = times.partition_point(|time| *time < middle);
+            let mut surplus = dropped - older;
+
+            memory.retain(|_, value| {
+                let time = at(value);
+                if time == middle && surplus > 0 {
+                    surplus -= 1;
+                    return false;
+                }
+                time >= middle
+            });
         }
     }
     memory.insert(key, value);
@@ -291,5 +304,19 @@ mod tests {
             );
         }
         assert!(correlator.seen.len() <= REMEMBERED && correlator.buckets.len() <= REMEMBERED);
+    }
+
+    #[test]
+    fn half_of_a_full_memory_is_kept_if_all_times_are_equal() {
+        let mut correlator = Correlator::default();
+        let now = Instant::now();
+        for n in 0..=REMEMBERED {
+            correlator.observe(&notice(&format!("o{n}"), "x"), now, wall(1));
+        }
+        let kept = REMEMBERED - REMEMBERED / 2 + 1;
+        assert_eq!(
+            (correlator.seen.len(), correlator.buckets.len()),
+            (kept, kept)
+        );
     }
 }
