@@ -29,7 +29,7 @@ use futures::{
 };
 use kube::Client;
 use skydock_cloud::{Capability, Presence, reason};
-use skydock_kube::{dry_run::Said, informer::Entry};
+use skydock_kube::{dry_run::DryRunLog, informer::Entry};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -101,7 +101,7 @@ pub(crate) struct LifecycleController {
     client: Client,
     options: LifecycleOptions,
     /// Set in a dry run.
-    said: Option<Arc<Said>>,
+    said: Option<Arc<DryRunLog>>,
     memory: Mutex<Memory>,
     history: Mutex<History>,
     /// Number of ready nodes whose instances the cloud does not know, when it was asked last.
@@ -143,7 +143,7 @@ impl LifecycleController {
         metrics: LifecycleMetrics,
         client: Client,
         options: LifecycleOptions,
-        said: Option<Arc<Said>>,
+        said: Option<Arc<DryRunLog>>,
     ) -> Self {
         let options = LifecycleOptions {
             period: options.period.max(LEAST_PERIOD),

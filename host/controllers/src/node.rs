@@ -26,7 +26,7 @@ use futures::{StreamExt, future::BoxFuture, stream};
 use kube::Client;
 use skydock_cloud::{Capability, reason};
 use skydock_kube::{
-    events::TELL_AGAIN,
+    events::REMINDER_PERIOD,
     informer::{Change, Entry},
     queue::{Limiter, Priority, Queue},
 };
@@ -289,8 +289,11 @@ impl NodeController {
         self.over(&entry.key());
         let waits = self.memory.warn(entry, Warning::Foreign, Instant::now());
         // Events expire, so the warning is repeated.
-        self.queue
-            .add_after(entry.key(), waits.unwrap_or(TELL_AGAIN), Priority::Recheck);
+        self.queue.add_after(
+            entry.key(),
+            waits.unwrap_or(REMINDER_PERIOD),
+            Priority::Recheck,
+        );
 
         if waits.is_none() {
             let message = format!(

@@ -53,7 +53,7 @@ pub enum ApiError {
     /// The API server rejects the request: an admission policy or webhook denies it, or a value is
     /// not valid.
     #[error("cannot {0}: {1}")]
-    Refused(Action, String),
+    Rejected(Action, String),
     /// The API server failed, or cannot be reached.
     #[error("cannot {0}: {1}")]
     Failed(Action, String),
@@ -90,7 +90,7 @@ impl ApiError {
 
         // A webhook can deny a request with any status code.
         if message.starts_with("admission webhook ") {
-            Self::Refused(action, message)
+            Self::Rejected(action, message)
         } else if status.is_not_found() {
             Self::Gone(action)
         } else if status.is_conflict() || (status.is_invalid() && is_lost_race(&status)) {
@@ -101,7 +101,7 @@ impl ApiError {
             // RBAC says it in these words; admission answers 403, too.
             Self::Forbidden(action, message)
         } else if status.is_forbidden() || status.is_invalid() {
-            Self::Refused(action, message)
+            Self::Rejected(action, message)
         } else {
             Self::Failed(action, message)
         }
@@ -112,15 +112,15 @@ impl ApiError {
 /// does not distinguish an expired certificate from a closed port.
 #[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut said = error.to_string();
+    let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |cause| cause.source()) {
         let cause = cause.to_string();
         // Some errors already quote their cause.
-        if !said.contains(&cause) {
-            said = format!("{said}: {cause}");
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
         }
     }
-    said
+    text
 }
 
 /// Returns true if a 422 means that the object differs from what the patch expects, and not that
@@ -294,11 +294,11 @@ mod tests {
         ));
         assert!(matches!(
             error(422, "Invalid", Some("spec.podCIDRs[0]")),
-            ApiError::Refused(..)
+            ApiError::Rejected(..)
         ));
         assert!(matches!(
             error(422, "Invalid", Some("metadata.labels")),
-            ApiError::Refused(..)
+            ApiError::Rejected(..)
         ));
         assert!(matches!(
             error(500, "InternalError", None),
@@ -308,9 +308,9 @@ mod tests {
 
     #[test]
     fn an_error_shows_its_causes_or_its_status_code() {
-        let refused =
+        let rejected =
             std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused");
-        let service = kube::Error::Service(Box::new(std::io::Error::other(refused)));
+        let service = kube::Error::Service(Box::new(std::io::Error::other(rejected)));
         assert_eq!(with_causes(&service), "ServiceError: connection refused");
 
         #[derive(Debug, thiserror::Error)]
@@ -322,14 +322,14 @@ mod tests {
             "ServiceError: client error (Connect): invalid digit found in string"
         );
 
-        let unauthorized = said(401, "", "", &json!({}));
+        let unauthorized = answered(401, "", "", &json!({}));
         assert_eq!(
             unauthorized.to_string(),
             "cannot patch nodes/status: the API server answered 401"
         );
     }
 
-    fn said(code: u16, reason: &str, message: &str, details: &Value) -> ApiError {
+    fn answered(code: u16, reason: &str, message: &str, details: &Value) -> ApiError {
         let status = json!({
             "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message, "details": details,
         });
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn a_403_names_the_missing_permission() {
         let message = "nodes \"a\" is forbidden: User \"ccm\" cannot patch resource \"nodes/status\" in API group \"\" at the cluster scope";
-        let text = said(
+        let text = answered(
             403,
             "Forbidden",
             message,
@@ -383,8 +383,8 @@ mod tests {
                 about(json!([{"reason": "NamespaceTerminating", "field": "metadata.namespace"}])),
             ),
         ] {
-            let error = said(code, reason, message, &details);
-            assert!(matches!(error, ApiError::Refused(..)), "{code} {error:?}");
+            let error = answered(code, reason, message, &details);
+            assert!(matches!(error, ApiError::Rejected(..)), "{code} {error:?}");
             assert_eq!(
                 error.to_string(),
                 format!("cannot patch nodes/status: {message}")

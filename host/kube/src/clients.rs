@@ -157,7 +157,7 @@ fn with_user_agent(mut config: Config, name: &str) -> Config {
 /// Waits until the API server answers, and says which version it has. The wait has no limit: a
 /// control plane may come up long after this process, and a restart would only add its pause.
 pub async fn wait_for_api_server(client: &Client, url: impl fmt::Display) -> String {
-    let mut told = None;
+    let mut warned_at = None;
     loop {
         // One that does not answer is as good as none.
         let answer = tokio::time::timeout(API_SERVER_ANSWER, client.apiserver_version()).await;
@@ -169,9 +169,9 @@ pub async fn wait_for_api_server(client: &Client, url: impl fmt::Display) -> Str
         };
 
         let now = tokio::time::Instant::now();
-        if told.is_none_or(|told| now >= told + API_SERVER_REMINDER) {
+        if warned_at.is_none_or(|at| now >= at + API_SERVER_REMINDER) {
             tracing::warn!(api_server = %url, error, "waiting for the API server: it does not answer yet");
-            told = Some(now);
+            warned_at = Some(now);
         }
         tokio::time::sleep(API_SERVER_POLL).await;
     }

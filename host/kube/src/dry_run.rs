@@ -16,20 +16,20 @@ use http::{HeaderValue, Method, Request, Response, header};
 use kube::{Client, client::Body};
 use serde_json::Value;
 
-use self::request::Fate;
+use self::request::Action;
 
 /// Maximum number of remembered conclusions; if it is exceeded, some are reported a second time.
 const REMEMBERED: usize = 65_536;
 
 /// Fields whose values differ each time, even if the change is the same.
-const PASSING: [&str; 3] = ["resourceVersion", "lastHeartbeatTime", "lastTransitionTime"];
+const VOLATILE_FIELDS: [&str; 3] = ["resourceVersion", "lastHeartbeatTime", "lastTransitionTime"];
 
-/// Hashes of what was reported.
+/// The log of a dry run: what would be done, each thing once. Contains hashes of what was logged.
 #[derive(Default)]
-pub struct Said(Mutex<HashSet<u64>>);
+pub struct DryRunLog(Mutex<HashSet<u64>>);
 
-impl Said {
-    /// Reports it, unless it was reported before.
+impl DryRunLog {
+    /// Logs it, unless it was logged before.
     pub fn once(&self, what: &str) {
         if self.is_new(what) {
             tracing::info!("dry run: would {what}");
@@ -40,57 +40,57 @@ impl Said {
     fn is_new(&self, what: &str) -> bool {
         let mut hasher = DefaultHasher::new();
         what.hash(&mut hasher);
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() >= REMEMBERED {
-            said.clear();
+        let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.len() >= REMEMBERED {
+            reported.clear();
         }
-        said.insert(hasher.finish())
+        reported.insert(hasher.finish())
     }
 }
 
 /// Returns a client whose writes the API server validates and does not store. They are reported
-/// through `said`; events are not sent.
+/// through `log`; events are not sent.
 #[must_use]
-pub fn client(client: &Client, said: &Arc<Said>) -> Client {
+pub fn client(client: &Client, log: &Arc<DryRunLog>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let client = client.clone();
-    let said = Arc::clone(said);
+    let log = Arc::clone(log);
 
     let service = tower::service_fn(move |request: Request<Body>| {
         let client = client.clone();
-        let said = Arc::clone(&said);
-        async move { send(&client, &said, request).await }
+        let log = Arc::clone(&log);
+        async move { send(&client, &log, request).await }
     });
     Client::new(service, namespace)
 }
 
 async fn send(
     client: &Client,
-    said: &Said,
+    log: &DryRunLog,
     request: Request<Body>,
 ) -> Result<Response<Body>, kube::Error> {
     let (mut parts, body) = request.into_parts();
     let body = body.collect_bytes().await?;
-    let fate = request::fate(&parts.method, &parts.uri, &body)
-        .map_err(|refused| kube::Error::Service(refused.into()))?;
-    let words = || serde_json::from_slice(&body).unwrap_or_default();
+    let action = request::action(&parts.method, &parts.uri, &body)
+        .map_err(|unsupported| kube::Error::Service(unsupported.into()))?;
+    let json = || serde_json::from_slice(&body).unwrap_or_default();
 
-    let body = match fate {
-        Fate::Read => body,
-        Fate::Event => {
-            told(&parts.method, &words())
+    let body = match action {
+        Action::Read => body,
+        Action::Event => {
+            describe_event(&parts.method, &json())
                 .iter()
-                .for_each(|what| said.once(what));
+                .for_each(|what| log.once(what));
             // The answer is the event itself, as if it was stored.
             return Ok(Response::new(Body::from(body)));
         }
-        Fate::TryByAddress(uri) => {
-            said.once(&asked(&parts.method, parts.uri.path(), words()));
+        Action::DryRunInQuery(uri) => {
+            log.once(&describe_request(&parts.method, parts.uri.path(), json()));
             parts.uri = uri;
             body
         }
-        Fate::TryByBody(options) => {
-            said.once(&asked(&parts.method, parts.uri.path(), words()));
+        Action::DryRunInBody(options) => {
+            log.once(&describe_request(&parts.method, parts.uri.path(), json()));
             parts.headers.insert(
                 header::CONTENT_TYPE,
                 HeaderValue::from_static("application/json"),
@@ -107,9 +107,9 @@ async fn send(
 }
 
 /// Describes a request.
-fn asked(method: &Method, path: &str, mut body: Value) -> String {
+fn describe_request(method: &Method, path: &str, mut body: Value) -> String {
     let object = path.strip_prefix("/api/v1/").unwrap_or(path);
-    leave_out_what_passes(&mut body);
+    remove_volatile_fields(&mut body);
     match *method {
         Method::DELETE => format!("delete {object}"),
         Method::POST => format!("create {object}: {body}"),
@@ -118,25 +118,25 @@ fn asked(method: &Method, path: &str, mut body: Value) -> String {
 }
 
 /// Removes times and versions of the object: they differ each time, and are not part of the change.
-fn leave_out_what_passes(body: &mut Value) {
+fn remove_volatile_fields(body: &mut Value) {
     match body {
         Value::Object(fields) => {
-            fields.retain(|name, _| !PASSING.contains(&name.as_str()));
-            fields.values_mut().for_each(leave_out_what_passes);
+            fields.retain(|name, _| !VOLATILE_FIELDS.contains(&name.as_str()));
+            fields.values_mut().for_each(remove_volatile_fields);
         }
         Value::Array(items) => {
             // In a JSON patch, the version is an operation of its own.
             items.retain(|item| {
                 item.get("path").and_then(Value::as_str) != Some("/metadata/resourceVersion")
             });
-            items.iter_mut().for_each(leave_out_what_passes);
+            items.iter_mut().for_each(remove_volatile_fields);
         }
         _ => {}
     }
 }
 
 /// Describes an event; returns `None` if it only increases the count of an earlier one.
-fn told(method: &Method, event: &Value) -> Option<String> {
+fn describe_event(method: &Method, event: &Value) -> Option<String> {
     if *method != Method::POST {
         return None;
     }

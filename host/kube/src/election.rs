@@ -198,7 +198,7 @@ impl Elector {
         };
 
         if ended == Leadership::Released {
-            self.give_up().await;
+            self.release_and_log().await;
         }
         self.metrics.leading(false);
         state.send_replace(ended);
@@ -215,7 +215,7 @@ impl Elector {
         loop {
             let retry = self.candidate.timings.retry_period;
             let tried = self.attempt().await;
-            access.send_modify(|access| access.note(&tried));
+            access.send_modify(|access| access.observe(&tried));
             let wait = match tried {
                 Ok(None) => return,
                 Ok(Some(expires_in)) => expires_in.min(jittered(retry)),
@@ -271,7 +271,7 @@ impl Elector {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let tried = tokio::time::timeout(left, self.renew()).await;
                 if let Ok(tried) = &tried {
-                    access.send_modify(|access| access.note(tried));
+                    access.send_modify(|access| access.observe(tried));
                 }
 
                 // After a timeout, enough time has passed for the next attempt.
@@ -413,7 +413,7 @@ impl Elector {
 
     /// Releases the Lease, so that another instance does not have to wait. If this fails, the Lease
     /// expires.
-    async fn give_up(&mut self) {
+    async fn release_and_log(&mut self) {
         match self.release().await {
             Ok(true) => tracing::info!(lease = %self.name(), "released the Lease"),
             Ok(false) => {}
@@ -497,9 +497,9 @@ mod tests {
 
     const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
-    struct Silent;
+    struct NoMetrics;
 
-    impl ElectionMetrics for Silent {
+    impl ElectionMetrics for NoMetrics {
         fn leading(&self, _: bool) {}
         fn slow_path(&self) {}
     }
@@ -517,7 +517,7 @@ mod tests {
                 timings: Timings::new(15 * second, 10 * second, 2 * second).unwrap(),
             };
             let connect = Box::new(move || Ok(client.clone()));
-            let mut elector = Elector::new(connect, config, "me".into(), Arc::new(Silent));
+            let mut elector = Elector::new(connect, config, "me".into(), Arc::new(NoMetrics));
 
             let path = format!("{LEASES}/ccm");
             let lease = json!({

@@ -31,7 +31,7 @@ use crate::{
 
 /// Period after which an event about an unchanged condition is published again: an API server keeps
 /// events for an hour.
-pub const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
+pub const REMINDER_PERIOD: Duration = Duration::from_secs(30 * 60);
 /// Maximum number of queued events that are written at once; more are dropped and counted. Every
 /// node of a large cluster may have a warning.
 const URGENT: usize = 16_384;
@@ -90,14 +90,14 @@ impl Recorder {
     /// are dropped because too many wait.
     #[must_use]
     pub fn new(sanitize: fn(&str) -> String, dropped: Counter) -> (Self, EventWriter) {
-        let (urgent, hurried) = mpsc::channel(URGENT);
-        let (normal, told) = mpsc::channel(NORMAL);
-        let (of_provider, provided) = mpsc::channel(NORMAL);
+        let (urgent, urgent_events) = mpsc::channel(URGENT);
+        let (normal, normal_events) = mpsc::channel(NORMAL);
+        let (of_provider, events_of_provider) = mpsc::channel(NORMAL);
 
         let writer = EventWriter {
-            urgent: hurried,
-            normal: Paced::new(told),
-            of_provider: Paced::new(provided),
+            urgent: urgent_events,
+            normal: Paced::new(normal_events),
+            of_provider: Paced::new(events_of_provider),
             correlator: Correlator::default(),
         };
 
@@ -237,7 +237,7 @@ impl EventWriter {
             biased;
             Some(urgent) = self.urgent.recv() => Some(urgent),
             Some(normal) = self.normal.recv() => Some(normal),
-            Some(provided) = self.of_provider.recv() => Some(provided),
+            Some(event) = self.of_provider.recv() => Some(event),
             else => None,
         }
     }

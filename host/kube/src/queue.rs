@@ -24,9 +24,9 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use self::state::{Delayed, State, Turn};
+use self::state::{Delayed, SlotState, State};
 pub use self::{
-    limiter::{Bucket, Limiter, apart},
+    limiter::{Bucket, Limiter, with_jitter},
     metrics::{QueueMetrics, WorkqueueMetrics},
     pace::Pace,
 };
@@ -90,7 +90,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
 
         match state.slot(&key, priority) {
-            Some(at) => state.delay(key, at, priority, Turn::Given),
+            Some(at) => state.delay(key, at, priority, SlotState::Assigned),
             None => {
                 state.cancel_delayed(&key);
                 self.insert(&mut state, key, priority);
@@ -118,24 +118,24 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         if delay.is_zero() {
             return self.add(key, priority);
         }
-        self.add_later(key, delay, priority, Turn::Wanted);
+        self.add_later(key, delay, priority, SlotState::Needed);
     }
 
     /// Like [`Queue::add_after`], for an item that is retried: a re-check that failed has had its
     /// slot. It is added after exactly this delay, ahead of re-checks that have not been processed
     /// yet.
     pub fn try_after(&self, key: K, delay: Duration, priority: Priority) {
-        self.add_later(key, delay, priority, Turn::Had);
+        self.add_later(key, delay, priority, SlotState::Used);
     }
 
-    fn add_later(&self, key: K, delay: Duration, priority: Priority, turn: Turn) {
+    fn add_later(&self, key: K, delay: Duration, priority: Priority, slot: SlotState) {
         let mut state = self.lock();
         if state.closed {
             return;
         }
 
         self.metrics.retries.inc();
-        state.delay(key, Instant::now() + delay, priority, turn);
+        state.delay(key, Instant::now() + delay, priority, slot);
         drop(state);
         self.wake.notify_waiters();
     }
@@ -177,7 +177,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
         for key in keys {
             let failures = self.lock().failed(&key);
-            let own = apart(
+            let own = with_jitter(
                 self.limiter.delay(self.limiter.base, failures),
                 &(&key, failures),
             );
@@ -198,7 +198,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Waits for items and takes at most `max` of one priority, changes first. Returns `None` once
     /// the queue is closed. [`Queue::done`] must be called for each item.
     pub async fn take_batch(&self, max: usize) -> Option<Vec<(K, Priority)>> {
-        self.take_some(max, State::turn).await
+        self.take_some(max, State::next_priority).await
     }
 
     /// Like [`Queue::take_batch`], but takes only changes.
@@ -209,7 +209,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     async fn take_some(
         &self,
         max: usize,
-        turn: impl Fn(&mut State<K>) -> Priority,
+        next_priority: impl Fn(&mut State<K>) -> Priority,
     ) -> Option<Vec<(K, Priority)>> {
         loop {
             // Enabled before the queue is looked at, so that no addition in between is missed.
@@ -229,7 +229,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                     .filter(|until| *until > Instant::now() && state.ready.len() < max);
 
                 if held.is_none() {
-                    let priority = turn(&mut state);
+                    let priority = next_priority(&mut state);
                     let batch = self.drain(&mut state, max.max(1), priority);
                     if !batch.is_empty() {
                         return Some(batch);
@@ -328,25 +328,25 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             let Delayed {
                 key,
                 priority,
-                turn,
+                slot: slot_state,
             } = entry.remove();
             state.delayed_at.remove(&key);
 
-            let slot = if turn == Turn::Wanted {
+            let slot = if slot_state == SlotState::Needed {
                 state.slot(&key, priority)
             } else {
                 None
             };
 
             if let Some(at) = slot {
-                state.delay(key, at, priority, Turn::Given);
+                state.delay(key, at, priority, SlotState::Assigned);
                 continue;
             }
 
             let known = state.dirty.contains_key(&key);
             self.insert(state, key.clone(), priority);
             // A retry goes ahead of re-checks that have not been processed yet.
-            if turn == Turn::Had
+            if slot_state == SlotState::Used
                 && priority == Priority::Recheck
                 && !known
                 && state.ready.contains(&key)

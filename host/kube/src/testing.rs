@@ -101,7 +101,7 @@ impl FakeApi {
     /// of the first.
     pub fn events(&self) -> Vec<Value> {
         let mut by_name = HashMap::new();
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for request in self
             .requests()
             .into_iter()
@@ -127,9 +127,9 @@ impl FakeApi {
                 event.clone(),
             );
 
-            told.push(event);
+            events.push(event);
         }
-        told
+        events
     }
 
     /// Returns `METHOD /path` of all requests, except those for events.
@@ -172,23 +172,23 @@ impl FakeApi {
             body: serde_json::from_slice(&body).unwrap_or_default(),
         });
 
-        let told = self
+        let scripted = self
             .script
             .lock()
             .unwrap()
             .get_mut(&key)
             .and_then(VecDeque::pop_front);
 
-        if told.is_none() && key.0 == "PATCH" {
+        if scripted.is_none() && key.0 == "PATCH" {
             let written = self.written.lock().unwrap().clone();
             if let Some(written) = written {
                 written(&key.1, &serde_json::from_slice(&body).unwrap());
             }
         }
 
-        let (code, body) = match told {
+        let (code, body) = match scripted {
             Some((0, _)) => std::future::pending().await,
-            Some(told) => told,
+            Some(answer) => answer,
             None if key.0 == "GET" => std::future::pending().await,
             None if key.0 == "POST" => (201, serde_json::from_slice(&body).unwrap()),
             None if key.0 == "DELETE" => (

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
-use skydock_kube::events::TELL_AGAIN;
+use skydock_kube::events::REMINDER_PERIOD;
 use tokio::time::Instant;
 
 use crate::calls::retry;
@@ -60,7 +60,7 @@ impl Patience {
             return None;
         }
 
-        self.tell = Some(now + TELL_AGAIN);
+        self.tell = Some(now + REMINDER_PERIOD);
         self.counted.get_or_insert_with(|| {
             long.inc();
             Arc::new(Counted(long.clone()))

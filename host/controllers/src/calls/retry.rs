@@ -41,7 +41,9 @@ impl Again {
         match error {
             ApiError::Gone(_) => Self::OnChange,
             ApiError::Changed(_) => Self::Soon,
-            ApiError::Forbidden(..) | ApiError::Refused(..) | ApiError::Failed(..) => Self::BackOff,
+            ApiError::Forbidden(..) | ApiError::Rejected(..) | ApiError::Failed(..) => {
+                Self::BackOff
+            }
         }
     }
 
@@ -226,7 +228,7 @@ mod tests {
             (ApiError::Gone(action()), Again::OnChange),
             (ApiError::Changed(action()), Again::Soon),
             (ApiError::Forbidden(action(), String::new()), Again::BackOff),
-            (ApiError::Refused(action(), String::new()), Again::BackOff),
+            (ApiError::Rejected(action(), String::new()), Again::BackOff),
             (ApiError::Failed(action(), String::new()), Again::BackOff),
         ] {
             assert_eq!(Again::after_write(&error), again, "{error}");

@@ -5,7 +5,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use skydock_kube::{
     api::{self, ApiError, Patch, Target, patch, pointer_step},
-    dry_run::Said,
+    dry_run::DryRunLog,
     informer::Entry,
 };
 
@@ -126,7 +126,7 @@ fn unchanged(entry: &Entry<NodeKind>) -> Value {
 pub(super) async fn delete(
     client: &Client,
     entry: &Entry<NodeKind>,
-    dry_run: Option<&Said>,
+    dry_run: Option<&DryRunLog>,
 ) -> Result<(), ApiError> {
     if let Some(said) = dry_run {
         said.once(&format!("delete nodes/{}", entry.name()));

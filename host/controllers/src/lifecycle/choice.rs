@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use skydock_kube::events::TELL_AGAIN;
+use skydock_kube::events::REMINDER_PERIOD;
 use tokio::time::Instant;
 
 use super::{
@@ -116,7 +116,7 @@ pub(super) fn choose(
             choice.going.push(entry.clone());
         } else if known
             .told
-            .is_none_or(|told| now.duration_since(told) >= TELL_AGAIN)
+            .is_none_or(|told| now.duration_since(told) >= REMINDER_PERIOD)
         {
             known.told = Some(now);
             choice.told.push(entry.clone());

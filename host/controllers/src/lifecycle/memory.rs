@@ -7,7 +7,7 @@ use std::{
 };
 
 use skydock_cloud::{CloudError, Node, Presence};
-use skydock_kube::queue::apart;
+use skydock_kube::queue::with_jitter;
 use tokio::time::Instant;
 
 use crate::{
@@ -131,7 +131,7 @@ impl Known {
                 // Spreads the retries of nodes that failed together, but not the first one, which
                 // should come soon.
                 let wait = if self.failures > 1 {
-                    apart(wait, &(&node.uid, self.failures))
+                    with_jitter(wait, &(&node.uid, self.failures))
                 } else {
                     wait
                 };

@@ -25,7 +25,7 @@ fn bench_with(options: LifecycleOptions) -> Bench {
 }
 
 /// Creates a bench; if `said` is set, for a dry run.
-fn bench_saying(options: LifecycleOptions, said: Option<Arc<Said>>) -> Bench {
+fn bench_saying(options: LifecycleOptions, said: Option<Arc<DryRunLog>>) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let metrics = Metrics::register(&mut Registry::default());
     let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics);

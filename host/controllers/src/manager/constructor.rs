@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use skydock_cloud::{Capability, ProviderInfo};
-use skydock_kube::{dry_run::Said, informer::Informer};
+use skydock_kube::{dry_run::DryRunLog, informer::Informer};
 
 use crate::{
     controller::{
@@ -42,7 +42,7 @@ pub(crate) struct Setup<'a> {
     /// What has which addresses.
     pub(crate) holders: &'a Holders,
     /// Set in a dry run.
-    pub(crate) said: Option<&'a Arc<Said>>,
+    pub(crate) said: Option<&'a Arc<DryRunLog>>,
     /// True if requests of the previous leader may still arrive.
     pub(crate) unreleased: bool,
 }

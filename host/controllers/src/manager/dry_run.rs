@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use skydock_cloud::{Answer, Call, CloudError, CloudProvider, Node, ProviderInfo, Service};
-use skydock_kube::dry_run::{self, Said};
+use skydock_kube::dry_run::{self, DryRunLog};
 
 use crate::controller::clients::Clients;
 
@@ -15,7 +15,7 @@ use crate::controller::clients::Clients;
 pub(crate) fn harmless(
     provider: Arc<dyn CloudProvider>,
     clients: &Clients,
-    said: &Arc<Said>,
+    said: &Arc<DryRunLog>,
 ) -> (Arc<dyn CloudProvider>, Clients) {
     let clients = Clients {
         informers: dry_run::client(&clients.informers, said),
@@ -36,7 +36,7 @@ pub(crate) fn harmless(
 /// Forwards queries. Calls that would change the cloud are reported instead.
 struct Cloud {
     provider: Arc<dyn CloudProvider>,
-    said: Arc<Said>,
+    said: Arc<DryRunLog>,
 }
 
 impl Cloud {

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use skydock_cloud::{CloudProvider, Cluster};
 use skydock_kube::{
-    dry_run::Said,
+    dry_run::DryRunLog,
     events::{EventWriter, Recorder},
 };
 use tokio::sync::watch;
@@ -64,7 +64,7 @@ pub enum RunError {
 pub async fn run(mut context: Context, events: EventWriter) -> Result<(), RunError> {
     context.clients = context.clients.with_deadlines();
 
-    let said = context.options.dry_run.then(Arc::<Said>::default);
+    let said = context.options.dry_run.then(Arc::<DryRunLog>::default);
     if let Some(said) = &said {
         (context.provider, context.clients) =
             dry_run::harmless(context.provider, &context.clients, said);

@@ -8,7 +8,7 @@ use std::{
 
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
-use skydock_kube::{events::TELL_AGAIN, informer::Entry};
+use skydock_kube::{events::REMINDER_PERIOD, informer::Entry};
 use tokio::time::Instant;
 
 use crate::objects::kinds::NodeKind;
@@ -119,7 +119,7 @@ impl Memory {
             // A warning about another node with the same name does not count.
             let last = last.filter(|(uid, _)| uid == entry.uid());
             let waits = last
-                .map(|(_, at)| (*at + TELL_AGAIN).saturating_duration_since(now))
+                .map(|(_, at)| (*at + REMINDER_PERIOD).saturating_duration_since(now))
                 .filter(|it| !it.is_zero());
 
             if waits.is_none() {
@@ -197,9 +197,12 @@ mod tests {
         memory.settle(&entry);
         assert!(memory.is_settled(&entry));
         assert_eq!(memory.warn(&entry, Warning::Foreign, now), None);
-        assert_eq!(memory.warn(&entry, Warning::Foreign, now), Some(TELL_AGAIN));
         assert_eq!(
-            memory.warn(&entry, Warning::Foreign, now + TELL_AGAIN),
+            memory.warn(&entry, Warning::Foreign, now),
+            Some(REMINDER_PERIOD)
+        );
+        assert_eq!(
+            memory.warn(&entry, Warning::Foreign, now + REMINDER_PERIOD),
             None
         );
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::{CloudError, NewRoute, Route};
-use skydock_kube::events::TELL_AGAIN;
+use skydock_kube::events::REMINDER_PERIOD;
 use tokio::time::Instant;
 
 use super::{
@@ -161,7 +161,7 @@ impl State {
             let waits = before.get(entry.uid()).filter(|at| now < **at);
             memory.tell_of_outside.insert(
                 entry.uid().to_owned(),
-                waits.copied().unwrap_or(now + TELL_AGAIN),
+                waits.copied().unwrap_or(now + REMINDER_PERIOD),
             );
 
             if waits.is_none() {
@@ -357,7 +357,7 @@ impl Memory {
         if self.tell_of_limit.is_some_and(|at| now < at) {
             return None;
         }
-        self.tell_of_limit = Some(now + TELL_AGAIN);
+        self.tell_of_limit = Some(now + REMINDER_PERIOD);
         Some(Report::NearLimit { routes, limit })
     }
 }

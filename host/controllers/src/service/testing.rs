@@ -339,5 +339,5 @@ pub(super) fn forbidden() -> ApiError {
 }
 
 pub(super) fn refused() -> ApiError {
-    ApiError::Refused(action(), "by a webhook".to_owned())
+    ApiError::Rejected(action(), "by a webhook".to_owned())
 }

@@ -28,7 +28,7 @@ const BETWEEN_WATCHES: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 #[error("the answer is incomplete: no data received for {IDLE:?}")]
-struct Stopped;
+struct IdleTimeout;
 
 /// Returns a client whose requests fail if no answer begins in time, or if the answer stops before
 /// its end. Without these timeouts, kube waits forever, and so does every worker and list that uses
@@ -52,12 +52,12 @@ pub fn with_deadline(client: &Client) -> Client {
 
         async move {
             if watch {
-                sleep_until(watches.turn(request.uri().path())).await;
+                sleep_until(watches.next_start(request.uri().path())).await;
             }
 
             let answer: Response<Body> = timeout(ANSWER, client.send(request)).await??;
             let whole = |body: Body| body.map_err(BoxError::from).boxed_unsync();
-            Ok::<_, BoxError>(answer.map(if watch { whole } else { in_time }))
+            Ok::<_, BoxError>(answer.map(if watch { whole } else { with_idle_timeout }))
         }
     });
 
@@ -70,7 +70,7 @@ struct Watches(Mutex<HashMap<String, Instant>>);
 
 impl Watches {
     /// Returns the time at which the next watch may start, and records it as its start.
-    fn turn(&self, path: &str) -> Instant {
+    fn next_start(&self, path: &str) -> Instant {
         let now = Instant::now();
         let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = begun
@@ -82,7 +82,7 @@ impl Watches {
 }
 
 /// Returns a body that fails when it stops before its end.
-fn in_time(body: Body) -> UnsyncBoxBody<Bytes, BoxError> {
+fn with_idle_timeout(body: Body) -> UnsyncBoxBody<Bytes, BoxError> {
     let frames = stream::unfold(Some(body), |body| async move {
         let mut body = body?;
         match timeout(IDLE, body.frame()).await {
@@ -91,7 +91,7 @@ fn in_time(body: Body) -> UnsyncBoxBody<Bytes, BoxError> {
                 // Nothing follows an error.
                 Err(error) => Some((Err(error.into()), None)),
             },
-            Err(_) => Some((Err(Stopped.into()), None)),
+            Err(_) => Some((Err(IdleTimeout.into()), None)),
         }
     });
 

@@ -10,21 +10,21 @@ use serde_json::{Map, Value, json};
 
 /// What to do with a request.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Fate {
+pub(super) enum Action {
     /// The request changes nothing; send it as it is.
     Read,
     /// The request publishes an event; do not send it.
     Event,
     /// Send the request to this URI.
-    TryByAddress(Uri),
+    DryRunInQuery(Uri),
     /// Send the request with this body.
-    TryByBody(Vec<u8>),
+    DryRunInBody(Vec<u8>),
 }
 
 /// A request that cannot be sent as a dry run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("dry run: {method} {path} was not sent: {why}; this is a bug, please report it")]
-pub(super) struct Refused {
+pub(super) struct Unsupported {
     method: Method,
     path: String,
     why: &'static str,
@@ -35,8 +35,8 @@ pub(super) struct Refused {
 /// # Errors
 ///
 /// Returns an error if it is not known how to send the request as a dry run.
-pub(super) fn fate(method: &Method, uri: &Uri, body: &[u8]) -> Result<Fate, Refused> {
-    let refused = |why| Refused {
+pub(super) fn action(method: &Method, uri: &Uri, body: &[u8]) -> Result<Action, Unsupported> {
+    let unsupported = |why| Unsupported {
         method: method.clone(),
         path: uri.path().to_owned(),
         why,
@@ -49,8 +49,8 @@ pub(super) fn fate(method: &Method, uri: &Uri, body: &[u8]) -> Result<Fate, Refu
 
     match (method, target) {
         // Paths without a resource, for example `/version`.
-        (&Method::GET, None) => Ok(Fate::Read),
-        (&Method::GET, Some(_)) if plain => Ok(Fate::Read),
+        (&Method::GET, None) => Ok(Action::Read),
+        (&Method::GET, Some(_)) if plain => Ok(Action::Read),
         (
             &Method::POST,
             Some(Target {
@@ -67,13 +67,14 @@ pub(super) fn fate(method: &Method, uri: &Uri, body: &[u8]) -> Result<Fate, Refu
                 subresource: None,
                 ..
             }),
-        ) => Ok(Fate::Event),
+        ) => Ok(Action::Event),
         (&Method::POST, Some(Target { name: None, .. }))
         | (&Method::PUT | &Method::PATCH, Some(Target { name: Some(_), .. }))
             if plain =>
         {
-            let uri = with_dry_run(uri).map_err(|_| refused("its address cannot be changed"))?;
-            Ok(Fate::TryByAddress(uri))
+            let uri =
+                with_dry_run(uri).map_err(|_| unsupported("its address cannot be changed"))?;
+            Ok(Action::DryRunInQuery(uri))
         }
         (
             &Method::DELETE,
@@ -83,9 +84,9 @@ pub(super) fn fate(method: &Method, uri: &Uri, body: &[u8]) -> Result<Fate, Refu
                 ..
             }),
         ) => delete_options(body)
-            .map(Fate::TryByBody)
-            .ok_or_else(|| refused("its body is not a JSON object")),
-        _ => Err(refused(
+            .map(Action::DryRunInBody)
+            .ok_or_else(|| unsupported("its body is not a JSON object")),
+        _ => Err(unsupported(
             "it is not known whether the API server supports a dry run of it",
         )),
     }

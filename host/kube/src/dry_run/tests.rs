@@ -96,27 +96,27 @@ fn intended_changes_are_described_in_words() {
         ),
         (Method::DELETE, "/api/v1/nodes/n1", "delete nodes/n1"),
     ] {
-        assert_eq!(asked(&method, path, body.clone()), expected);
+        assert_eq!(describe_request(&method, path, body.clone()), expected);
     }
 
     let event = json!({
         "involvedObject": {"kind": "Node", "name": "n1"}, "type": "Normal", "reason": "DeletingNode", "message": "gone",
     });
     assert_eq!(
-        told(&Method::POST, &event).unwrap(),
+        describe_event(&Method::POST, &event).unwrap(),
         "publish event Normal DeletingNode on Node n1: gone"
     );
     assert_eq!(
-        told(&Method::PATCH, &json!({"count": 2, "message": "gone"})),
+        describe_event(&Method::PATCH, &json!({"count": 2, "message": "gone"})),
         None,
-        "it was told"
+        "it was logged"
     );
 }
 
 #[test]
 fn each_message_is_new_only_once() {
-    let said = Said::default();
-    let new = ["delete nodes/a", "delete nodes/b", "delete nodes/a"].map(|what| said.is_new(what));
+    let log = DryRunLog::default();
+    let new = ["delete nodes/a", "delete nodes/b", "delete nodes/a"].map(|what| log.is_new(what));
     assert_eq!(new, [true, true, false]);
 }
 
@@ -142,7 +142,8 @@ fn versions_and_timestamps_do_not_make_a_message_new() {
         (of("7"), of("8")),
         (tested("7"), tested("8")),
     ] {
-        let [one, other] = [one, other].map(|body| asked(&Method::PATCH, "/api/v1/nodes/a", body));
+        let [one, other] =
+            [one, other].map(|body| describe_request(&Method::PATCH, "/api/v1/nodes/a", body));
         assert_eq!(one, other);
         assert!(
             one.contains("NetworkUnavailable") || one.contains("taints"),

@@ -15,9 +15,9 @@ pub enum LeaseAccess {
 }
 
 impl LeaseAccess {
-    /// Notes the result of an attempt. Without an answer, nothing is known that was not known
+    /// Takes note of the result of an attempt. Without an answer, nothing is known that was not known
     /// before: a replica that could lead can still lead when the API server is back.
-    pub(super) fn note<T>(&mut self, tried: &Result<T, Failure>) {
+    pub(super) fn observe<T>(&mut self, tried: &Result<T, Failure>) {
         *self = match tried {
             Ok(_) => Self::Granted,
             Err(Failure::Api(kube::Error::Api(status))) => match status.code {
@@ -59,7 +59,7 @@ mod tests {
             (&answer(401), LeaseAccess::Denied),
             (&answer(409), LeaseAccess::Granted),
         ] {
-            access.note(tried);
+            access.observe(tried);
             assert_eq!(access, known, "after {tried:?}");
         }
     }

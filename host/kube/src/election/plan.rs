@@ -356,9 +356,9 @@ mod tests {
     #[test]
     fn the_lease_duration_is_cut_to_whole_seconds() {
         let millis = Duration::from_millis;
-        let refused = Timings::new(millis(15_900), millis(15_500), 2 * SECOND);
+        let rejected = Timings::new(millis(15_900), millis(15_500), 2 * SECOND);
         assert_eq!(
-            refused,
+            rejected,
             Err(TimingsError::Lease {
                 lease: 15 * SECOND,
                 renew: millis(15_500)

@@ -22,7 +22,7 @@ impl Changes {
 }
 
 pub(super) fn changes(leases: Api<Read<Lease>>, name: &str) -> Changes {
-    let mut told = false;
+    let mut is_logged = false;
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
 
     let freed = watcher(leases, config)
@@ -41,7 +41,7 @@ pub(super) fn changes(leases: Api<Read<Lease>>, name: &str) -> Changes {
             // Without permission to watch, periodic attempts still work, so this is only logged
             // once.
             if let Err(error) = &result
-                && !std::mem::replace(&mut told, true)
+                && !std::mem::replace(&mut is_logged, true)
             {
                 let error = with_causes(error);
                 tracing::warn!(

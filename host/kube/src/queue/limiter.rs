@@ -51,7 +51,7 @@ const GROUPS: u64 = 4;
 /// Returns a delay that is up to 15 % shorter, depending on the item, so that items that failed
 /// together are not all retried together.
 #[must_use]
-pub fn apart(wait: Duration, whose: &impl Hash) -> Duration {
+pub fn with_jitter(wait: Duration, whose: &impl Hash) -> Duration {
     let mut hasher = DefaultHasher::new();
     whose.hash(&mut hasher);
     let group = u32::try_from(hasher.finish() % GROUPS).unwrap_or(0);

@@ -12,7 +12,7 @@ use super::Priority;
 pub(super) struct Ready<K> {
     /// Items by priority and position.
     items: BTreeMap<(Priority, i64), K>,
-    turns: HashMap<K, (Priority, i64)>,
+    positions: HashMap<K, (Priority, i64)>,
     /// Number of positions assigned at the back.
     behind: i64,
     /// Number of positions assigned at the front.
@@ -23,7 +23,7 @@ impl<K> Default for Ready<K> {
     fn default() -> Self {
         Self {
             items: BTreeMap::new(),
-            turns: HashMap::new(),
+            positions: HashMap::new(),
             behind: 0,
             ahead: 0,
         }
@@ -43,28 +43,28 @@ impl<K: Clone + Eq + Hash> Ready<K> {
         self.place(key, (priority, -self.ahead));
     }
 
-    fn place(&mut self, key: K, turn: (Priority, i64)) {
-        if let Some(before) = self.turns.insert(key.clone(), turn) {
+    fn place(&mut self, key: K, position: (Priority, i64)) {
+        if let Some(before) = self.positions.insert(key.clone(), position) {
             self.items.remove(&before);
         }
-        self.items.insert(turn, key);
+        self.items.insert(position, key);
     }
 
     /// Removes and returns the first item of a priority.
     pub(super) fn pop(&mut self, priority: Priority) -> Option<K> {
-        let turn = self.first(priority)?;
-        let key = self.items.remove(&turn)?;
-        self.turns.remove(&key);
+        let position = self.first(priority)?;
+        let key = self.items.remove(&position)?;
+        self.positions.remove(&key);
         Some(key)
     }
 
     /// Returns the number of items of all priorities.
     pub(super) fn len(&self) -> usize {
-        self.turns.len()
+        self.positions.len()
     }
 
     pub(super) fn contains(&self, key: &K) -> bool {
-        self.turns.contains_key(key)
+        self.positions.contains_key(key)
     }
 
     pub(super) fn is_empty(&self, priority: Priority) -> bool {
@@ -75,7 +75,7 @@ impl<K: Clone + Eq + Hash> Ready<K> {
         self.items
             .range((priority, i64::MIN)..=(priority, i64::MAX))
             .next()
-            .map(|(turn, _)| *turn)
+            .map(|(position, _)| *position)
     }
 }
 

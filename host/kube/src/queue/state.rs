@@ -42,18 +42,18 @@ pub(super) struct State<K> {
 pub(super) struct Delayed<K> {
     pub(super) key: K,
     pub(super) priority: Priority,
-    pub(super) turn: Turn,
+    pub(super) slot: SlotState,
 }
 
 /// State of a delayed item with regard to the pace of re-checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum SlotState {
     /// It gets a slot when the delay is over.
-    Wanted,
+    Needed,
     /// The delay is that of its slot.
-    Given,
+    Assigned,
     /// It has had its slot, failed, and is retried.
-    Had,
+    Used,
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
@@ -78,7 +78,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// Returns the priority of the next batch.
-    pub(super) fn turn(&mut self) -> Priority {
+    pub(super) fn next_priority(&mut self) -> Priority {
         let waits = !self.ready.is_empty(Priority::Recheck);
 
         let overdue = self.preceded >= PRECEDENCE || self.ready.is_empty(Priority::Change);
@@ -137,7 +137,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.delayed_at
             .get(key)
             .and_then(|at| self.delayed.get(at))
-            .is_some_and(|delayed| delayed.turn != Turn::Wanted)
+            .is_some_and(|delayed| delayed.slot != SlotState::Needed)
     }
 
     pub(super) fn cancel_delayed(&mut self, key: &K) -> Option<(Instant, Delayed<K>)> {
@@ -145,13 +145,13 @@ impl<K: Clone + Eq + Hash> State<K> {
         Some((at.0, self.delayed.remove(&at)?))
     }
 
-    pub(super) fn delay(&mut self, key: K, at: Instant, priority: Priority, turn: Turn) {
+    pub(super) fn delay(&mut self, key: K, at: Instant, priority: Priority, slot: SlotState) {
         let mut next = (
             at,
             Delayed {
                 key,
                 priority,
-                turn,
+                slot,
             },
         );
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use skydock_cloud::ProviderInfo;
-use skydock_kube::{dry_run::Said, informer::Informer};
+use skydock_kube::{dry_run::DryRunLog, informer::Informer};
 use tokio::{
     task::{Id, JoinSet},
     time::timeout,
@@ -37,7 +37,7 @@ use crate::{
 pub(super) struct Host {
     context: Context,
     /// Set in a dry run.
-    said: Option<Arc<Said>>,
+    said: Option<Arc<DryRunLog>>,
     pub(super) nodes: Arc<Informer<NodeKind>>,
     pub(super) services: Arc<Informer<ServiceKind>>,
     notes: Arc<Notes>,
@@ -52,7 +52,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn new(context: Context, said: Option<Arc<Said>>) -> Self {
+    pub(super) fn new(context: Context, said: Option<Arc<DryRunLog>>) -> Self {
         let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) =
             Default::default();
 

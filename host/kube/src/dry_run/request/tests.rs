@@ -1,24 +1,24 @@
 use super::*;
 
-fn of(method: &Method, address: &str, body: &str) -> Result<Fate, Refused> {
-    fate(method, &address.parse().unwrap(), body.as_bytes())
+fn of(method: &Method, address: &str, body: &str) -> Result<Action, Unsupported> {
+    action(method, &address.parse().unwrap(), body.as_bytes())
 }
 
-fn tried_at(address: &str) -> Fate {
-    Fate::TryByAddress(address.parse().unwrap())
+fn tried_at(address: &str) -> Action {
+    Action::DryRunInQuery(address.parse().unwrap())
 }
 
 /// Covers all requests that the host sends to the API server.
 #[test]
-fn every_request_of_the_host_is_made_harmless() {
+fn every_request_of_the_host_is_sent_as_a_dry_run() {
     for (method, address, expected) in [
         (
             Method::GET,
             "/api/v1/nodes?watch=true&resourceVersion=7",
-            Fate::Read,
+            Action::Read,
         ),
-        (Method::GET, "/api/v1/services?limit=100", Fate::Read),
-        (Method::GET, "/version", Fate::Read),
+        (Method::GET, "/api/v1/services?limit=100", Action::Read),
+        (Method::GET, "/version", Action::Read),
         (
             Method::PATCH,
             "/api/v1/nodes/n1",
@@ -47,12 +47,12 @@ fn every_request_of_the_host_is_made_harmless() {
         (
             Method::POST,
             "/api/v1/namespaces/default/events",
-            Fate::Event,
+            Action::Event,
         ),
         (
             Method::PATCH,
             "/api/v1/namespaces/default/events/e1",
-            Fate::Event,
+            Action::Event,
         ),
     ] {
         assert_eq!(
@@ -66,7 +66,7 @@ fn every_request_of_the_host_is_made_harmless() {
 #[test]
 fn a_deletion_has_the_dry_run_option_in_its_body() {
     let dry = |body: &str| match of(&Method::DELETE, "/api/v1/nodes/n1?dryRun=All", body).unwrap() {
-        Fate::TryByBody(body) => serde_json::from_slice::<Value>(&body).unwrap(),
+        Action::DryRunInBody(body) => serde_json::from_slice::<Value>(&body).unwrap(),
         other => panic!("{other:?}"),
     };
     assert_eq!(dry(""), json!({"dryRun": ["All"]}));
@@ -81,7 +81,7 @@ fn a_deletion_has_the_dry_run_option_in_its_body() {
 }
 
 #[test]
-fn rejects_requests_not_known_to_be_harmless() {
+fn requests_without_a_known_dry_run_form_are_rejected() {
     for (method, address, body) in [
         (Method::POST, "/api/v1/namespaces/ns/pods/p/eviction", "{}"),
         (Method::POST, "/api/v1/namespaces/ns/pods/p/binding", "{}"),
@@ -112,9 +112,9 @@ fn rejects_requests_not_known_to_be_harmless() {
         (Method::CONNECT, "/api/v1/nodes/n1", ""),
         (Method::OPTIONS, "/api/v1/nodes/n1", ""),
     ] {
-        let refused = of(&method, address, body).unwrap_err().to_string();
-        let told = format!("dry run: {method} {address} was not sent: ");
-        assert!(refused.starts_with(&told), "{refused}");
+        let error = of(&method, address, body).unwrap_err().to_string();
+        let start = format!("dry run: {method} {address} was not sent: ");
+        assert!(error.starts_with(&start), "{error}");
     }
 }
 
@@ -138,7 +138,7 @@ fn an_object_with_events_in_its_path_is_not_an_event() {
             "/apis/events.k8s.io/v1/namespaces/ns/events",
             "{}"
         ),
-        Ok(Fate::Event)
+        Ok(Action::Event)
     );
     assert_eq!(
         of(&Method::POST, "/api/v1/namespaces/events/services", "{}"),
@@ -146,7 +146,7 @@ fn an_object_with_events_in_its_path_is_not_an_event() {
     );
     assert!(matches!(
         of(&Method::DELETE, "/api/v1/namespaces/ns/events/e", ""),
-        Ok(Fate::TryByBody(_))
+        Ok(Action::DryRunInBody(_))
     ));
 }
 

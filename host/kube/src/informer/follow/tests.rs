@@ -259,8 +259,8 @@ async fn a_list_without_an_end_is_an_error() {
     let informer = Informer::<Nodes>::default();
     let client = Client::new(service, "default");
     let listing = timeout(Duration::from_secs(60), informer.list_all(&client));
-    let refused = listing.await.expect("it ends").unwrap_err().to_string();
-    assert!(refused.contains("more than 5000 pages"), "{refused}");
+    let rejected = listing.await.expect("it ends").unwrap_err().to_string();
+    assert!(rejected.contains("more than 5000 pages"), "{rejected}");
     assert!(!informer.is_synced());
 }
 

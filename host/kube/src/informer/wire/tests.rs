@@ -341,14 +341,14 @@ async fn an_answer_or_event_that_is_too_long_is_an_error() {
 
     for (code, most) in [(200, 64), (500, 1)] {
         let (client, read) = flood(code, 200);
-        let refused = list::<Nodes>(&client, None)
+        let rejected = list::<Nodes>(&client, None)
             .await
             .err()
             .unwrap()
             .to_string();
         assert!(
-            refused.contains(&format!("exceeds {most} MiB")),
-            "{refused}"
+            rejected.contains(&format!("exceeds {most} MiB")),
+            "{rejected}"
         );
         assert!(*read.lock().unwrap() <= most + 2, "{code}");
     }
