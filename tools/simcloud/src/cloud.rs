@@ -9,9 +9,9 @@ mod sim;
 
 use crate::api::calls::Calls;
 use crate::failures::Failures;
+use crate::history::{History, KEPT, Millis};
 use crate::options::Options;
 use crate::rate::Used;
-use crate::resources::history::{History, KEPT, Millis};
 use crate::resources::load_balancers::LoadBalancer;
 use crate::resources::routes::Route;
 use crate::resources::servers::Server;

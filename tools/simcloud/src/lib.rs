@@ -19,6 +19,7 @@
 mod api;
 mod cloud;
 mod failures;
+mod history;
 mod options;
 mod rate;
 mod resources;

@@ -3,7 +3,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use crate::resources::history::Millis;
+use crate::history::Millis;
 
 /// A limit for all clients together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

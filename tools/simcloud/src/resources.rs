@@ -1,6 +1,5 @@
 //! What the cloud consists of.
 
-pub(crate) mod history;
 pub(crate) mod load_balancers;
 pub(crate) mod routes;
 pub(crate) mod servers;

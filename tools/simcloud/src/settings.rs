@@ -3,8 +3,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::error::{Error, Result};
 use crate::api::parse;
+use crate::history::{KEPT, Millis};
 use crate::rate::RateLimit;
-use crate::resources::history::{KEPT, Millis};
 
 /// What makes the cloud difficult. Times are in milliseconds, at most a minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

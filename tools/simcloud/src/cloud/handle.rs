@@ -5,7 +5,7 @@ use super::{Cloud, sim};
 use crate::api::answer::{Answer, Outcome, Reply, Request};
 use crate::api::error::{Error, Result};
 use crate::api::path::Operation;
-use crate::resources::history::Millis;
+use crate::history::Millis;
 
 impl Cloud {
     /// Answers a request. `now` is the time since the start, which never goes back.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Cloud;
 use crate::api::error::{Error, Result};
 use crate::api::parse;
-use crate::resources::history::Millis;
+use crate::history::Millis;
 use crate::resources::load_balancers::{
     self, Change, Health, Hook, LoadBalancer, MOST, New, Status, View,
 };

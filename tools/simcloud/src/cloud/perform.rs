@@ -7,7 +7,7 @@ use crate::api::check::Labels;
 use crate::api::error::Result;
 use crate::api::page::Wanted;
 use crate::api::path::{Action, Kind, Operation};
-use crate::resources::history::Millis;
+use crate::history::Millis;
 use crate::{
     api::parse,
     resources::{load_balancers, routes},

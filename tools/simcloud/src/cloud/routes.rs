@@ -1,7 +1,7 @@
 //! Operations on routes.
 use super::Cloud;
 use crate::api::error::{Error, Result};
-use crate::resources::history::Millis;
+use crate::history::Millis;
 use crate::resources::routes::{MOST, Route, View};
 use crate::{
     api::{check, parse},

@@ -3,7 +3,7 @@ use std::net::IpAddr;
 
 use super::Cloud;
 use crate::api::error::{Error, Result};
-use crate::resources::history::Millis;
+use crate::history::Millis;
 use crate::resources::servers::{Change, MOST, Server, State, number};
 
 impl Cloud {

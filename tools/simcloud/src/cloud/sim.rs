@@ -6,7 +6,7 @@ use crate::api::answer::{Reply, Request};
 use crate::api::calls::Call;
 use crate::api::error::{Error, Result};
 use crate::failures::Failure;
-use crate::resources::history::Millis;
+use crate::history::Millis;
 use crate::{
     api::parse,
     resources::{load_balancers, routes, servers},
@@ -80,30 +80,12 @@ pub(super) fn perform(cloud: &mut Cloud, now: Millis, request: &Request) -> Resu
             cloud.failures = crate::failures::Failures::default();
             Ok(Reply::empty())
         }
-        ("GET", ["calls"]) => {
-            let seq = after.map_or(Ok(0), |seq| {
-                seq.parse()
-                    .map_err(|_| Error::field("after", "expected a number"))
-            })?;
-            Reply::json(
-                200,
-                &Log {
-                    calls: cloud.calls.after(seq),
-                },
-            )
-        }
+        ("GET", ["calls"]) => calls(cloud, after.as_deref()),
         ("DELETE", ["calls"]) => {
             cloud.calls.clear();
             Ok(Reply::empty())
         }
-        ("POST", ["advance"]) => {
-            let Advance { ms } = parse::body(body)?;
-            if ms > ADVANCE {
-                return Err(Error::field("ms", format!("at most {ADVANCE}")));
-            }
-            cloud.ahead = cloud.ahead.saturating_add(ms);
-            Ok(Reply::empty())
-        }
+        ("POST", ["advance"]) => advance(cloud, parse::body(body)?),
         ("POST", ["reset"]) => {
             *cloud = Cloud::new(&cloud.options);
             Ok(Reply::empty())
@@ -111,6 +93,25 @@ pub(super) fn perform(cloud: &mut Cloud, now: Millis, request: &Request) -> Resu
         ("GET", ["state"]) => state(cloud, now),
         _ => Err(Error::no_such_path(&format!("{method} {path}"))),
     }
+}
+
+/// Returns the calls after the one with this number, or all.
+fn calls(cloud: &Cloud, after: Option<&str>) -> Result<Reply> {
+    let number = after.map_or(Ok(0), |text| {
+        text.parse()
+            .map_err(|_| Error::field("after", "expected a number"))
+    })?;
+    let calls = cloud.calls.after(number);
+    Reply::json(200, &Log { calls })
+}
+
+/// Lets time pass.
+fn advance(cloud: &mut Cloud, Advance { ms }: Advance) -> Result<Reply> {
+    if ms > ADVANCE {
+        return Err(Error::field("ms", format!("at most {ADVANCE}")));
+    }
+    cloud.ahead = cloud.ahead.saturating_add(ms);
+    Ok(Reply::empty())
 }
 
 fn server(cloud: &Cloud, now: Millis, status: u16, id: &str) -> Result<Reply> {

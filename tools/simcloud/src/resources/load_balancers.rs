@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::check::{self, Labels};
 use crate::api::error::{Error, Result};
-use crate::resources::history::Millis;
+use crate::history::Millis;
 use crate::{api::parse, resources::servers};
 
 pub(crate) const MOST: usize = 1_000;
