@@ -150,8 +150,8 @@ impl Plane for EmbeddedPlane {
 
 fn kubelet_error(error: KubeletError) -> Error {
     match error {
-        KubeletError::Taken(name) => Error::NodeRuns(name),
+        KubeletError::AlreadyRegistered(name) => Error::NodeRuns(name),
         KubeletError::Unknown(name) => Error::NoSuchNode(name),
-        refused @ KubeletError::Refused { .. } => Error::setup("start a kubelet")(refused),
+        rejected @ KubeletError::Rejected { .. } => Error::setup("start a kubelet")(rejected),
     }
 }

@@ -85,7 +85,7 @@ impl Fault {
     }
 
     /// Returns whether this fault can happen to requests with this verb.
-    fn befalls(&self, verb: Verb) -> bool {
+    fn applies_to(&self, verb: Verb) -> bool {
         match self {
             Self::Conflict => matches!(verb, Verb::Update | Verb::Patch | Verb::Delete),
             Self::Expired => matches!(verb, Verb::List | Verb::Watch),
@@ -160,13 +160,13 @@ impl Rule {
         }
     }
 
-    fn fits(&self, call: &Call) -> bool {
-        self.fault.befalls(call.verb)
-            && (self.verbs.is_empty() || self.verbs.contains(&call.verb))
+    fn matches(&self, request: &RequestInfo) -> bool {
+        self.fault.applies_to(request.verb)
+            && (self.verbs.is_empty() || self.verbs.contains(&request.verb))
             && self
                 .resource
                 .as_ref()
-                .is_none_or(|resource| *resource == call.resource)
+                .is_none_or(|resource| *resource == request.resource)
             && self.times != Some(0)
     }
 }
@@ -206,7 +206,7 @@ struct State {
 
 /// The properties of a request that rules check.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct RequestInfo {
     pub(crate) verb: Verb,
     pub(crate) resource: String,
     pub(crate) user_agent: String,
@@ -214,7 +214,7 @@ pub(crate) struct Call {
 
 /// What happens to one request, or to one event of a watch.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fate {
+pub(crate) struct Effect {
     pub(crate) delay: Duration,
     pub(crate) fault: Option<Fault>,
     pub(crate) no_bookmarks: bool,
@@ -241,8 +241,8 @@ impl FaultSwitch {
         self.lock().met.clone()
     }
 
-    pub(crate) fn fate(&self, call: &Call) -> Fate {
-        let mut fate = Fate::default();
+    pub(crate) fn effect(&self, request: &RequestInfo) -> Effect {
+        let mut effect = Effect::default();
         let mut state = self.lock();
         let State {
             faults,
@@ -250,30 +250,30 @@ impl FaultSwitch {
             met,
         } = &mut *state
         else {
-            return fate;
+            return effect;
         };
 
-        if !call.user_agent.starts_with(&faults.user_agent) {
-            return fate;
+        if !request.user_agent.starts_with(&faults.user_agent) {
+            return effect;
         }
 
-        for rule in faults.rules.iter_mut().filter(|rule| rule.fits(call)) {
+        for rule in faults.rules.iter_mut().filter(|rule| rule.matches(request)) {
             if !chance.random_bool(rule.chance) {
                 continue;
             }
             rule.times = rule.times.map(|times| times.saturating_sub(1));
             *met.entry(rule.fault.name()).or_default() += 1;
             match &rule.fault {
-                Fault::Slow(range) => fate.delay += chance.random_range(range.clone()),
-                Fault::NoBookmarks => fate.no_bookmarks = true,
+                Fault::Slow(range) => effect.delay += chance.random_range(range.clone()),
+                Fault::NoBookmarks => effect.no_bookmarks = true,
                 other => {
-                    fate.fault = Some(other.clone());
+                    effect.fault = Some(other.clone());
                     break;
                 }
             }
         }
 
-        fate
+        effect
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -288,8 +288,8 @@ mod tests {
 
     use super::*;
 
-    fn call(verb: Verb, resource: &str) -> Call {
-        Call {
+    fn call(verb: Verb, resource: &str) -> RequestInfo {
+        RequestInfo {
             verb,
             resource: resource.into(),
             user_agent: "skydock/1 node".into(),
@@ -312,16 +312,16 @@ mod tests {
             user_agent: "skydock/".into(),
         });
         assert_eq!(
-            switch.fate(&call(Verb::Patch, "nodes")).fault,
+            switch.effect(&call(Verb::Patch, "nodes")).fault,
             Some(Fault::Cut)
         );
-        assert_eq!(switch.fate(&call(Verb::Get, "nodes")).fault, None);
-        assert_eq!(switch.fate(&call(Verb::Patch, "services")).fault, None);
-        let other = Call {
+        assert_eq!(switch.effect(&call(Verb::Get, "nodes")).fault, None);
+        assert_eq!(switch.effect(&call(Verb::Patch, "services")).fault, None);
+        let other = RequestInfo {
             user_agent: "kubectl".into(),
             ..call(Verb::Patch, "nodes")
         };
-        assert_eq!(switch.fate(&other).fault, None);
+        assert_eq!(switch.effect(&other).fault, None);
         assert_eq!(switch.met(), BTreeMap::from([("cut", 1)]));
     }
 
@@ -335,11 +335,17 @@ mod tests {
             ..Faults::default()
         });
         let met: Vec<_> = (0..4)
-            .map(|_| switch.fate(&call(Verb::Get, "nodes")).fault.unwrap().name())
+            .map(|_| {
+                switch
+                    .effect(&call(Verb::Get, "nodes"))
+                    .fault
+                    .unwrap()
+                    .name()
+            })
             .collect();
         assert_eq!(met, ["cut", "cut", "internal error", "internal error"]);
         switch.clear();
-        assert_eq!(switch.fate(&call(Verb::Get, "nodes")), Fate::default());
+        assert_eq!(switch.effect(&call(Verb::Get, "nodes")), Effect::default());
     }
 
     #[test]
@@ -356,12 +362,12 @@ mod tests {
             ],
             ..Faults::default()
         });
-        let expected = Fate {
+        let expected = Effect {
             delay: second * 2,
             fault: Some(Fault::Silence),
             no_bookmarks: true,
         };
-        assert_eq!(switch.fate(&call(Verb::Watch, "nodes")), expected);
+        assert_eq!(switch.effect(&call(Verb::Watch, "nodes")), expected);
     }
 
     #[test]
@@ -373,7 +379,7 @@ mod tests {
                 StdRng::seed_from_u64(seed),
             );
             (0..64)
-                .map(|_| switch.fate(&call(Verb::Patch, "nodes")).fault.is_some())
+                .map(|_| switch.effect(&call(Verb::Patch, "nodes")).fault.is_some())
                 .collect::<Vec<_>>()
         };
         assert_eq!(fates(7), fates(7));
@@ -385,7 +391,7 @@ mod tests {
     #[test]
     fn a_conflict_affects_only_changes_to_existing_objects() {
         let switch = switch(Rule::new(Fault::Conflict));
-        let met = |verb| switch.fate(&call(verb, "nodes")).fault.is_some();
+        let met = |verb| switch.effect(&call(verb, "nodes")).fault.is_some();
         assert!(met(Verb::Patch) && met(Verb::Update) && met(Verb::Delete));
         assert!(!met(Verb::Get) && !met(Verb::List) && !met(Verb::Watch) && !met(Verb::Create));
     }

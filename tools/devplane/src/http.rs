@@ -20,8 +20,8 @@ use crate::{
     access::Credentials,
     faults::FaultSwitch,
     formats::{discovery, openapi},
-    refusal::{Reason, Refusal},
     resources::resource::{Resource, Subresource},
+    status::{Reason, StatusError},
     storage::{plane::Plane, write::Target},
 };
 
@@ -46,24 +46,24 @@ pub(crate) fn guarded(router: Router) -> Router {
 pub(crate) fn authenticated(router: Router, credentials: &Credentials) -> Router {
     router.layer(middleware::from_fn_with_state(
         Arc::<str>::from(credentials.authorization()),
-        known,
+        authenticate,
     ))
 }
 
 /// Allows requests with the token, and all requests for health and version.
-async fn known(State(expected): State<Arc<str>>, request: Request, next: Next) -> Response {
+async fn authenticate(State(expected): State<Arc<str>>, request: Request, next: Next) -> Response {
     // An API server answers these without authentication, too (`system:public-info-viewer`).
     let open = ["/healthz", "/livez", "/readyz", "/version"].contains(&request.uri().path());
-    let told = request
+    let given = request
         .headers()
         .get(header::AUTHORIZATION)
         .map_or(&[][..], HeaderValue::as_bytes);
 
-    if open || same(told, expected.as_bytes()) {
+    if open || same(given, expected.as_bytes()) {
         return next.run(request).await;
     }
 
-    Refusal::new(Reason::Unauthorized, "Unauthorized").into_response()
+    StatusError::new(Reason::Unauthorized, "Unauthorized").into_response()
 }
 
 /// Compares in a time that does not depend on where they differ.
@@ -107,7 +107,7 @@ async fn guard(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let message = "only requests to localhost or a loopback address are served, and none from the pages of other sites";
-    Refusal::new(Reason::Forbidden, message).into_response()
+    StatusError::new(Reason::Forbidden, message).into_response()
 }
 
 fn is_from_here(headers: &HeaderMap) -> bool {
@@ -149,103 +149,114 @@ async fn handle(State(plane): State<Arc<Plane>>, request: Request) -> Response {
         .unwrap_or_else(IntoResponse::into_response)
 }
 
-async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refusal> {
+async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, StatusError> {
     let query = Query::parse(request.uri())?;
     let path = request.uri().path();
-    let Some(path) = path::parse(path) else {
-        // Below these paths, an API server answers with a Status.
-        let served = [
-            "/api/",
-            "/apis/coordination.k8s.io/v1/",
-            "/apis/events.k8s.io/v1/",
-        ];
-        if served.iter().any(|root| path.starts_with(root)) {
-            return Err(Refusal::no_such_path());
-        }
-        return Ok(nothing_here());
-    };
 
-    let accept = header_text(&request, header::ACCEPT);
-    let found = |value: Option<Value>| {
-        value
-            .map(|value| json(StatusCode::OK, &value))
-            .ok_or_else(Refusal::no_such_path)
-    };
-
-    let api = match path {
-        Place::Api(api) => api,
-        place => {
-            if request.method() != Method::GET {
-                return Err(not_allowed(request.method()));
-            }
-            return match place {
-                Place::Root { core } if accept::aggregated(&accept) => Ok(aggregated(core)),
-                Place::Root { core: true } => found(Some(discovery::core_versions())),
-                Place::Root { core: false } => found(Some(discovery::groups())),
-                Place::Group(group) => found(discovery::named_group(&group)),
-                Place::Version { group, version } => found(discovery::resources(&group, &version)),
-                Place::OpenApi { group, version } => found(openapi::document(&group, &version)),
-                Place::Api(_) => Err(Refusal::no_such_path()),
-            };
-        }
-    };
-
-    // An API server does not know the paths of a group that it does not serve, and answers without
-    // a Status.
-    if !api.group.is_empty()
-        && !discovery::group_versions().contains(&(api.group.as_str(), api.version.as_str()))
-    {
-        return Ok(nothing_here());
+    match path::parse(path) {
+        // An API server does not know the paths of a group that it does not serve, and answers
+        // without a Status.
+        Some(Place::Api(api)) if !is_served(&api) => Ok(page_not_found()),
+        Some(Place::Api(api)) => serve_objects(&plane, api, &query, request).await,
+        Some(place) if request.method() == Method::GET => serve_discovery(place, &request),
+        Some(_) => Err(not_allowed(request.method())),
+        None => unknown_path(path),
     }
+}
 
+fn unknown_path(path: &str) -> Result<Response, StatusError> {
+    // Below these paths, an API server answers with a Status.
+    let served = [
+        "/api/",
+        "/apis/coordination.k8s.io/v1/",
+        "/apis/events.k8s.io/v1/",
+    ];
+    if served.iter().any(|root| path.starts_with(root)) {
+        Err(StatusError::no_such_path())
+    } else {
+        Ok(page_not_found())
+    }
+}
+
+/// Returns whether the group of a path is served.
+fn is_served(api: &ApiPath) -> bool {
+    let group_version = (api.group.as_str(), api.version.as_str());
+    api.group.is_empty() || discovery::group_versions().contains(&group_version)
+}
+
+/// Serves the descriptions of the API.
+fn serve_discovery(place: Place, request: &Request) -> Result<Response, StatusError> {
+    let accept = header_text(request, header::ACCEPT);
+    let found = match place {
+        Place::Root { core } if accept::aggregated(&accept) => return Ok(aggregated(core)),
+        Place::Root { core: true } => Some(discovery::core_versions()),
+        Place::Root { core: false } => Some(discovery::groups()),
+        Place::Group(group) => discovery::named_group(&group),
+        Place::Version { group, version } => discovery::resources(&group, &version),
+        Place::OpenApi { group, version } => openapi::document(&group, &version),
+        Place::Api(_) => None,
+    };
+
+    found
+        .map(|value| json(StatusCode::OK, &value))
+        .ok_or_else(StatusError::no_such_path)
+}
+
+/// Serves the objects of a resource.
+async fn serve_objects(
+    plane: &Arc<Plane>,
+    api: ApiPath,
+    query: &Query,
+    request: Request,
+) -> Result<Response, StatusError> {
     let resource = crate::resources::resource::find(&api.group, &api.version, &api.plural)
-        .ok_or_else(Refusal::no_such_path)?;
+        .ok_or_else(StatusError::no_such_path)?;
     let (target, everywhere) = target(resource, api)?;
     let method = request.method().clone();
+    let accept = header_text(&request, header::ACCEPT);
 
     if method != Method::GET && !resource.verbs().contains(&"create") {
         let message = format!(
             "{} can only be listed here: nothing runs them",
             resource.plural
         );
-        return Err(Refusal::new(Reason::MethodNotAllowed, message));
+        return Err(StatusError::new(Reason::MethodNotAllowed, message));
     }
-
-    let named = !target.name.is_empty();
     if everywhere && method != Method::GET {
         return Err(not_allowed(&method));
     }
 
+    let named = !target.name.is_empty();
     match (method, named, target.subresource) {
         // Also with `watch`: a single object is watched by its name in a field selector.
         (Method::GET, true, Some(Subresource::Status) | None) => {
-            read::get(&plane, &target, &accept, &query)
+            read::get(plane, &target, &accept, query)
         }
-        (Method::GET, false, None) => read::list_or_watch(&plane, &target, &accept, &query),
+        (Method::GET, false, None) => read::list_or_watch(plane, &target, &accept, query),
         (Method::POST, true, Some(Subresource::Token)) => {
-            token::create(&plane, &target, &query, request).await
+            token::create(plane, &target, query, request).await
         }
-        (Method::POST, false, None) => write::create(&plane, target, &query, request).await,
+        (Method::POST, false, None) => write::create(plane, target, query, request).await,
         (Method::PUT, true, Some(Subresource::Status) | None) => {
-            write::update(&plane, target, &query, request).await
+            write::update(plane, target, query, request).await
         }
         (Method::PATCH, true, Some(Subresource::Status) | None) => {
-            write::patch(&plane, target, &query, request).await
+            write::patch(plane, target, query, request).await
         }
-        (Method::DELETE, true, None) => write::delete(&plane, target, &query, request).await,
+        (Method::DELETE, true, None) => write::delete(plane, target, query, request).await,
         (Method::DELETE, false, None) if resource.verbs().contains(&"deletecollection") => {
-            write::delete_collection(&plane, &target, &query, request).await
+            write::delete_collection(plane, &target, query, request).await
         }
         (method, ..) => Err(not_allowed(&method)),
     }
 }
 
-fn nothing_here() -> Response {
+fn page_not_found() -> Response {
     (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }
 
 /// Returns the target of a path, and whether it includes all namespaces.
-fn target(resource: &'static Resource, api: ApiPath) -> Result<(Target, bool), Refusal> {
+fn target(resource: &'static Resource, api: ApiPath) -> Result<(Target, bool), StatusError> {
     let subresource = match api.subresource.as_str() {
         "" => None,
         name => {
@@ -253,13 +264,13 @@ fn target(resource: &'static Resource, api: ApiPath) -> Result<(Target, bool), R
                 .subresources
                 .iter()
                 .find(|known| known.name() == name);
-            Some(*known.ok_or_else(Refusal::no_such_path)?)
+            Some(*known.ok_or_else(StatusError::no_such_path)?)
         }
     };
 
     let everywhere = resource.namespaced && api.namespace.is_empty();
     if !resource.namespaced && !api.namespace.is_empty() || everywhere && !api.name.is_empty() {
-        return Err(Refusal::no_such_path());
+        return Err(StatusError::no_such_path());
     }
 
     Ok((
@@ -273,8 +284,8 @@ fn target(resource: &'static Resource, api: ApiPath) -> Result<(Target, bool), R
     ))
 }
 
-fn not_allowed(method: &Method) -> Refusal {
-    Refusal::of_server(
+fn not_allowed(method: &Method) -> StatusError {
+    StatusError::of_server(
         Reason::MethodNotAllowed,
         format!("the server does not allow {method} on the requested resource"),
     )
@@ -308,7 +319,7 @@ fn raw(status: StatusCode, media: &'static str, body: impl Into<Body>) -> Respon
     (status, [(header::CONTENT_TYPE, media)], body.into()).into_response()
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for StatusError {
     fn into_response(self) -> Response {
         let status =
             StatusCode::from_u16(self.reason().code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -20,11 +20,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     formats::patch::Patch,
-    refusal::{Reason, Refusal},
     resources::{
         object::{self, child, text},
         resource::{LEASES, NODES, Resource, Subresource},
     },
+    status::{Reason, StatusError},
     storage::{
         plane::Plane,
         store::Store,
@@ -79,13 +79,13 @@ impl NodeSpec {
 pub enum KubeletError {
     /// A kubelet with this name exists.
     #[error("node {0:?} has a kubelet already")]
-    Taken(String),
+    AlreadyRegistered(String),
     /// There is no kubelet with this name.
     #[error("node {0:?} has no kubelet: register it first")]
     Unknown(String),
     /// The control plane rejected the Node.
     #[error("node {name:?} cannot register: {message}")]
-    Refused {
+    Rejected {
         /// Name of the node.
         name: String,
         /// Message of the control plane.
@@ -121,11 +121,11 @@ impl Kubelets {
     /// once.
     ///
     /// # Errors
-    /// [`KubeletError::Taken`] and [`KubeletError::Refused`].
+    /// [`KubeletError::AlreadyRegistered`] and [`KubeletError::Rejected`].
     pub fn register(&self, spec: NodeSpec) -> Result<(), KubeletError> {
         let mut known = self.lock();
         if known.contains_key(&spec.name) {
-            return Err(KubeletError::Taken(spec.name));
+            return Err(KubeletError::AlreadyRegistered(spec.name));
         }
 
         // The lock is held until the kubelet is known: of two registrations of a name, one fails.
@@ -160,7 +160,7 @@ impl Kubelets {
     /// deleted, but not later.
     ///
     /// # Errors
-    /// [`KubeletError::Unknown`] and [`KubeletError::Refused`].
+    /// [`KubeletError::Unknown`] and [`KubeletError::Rejected`].
     pub fn start(&self, name: &str) -> Result<(), KubeletError> {
         let mut known = self.lock();
         let kubelet = known
@@ -233,7 +233,7 @@ impl Kubelets {
                 now,
             );
             match created {
-                Err(refusal) if refusal.reason() != Reason::AlreadyExists => return Err(refusal),
+                Err(error) if error.reason() != Reason::AlreadyExists => return Err(error),
                 _ => {}
             }
 
@@ -241,9 +241,9 @@ impl Kubelets {
             Ok(())
         });
 
-        result.map_err(|refusal: Refusal| KubeletError::Refused {
+        result.map_err(|error: StatusError| KubeletError::Rejected {
             name: name.to_owned(),
-            message: refusal.to_string(),
+            message: error.to_string(),
         })
     }
 
@@ -285,10 +285,10 @@ impl Kubelets {
 
 /// Writes the health of a node to its status, taints and lease. A deleted Node is not recreated.
 fn report(store: &mut Store, name: &str, health: Health, now: Timestamp) {
-    if let Err(refusal) = try_report(store, name, health, now)
-        && refusal.reason() != Reason::NotFound
+    if let Err(error) = try_report(store, name, health, now)
+        && error.reason() != Reason::NotFound
     {
-        tracing::warn!(node = name, %refusal, "a simulated kubelet cannot report");
+        tracing::warn!(node = name, refusal = %error, "a simulated kubelet cannot report");
     }
 }
 
@@ -297,7 +297,7 @@ fn try_report(
     name: &str,
     health: Health,
     now: Timestamp,
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     let node = target(&NODES, name, None);
     let current = write::current(store, &node)?;
     let conditions = shape::conditions(&current.value, health, now);

@@ -42,12 +42,14 @@ use tokio::{net::TcpListener, runtime::Handle, task::JoinHandle, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 mod access;
+mod clock;
 mod faults;
 mod formats;
 mod http;
 mod kubelet;
-mod refusal;
+mod registry;
 mod resources;
+mod status;
 mod storage;
 mod tls;
 
@@ -160,11 +162,7 @@ impl DevPlane {
             }
             None => (None, Store::new(0, [])),
         };
-        let store = if controllers {
-            store
-        } else {
-            store.without_controllers()
-        };
+        let store = store.with_controllers(controllers);
 
         let failed = |source| StartError::Listen {
             address: listen,
@@ -262,7 +260,7 @@ impl DevPlane {
     /// Shifts the wall clock of the plane and its kubelets relative to that of this machine,
     /// forwards or backwards.
     pub fn shift_clock(&self, by: SignedDuration) {
-        self.plane.shift_clock(by);
+        self.plane.clock().shift(by);
     }
 
     /// Stops serving, and saves the state a last time.

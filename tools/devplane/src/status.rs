@@ -9,7 +9,7 @@ use crate::resources::{object::as_map, resource::Resource};
 /// A rejected request. The message is for people; programs use the reason.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct Refusal {
+pub(crate) struct StatusError {
     reason: Reason,
     message: String,
     /// `metav1.StatusDetails`, or null.
@@ -152,7 +152,7 @@ fn details(name: &str, group: &str, kind: &str, causes: &[Cause]) -> Value {
     details.into()
 }
 
-impl Refusal {
+impl StatusError {
     pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -386,41 +386,41 @@ mod tests {
     #[test]
     fn messages_match_those_of_an_api_server() {
         let cause = Cause::invalid("spec.type", &json!("x"), "must be y");
-        for (refusal, code, message) in [
+        for (error, code, message) in [
             (
-                Refusal::not_found(&LEASES, "a"),
+                StatusError::not_found(&LEASES, "a"),
                 404,
                 "leases.coordination.k8s.io \"a\" not found",
             ),
             (
-                Refusal::already_exists(&SERVICES, "a"),
+                StatusError::already_exists(&SERVICES, "a"),
                 409,
                 "services \"a\" already exists",
             ),
             (
-                Refusal::forbidden(&SERVICES, "a", "no"),
+                StatusError::forbidden(&SERVICES, "a", "no"),
                 403,
                 "services \"a\" is forbidden: no",
             ),
             (
-                Refusal::stale(&SERVICES, "a"),
+                StatusError::stale(&SERVICES, "a"),
                 409,
                 "Operation cannot be fulfilled on services \"a\": the object has been modified; please apply your changes to the \
                  latest version and try again",
             ),
             (
-                Refusal::invalid(&SERVICES, "a", &[cause]),
+                StatusError::invalid(&SERVICES, "a", &[cause]),
                 422,
                 "Service \"a\" is invalid: spec.type: Invalid value: \"x\": must be y",
             ),
             (
-                Refusal::expired(1, 5),
+                StatusError::expired(1, 5),
                 410,
                 "too old resource version: 1 (5)",
             ),
         ] {
-            assert_eq!(refusal.to_string(), message);
-            assert_eq!(refusal.status()["code"], code, "{message}");
+            assert_eq!(error.to_string(), message);
+            assert_eq!(error.status()["code"], code, "{message}");
         }
     }
 }

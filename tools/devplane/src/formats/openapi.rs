@@ -49,7 +49,42 @@ pub(crate) fn document(group: &str, version: &str) -> Option<Value> {
     })
 }
 
+/// Adds the paths of all objects of a resource, and of one.
 fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
+    let write = ["dryRun", "fieldManager", "fieldValidation"];
+    let selectors = ["labelSelector", "fieldSelector"];
+
+    let mut all = Map::new();
+    all.insert("get".into(), operation(resource, "list", &selectors, &[]));
+    let mut one = Map::new();
+    one.insert("get".into(), operation(resource, "get", &[], &[]));
+
+    if resource.verbs().contains(&"patch") {
+        let media = ["application/json"];
+        let patches = [
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+        ];
+        all.insert("post".into(), operation(resource, "post", &write, &media));
+        one.insert("put".into(), operation(resource, "put", &write, &media));
+        one.insert(
+            "delete".into(),
+            operation(resource, "delete", &["dryRun"], &[]),
+        );
+        one.insert(
+            "patch".into(),
+            operation(resource, "patch", &write, &patches),
+        );
+    }
+
+    let root = root(resource);
+    paths.insert(root.clone(), all.into());
+    paths.insert(format!("{root}/{{name}}"), one.into());
+}
+
+/// Returns the path of all objects of a resource.
+fn root(resource: &Resource) -> String {
     let prefix = if resource.group.is_empty() {
         "/api"
     } else {
@@ -61,69 +96,37 @@ fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
         ""
     };
 
-    let root = format!(
+    format!(
         "{prefix}/{}{namespace}/{}",
         resource.api_version(),
         resource.plural
-    );
+    )
+}
 
-    let query = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
-    let write: Vec<_> = ["dryRun", "fieldManager", "fieldValidation"]
+/// Returns an operation with these query parameters, whose body has one of these media types.
+fn operation(resource: &Resource, action: &str, query: &[&str], media: &[&str]) -> Value {
+    let parameters: Vec<_> = query
         .iter()
-        .map(|name| query(name))
+        .map(|name| json!({"name": name, "in": "query", "schema": {"type": "string"}}))
         .collect();
     let reference = json!({"$ref": format!("#/components/schemas/{}", resource.schema.name)});
     let answer = json!({"200": {"description": "OK", "content": {"application/json": {"schema": reference}}}});
 
-    let operation = |action: &str, parameters: &[Value], media: &[&str]| {
-        let content: Map<_, _> = media
-            .iter()
-            .map(|media| ((*media).to_owned(), json!({"schema": reference})))
-            .collect();
-        let mut operation = json!({
-            "operationId": format!("{action}{}", resource.kind), "parameters": parameters, "responses": answer,
-            "x-kubernetes-action": action, "x-kubernetes-group-version-kind": kind_of(resource),
-        });
-        if !media.is_empty()
-            && let Some(fields) = operation.as_object_mut()
-        {
-            fields.insert("requestBody".into(), json!({"content": content}));
-        }
+    let mut operation = json!({
+        "operationId": format!("{action}{}", resource.kind), "parameters": parameters, "responses": answer,
+        "x-kubernetes-action": action, "x-kubernetes-group-version-kind": kind_of(resource),
+    });
 
-        operation
-    };
-
-    let has = |verb: &str| resource.verbs().contains(&verb);
-    let selectors: Vec<_> = ["labelSelector", "fieldSelector"]
+    let content: Map<_, _> = media
         .iter()
-        .map(|name| query(name))
+        .map(|media| ((*media).to_owned(), json!({"schema": reference})))
         .collect();
-    let mut all = json!({"get": operation("list", &selectors, &[])});
-    let mut one = json!({"get": operation("get", &[], &[])});
-
-    if let (true, Some(all), Some(one)) = (has("patch"), all.as_object_mut(), one.as_object_mut()) {
-        all.insert(
-            "post".into(),
-            operation("post", &write, &["application/json"]),
-        );
-        one.insert(
-            "put".into(),
-            operation("put", &write, &["application/json"]),
-        );
-        one.insert(
-            "delete".into(),
-            operation("delete", &[query("dryRun")], &[]),
-        );
-        let patches = [
-            "application/json-patch+json",
-            "application/merge-patch+json",
-            "application/strategic-merge-patch+json",
-        ];
-        one.insert("patch".into(), operation("patch", &write, &patches));
+    if !content.is_empty()
+        && let Some(fields) = operation.as_object_mut()
+    {
+        fields.insert("requestBody".into(), json!({"content": content}));
     }
-
-    paths.insert(root.clone(), all);
-    paths.insert(format!("{root}/{{name}}"), one);
+    operation
 }
 
 fn kind_of(resource: &Resource) -> Value {

@@ -4,8 +4,8 @@ use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 
 use crate::{
-    refusal::{Reason, Refusal},
     resources::schema,
+    status::{Reason, StatusError},
 };
 
 pub(crate) mod strategic;
@@ -36,11 +36,11 @@ impl Patch {
         &self,
         mut value: Value,
         schema: &'static schema::Object,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, StatusError> {
         match self {
             Self::Json(operations) => {
                 let failed = |error: &dyn std::fmt::Display| {
-                    Refusal::of_server(
+                    StatusError::of_server(
                         Reason::Invalid,
                         format!("the JSON patch cannot be applied: {error}"),
                     )
@@ -51,7 +51,7 @@ impl Patch {
                     let message = format!(
                         "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {found}"
                     );
-                    return Err(Refusal::new(Reason::RequestEntityTooLarge, message));
+                    return Err(StatusError::new(Reason::RequestEntityTooLarge, message));
                 }
 
                 let mut copied = 0;
@@ -99,7 +99,7 @@ impl Patch {
     }
 }
 
-impl From<PatchError> for Refusal {
+impl From<PatchError> for StatusError {
     fn from(error: PatchError) -> Self {
         let message = error.to_string();
         match error {
@@ -118,12 +118,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::resources::resource::Shelf;
+    use crate::resources::resource::Storage;
 
-    fn apply(operations: Vec<Value>) -> Result<Value, Refusal> {
+    fn apply(operations: Vec<Value>) -> Result<Value, StatusError> {
         Patch::Json(operations).apply(
             json!({"data": {"a": "x".repeat(1000)}}),
-            Shelf::ALL[0].storage().schema,
+            Storage::ALL[0].resource().schema,
         )
     }
 
@@ -133,13 +133,13 @@ mod tests {
         let doubling: Vec<_> = (0..40)
             .map(|round| double("/data", &format!("/data/{round}")))
             .collect();
-        let refused = apply(doubling).unwrap_err().to_string();
+        let rejected = apply(doubling).unwrap_err().to_string();
         assert!(
-            refused.contains("copies more than 3145728 bytes"),
-            "{refused}"
+            rejected.contains("copies more than 3145728 bytes"),
+            "{rejected}"
         );
         assert!(apply(vec![double("/data", "/data/b"); 3]).is_ok());
-        let refused = apply(vec![json!({"op": "remove", "path": "/data"}); 10_001]).unwrap_err();
-        assert_eq!(refused.reason(), Reason::RequestEntityTooLarge);
+        let rejected = apply(vec![json!({"op": "remove", "path": "/data"}); 10_001]).unwrap_err();
+        assert_eq!(rejected.reason(), Reason::RequestEntityTooLarge);
     }
 }

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
+    clock::Clock,
     formats::table,
-    refusal::{Reason, Refusal},
+    registry::strategy,
     resources::{
         event,
         object::{Object, as_map, text},
-        resource::{Resource, Shelf},
-        strategy,
+        resource::{Resource, Storage},
     },
+    status::{Reason, StatusError},
 };
 
 /// The form that a client accepts.
@@ -33,17 +33,19 @@ pub(crate) enum Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     /// Another value: the error is returned after the operation.
-    Odd,
+    Invalid,
     None,
     Metadata,
     Object,
 }
 
 /// A form of one resource.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rendering {
     pub(crate) resource: &'static Resource,
     pub(crate) form: Form,
+    /// The clock of the plane, for ages in tables.
+    pub(crate) clock: Clock,
 }
 
 /// `metadata` of a list.
@@ -61,9 +63,9 @@ const META: &str = "meta.k8s.io/v1";
 impl Rendering {
     /// Returns one object. If the client only accepts a list, the error is returned after the
     /// operation.
-    pub(crate) fn object(&self, object: &Object) -> Result<Bytes, Refusal> {
+    pub(crate) fn object(&self, object: &Object) -> Result<Bytes, StatusError> {
         Ok(match self.form {
-            Form::Table(Include::Odd) => return Err(odd_include()),
+            Form::Table(Include::Invalid) => return Err(invalid_include()),
             Form::Whole => self.whole(object),
             Form::Metadata => metadata(object).to_string().into(),
             Form::MetadataList => {
@@ -87,9 +89,13 @@ impl Rendering {
     }
 
     /// Returns a list.
-    pub(crate) fn list(&self, objects: &[Arc<Object>], meta: &ListMeta) -> Result<Bytes, Refusal> {
+    pub(crate) fn list(
+        &self,
+        objects: &[Arc<Object>],
+        meta: &ListMeta,
+    ) -> Result<Bytes, StatusError> {
         let (kind, version) = match self.form {
-            Form::Table(Include::Odd) => return Err(odd_include()),
+            Form::Table(Include::Invalid) => return Err(invalid_include()),
             Form::Table(include) => {
                 let objects = objects.iter().map(AsRef::as_ref);
                 let version = meta.revision.to_string();
@@ -143,10 +149,8 @@ impl Rendering {
 
     /// Returns one line of a watch.
     pub(crate) fn event(&self, kind: &str, object: &Object) -> Bytes {
-        self.object(object).map_or_else(
-            |refusal| Self::error(&refusal),
-            |object| line(kind, &object),
-        )
+        self.object(object)
+            .map_or_else(|error| Self::error(&error), |object| line(kind, &object))
     }
 
     /// Returns a bookmark with the current revision of a watch; `initial` marks the end of a
@@ -161,33 +165,29 @@ impl Rendering {
         }
 
         let object = match self.form {
-            Form::Whole => {
-                let mut object = strategy::empty(self.resource);
-                let fields = as_map(&mut object);
-                fields.insert("kind".into(), self.resource.kind.into());
-                fields.insert("apiVersion".into(), self.resource.api_version().into());
-                fields.insert("metadata".into(), metadata);
-                object
-            }
+            Form::Whole => self.empty(metadata),
             Form::Metadata | Form::MetadataList => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata})
             }
             Form::Table(include) => {
-                let mut object = strategy::empty(self.resource);
-                let fields = as_map(&mut object);
-                fields.insert("kind".into(), self.resource.kind.into());
-                fields.insert("apiVersion".into(), self.resource.api_version().into());
-                fields.insert("metadata".into(), metadata);
-                self.table(
-                    std::iter::once(&Object::new(object, revision)),
-                    &revision.to_string(),
-                    &ListMeta::default(),
-                    include,
-                )
+                let object = Object::new(self.empty(metadata), revision);
+                let version = revision.to_string();
+                let objects = std::iter::once(&object);
+                self.table(objects, &version, &ListMeta::default(), include)
             }
         };
 
         line("BOOKMARK", object.to_string().as_bytes())
+    }
+
+    /// Returns an object with only this metadata.
+    fn empty(&self, metadata: Value) -> Value {
+        let mut object = strategy::empty(self.resource);
+        let fields = as_map(&mut object);
+        fields.insert("kind".into(), self.resource.kind.into());
+        fields.insert("apiVersion".into(), self.resource.api_version().into());
+        fields.insert("metadata".into(), metadata);
+        object
     }
 
     /// Removes the columns from a line of a watch that has already sent them.
@@ -202,12 +202,12 @@ impl Rendering {
     }
 
     /// Returns the last line of a watch that ends with an error.
-    pub(crate) fn error(refusal: &Refusal) -> Bytes {
-        line("ERROR", refusal.status().to_string().as_bytes())
+    pub(crate) fn error(error: &StatusError) -> Bytes {
+        line("ERROR", error.status().to_string().as_bytes())
     }
 
     fn whole(&self, object: &Object) -> Bytes {
-        if self.resource.shelf == Shelf::Events && !self.resource.group.is_empty() {
+        if self.resource.storage == Storage::Events && !self.resource.group.is_empty() {
             return event::from_storage(object.value.clone(), self.resource)
                 .to_string()
                 .into();
@@ -222,13 +222,13 @@ impl Rendering {
         meta: &ListMeta,
         include: Include,
     ) -> Value {
-        let now = Timestamp::now();
+        let now = self.clock.now();
 
         let row = |object: &Object| {
-            let cells = table::cells(self.resource.shelf, &object.value, now);
+            let cells = table::cells(self.resource.storage, &object.value, now);
             let whole = || event::from_storage(object.value.clone(), self.resource);
             match include {
-                Include::None | Include::Odd => json!({"cells": cells, "object": null}),
+                Include::None | Include::Invalid => json!({"cells": cells, "object": null}),
                 Include::Metadata => json!({"cells": cells, "object": metadata(object)}),
                 Include::Object => json!({"cells": cells, "object": whole()}),
             }
@@ -236,19 +236,19 @@ impl Rendering {
 
         json!({
             "kind": "Table", "apiVersion": META, "metadata": list_meta(version, meta),
-            "columnDefinitions": table::columns(self.resource.shelf), "rows": objects.map(row).collect::<Vec<_>>(),
+            "columnDefinitions": table::columns(self.resource.storage), "rows": objects.map(row).collect::<Vec<_>>(),
         })
     }
 }
 
-fn odd_include() -> Refusal {
-    Refusal::bad_request(
+fn invalid_include() -> StatusError {
+    StatusError::bad_request(
         "unable to convert to Table as requested: includeObject must be Metadata, Object, None, or empty",
     )
 }
 
-fn not_acceptable(why: &str) -> Refusal {
-    Refusal::new(Reason::NotAcceptable, why)
+fn not_acceptable(why: &str) -> StatusError {
+    StatusError::new(Reason::NotAcceptable, why)
 }
 
 fn metadata(object: &Object) -> Value {
@@ -282,4 +282,28 @@ fn line(kind: &str, object: &[u8]) -> Bytes {
     line.extend_from_slice(object);
     line.extend_from_slice(b"}\n");
     line.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+    use crate::resources::resource::SERVICE_ACCOUNTS;
+
+    #[test]
+    fn ages_in_a_table_follow_the_clock_of_the_plane() {
+        let rendering = Rendering {
+            resource: &SERVICE_ACCOUNTS,
+            form: Form::Table(Include::None),
+            clock: Clock::default(),
+        };
+        let created = rendering.clock.now().to_string();
+        let metadata = json!({"name": "a", "creationTimestamp": created});
+        let object = Object::new(json!({"metadata": metadata}), 1);
+
+        rendering.clock.shift(SignedDuration::from_hours(5));
+        let table: Value = serde_json::from_slice(&rendering.object(&object).unwrap()).unwrap();
+        assert_eq!(table["rows"][0]["cells"], json!(["a", "5h"]));
+    }
 }

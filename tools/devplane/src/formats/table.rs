@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::resources::{
     object::{name, text},
-    resource::Shelf,
+    resource::Storage,
 };
 
 mod age;
@@ -21,16 +21,16 @@ type Column = (&'static str, &'static str, bool);
 const NAME: Column = ("Name", "string", false);
 const AGE: Column = ("Age", "string", false);
 
-fn layout(shelf: Shelf) -> &'static [Column] {
-    match shelf {
-        Shelf::Nodes => node::COLUMNS,
-        Shelf::Services => service::COLUMNS,
-        Shelf::Events => event::COLUMNS,
-        Shelf::Leases => &[NAME, ("Holder", "string", false), AGE],
-        Shelf::Namespaces => &[NAME, ("Status", "string", false), AGE],
-        Shelf::ConfigMaps => &[NAME, ("Data", "string", false), AGE],
-        Shelf::ServiceAccounts => &[NAME, AGE],
-        Shelf::Pods => &[
+fn layout(storage: Storage) -> &'static [Column] {
+    match storage {
+        Storage::Nodes => node::COLUMNS,
+        Storage::Services => service::COLUMNS,
+        Storage::Events => event::COLUMNS,
+        Storage::Leases => &[NAME, ("Holder", "string", false), AGE],
+        Storage::Namespaces => &[NAME, ("Status", "string", false), AGE],
+        Storage::ConfigMaps => &[NAME, ("Data", "string", false), AGE],
+        Storage::ServiceAccounts => &[NAME, AGE],
+        Storage::Pods => &[
             NAME,
             ("Ready", "string", false),
             ("Status", "string", false),
@@ -45,16 +45,16 @@ fn layout(shelf: Shelf) -> &'static [Column] {
 }
 
 /// Returns the `columnDefinitions` of a table.
-pub(crate) fn columns(shelf: Shelf) -> Vec<Value> {
+pub(crate) fn columns(storage: Storage) -> Vec<Value> {
     let column = |(name, kind, wide): &Column| {
         let format = if *name == "Name" { "name" } else { "" };
         json!({"name": name, "type": kind, "format": format, "description": "", "priority": i32::from(*wide)})
     };
-    layout(shelf).iter().map(column).collect()
+    layout(storage).iter().map(column).collect()
 }
 
 /// Returns the cells of one object, in the order of the columns.
-pub(crate) fn cells(shelf: Shelf, value: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn cells(storage: Storage, value: &Value, now: Timestamp) -> Vec<Value> {
     let created = age(text(value, "/metadata/creationTimestamp"), now);
     let count = |field: &str| {
         value
@@ -63,28 +63,28 @@ pub(crate) fn cells(shelf: Shelf, value: &Value, now: Timestamp) -> Vec<Value> {
             .map_or(0, serde_json::Map::len)
     };
 
-    match shelf {
-        Shelf::Nodes => node::cells(value, &created),
-        Shelf::Services => service::cells(value, &created),
-        Shelf::Events => event::cells(value, now),
-        Shelf::Leases => vec![
+    match storage {
+        Storage::Nodes => node::cells(value, &created),
+        Storage::Services => service::cells(value, &created),
+        Storage::Events => event::cells(value, now),
+        Storage::Leases => vec![
             name(value).into(),
             text(value, "/spec/holderIdentity").into(),
             created.into(),
         ],
-        Shelf::Namespaces => vec![
+        Storage::Namespaces => vec![
             name(value).into(),
             text(value, "/status/phase").into(),
             created.into(),
         ],
-        Shelf::ConfigMaps => vec![
+        Storage::ConfigMaps => vec![
             name(value).into(),
             (count("data") + count("binaryData")).into(),
             created.into(),
         ],
-        Shelf::ServiceAccounts => vec![name(value).into(), created.into()],
+        Storage::ServiceAccounts => vec![name(value).into(), created.into()],
         // There are no Pods, except for the empty one of a bookmark.
-        Shelf::Pods => [
+        Storage::Pods => [
             "", "0/0", "", "0", &created, "<none>", "<none>", "<none>", "<none>",
         ]
         .map(Value::from)
@@ -105,9 +105,13 @@ fn or_none(text: String) -> String {
 mod tests {
     use super::*;
 
-    fn row(shelf: Shelf, value: &Value) -> Vec<String> {
-        let cells = cells(shelf, value, "2024-01-01T00:10:00Z".parse().unwrap());
-        assert_eq!(cells.len(), columns(shelf).len(), "a cell for each column");
+    fn row(storage: Storage, value: &Value) -> Vec<String> {
+        let cells = cells(storage, value, "2024-01-01T00:10:00Z".parse().unwrap());
+        assert_eq!(
+            cells.len(),
+            columns(storage).len(),
+            "a cell for each column"
+        );
         cells
             .iter()
             .map(|cell| {
@@ -140,8 +144,8 @@ mod tests {
             "6.1 (arm64)",
             "c",
         ];
-        assert_eq!(row(Shelf::Nodes, &node), expected);
-        let bare = row(Shelf::Nodes, &json!({"metadata": {"name": "a"}}));
+        assert_eq!(row(Storage::Nodes, &node), expected);
+        let bare = row(Storage::Nodes, &json!({"metadata": {"name": "a"}}));
         assert_eq!(bare[..5], ["a", "Unknown", "<none>", "<unknown>", ""]);
     }
 
@@ -160,15 +164,15 @@ mod tests {
             "60s",
             "a=1,b=2",
         ];
-        assert_eq!(row(Shelf::Services, &service), expected);
+        assert_eq!(row(Storage::Services, &service), expected);
         service["status"] =
             json!({"loadBalancer": {"ingress": [{"ip": "1.1.1.1"}, {"hostname": "x"}]}});
-        assert_eq!(row(Shelf::Services, &service)[3], "1.1.1.1,x");
+        assert_eq!(row(Storage::Services, &service)[3], "1.1.1.1,x");
         service["spec"]["externalIPs"] = json!(["2.2.2.2"]);
-        assert_eq!(row(Shelf::Services, &service)[3], "1.1.1.1,x,2.2.2.2");
+        assert_eq!(row(Storage::Services, &service)[3], "1.1.1.1,x,2.2.2.2");
         let name = json!({"metadata": {"name": "a"}, "spec": {"type": "ExternalName", "externalName": "x.y"}});
         assert_eq!(
-            row(Shelf::Services, &name)[2..5],
+            row(Storage::Services, &name)[2..5],
             ["<none>", "x.y", "<none>"]
         );
     }
@@ -192,13 +196,13 @@ mod tests {
             "3",
             "e",
         ];
-        assert_eq!(row(Shelf::Events, &event), expected);
+        assert_eq!(row(Storage::Events, &event), expected);
         let newer = json!({
             "metadata": {"name": "e"}, "involvedObject": {"kind": "Node"}, "eventTime": "2024-01-01T00:09:00.5Z",
             "reportingComponent": "c",
         });
         assert_eq!(
-            row(Shelf::Events, &newer),
+            row(Storage::Events, &newer),
             ["59s", "", "", "node", "", "c", "", "59s", "1", "e"]
         );
     }
@@ -207,13 +211,13 @@ mod tests {
     fn small_resources_show_their_main_field() {
         let of = |field: Value| json!({"metadata": {"name": "a", "creationTimestamp": "2024-01-01T00:00:00Z"}, "spec": field, "status": field, "data": {"x": "1"}});
         assert_eq!(
-            row(Shelf::Leases, &of(json!({"holderIdentity": "me"}))),
+            row(Storage::Leases, &of(json!({"holderIdentity": "me"}))),
             ["a", "me", "10m"]
         );
         assert_eq!(
-            row(Shelf::Namespaces, &of(json!({"phase": "Active"}))),
+            row(Storage::Namespaces, &of(json!({"phase": "Active"}))),
             ["a", "Active", "10m"]
         );
-        assert_eq!(row(Shelf::ConfigMaps, &of(json!({}))), ["a", "1", "10m"]);
+        assert_eq!(row(Storage::ConfigMaps, &of(json!({}))), ["a", "1", "10m"]);
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::{
     formats::render::{Form, Include},
-    refusal::{Reason, Refusal},
+    status::{Reason, StatusError},
 };
 
 /// Returns the first form in `Accept` that is available.
-pub(super) fn form(accept: &str, include: Include) -> Result<Form, Refusal> {
+pub(super) fn form(accept: &str, include: Include) -> Result<Form, StatusError> {
     if accept.trim().is_empty() {
         return Ok(Form::Whole);
     }
@@ -23,9 +23,9 @@ pub(super) fn form(accept: &str, include: Include) -> Result<Form, Refusal> {
                 .split(',')
                 .any(|media| is_json(Media::parse(media).name));
             if known {
-                Refusal::new(Reason::NotAcceptable, message)
+                StatusError::new(Reason::NotAcceptable, message)
             } else {
-                Refusal::of_server(Reason::NotAcceptable, message)
+                StatusError::of_server(Reason::NotAcceptable, message)
             }
         })
 }

@@ -8,15 +8,18 @@ use serde_json::Value;
 use super::header_text;
 use crate::{
     formats::{patch::Patch, protobuf},
-    refusal::{Reason, Refusal},
     resources::schema,
+    status::{Reason, StatusError},
 };
 
 /// Maximum bytes of a body, as in an API server.
 const LIMIT: usize = 3 * 1024 * 1024;
 
 /// Reads an object in JSON or in protobuf, which is decoded according to the schema.
-pub(super) async fn object(request: Request, schema: &schema::Object) -> Result<Value, Refusal> {
+pub(super) async fn object(
+    request: Request,
+    schema: &schema::Object,
+) -> Result<Value, StatusError> {
     let media = media(&request);
     parse(&media, &bytes(request).await?, schema)
 }
@@ -25,7 +28,7 @@ pub(super) async fn object(request: Request, schema: &schema::Object) -> Result<
 pub(super) async fn optional(
     request: Request,
     schema: &schema::Object,
-) -> Result<Option<Value>, Refusal> {
+) -> Result<Option<Value>, StatusError> {
     let media = media(&request);
     let body = bytes(request).await?;
     if body.is_empty() {
@@ -35,15 +38,14 @@ pub(super) async fn optional(
     }
 }
 
-fn parse(media: &str, body: &[u8], schema: &schema::Object) -> Result<Value, Refusal> {
+fn parse(media: &str, body: &[u8], schema: &schema::Object) -> Result<Value, StatusError> {
     match media {
         // Pages of other sites can send text without a preflight request; API clients set a JSON or
         // protobuf type, or none.
         "" | "application/json" => json(body),
-        "application/vnd.kubernetes.protobuf" => {
-            protobuf::decode(body, schema).map_err(|error| Refusal::bad_request(error.to_string()))
-        }
-        _ => Err(Refusal::new(
+        "application/vnd.kubernetes.protobuf" => protobuf::decode(body, schema)
+            .map_err(|error| StatusError::bad_request(error.to_string())),
+        _ => Err(StatusError::new(
             Reason::UnsupportedMediaType,
             unsupported(
                 media,
@@ -55,13 +57,13 @@ fn parse(media: &str, body: &[u8], schema: &schema::Object) -> Result<Value, Ref
 
 /// Reads a patch of the type in `Content-Type`. The inner error means that the body is not a valid
 /// patch.
-pub(super) async fn patch(request: Request) -> Result<Result<Patch, Refusal>, Refusal> {
+pub(super) async fn patch(request: Request) -> Result<Result<Patch, StatusError>, StatusError> {
     let media = media(&request);
-    let read: fn(&[u8]) -> Result<Patch, Refusal> = match media.as_str() {
+    let read: fn(&[u8]) -> Result<Patch, StatusError> = match media.as_str() {
         "application/json-patch+json" => |body| {
             let read = serde_json::from_value(json(body)?).map(Patch::Json);
             read.map_err(|error| {
-                Refusal::bad_request(format!("the body is not a JSON patch: {error}"))
+                StatusError::bad_request(format!("the body is not a JSON patch: {error}"))
             })
         },
         "application/merge-patch+json" => |body| map(body).map(Patch::Merge),
@@ -69,7 +71,7 @@ pub(super) async fn patch(request: Request) -> Result<Result<Patch, Refusal>, Re
         _ => {
             let offered = "application/json-patch+json, application/merge-patch+json or \
                            application/strategic-merge-patch+json";
-            return Err(Refusal::of_server(
+            return Err(StatusError::of_server(
                 Reason::UnsupportedMediaType,
                 unsupported(&media, offered),
             ));
@@ -80,12 +82,12 @@ pub(super) async fn patch(request: Request) -> Result<Result<Patch, Refusal>, Re
 }
 
 /// Parses a JSON object.
-fn map(body: &[u8]) -> Result<Value, Refusal> {
+fn map(body: &[u8]) -> Result<Value, StatusError> {
     let value = json(body)?;
     if value.is_object() {
         Ok(value)
     } else {
-        Err(Refusal::bad_request(
+        Err(StatusError::bad_request(
             "the body of this patch must be an object",
         ))
     }
@@ -105,21 +107,21 @@ fn unsupported(media: &str, offered: &str) -> String {
     format!("the body of the request was in an unknown format: {media:?}: send {offered}")
 }
 
-async fn bytes(request: Request) -> Result<bytes::Bytes, Refusal> {
+async fn bytes(request: Request) -> Result<bytes::Bytes, StatusError> {
     let collected = Limited::new(request.into_body(), LIMIT).collect().await;
     collected
         .map(http_body_util::Collected::to_bytes)
         .map_err(|error| {
             if error.is::<LengthLimitError>() {
                 let message = format!("the body of the request is larger than {LIMIT} bytes");
-                Refusal::new(Reason::RequestEntityTooLarge, message)
+                StatusError::new(Reason::RequestEntityTooLarge, message)
             } else {
-                Refusal::bad_request(format!("the body of the request broke off: {error}"))
+                StatusError::bad_request(format!("the body of the request broke off: {error}"))
             }
         })
 }
 
-fn json(body: &[u8]) -> Result<Value, Refusal> {
+fn json(body: &[u8]) -> Result<Value, StatusError> {
     serde_json::from_slice(body)
-        .map_err(|error| Refusal::bad_request(format!("the body is not JSON: {error}")))
+        .map_err(|error| StatusError::bad_request(format!("the body is not JSON: {error}")))
 }

@@ -9,14 +9,14 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::StreamExt as _;
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, Uri, header};
 use tokio::time::sleep;
 
 use super::{JSON, header_text, path, query::Query, raw};
 use crate::{
-    faults::{Call, Fate, Fault, FaultSwitch, Verb},
+    faults::{Effect, Fault, FaultSwitch, RequestInfo, Verb},
     formats::render::Rendering,
-    refusal::{Reason, Refusal},
+    status::{Reason, StatusError},
 };
 
 /// Applies the faults to a request.
@@ -25,21 +25,21 @@ pub(super) async fn inject(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Some(call) = call(&request) else {
+    let Some(info) = request_info(&request) else {
         return next.run(request).await;
     };
 
-    let fate = faults.fate(&call);
-    if fate.no_bookmarks {
-        forgo_bookmarks(&mut request);
+    let effect = faults.effect(&info);
+    if effect.no_bookmarks {
+        *request.uri_mut() = without_bookmarks(request.uri());
     }
-    pause(fate.delay).await;
+    pause(effect.delay).await;
 
-    match fate.fault {
+    match effect.fault {
         None => {
             let response = next.run(request).await;
-            if call.verb == Verb::Watch && response.status() == StatusCode::OK {
-                return response.map(|body| Body::from_stream(events(body, faults, call)));
+            if info.verb == Verb::Watch && response.status() == StatusCode::OK {
+                return response.map(|body| Body::from_stream(events(body, faults, info)));
             }
             response
         }
@@ -48,12 +48,12 @@ pub(super) async fn inject(
             drop(next.run(request).await);
             cut()
         }
-        Some(fault) => refusal(&fault).map_or_else(cut, answer),
+        Some(fault) => status_error(&fault).map_or_else(cut, answer),
     }
 }
 
 /// Returns the properties of a request, or none if it is not about objects.
-fn call(request: &Request) -> Option<Call> {
+fn request_info(request: &Request) -> Option<RequestInfo> {
     let Some(path::Place::Api(api)) = path::parse(request.uri().path()) else {
         return None;
     };
@@ -69,7 +69,7 @@ fn call(request: &Request) -> Option<Call> {
         _ => return None,
     };
 
-    Some(Call {
+    Some(RequestInfo {
         verb,
         resource: api.plural,
         user_agent: header_text(request, header::USER_AGENT),
@@ -80,22 +80,22 @@ fn call(request: &Request) -> Option<Call> {
 fn events(
     body: Body,
     faults: FaultSwitch,
-    call: Call,
+    info: RequestInfo,
 ) -> impl futures::Stream<Item = io::Result<Bytes>> + Send {
     futures::stream::unfold(
-        Some((body.into_data_stream(), faults, call)),
+        Some((body.into_data_stream(), faults, info)),
         async |watch| {
-            let (mut body, faults, call) = watch?;
+            let (mut body, faults, info) = watch?;
             let line: Result<Bytes, axum::Error> = BodyDataStream::next(&mut body).await?;
-            let Fate { delay, fault, .. } = faults.fate(&call);
+            let Effect { delay, fault, .. } = faults.effect(&info);
             pause(delay).await;
 
             match fault {
-                None => Some((line.map_err(io::Error::other), Some((body, faults, call)))),
+                None => Some((line.map_err(io::Error::other), Some((body, faults, info)))),
                 Some(Fault::Silence) => std::future::pending().await,
                 Some(fault) => {
-                    let last = refusal(&fault)
-                        .map_or_else(|| Err(reset()), |refusal| Ok(Rendering::error(&refusal)));
+                    let last = status_error(&fault)
+                        .map_or_else(|| Err(reset()), |error| Ok(Rendering::error(&error)));
                     Some((last, None))
                 }
             }
@@ -111,35 +111,38 @@ async fn pause(delay: Duration) {
 }
 
 /// Returns the response of a fault that has one.
-fn refusal(fault: &Fault) -> Option<Refusal> {
+fn status_error(fault: &Fault) -> Option<StatusError> {
     match fault {
-        Fault::Conflict => Some(Refusal::new(
+        Fault::Conflict => Some(StatusError::new(
             Reason::Conflict,
             "the object has been modified; please apply your changes again",
         )),
-        Fault::TooManyRequests { retry_after } => Some(Refusal::throttled(*retry_after)),
-        Fault::InternalError => Some(Refusal::new(
+        Fault::TooManyRequests { retry_after } => Some(StatusError::throttled(*retry_after)),
+        Fault::InternalError => Some(StatusError::new(
             Reason::InternalError,
             "an error on the server: etcd has no leader",
         )),
-        Fault::Forbidden => Some(Refusal::new(
+        Fault::Forbidden => Some(StatusError::new(
             Reason::Forbidden,
             "the account has no permission",
         )),
-        Fault::ServiceUnavailable => Some(Refusal::new(
+        Fault::ServiceUnavailable => Some(StatusError::new(
             Reason::ServiceUnavailable,
             "the server is currently unable to handle the request",
         )),
-        Fault::Expired => Some(Refusal::new(Reason::Expired, "too old resource version")),
+        Fault::Expired => Some(StatusError::new(
+            Reason::Expired,
+            "too old resource version",
+        )),
         Fault::Slow(_) | Fault::Silence | Fault::Cut | Fault::AnswerLost | Fault::NoBookmarks => {
             None
         }
     }
 }
 
-fn answer(refusal: Refusal) -> Response {
-    let wait = refusal.retry_after();
-    let mut response = refusal.into_response();
+fn answer(error: StatusError) -> Response {
+    let wait = error.retry_after();
+    let mut response = error.into_response();
     if let Some(seconds) = wait {
         response
             .headers_mut()
@@ -162,15 +165,44 @@ fn reset() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionReset, "the connection was cut")
 }
 
-fn forgo_bookmarks(request: &mut Request) {
-    let text = request.uri().to_string();
-
+/// Removes the wish for bookmarks from the address of a watch.
+fn without_bookmarks(uri: &Uri) -> Uri {
     // A streaming list ends with a bookmark, for which the client waits.
-    if !text.contains("sendInitialEvents")
-        && let Ok(uri) = text
-            .replace("allowWatchBookmarks=true", "allowWatchBookmarks=false")
-            .parse()
-    {
-        *request.uri_mut() = uri;
+    let is_streaming_list = Query::parse(uri).is_ok_and(|query| query.initial_events == Some(true));
+    let Some(query) = uri.query().filter(|_| !is_streaming_list) else {
+        return uri.clone();
+    };
+
+    let kept: Vec<_> = query
+        .split('&')
+        .filter(|pair| pair.split('=').next() != Some("allowWatchBookmarks"))
+        .collect();
+    let path = format!("{}?{}", uri.path(), kept.join("&"));
+    path.parse().unwrap_or_else(|_| uri.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_streaming_list_keeps_its_wish_for_bookmarks() {
+        for (query, expected) in [
+            ("watch=1&allowWatchBookmarks=true", "watch=1"),
+            ("allowWatchBookmarks=1&watch=1", "watch=1"),
+            ("watch=1&allowWatchBookmarks=T&limit=5", "watch=1&limit=5"),
+            ("watch=1&allowWatchBookmarks", "watch=1"),
+            (
+                "allowWatchBookmarks=true&sendInitialEvents=true",
+                "allowWatchBookmarks=true&sendInitialEvents=true",
+            ),
+            (
+                "allowWatchBookmarks=true&sendInitialEvents=false",
+                "sendInitialEvents=false",
+            ),
+        ] {
+            let uri = format!("/api/v1/nodes?{query}").parse().unwrap();
+            assert_eq!(without_bookmarks(&uri).query(), Some(expected), "{query}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use rand::Rng as _;
 
 use crate::{
     formats::render::Include,
-    refusal::{Cause, Refusal},
+    status::{Cause, StatusError},
     storage::write::{self, FieldValidation, Options},
 };
 
@@ -38,9 +38,9 @@ pub(super) struct Query {
 }
 
 impl Query {
-    pub(super) fn parse(uri: &Uri) -> Result<Self, Refusal> {
+    pub(super) fn parse(uri: &Uri) -> Result<Self, StatusError> {
         let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|error| Refusal::bad_request(format!("cannot read the query: {error}")))?;
+            .map_err(|error| StatusError::bad_request(format!("cannot read the query: {error}")))?;
 
         let mut query = Self::default();
         for (name, value) in pairs.0 {
@@ -88,13 +88,13 @@ impl Query {
     }
 
     /// Rejects invalid values of these numbers.
-    pub(super) fn numbers(&self, names: &[&str]) -> Result<(), Refusal> {
+    pub(super) fn numbers(&self, names: &[&str]) -> Result<(), StatusError> {
         match self
             .bad
             .iter()
             .find(|(name, _)| names.contains(&name.as_str()))
         {
-            Some((_, value)) => Err(Refusal::bad_request(format!(
+            Some((_, value)) => Err(StatusError::bad_request(format!(
                 "strconv.ParseInt: parsing {value:?}: invalid syntax"
             ))),
             None => Ok(()),
@@ -102,7 +102,7 @@ impl Query {
     }
 
     /// Checks the parameters of a list, a watch or a deletion of a collection.
-    pub(super) fn list_options(&self) -> Result<(), Refusal> {
+    pub(super) fn list_options(&self) -> Result<(), StatusError> {
         let mut causes = Vec::new();
         let mut forbid = |field: &str, why: &str| causes.push(Cause::forbidden(field, why));
         let matched = self.version_match.as_str();
@@ -150,7 +150,7 @@ impl Query {
         if causes.is_empty() {
             Ok(())
         } else {
-            Err(Refusal::invalid_options("ListOptions", &causes))
+            Err(StatusError::invalid_options("ListOptions", &causes))
         }
     }
 
@@ -160,7 +160,7 @@ impl Query {
             "" | "Metadata" => Include::Metadata,
             "None" => Include::None,
             "Object" => Include::Object,
-            _ => Include::Odd,
+            _ => Include::Invalid,
         }
     }
 
@@ -176,7 +176,7 @@ impl Query {
 
     /// Returns the options of a write. `kind` is `CreateOptions`, `UpdateOptions` or
     /// `PatchOptions`.
-    pub(super) fn options(&self, kind: &str) -> Result<Options, Refusal> {
+    pub(super) fn options(&self, kind: &str) -> Result<Options, StatusError> {
         let mut causes = Vec::new();
         if self.manager.len() > MANAGER_LIMIT {
             let message = format!("Too long: may not be more than {MANAGER_LIMIT} bytes");
@@ -218,7 +218,7 @@ impl Query {
                 manager: self.manager.clone(),
             })
         } else {
-            Err(Refusal::invalid_options(kind, &causes))
+            Err(StatusError::invalid_options(kind, &causes))
         }
     }
 }

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::{JSON, Line, accept, query::Query, raw};
 use crate::{
     formats::render::{ListMeta, Rendering},
-    refusal::{Reason, Refusal},
     resources::{
         object::{self, Object},
-        resource::Shelf,
+        resource::{Resource, Storage},
         selector::{Selector, SelectorError},
     },
+    status::{Reason, StatusError},
     storage::{
         plane::Plane,
         store::Store,
@@ -28,10 +28,11 @@ pub(super) fn get(
     target: &Target,
     accept: &str,
     query: &Query,
-) -> Result<Response, Refusal> {
+) -> Result<Response, StatusError> {
     let rendering = Rendering {
         resource: target.resource,
         form: accept::form(accept, query.include())?,
+        clock: plane.clock().clone(),
     };
     let wanted = version(target.resource, query)?;
     let object = plane.read(|store| {
@@ -47,7 +48,7 @@ pub(super) fn get(
 pub(super) fn selection(
     target: &Target,
     query: &Query,
-) -> Result<(Option<String>, Selector), Refusal> {
+) -> Result<(Option<String>, Selector), StatusError> {
     query.numbers(&["limit", "timeoutSeconds"])?;
     let selector = Selector::parse(&query.labels, &query.fields, target.resource);
 
@@ -59,10 +60,10 @@ pub(super) fn selection(
         query.list_options()?;
     }
 
-    let mut selector = selector.map_err(|error| Refusal::bad_request(error.to_string()))?;
+    let mut selector = selector.map_err(|error| StatusError::bad_request(error.to_string()))?;
     // Watching one object means watching all objects with its name.
     if !target.name.is_empty() && !selector.narrow_to(&target.name) {
-        return Err(Refusal::bad_request(
+        return Err(StatusError::bad_request(
             "fieldSelector metadata.name doesn't match requested name",
         ));
     }
@@ -78,18 +79,19 @@ pub(super) fn list_or_watch(
     target: &Target,
     accept: &str,
     query: &Query,
-) -> Result<Response, Refusal> {
+) -> Result<Response, StatusError> {
     let resource = target.resource;
     let rendering = Rendering {
         resource,
         form: accept::form(accept, query.include())?,
+        clock: plane.clock().clone(),
     };
 
     let (namespace, selector) = selection(target, query)?;
 
     if query.watch {
         // For a watch, an API server returns another error than for a list.
-        revision(&query.resource_version).map_err(|refusal| unforeseen(&refusal))?;
+        revision(&query.resource_version).map_err(|error| unforeseen(&error))?;
         let start = plane.read(|store| start(query, store.revision()))?;
         let request = WatchRequest {
             namespace,
@@ -123,7 +125,7 @@ pub(super) fn list_or_watch(
 }
 
 /// Returns where a watch starts.
-fn start(query: &Query, current: u64) -> Result<Start, Refusal> {
+fn start(query: &Query, current: u64) -> Result<Start, StatusError> {
     if query.initial_events == Some(true) {
         return Ok(if query.bookmarks {
             Start::Initial
@@ -137,15 +139,15 @@ fn start(query: &Query, current: u64) -> Result<Start, Refusal> {
         0 => Ok(Start::Everything),
         // A revision from before the state was lost is treated as expired, so that the client lists
         // again.
-        after if after > current => Err(Refusal::expired(after, current)),
+        after if after > current => Err(StatusError::expired(after, current)),
         after => Ok(Start::After(after)),
     }
 }
 
 /// Rejects a revision in the future instead of waiting for it.
-fn not_to_come(wanted: u64, current: u64) -> Result<(), Refusal> {
+fn not_to_come(wanted: u64, current: u64) -> Result<(), StatusError> {
     if wanted > current {
-        Err(Refusal::too_large(wanted, current))
+        Err(StatusError::too_large(wanted, current))
     } else {
         Ok(())
     }
@@ -154,56 +156,15 @@ fn not_to_come(wanted: u64, current: u64) -> Result<(), Refusal> {
 /// Returns one page of a list, or the complete list.
 pub(super) fn page(
     store: &Store,
-    resource: &'static crate::resources::resource::Resource,
+    resource: &'static Resource,
     namespace: Option<&str>,
     selector: &Selector,
     query: &Query,
     paged: bool,
-) -> Result<(Vec<Arc<Object>>, ListMeta), Refusal> {
-    let current = store.revision();
+) -> Result<(Vec<Arc<Object>>, ListMeta), StatusError> {
+    let start = page_start(query, store.revision(), paged)?;
+    let mut rest = objects_after(store, resource.storage, namespace, &start)?;
 
-    let (at, after) = if query.next.is_empty() {
-        let wanted = revision(&query.resource_version)?;
-        not_to_come(wanted, current)?;
-        // A page at a revision contains exactly that revision, unless the query says otherwise.
-        let exact = query.version_match == "Exact"
-            || query.version_match.is_empty() && (query.limit > 0 || paged);
-        (if exact && wanted > 0 { wanted } else { current }, None)
-    } else {
-        let (at, after) = read_token(&query.next)?;
-        (at, Some(after))
-    };
-
-    let in_range = |object: &Arc<Object>| {
-        let key = (
-            object::namespace(&object.value),
-            object::name(&object.value),
-        );
-        namespace.is_none_or(|namespace| namespace == key.0)
-            && after
-                .as_ref()
-                .is_none_or(|(of, name)| key > (of.as_str(), name.as_str()))
-    };
-
-    let mut rest: VecDeque<Arc<Object>> = if at == current {
-        store
-            .objects(resource.shelf, namespace)
-            .filter(|object| in_range(object))
-            .cloned()
-            .collect()
-    } else {
-        let past = store.objects_at(resource.shelf, at).map_err(|_| {
-            let message = "The provided continue parameter is too old to display a consistent list result. \
-                           You must start a new list without the continue parameter.";
-            Refusal::new(Reason::Expired, message)
-        })?;
-        past.into_values().filter(in_range).collect()
-    };
-
-    let mut meta = ListMeta {
-        revision: at,
-        ..ListMeta::default()
-    };
     let mut objects = Vec::new();
     while query.limit == 0 || objects.len() < query.limit {
         let Some(object) = rest.pop_front() else {
@@ -214,41 +175,103 @@ pub(super) fn page(
         }
     }
 
+    let mut meta = ListMeta {
+        revision: start.revision,
+        ..ListMeta::default()
+    };
     // The next page shows whether the selector matches any of the remaining objects.
-    if !rest.is_empty() {
-        let remaining = rest.len();
-        if let Some(last) = objects.last() {
-            meta.next = token(at, &last.value);
-            // With a selector, an API server does not know how many objects are left.
-            meta.remaining = (*selector == Selector::default()).then_some(remaining);
-        }
+    if !rest.is_empty()
+        && let Some(last) = objects.last()
+    {
+        meta.next = token(start.revision, &last.value);
+        // With a selector, an API server does not know how many objects are left.
+        meta.remaining = (*selector == Selector::default()).then_some(rest.len());
     }
 
     Ok((objects, meta))
 }
 
-/// Returns the requested revision. For an invalid one, an API server returns another error for
-/// resources that it caches.
-fn version(resource: &crate::resources::resource::Resource, query: &Query) -> Result<u64, Refusal> {
-    revision(&query.resource_version).map_err(|refusal| match resource.shelf {
-        Shelf::Events => refusal,
-        _ => unforeseen(&refusal),
+/// Where a page starts.
+struct PageStart {
+    revision: u64,
+    /// Namespace and name of the last object of the previous page.
+    after: Option<(String, String)>,
+}
+
+fn page_start(query: &Query, current: u64, paged: bool) -> Result<PageStart, StatusError> {
+    if !query.next.is_empty() {
+        let (revision, after) = read_token(&query.next)?;
+        return Ok(PageStart {
+            revision,
+            after: Some(after),
+        });
+    }
+
+    let wanted = revision(&query.resource_version)?;
+    not_to_come(wanted, current)?;
+    // A page at a revision contains exactly that revision, unless the query says otherwise.
+    let exact = query.version_match == "Exact"
+        || query.version_match.is_empty() && (query.limit > 0 || paged);
+    Ok(PageStart {
+        revision: if exact && wanted > 0 { wanted } else { current },
+        after: None,
     })
 }
 
-fn unforeseen(refusal: &Refusal) -> Refusal {
-    Refusal::new(
+/// Returns all objects that a page and those after it may contain.
+fn objects_after(
+    store: &Store,
+    storage: Storage,
+    namespace: Option<&str>,
+    start: &PageStart,
+) -> Result<VecDeque<Arc<Object>>, StatusError> {
+    let in_range = |object: &Arc<Object>| {
+        let key = (
+            object::namespace(&object.value),
+            object::name(&object.value),
+        );
+        namespace.is_none_or(|namespace| namespace == key.0)
+            && start
+                .after
+                .as_ref()
+                .is_none_or(|(of, name)| key > (of.as_str(), name.as_str()))
+    };
+
+    if start.revision == store.revision() {
+        let objects = store.objects(storage, namespace);
+        return Ok(objects.filter(|object| in_range(object)).cloned().collect());
+    }
+
+    let past = store.objects_at(storage, start.revision).map_err(|_| {
+        let message = "The provided continue parameter is too old to display a consistent list result. \
+                       You must start a new list without the continue parameter.";
+        StatusError::new(Reason::Expired, message)
+    })?;
+    Ok(past.into_values().filter(in_range).collect())
+}
+
+/// Returns the requested revision. For an invalid one, an API server returns another error for
+/// resources that it caches.
+fn version(resource: &Resource, query: &Query) -> Result<u64, StatusError> {
+    revision(&query.resource_version).map_err(|error| match resource.storage {
+        Storage::Events => error,
+        _ => unforeseen(&error),
+    })
+}
+
+fn unforeseen(error: &StatusError) -> StatusError {
+    StatusError::new(
         Reason::Unknown,
-        format!("resourceVersion: Invalid value: {refusal}"),
+        format!("resourceVersion: Invalid value: {error}"),
     )
 }
 
-fn revision(text: &str) -> Result<u64, Refusal> {
+fn revision(text: &str) -> Result<u64, StatusError> {
     if text.is_empty() {
         return Ok(0);
     }
     text.parse().map_err(|_| {
-        Refusal::bad_request(format!(
+        StatusError::bad_request(format!(
             "invalid resource version {text:?}: expected a whole number"
         ))
     })
@@ -261,7 +284,7 @@ fn token(at: u64, last: &Value) -> String {
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn read_token(token: &str) -> Result<(u64, (String, String)), Refusal> {
+fn read_token(token: &str) -> Result<(u64, (String, String)), StatusError> {
     let byte = |index| {
         token
             .get(index..index + 2)
@@ -276,7 +299,7 @@ fn read_token(token: &str) -> Result<(u64, (String, String)), Refusal> {
     });
 
     read.ok_or_else(|| {
-        Refusal::bad_request("the continue parameter is not one that this server gave out")
+        StatusError::bad_request("the continue parameter is not one that this server gave out")
     })
 }
 

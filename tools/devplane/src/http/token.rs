@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::{body, json, query::Query};
 use crate::{
-    refusal::{Cause, Refusal},
     resources::{
         object::{self, as_map, child},
         schema,
     },
+    status::{Cause, StatusError},
     storage::{
         plane::Plane,
         write::{self, Target},
@@ -24,7 +24,7 @@ pub(super) async fn create(
     target: &Target,
     query: &Query,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, StatusError> {
     query.options("CreateOptions")?;
     /// Minimum and default of an API server.
     const SECONDS: (i64, i64) = (600, 3600);
@@ -32,7 +32,7 @@ pub(super) async fn create(
     let body = body::object(request, &schema::groups::TOKEN_REQUEST).await?;
     let mut answer = schema::decode(body, &schema::groups::TOKEN_REQUEST, &mut Vec::new())
         .map_err(|mismatch| {
-            Refusal::bad_request(format!("cannot read the TokenRequest: {mismatch}"))
+            StatusError::bad_request(format!("cannot read the TokenRequest: {mismatch}"))
         })?;
     let account = plane.read(|store| write::current(store, target))?;
 
@@ -49,10 +49,14 @@ pub(super) async fn create(
     if !(SECONDS.0..=1 << 32).contains(&seconds) {
         let why = "may not be less than 10 minutes or more than 2^32 seconds";
         let cause = Cause::invalid("spec.expirationSeconds", &seconds.into(), why);
-        return Err(Refusal::invalid(target.resource, &target.name, &[cause]));
+        return Err(StatusError::invalid(
+            target.resource,
+            &target.name,
+            &[cause],
+        ));
     }
 
-    let now = plane.now();
+    let now = plane.clock().now();
     let expires = now
         .checked_add(SignedDuration::from_secs(seconds))
         .unwrap_or(Timestamp::MAX);

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::{JSON, accept, body, header_text, query::Query, raw};
 use crate::{
     formats::render::Rendering,
-    refusal::Refusal,
     resources::{
         object::{self, as_map, text},
         schema::{self, meta::DELETE_OPTIONS},
     },
+    status::StatusError,
     storage::{
         plane::Plane,
         write::{
@@ -26,12 +26,12 @@ pub(super) async fn create(
     target: Target,
     query: &Query,
     request: Request,
-) -> Result<Response, Refusal> {
-    let rendering = rendering(&target, query, &request)?;
+) -> Result<Response, StatusError> {
+    let rendering = rendering(plane, &target, query, &request)?;
     let options = options(query, &request, "CreateOptions")?;
     let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::create(store, &target, body, &options, now))?;
-    answer(rendering, &written)
+    answer(&rendering, &written)
 }
 
 pub(super) async fn update(
@@ -39,12 +39,12 @@ pub(super) async fn update(
     target: Target,
     query: &Query,
     request: Request,
-) -> Result<Response, Refusal> {
-    let rendering = rendering(&target, query, &request)?;
+) -> Result<Response, StatusError> {
+    let rendering = rendering(plane, &target, query, &request)?;
     let options = options(query, &request, "UpdateOptions")?;
     let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::update(store, &target, body, &options, now))?;
-    answer(rendering, &written)
+    answer(&rendering, &written)
 }
 
 pub(super) async fn patch(
@@ -52,8 +52,8 @@ pub(super) async fn patch(
     target: Target,
     query: &Query,
     request: Request,
-) -> Result<Response, Refusal> {
-    let rendering = rendering(&target, query, &request)?;
+) -> Result<Response, StatusError> {
+    let rendering = rendering(plane, &target, query, &request)?;
     let options = options(query, &request, "PatchOptions")?;
 
     let patch = body::patch(request).await?;
@@ -62,7 +62,7 @@ pub(super) async fn patch(
         write::current(store, &target)?;
         write::patch(store, &target, &patch?, &options)
     })?;
-    answer(rendering, &written)
+    answer(&rendering, &written)
 }
 
 pub(super) async fn delete(
@@ -70,8 +70,8 @@ pub(super) async fn delete(
     target: Target,
     query: &Query,
     request: Request,
-) -> Result<Response, Refusal> {
-    let rendering = rendering(&target, query, &request)?;
+) -> Result<Response, StatusError> {
+    let rendering = rendering(plane, &target, query, &request)?;
     let options = delete_options(query, request).await?;
     let deleted = plane.write(|store, now| write::delete::delete(store, &target, &options, now))?;
     let Deleted { object, gone } = deleted;
@@ -103,8 +103,8 @@ pub(super) async fn delete_collection(
     target: &Target,
     query: &Query,
     request: Request,
-) -> Result<Response, Refusal> {
-    let rendering = rendering(target, query, &request)?;
+) -> Result<Response, StatusError> {
+    let rendering = rendering(plane, target, query, &request)?;
     let (namespace, selector) = super::read::selection(target, query)?;
     let options = delete_options(query, request).await?;
 
@@ -124,7 +124,7 @@ pub(super) async fn delete_collection(
             };
             write::delete::delete(store, &target, &options, now)?;
         }
-        Ok::<_, Refusal>(page)
+        Ok::<_, StatusError>(page)
     })?;
 
     Ok(raw(StatusCode::OK, JSON, rendering.list(&listed, &meta)?))
@@ -132,7 +132,7 @@ pub(super) async fn delete_collection(
 
 /// Returns the options of a write. As in an API server, who writes is the beginning of the user agent
 /// unless the query says it.
-fn options(query: &Query, request: &Request, kind: &str) -> Result<Options, Refusal> {
+fn options(query: &Query, request: &Request, kind: &str) -> Result<Options, StatusError> {
     let mut options = query.options(kind)?;
     if options.manager.is_empty() {
         let agent = header_text(request, header::USER_AGENT);
@@ -145,16 +145,22 @@ fn options(query: &Query, request: &Request, kind: &str) -> Result<Options, Refu
     Ok(options)
 }
 
-fn rendering(target: &Target, query: &Query, request: &Request) -> Result<Rendering, Refusal> {
+fn rendering(
+    plane: &Plane,
+    target: &Target,
+    query: &Query,
+    request: &Request,
+) -> Result<Rendering, StatusError> {
     let form = accept::form(&header_text(request, header::ACCEPT), query.include())?;
     Ok(Rendering {
         resource: target.resource,
         form,
+        clock: plane.clock().clone(),
     })
 }
 
 /// Reads the options from the body if there is one, otherwise from the query, never from both.
-async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions, Refusal> {
+async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions, StatusError> {
     let body = body::optional(request, &DELETE_OPTIONS).await?;
     let Some(body) = body.map(|body| if body.is_null() { json!({}) } else { body }) else {
         query.numbers(&["gracePeriodSeconds"])?;
@@ -171,12 +177,12 @@ async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions
 
     let kind = (text(&body, "/apiVersion"), text(&body, "/kind"));
     if !matches!(kind, ("" | "v1" | "meta.k8s.io/v1", "" | "DeleteOptions")) {
-        return Err(Refusal::bad_request(
+        return Err(StatusError::bad_request(
             "decoded object cannot be converted to DeleteOptions",
         ));
     }
     let body = schema::decode(body, &DELETE_OPTIONS, &mut Vec::new()).map_err(|mismatch| {
-        Refusal::bad_request(format!("cannot read DeleteOptions: {mismatch}"))
+        StatusError::bad_request(format!("cannot read DeleteOptions: {mismatch}"))
     })?;
 
     let given = |pointer| {
@@ -195,7 +201,7 @@ async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions
     options.checked(&object::strings(&body, "/dryRun"))
 }
 
-fn answer(rendering: Rendering, written: &Written) -> Result<Response, Refusal> {
+fn answer(rendering: &Rendering, written: &Written) -> Result<Response, StatusError> {
     let status = if written.created {
         StatusCode::CREATED
     } else {

@@ -1,7 +1,7 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::{access::Access, resources::resource::Shelf};
+use crate::{access::Access, resources::resource::Storage};
 
 fn kubelets() -> Kubelets {
     let plane = Arc::new(Plane::new(Store::new(0, [])));
@@ -16,7 +16,7 @@ fn spec(name: &str) -> NodeSpec {
 fn node(kubelets: &Kubelets, name: &str) -> Option<Value> {
     kubelets.plane.read(|store| {
         store
-            .get(Shelf::Nodes, "", name)
+            .get(Storage::Nodes, "", name)
             .map(|node| node.value.clone())
     })
 }
@@ -45,7 +45,7 @@ async fn a_node_registers_loses_power_and_comes_back() {
     kubelets.register(spec("a")).unwrap();
     assert_eq!(
         kubelets.register(spec("a")),
-        Err(KubeletError::Taken("a".into()))
+        Err(KubeletError::AlreadyRegistered("a".into()))
     );
 
     let registered = node(&kubelets, "a").unwrap();
@@ -56,7 +56,7 @@ async fn a_node_registers_loses_power_and_comes_back() {
     assert!(
         kubelets
             .plane
-            .read(|store| store.get(Shelf::Leases, LEASE_NAMESPACE, "a").is_some())
+            .read(|store| store.get(Storage::Leases, LEASE_NAMESPACE, "a").is_some())
     );
 
     kubelets.stop("a").unwrap();
@@ -81,8 +81,11 @@ async fn a_node_registers_loses_power_and_comes_back() {
 
 #[tokio::test]
 async fn a_node_with_an_invalid_name_cannot_register() {
-    let refused = kubelets().register(spec("Not A Name")).unwrap_err();
-    assert!(matches!(refused, KubeletError::Refused { .. }), "{refused}");
+    let rejected = kubelets().register(spec("Not A Name")).unwrap_err();
+    assert!(
+        matches!(rejected, KubeletError::Rejected { .. }),
+        "{rejected}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

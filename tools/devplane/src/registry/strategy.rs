@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::{
-    refusal::Cause,
+    registry::ServiceLister,
     resources::{
+        names::{NameRule, subdomain},
         object::{self, child, copy_field},
-        resource::{Resource, Shelf},
-        validate::{NameRule, subdomain},
+        resource::{Resource, Storage},
     },
-    storage::store::Store,
+    status::Cause,
 };
 
 mod config_map;
@@ -19,19 +19,23 @@ pub(crate) mod service;
 
 /// Returns the rule for names of the resource's objects.
 pub(crate) fn name_rule(resource: &Resource) -> NameRule {
-    match resource.shelf {
-        Shelf::Events if resource.group.is_empty() => NameRule::PathSegment,
-        Shelf::Leases => NameRule::Lease,
-        Shelf::Namespaces => NameRule::Label,
-        Shelf::Services => NameRule::Label1035,
+    match resource.storage {
+        Storage::Events if resource.group.is_empty() => NameRule::PathSegment,
+        Storage::Leases => NameRule::Lease,
+        Storage::Namespaces => NameRule::Label,
+        Storage::Services => NameRule::Label1035,
         _ => NameRule::Subdomain,
     }
 }
 
 /// Allocates limited resources for a new object. The object is validated afterwards.
-pub(crate) fn begin_create(resource: &Resource, value: &mut Value, store: &Store) -> Vec<Cause> {
-    if resource.shelf == Shelf::Services {
-        service::begin_create(value, store)
+pub(crate) fn begin_create(
+    resource: &Resource,
+    value: &mut Value,
+    services: &dyn ServiceLister,
+) -> Vec<Cause> {
+    if resource.storage == Storage::Services {
+        service::begin_create(value, services)
     } else {
         Vec::new()
     }
@@ -39,15 +43,15 @@ pub(crate) fn begin_create(resource: &Resource, value: &mut Value, store: &Store
 
 /// Completes an object that is to be created, and returns its errors.
 pub(crate) fn create(resource: &Resource, value: &mut Value) -> Vec<Cause> {
-    match resource.shelf {
-        Shelf::Services => service::create(value),
-        Shelf::Nodes => {
+    match resource.storage {
+        Storage::Services => service::create(value),
+        Storage::Nodes => {
             // Unlike other resources, a Node is created with its status, because kubelets register
             // that way.
             node::create(value);
             node::validate(value, None)
         }
-        Shelf::Namespaces => {
+        Storage::Namespaces => {
             let finalizers = child(value, "spec")
                 .entry("finalizers")
                 .or_insert_with(|| json!([]));
@@ -63,13 +67,13 @@ pub(crate) fn create(resource: &Resource, value: &mut Value) -> Vec<Cause> {
             label_namespace(value);
             Vec::new()
         }
-        Shelf::ConfigMaps => config_map::validate(value, None),
-        Shelf::Leases => lease(value),
-        Shelf::Events => {
+        Storage::ConfigMaps => config_map::validate(value, None),
+        Storage::Leases => lease(value),
+        Storage::Events => {
             event::complete(value);
             event::create(value, resource)
         }
-        Shelf::ServiceAccounts | Shelf::Pods => Vec::new(),
+        Storage::ServiceAccounts | Storage::Pods => Vec::new(),
     }
 }
 
@@ -78,29 +82,29 @@ pub(crate) fn update(
     resource: &Resource,
     value: &mut Value,
     old: &Value,
-    store: &Store,
+    services: &dyn ServiceLister,
 ) -> Vec<Cause> {
-    match resource.shelf {
-        Shelf::Services => service::update(value, old, store),
-        Shelf::Nodes => {
+    match resource.storage {
+        Storage::Services => service::update(value, old, services),
+        Storage::Nodes => {
             copy_field(old, object::as_map(value), "status");
             node::complete(value);
             node::validate(value, Some(old))
         }
-        Shelf::Namespaces => {
+        Storage::Namespaces => {
             copy_field(old, object::as_map(value), "status");
             // The finalizers in the spec of a namespace change only through `finalize`.
             copy_field(old, object::as_map(value), "spec");
             label_namespace(value);
             Vec::new()
         }
-        Shelf::ConfigMaps => config_map::validate(value, Some(old)),
-        Shelf::Leases => lease(value),
-        Shelf::Events => {
+        Storage::ConfigMaps => config_map::validate(value, Some(old)),
+        Storage::Leases => lease(value),
+        Storage::Events => {
             event::complete(value);
             event::update(value, old, resource)
         }
-        Shelf::ServiceAccounts | Shelf::Pods => Vec::new(),
+        Storage::ServiceAccounts | Storage::Pods => Vec::new(),
     }
 }
 
@@ -109,9 +113,9 @@ pub(crate) fn update(
 pub(crate) fn update_status(resource: &Resource, value: &mut Value, old: &Value) -> Vec<Cause> {
     copy_field(old, object::as_map(value), "spec");
 
-    match resource.shelf {
-        Shelf::Services => service::update_status(value),
-        Shelf::Nodes => {
+    match resource.storage {
+        Storage::Services => service::update_status(value),
+        Storage::Nodes => {
             node::complete(value);
             node::validate(value, Some(old))
         }
@@ -121,17 +125,17 @@ pub(crate) fn update_status(resource: &Resource, value: &mut Value, old: &Value)
 
 /// Returns an object that contains only the fields that all objects of the resource have.
 pub(crate) fn empty(resource: &Resource) -> Value {
-    let mut value = match resource.shelf {
-        Shelf::Services => json!({"spec": {}, "status": {"loadBalancer": {}}}),
-        Shelf::Namespaces => json!({"spec": {}, "status": {}}),
-        Shelf::Pods => json!({"spec": {"containers": null}, "status": {}}),
-        Shelf::Leases => json!({"spec": {}}),
+    let mut value = match resource.storage {
+        Storage::Services => json!({"spec": {}, "status": {"loadBalancer": {}}}),
+        Storage::Namespaces => json!({"spec": {}, "status": {}}),
+        Storage::Pods => json!({"spec": {"containers": null}, "status": {}}),
+        Storage::Leases => json!({"spec": {}}),
         _ => json!({}),
     };
 
-    match resource.shelf {
-        Shelf::Nodes => node::complete(&mut value),
-        Shelf::Events => event::complete(&mut value),
+    match resource.storage {
+        Storage::Nodes => node::complete(&mut value),
+        Storage::Events => event::complete(&mut value),
         _ => {}
     }
 

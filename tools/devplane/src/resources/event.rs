@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::resources::{
     object::as_map,
-    resource::{Resource, Shelf},
+    resource::{Resource, Storage},
 };
 
 /// Fields with different names in core/v1 and in events.k8s.io/v1. All other fields have the same
@@ -22,7 +22,7 @@ const NAMES: [(&str, &str); 7] = [
 
 /// Converts an object of the version of `resource` to the storage version.
 pub(crate) fn to_storage(mut value: Value, resource: &Resource) -> Value {
-    if resource.shelf == Shelf::Events && !resource.group.is_empty() {
+    if resource.storage == Storage::Events && !resource.group.is_empty() {
         rename(&mut value, NAMES.map(|(core, events)| (events, core)));
         as_map(&mut value).insert("apiVersion".into(), "v1".into());
     }
@@ -31,7 +31,7 @@ pub(crate) fn to_storage(mut value: Value, resource: &Resource) -> Value {
 
 /// Converts a stored object to the version of `resource`.
 pub(crate) fn from_storage(mut value: Value, resource: &Resource) -> Value {
-    if resource.shelf == Shelf::Events && !resource.group.is_empty() {
+    if resource.storage == Storage::Events && !resource.group.is_empty() {
         rename(&mut value, NAMES);
         // Unlike core/v1, this version omits these fields if they are empty.
         as_map(&mut value).retain(|name, value| !(name.starts_with("reporting") && value == ""));

@@ -1,14 +1,4 @@
-//! Validation of names, labels and other parts of `metadata`, for all objects.
-
-use serde_json::Value;
-
-use crate::{
-    refusal::Cause,
-    resources::object::{self, strings, text},
-};
-
-/// Maximum total bytes of all annotation keys and values.
-const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+//! Rules for names, labels and qualified names, like `k8s.io/apimachinery/pkg/util/validation`.
 
 /// Rules for the names of a resource's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,91 +15,7 @@ pub(crate) enum NameRule {
     PathSegment,
 }
 
-/// Checks the metadata of an object. Its `name` must be set.
-pub(crate) fn metadata(value: &Value, rule: NameRule) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let mut check = |field: String, value: &str, result: Result<(), &'static str>| {
-        if let Err(why) = result {
-            causes.push(Cause::invalid(field, &value.into(), why));
-        }
-    };
-
-    let name = object::name(value);
-    check("metadata.name".into(), name, self::name(name, rule));
-
-    for (key, value) in strings_of(value, "labels") {
-        check("metadata.labels".into(), key, qualified_name(key));
-        check("metadata.labels".into(), value, label_value(value));
-    }
-
-    let mut size = 0;
-    for (key, value) in strings_of(value, "annotations") {
-        size += key.len() + value.len();
-        // As upstream, the case of these keys does not matter.
-        check(
-            "metadata.annotations".into(),
-            key,
-            qualified_name(&key.to_lowercase()),
-        );
-    }
-
-    for (index, finalizer) in strings(value, "/metadata/finalizers")
-        .into_iter()
-        .enumerate()
-    {
-        check(
-            "metadata.finalizers".into(),
-            finalizer,
-            qualified_name(finalizer),
-        );
-
-        let standard = ["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer);
-        let any = matches!(rule, NameRule::Lease | NameRule::PathSegment);
-        let known = if any || standard || finalizer.contains('/') {
-            Ok(())
-        } else {
-            Err(ODD_FINALIZER)
-        };
-        check(format!("metadata.finalizers[{index}]"), finalizer, known);
-    }
-
-    for owner in object::list(value, "/metadata/ownerReferences") {
-        for field in ["apiVersion", "kind", "name", "uid"] {
-            if text(owner, &format!("/{field}")).is_empty() {
-                causes.push(Cause::invalid(
-                    format!("metadata.ownerReferences.{field}"),
-                    &"".into(),
-                    "must not be empty",
-                ));
-            }
-        }
-    }
-
-    if size > ANNOTATIONS_LIMIT {
-        let field = "metadata.annotations".to_owned();
-        let message = format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes");
-        causes.push(Cause {
-            reason: "FieldValueTooLong",
-            field,
-            message,
-        });
-    }
-
-    causes
-}
-
-const ODD_FINALIZER: &str = "name is neither a standard finalizer name nor is it fully qualified";
-
-fn strings_of<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let map = value
-        .get("metadata")
-        .and_then(|metadata| metadata.get(field))
-        .and_then(Value::as_object);
-    map.into_iter()
-        .flatten()
-        .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
-}
-
+/// Checks the name of an object.
 pub(crate) fn name(name: &str, rule: NameRule) -> Result<(), &'static str> {
     match rule {
         NameRule::Subdomain | NameRule::Lease => subdomain(name),
@@ -200,8 +106,6 @@ fn is_name(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -222,25 +126,5 @@ mod tests {
             assert_eq!(name(text, rule).is_ok(), good, "{text} {rule:?}");
         }
         assert!(label(&"a".repeat(64)).is_err());
-    }
-
-    #[test]
-    fn every_invalid_metadata_field_is_named() {
-        let object = json!({"metadata": {
-            "name": "a", "labels": {"a b": "x", "ok": "no spaces"}, "annotations": {"/x": "1"}, "finalizers": ["a/b/c"],
-            "ownerReferences": [{"name": "x", "kind": "y", "apiVersion": "v1"}],
-        }});
-        let fields: Vec<_> = metadata(&object, NameRule::Subdomain)
-            .into_iter()
-            .map(|cause| cause.field)
-            .collect();
-        let expected = [
-            "metadata.labels",
-            "metadata.labels",
-            "metadata.annotations",
-            "metadata.finalizers",
-            "metadata.ownerReferences.uid",
-        ];
-        assert_eq!(fields, expected);
     }
 }

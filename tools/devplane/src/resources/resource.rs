@@ -14,8 +14,8 @@ pub(crate) struct Resource {
     pub(crate) short_names: &'static [&'static str],
     pub(crate) namespaced: bool,
     pub(crate) subresources: &'static [Subresource],
-    /// Where its objects are stored. Both versions of Event share one shelf.
-    pub(crate) shelf: Shelf,
+    /// Where its objects are stored. Both versions of Event share one.
+    pub(crate) storage: Storage,
     pub(crate) schema: &'static Object,
     /// Whether an update of a missing object creates it.
     pub(crate) create_on_update: bool,
@@ -43,7 +43,7 @@ impl Subresource {
 
 /// Objects that are stored together: they share one history, and their names are unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Shelf {
+pub(crate) enum Storage {
     Namespaces,
     Nodes,
     Services,
@@ -54,7 +54,7 @@ pub(crate) enum Shelf {
     Pods,
 }
 
-impl Shelf {
+impl Storage {
     pub(crate) const ALL: [Self; 8] = [
         Self::Namespaces,
         Self::Nodes,
@@ -67,7 +67,7 @@ impl Shelf {
     ];
 
     /// Returns the version in which objects are stored.
-    pub(crate) fn storage(self) -> &'static Resource {
+    pub(crate) fn resource(self) -> &'static Resource {
         match self {
             Self::Namespaces => &NAMESPACES,
             Self::Nodes => &NODES,
@@ -102,9 +102,9 @@ impl Resource {
 
     /// Returns the supported verbs. Pods can only be read, because nothing runs them.
     pub(crate) fn verbs(&self) -> &'static [&'static str] {
-        match self.shelf {
-            Shelf::Pods => &["get", "list", "watch"],
-            Shelf::Namespaces => &[
+        match self.storage {
+            Storage::Pods => &["get", "list", "watch"],
+            Storage::Namespaces => &[
                 "create", "delete", "get", "list", "patch", "update", "watch",
             ],
             _ => &[
@@ -130,7 +130,7 @@ const COMMON: Resource = Resource {
     short_names: &[],
     namespaced: true,
     subresources: &[],
-    shelf: Shelf::ConfigMaps,
+    storage: Storage::ConfigMaps,
     schema: &schema::core::CONFIG_MAP,
     create_on_update: false,
     unconditional_update: true,
@@ -150,7 +150,7 @@ pub(crate) static CORE_EVENTS: Resource = Resource {
     plural: "events",
     singular: "event",
     short_names: &["ev"],
-    shelf: Shelf::Events,
+    storage: Storage::Events,
     schema: &schema::core::EVENT,
     create_on_update: true,
     ..COMMON
@@ -162,7 +162,7 @@ pub(crate) static NAMESPACES: Resource = Resource {
     singular: "namespace",
     short_names: &["ns"],
     namespaced: false,
-    shelf: Shelf::Namespaces,
+    storage: Storage::Namespaces,
     schema: &schema::core::NAMESPACE,
     returns_deleted: true,
     ..COMMON
@@ -175,7 +175,7 @@ pub(crate) static NODES: Resource = Resource {
     short_names: &["no"],
     namespaced: false,
     subresources: &[Subresource::Status],
-    shelf: Shelf::Nodes,
+    storage: Storage::Nodes,
     schema: &schema::core::NODE,
     ..COMMON
 };
@@ -185,7 +185,7 @@ pub(crate) static PODS: Resource = Resource {
     plural: "pods",
     singular: "pod",
     short_names: &["po"],
-    shelf: Shelf::Pods,
+    storage: Storage::Pods,
     schema: &schema::core::POD,
     ..COMMON
 };
@@ -196,7 +196,7 @@ pub(crate) static SERVICE_ACCOUNTS: Resource = Resource {
     singular: "serviceaccount",
     short_names: &["sa"],
     subresources: &[Subresource::Token],
-    shelf: Shelf::ServiceAccounts,
+    storage: Storage::ServiceAccounts,
     schema: &schema::core::SERVICE_ACCOUNT,
     returns_deleted: true,
     ..COMMON
@@ -208,7 +208,7 @@ pub(crate) static SERVICES: Resource = Resource {
     singular: "service",
     short_names: &["svc"],
     subresources: &[Subresource::Status],
-    shelf: Shelf::Services,
+    storage: Storage::Services,
     schema: &schema::core::SERVICE,
     create_on_update: true,
     returns_deleted: true,
@@ -220,7 +220,7 @@ pub(crate) static LEASES: Resource = Resource {
     kind: "Lease",
     plural: "leases",
     singular: "lease",
-    shelf: Shelf::Leases,
+    storage: Storage::Leases,
     schema: &schema::groups::LEASE,
     create_on_update: true,
     unconditional_update: false,
@@ -233,7 +233,7 @@ pub(crate) static EVENTS: Resource = Resource {
     plural: "events",
     singular: "event",
     short_names: &["ev"],
-    shelf: Shelf::Events,
+    storage: Storage::Events,
     schema: &schema::groups::EVENT,
     create_on_update: true,
     ..COMMON

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::resources::{
     object::text,
-    resource::{Resource, Shelf},
+    resource::{Resource, Storage},
 };
 
 /// Selects the objects of a list or a watch.
@@ -170,7 +170,7 @@ fn split_outside_parentheses(selector: &str) -> Vec<&str> {
 fn parse_requirement(term: &str) -> Result<Requirement, &'static str> {
     let make = |key: &str, test| {
         let key = key.trim();
-        if crate::resources::validate::qualified_name(key).is_err() {
+        if crate::resources::names::qualified_name(key).is_err() {
             return Err(
                 "a label key must be a name with an optional DNS prefix, such as example.com/name",
             );
@@ -179,7 +179,7 @@ fn parse_requirement(term: &str) -> Result<Requirement, &'static str> {
         if let Test::In(values) | Test::NotIn(values) = &test
             && values
                 .iter()
-                .any(|value| crate::resources::validate::label_value(value).is_err())
+                .any(|value| crate::resources::names::label_value(value).is_err())
         {
             return Err("a label has no such value");
         }
@@ -280,14 +280,14 @@ fn supported_fields(resource: &Resource) -> Vec<(&'static str, &'static str)> {
     const NAME: (&str, &str) = ("metadata.name", "/metadata/name");
     const NAMESPACE: (&str, &str) = ("metadata.namespace", "/metadata/namespace");
 
-    let rest: &[(&str, &str)] = match resource.shelf {
-        Shelf::Nodes => &[("spec.unschedulable", "/spec/unschedulable")],
-        Shelf::Namespaces => &[("status.phase", "/status/phase")],
-        Shelf::Services => &[
+    let rest: &[(&str, &str)] = match resource.storage {
+        Storage::Nodes => &[("spec.unschedulable", "/spec/unschedulable")],
+        Storage::Namespaces => &[("status.phase", "/status/phase")],
+        Storage::Services => &[
             ("spec.clusterIP", "/spec/clusterIP"),
             ("spec.type", "/spec/type"),
         ],
-        Shelf::Pods => &[
+        Storage::Pods => &[
             ("spec.nodeName", "/spec/nodeName"),
             ("spec.restartPolicy", "/spec/restartPolicy"),
             ("spec.schedulerName", "/spec/schedulerName"),
@@ -297,7 +297,7 @@ fn supported_fields(resource: &Resource) -> Vec<(&'static str, &'static str)> {
             ("status.podIP", "/status/podIP"),
             ("status.nominatedNodeName", "/status/nominatedNodeName"),
         ],
-        Shelf::Events if resource.group.is_empty() => &[
+        Storage::Events if resource.group.is_empty() => &[
             ("involvedObject.kind", "/involvedObject/kind"),
             ("involvedObject.namespace", "/involvedObject/namespace"),
             ("involvedObject.name", "/involvedObject/name"),
@@ -313,7 +313,7 @@ fn supported_fields(resource: &Resource) -> Vec<(&'static str, &'static str)> {
             ("source", "/source/component"),
             ("type", "/type"),
         ],
-        Shelf::Events => &[
+        Storage::Events => &[
             ("regarding.kind", "/involvedObject/kind"),
             ("regarding.namespace", "/involvedObject/namespace"),
             ("regarding.name", "/involvedObject/name"),
@@ -328,7 +328,7 @@ fn supported_fields(resource: &Resource) -> Vec<(&'static str, &'static str)> {
             ("reportingController", "/reportingComponent"),
             ("type", "/type"),
         ],
-        Shelf::Leases | Shelf::ConfigMaps | Shelf::ServiceAccounts => &[],
+        Storage::Leases | Storage::ConfigMaps | Storage::ServiceAccounts => &[],
     };
 
     let namespace = resource.namespaced.then_some(NAMESPACE);

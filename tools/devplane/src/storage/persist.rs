@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     resources::{
         object::{Object, text},
-        resource::Shelf,
+        resource::Storage,
     },
     storage::{plane::Plane, store::Store},
 };
@@ -39,7 +39,7 @@ const SKIP: u64 = 1_000_000;
 const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
-struct File1<'a> {
+struct StateDocument<'a> {
     format: u32,
     revision: u64,
     objects: Vec<Entry<'a>>,
@@ -180,9 +180,9 @@ impl StateFile {
 
     async fn write(&self, plane: &Plane) -> Result<u64, StateFileError> {
         let (objects, revision) = plane.read(|store| {
-            let objects: Vec<Arc<Object>> = Shelf::ALL
+            let objects: Vec<Arc<Object>> = Storage::ALL
                 .into_iter()
-                .flat_map(|shelf| store.objects(shelf, None))
+                .flat_map(|storage| store.objects(storage, None))
                 .cloned()
                 .collect();
             (objects, store.revision())
@@ -191,7 +191,7 @@ impl StateFile {
         // Objects do not change, so the store need not be locked while they are written.
         let path = self.path.clone();
         let write = move || {
-            let file = File1 {
+            let file = StateDocument {
                 format: FORMAT,
                 revision,
                 objects: objects.iter().map(Entry::of).collect(),
@@ -221,7 +221,7 @@ impl StateFile {
 
 fn read(path: &Path, content: &[u8]) -> Result<Store, StateFileError> {
     let path = || path.to_owned();
-    let file: File1<'_> =
+    let file: StateDocument<'_> =
         serde_json::from_slice(content).map_err(|source| StateFileError::Damaged {
             path: path(),
             source,
@@ -239,11 +239,11 @@ fn read(path: &Path, content: &[u8]) -> Result<Store, StateFileError> {
         let version = text(&object, "/apiVersion");
         let kind = text(&object, "/kind");
 
-        let shelf = Shelf::ALL.into_iter().find(|shelf| {
-            let storage = shelf.storage();
-            storage.kind == kind && storage.api_version() == version
+        let storage = Storage::ALL.into_iter().find(|storage| {
+            let resource = storage.resource();
+            resource.kind == kind && resource.api_version() == version
         });
-        let shelf = shelf.ok_or_else(|| StateFileError::Foreign {
+        let storage = storage.ok_or_else(|| StateFileError::Foreign {
             path: path(),
             what: format!("kind {version} {kind}"),
         })?;
@@ -252,7 +252,7 @@ fn read(path: &Path, content: &[u8]) -> Result<Store, StateFileError> {
             .parse()
             .unwrap_or_default();
         let object = Object::new(object.into_owned(), revision);
-        objects.push((shelf, Arc::new(object)));
+        objects.push((storage, Arc::new(object)));
     }
 
     let revision = file.revision.checked_add(SKIP);

@@ -2,17 +2,17 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     access::Access,
-    resources::{
-        resource::{NAMESPACES, SERVICES, Shelf},
-        strategy::service::KUBERNETES_IP,
-    },
+    clock::Clock,
+    registry::strategy::service::KUBERNETES_IP,
+    resources::resource::{NAMESPACES, SERVICES, Storage},
+    status::StatusError,
     storage::{
         store::Store,
         write::{self, Options, Target, delete::SYSTEM_NAMESPACES},
@@ -26,8 +26,7 @@ pub(crate) struct Plane {
     revision: watch::Sender<u64>,
     /// Canceled, and replaced, to end all watches.
     watches: Mutex<CancellationToken>,
-    /// Difference between the plane's clock and the machine's.
-    ahead: Mutex<SignedDuration>,
+    clock: Clock,
 }
 
 impl Plane {
@@ -37,18 +36,18 @@ impl Plane {
             store: Mutex::new(store),
             revision,
             watches: Mutex::default(),
-            ahead: Mutex::default(),
+            clock: Clock::default(),
         }
     }
 
-    pub(crate) fn read<T>(&self, look: impl FnOnce(&Store) -> T) -> T {
-        look(&lock(&self.store))
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
+        read(&lock(&self.store))
     }
 
     /// Changes the store at the current time, and wakes the watches if something has changed.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
         let mut store = lock(&self.store);
-        let result = change(&mut store, self.now());
+        let result = change(&mut store, self.clock.now());
         let revision = store.revision();
 
         // While the store is locked, so that watches never see an older revision after a newer one.
@@ -58,15 +57,8 @@ impl Plane {
         result
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
-        Timestamp::now()
-            .saturating_add(*lock(&self.ahead))
-            .unwrap_or(Timestamp::MAX)
-    }
-
-    pub(crate) fn shift_clock(&self, by: SignedDuration) {
-        let mut ahead = lock(&self.ahead);
-        *ahead = ahead.saturating_add(by);
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Returns a receiver that is notified of changes.
@@ -100,10 +92,10 @@ impl Plane {
                 name: name.to_owned(),
                 subresource: None,
             };
-            if self.read(|store| store.get(Shelf::Namespaces, "", name).is_none()) {
+            if self.read(|store| store.get(Storage::Namespaces, "", name).is_none()) {
                 let created = self
                     .write(|store, now| write::create(store, &target, json!({}), &options, now));
-                log_refusal("a system namespace", created.err());
+                log_error("a system namespace", created.err());
             }
         }
 
@@ -125,7 +117,7 @@ impl Plane {
         // updated.
         let known = self.read(|store| {
             store
-                .get(Shelf::Services, "default", "kubernetes")
+                .get(Storage::Services, "default", "kubernetes")
                 .is_some()
         });
 
@@ -137,13 +129,13 @@ impl Plane {
             }
         });
 
-        log_refusal("the kubernetes service", result.err());
+        log_error("the kubernetes service", result.err());
     }
 }
 
-fn log_refusal(what: &str, refusal: Option<crate::refusal::Refusal>) {
-    if let Some(refusal) = refusal {
-        tracing::error!(%refusal, "cannot create {what}");
+fn log_error(what: &str, error: Option<StatusError>) {
+    if let Some(error) = error {
+        tracing::error!(refusal = %error, "cannot create {what}");
     }
 }
 

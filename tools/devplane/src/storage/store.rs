@@ -1,6 +1,6 @@
 //! All objects and their history: a pure state machine.
 //!
-//! One counter numbers all changes. Each shelf keeps its latest changes, so that a watch can
+//! One counter numbers all changes. Each collection keeps its latest changes, so that a watch can
 //! continue from any revision that the history contains, and a list can be continued at the
 //! revision at which it started. Older revisions are *compacted*: requests for them fail, and
 //! clients then list again.
@@ -12,19 +12,22 @@ use std::{
 
 use serde_json::Value;
 
-use crate::resources::{
-    object::{self, Object},
-    resource::Shelf,
+use crate::{
+    registry::ServiceLister,
+    resources::{
+        object::{self, Object},
+        resource::Storage,
+    },
 };
 
-/// Changes kept for each shelf: enough to create and update every node of a large cluster once
+/// Changes kept for each collection: enough to create and update every node of a large cluster once
 /// while a client is disconnected.
 const HISTORY: usize = 10_000;
 
 /// Namespace, empty for objects without one, and name.
 pub(crate) type Key = (String, String);
 
-/// The objects of one shelf.
+/// The objects of one collection.
 pub(crate) type Objects = BTreeMap<Key, Arc<Object>>;
 
 /// One change of one object.
@@ -45,8 +48,9 @@ pub(crate) struct Compacted {
     pub(crate) oldest: u64,
 }
 
+/// Objects that are stored together, and their history.
 #[derive(Debug)]
-struct Stack {
+struct Collection {
     objects: Objects,
     history: VecDeque<Change>,
     /// The history contains all changes after this revision.
@@ -57,7 +61,7 @@ struct Stack {
 #[derive(Debug)]
 pub(crate) struct Store {
     revision: u64,
-    shelves: BTreeMap<Shelf, Stack>,
+    collections: BTreeMap<Storage, Collection>,
     history_limit: usize,
     controllers: bool,
 }
@@ -66,12 +70,12 @@ impl Store {
     /// Creates a store with `objects` at `revision`, without a history.
     pub(crate) fn new(
         revision: u64,
-        objects: impl IntoIterator<Item = (Shelf, Arc<Object>)>,
+        objects: impl IntoIterator<Item = (Storage, Arc<Object>)>,
     ) -> Self {
-        let empty = |shelf| {
+        let empty = |storage| {
             (
-                shelf,
-                Stack {
+                storage,
+                Collection {
                     objects: BTreeMap::new(),
                     history: VecDeque::new(),
                     compacted: revision,
@@ -79,25 +83,27 @@ impl Store {
             )
         };
 
-        let mut shelves: BTreeMap<_, _> = Shelf::ALL.into_iter().map(empty).collect();
-        for (shelf, object) in objects {
-            if let Some(stack) = shelves.get_mut(&shelf) {
-                stack.objects.insert(key(&object.value), object);
+        let mut collections: BTreeMap<_, _> = Storage::ALL.into_iter().map(empty).collect();
+        for (storage, object) in objects {
+            if let Some(collection) = collections.get_mut(&storage) {
+                collection.objects.insert(key(&object.value), object);
             }
         }
 
         Self {
             revision,
-            shelves,
+            collections,
             history_limit: HISTORY,
             controllers: true,
         }
     }
 
-    /// Disables the simulation of Kubernetes' own controllers.
-    pub(crate) fn without_controllers(mut self) -> Self {
-        self.controllers = false;
-        self
+    /// Sets whether Kubernetes' own controllers are simulated. They are by default.
+    pub(crate) fn with_controllers(self, controllers: bool) -> Self {
+        Self {
+            controllers,
+            ..self
+        }
     }
 
     /// Returns whether Kubernetes' own controllers are simulated.
@@ -110,9 +116,14 @@ impl Store {
         self.revision
     }
 
-    pub(crate) fn get(&self, shelf: Shelf, namespace: &str, name: &str) -> Option<&Arc<Object>> {
-        self.shelves
-            .get(&shelf)?
+    pub(crate) fn get(
+        &self,
+        storage: Storage,
+        namespace: &str,
+        name: &str,
+    ) -> Option<&Arc<Object>> {
+        self.collections
+            .get(&storage)?
             .objects
             .get(&(namespace.to_owned(), name.to_owned()))
     }
@@ -120,27 +131,27 @@ impl Store {
     /// Returns all objects, or those of one namespace, in the order of their keys.
     pub(crate) fn objects(
         &self,
-        shelf: Shelf,
+        storage: Storage,
         namespace: Option<&str>,
     ) -> impl Iterator<Item = &Arc<Object>> {
         let start = (namespace.unwrap_or_default().to_owned(), String::new());
-        self.shelves
-            .get(&shelf)
+        self.collections
+            .get(&storage)
             .into_iter()
-            .flat_map(move |stack| stack.objects.range(start.clone()..))
+            .flat_map(move |collection| collection.objects.range(start.clone()..))
             .take_while(move |((of, _), _)| namespace.is_none_or(|namespace| namespace == of))
             .map(|(_, object)| object)
     }
 
     /// Creates or replaces an object, which gets the next revision as its
     /// `metadata.resourceVersion`.
-    pub(crate) fn put(&mut self, shelf: Shelf, value: Value) -> Arc<Object> {
-        let object = self.stamped(value);
-        if let Some(stack) = self.shelves.get_mut(&shelf) {
-            let previous = stack
+    pub(crate) fn put(&mut self, storage: Storage, value: Value) -> Arc<Object> {
+        let object = self.with_next_revision(value);
+        if let Some(collection) = self.collections.get_mut(&storage) {
+            let previous = collection
                 .objects
                 .insert(key(&object.value), Arc::clone(&object));
-            stack.record(
+            collection.record(
                 Change {
                     object: Arc::clone(&object),
                     previous,
@@ -157,24 +168,24 @@ impl Store {
     /// revision.
     pub(crate) fn remove(
         &mut self,
-        shelf: Shelf,
+        storage: Storage,
         namespace: &str,
         name: &str,
     ) -> Option<Arc<Object>> {
         let previous = self
-            .shelves
-            .get_mut(&shelf)?
+            .collections
+            .get_mut(&storage)?
             .objects
             .remove(&(namespace.to_owned(), name.to_owned()))?;
 
-        let object = self.stamped(previous.value.clone());
+        let object = self.with_next_revision(previous.value.clone());
         let change = Change {
             object: Arc::clone(&object),
             previous: Some(previous),
             deleted: true,
         };
-        self.shelves
-            .get_mut(&shelf)?
+        self.collections
+            .get_mut(&storage)?
             .record(change, self.history_limit);
 
         Some(object)
@@ -183,27 +194,32 @@ impl Store {
     /// Returns at most `limit` changes after `revision`, oldest first.
     pub(crate) fn changes_since(
         &self,
-        shelf: Shelf,
+        storage: Storage,
         revision: u64,
         limit: usize,
     ) -> Result<Vec<Change>, Compacted> {
-        let Some(stack) = self.shelves.get(&shelf) else {
+        let Some(collection) = self.collections.get(&storage) else {
             return Ok(Vec::new());
         };
-        let start = stack.covered(revision)?;
-        Ok(stack.history.range(start..).take(limit).cloned().collect())
+        let start = collection.index_after(revision)?;
+        Ok(collection
+            .history
+            .range(start..)
+            .take(limit)
+            .cloned()
+            .collect())
     }
 
     /// Returns the objects at an earlier revision.
-    pub(crate) fn objects_at(&self, shelf: Shelf, revision: u64) -> Result<Objects, Compacted> {
-        let Some(stack) = self.shelves.get(&shelf) else {
+    pub(crate) fn objects_at(&self, storage: Storage, revision: u64) -> Result<Objects, Compacted> {
+        let Some(collection) = self.collections.get(&storage) else {
             return Ok(Objects::new());
         };
-        let start = stack.covered(revision)?;
+        let start = collection.index_after(revision)?;
 
-        let mut objects = stack.objects.clone();
+        let mut objects = collection.objects.clone();
         // Later changes are undone, the latest first.
-        for change in stack.history.range(start..).rev() {
+        for change in collection.history.range(start..).rev() {
             let key = key(&change.object.value);
             match &change.previous {
                 Some(previous) => objects.insert(key, Arc::clone(previous)),
@@ -216,13 +232,13 @@ impl Store {
 
     /// Deletes the history: all earlier revisions are compacted.
     pub(crate) fn compact(&mut self) {
-        for stack in self.shelves.values_mut() {
-            stack.history.clear();
-            stack.compacted = self.revision;
+        for collection in self.collections.values_mut() {
+            collection.history.clear();
+            collection.compacted = self.revision;
         }
     }
 
-    fn stamped(&mut self, mut value: Value) -> Arc<Object> {
+    fn with_next_revision(&mut self, mut value: Value) -> Arc<Object> {
         self.revision += 1;
         object::child(&mut value, "metadata")
             .insert("resourceVersion".into(), self.revision.to_string().into());
@@ -230,7 +246,15 @@ impl Store {
     }
 }
 
-impl Stack {
+impl ServiceLister for Store {
+    fn services(&self) -> Vec<&Value> {
+        self.objects(Storage::Services, None)
+            .map(|service| &service.value)
+            .collect()
+    }
+}
+
+impl Collection {
     fn record(&mut self, change: Change, limit: usize) {
         self.history.push_back(change);
         if self.history.len() > limit
@@ -241,7 +265,7 @@ impl Stack {
     }
 
     /// Returns the index of the first change after `revision`.
-    fn covered(&self, revision: u64) -> Result<usize, Compacted> {
+    fn index_after(&self, revision: u64) -> Result<usize, Compacted> {
         if revision < self.compacted {
             return Err(Compacted {
                 oldest: self.compacted,
@@ -279,21 +303,21 @@ mod tests {
     }
 
     #[test]
-    fn all_shelves_share_one_revision_counter() {
+    fn all_collections_share_one_revision_counter() {
         let mut store = store(10);
         assert_eq!(
             store
-                .put(Shelf::ConfigMaps, config_map("a", "b", 1))
+                .put(Storage::ConfigMaps, config_map("a", "b", 1))
                 .revision,
             1
         );
         assert_eq!(
-            store.put(Shelf::Leases, config_map("a", "b", 1)).revision,
+            store.put(Storage::Leases, config_map("a", "b", 1)).revision,
             2
         );
-        let removed = store.remove(Shelf::ConfigMaps, "a", "b").unwrap();
+        let removed = store.remove(Storage::ConfigMaps, "a", "b").unwrap();
         assert_eq!(removed.value["metadata"]["resourceVersion"], "3");
-        assert!(store.remove(Shelf::ConfigMaps, "a", "b").is_none());
+        assert!(store.remove(Storage::ConfigMaps, "a", "b").is_none());
         assert_eq!(store.revision(), 3);
     }
 
@@ -301,39 +325,45 @@ mod tests {
     fn a_namespace_is_listed_without_its_neighbors() {
         let mut store = store(10);
         for namespace in ["a", "ab", "b"] {
-            store.put(Shelf::ConfigMaps, config_map(namespace, "x", 1));
+            store.put(Storage::ConfigMaps, config_map(namespace, "x", 1));
         }
         let listed: Vec<_> = store
-            .objects(Shelf::ConfigMaps, Some("ab"))
+            .objects(Storage::ConfigMaps, Some("ab"))
             .map(|object| object.revision)
             .collect();
         assert_eq!(listed, [2]);
-        assert_eq!(store.objects(Shelf::ConfigMaps, None).count(), 3);
+        assert_eq!(store.objects(Storage::ConfigMaps, None).count(), 3);
     }
 
     #[test]
     fn a_revision_before_the_history_is_compacted() {
         let mut store = store(2);
         for data in 0..4 {
-            store.put(Shelf::ConfigMaps, config_map("a", "b", data));
+            store.put(Storage::ConfigMaps, config_map("a", "b", data));
         }
         assert_eq!(
-            store.changes_since(Shelf::ConfigMaps, 1, 9).unwrap_err(),
+            store.changes_since(Storage::ConfigMaps, 1, 9).unwrap_err(),
             Compacted { oldest: 2 }
         );
         assert_eq!(
-            store.changes_since(Shelf::ConfigMaps, 2, 9).unwrap().len(),
+            store
+                .changes_since(Storage::ConfigMaps, 2, 9)
+                .unwrap()
+                .len(),
             2
         );
         assert_eq!(
-            store.changes_since(Shelf::ConfigMaps, 2, 1).unwrap().len(),
+            store
+                .changes_since(Storage::ConfigMaps, 2, 1)
+                .unwrap()
+                .len(),
             1
         );
         store.compact();
-        assert!(store.changes_since(Shelf::ConfigMaps, 3, 9).is_err());
+        assert!(store.changes_since(Storage::ConfigMaps, 3, 9).is_err());
         assert!(
             store
-                .changes_since(Shelf::ConfigMaps, 4, 9)
+                .changes_since(Storage::ConfigMaps, 4, 9)
                 .unwrap()
                 .is_empty()
         );
@@ -351,20 +381,20 @@ mod tests {
             for (namespace, name, data) in steps {
                 let (namespace, name) = (namespace.to_string(), name.to_string());
                 if data % 3 == 0 {
-                    store.remove(Shelf::ConfigMaps, &namespace, &name);
+                    store.remove(Storage::ConfigMaps, &namespace, &name);
                 } else {
-                    store.put(Shelf::ConfigMaps, config_map(&namespace, &name, data));
+                    store.put(Storage::ConfigMaps, config_map(&namespace, &name, data));
                 }
                 if states.len() as u64 <= store.revision() {
-                    states.push(store.shelves[&Shelf::ConfigMaps].objects.clone());
+                    states.push(store.collections[&Storage::ConfigMaps].objects.clone());
                 }
             }
 
             let values = |objects: &Objects| objects.values().map(|object| object.value.clone()).collect::<Vec<_>>();
             let from = from.min(store.revision());
-            let oldest = store.shelves[&Shelf::ConfigMaps].compacted;
+            let oldest = store.collections[&Storage::ConfigMaps].compacted;
 
-            match (store.objects_at(Shelf::ConfigMaps, from), store.changes_since(Shelf::ConfigMaps, from, usize::MAX)) {
+            match (store.objects_at(Storage::ConfigMaps, from), store.changes_since(Storage::ConfigMaps, from, usize::MAX)) {
                 (Ok(mut objects), Ok(changes)) => {
                     prop_assert_eq!(values(&objects), values(&states[usize::try_from(from).unwrap()]));
                     for change in changes {

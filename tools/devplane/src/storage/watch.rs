@@ -1,7 +1,7 @@
 //! Watches, which send changes line by line.
 //!
 //! A watch has no queue. It remembers its revision, waits until the store's revision changes, and
-//! reads the following changes from the history of its shelf. If it is too slow, its revision is
+//! reads the following changes from the history of its collection. If it is too slow, its revision is
 //! compacted, and it ends with 410, as in any API server.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     formats::render::{Form, Rendering},
-    refusal::Refusal,
     resources::{object::Object, selector::Selector},
+    status::StatusError,
     storage::{
         plane::Plane,
         store::{Change, Compacted},
@@ -58,30 +58,30 @@ pub(crate) struct Watch {
     request: WatchRequest,
     cursor: u64,
     pending: VecDeque<Bytes>,
-    moved: Receiver<u64>,
+    revisions: Receiver<u64>,
     cut: CancellationToken,
     end: Instant,
     next_bookmark: Instant,
     ended: bool,
     /// Whether the columns of a table were sent, which happens only once.
-    told_columns: bool,
+    columns_sent: bool,
 }
 
 impl Watch {
     pub(crate) fn start(plane: Arc<Plane>, request: WatchRequest) -> Self {
-        let moved = plane.changes();
+        let revisions = plane.changes();
         let cut = plane.watch_token();
         let now = Instant::now();
 
         let mut watch = Self {
             cursor: 0,
             pending: VecDeque::new(),
-            moved,
+            revisions,
             cut,
             end: now + request.timeout,
             next_bookmark: now + BOOKMARK_PERIOD,
             ended: false,
-            told_columns: false,
+            columns_sent: false,
             request,
             plane,
         };
@@ -89,12 +89,12 @@ impl Watch {
         match watch.request.start {
             Start::After(revision) => watch.cursor = revision,
             start => {
-                let shelf = watch.request.rendering.resource.shelf;
+                let storage = watch.request.rendering.resource.storage;
                 let namespace = watch.request.namespace.clone();
                 let (objects, revision) = watch.plane.read(|store| {
                     (
                         store
-                            .objects(shelf, namespace.as_deref())
+                            .objects(storage, namespace.as_deref())
                             .cloned()
                             .collect::<Vec<_>>(),
                         store.revision(),
@@ -127,9 +127,9 @@ impl Watch {
             }
 
             if let Some(line) = self.pending.pop_front() {
-                let again = std::mem::replace(&mut self.told_columns, true);
+                let columns_sent = std::mem::replace(&mut self.columns_sent, true);
                 let is_table = matches!(self.request.rendering.form, Form::Table(_));
-                return Some(if again && is_table {
+                return Some(if columns_sent && is_table {
                     Rendering::without_columns(&line)
                 } else {
                     line
@@ -142,8 +142,8 @@ impl Watch {
             }
 
             // Marked before the read, so that a change in between wakes the watch again.
-            self.moved.mark_unchanged();
-            if self.read_on() {
+            self.revisions.mark_unchanged();
+            if self.read_changes() {
                 continue;
             }
 
@@ -151,7 +151,7 @@ impl Watch {
             tokio::select! {
                 () = self.cut.cancelled() => return None,
                 () = sleep_until(wake) => self.tick(Instant::now()),
-                moved = self.moved.changed() => self.ended = moved.is_err(),
+                changed = self.revisions.changed() => self.ended = changed.is_err(),
             }
         }
     }
@@ -167,19 +167,19 @@ impl Watch {
     }
 
     /// Reads the changes since the last time, and returns whether there were any.
-    fn read_on(&mut self) -> bool {
-        let shelf = self.request.rendering.resource.shelf;
+    fn read_changes(&mut self) -> bool {
+        let storage = self.request.rendering.resource.storage;
         let (changes, revision) = self.plane.read(|store| {
             (
-                store.changes_since(shelf, self.cursor, BATCH),
+                store.changes_since(storage, self.cursor, BATCH),
                 store.revision(),
             )
         });
 
         match changes {
             Err(Compacted { oldest }) => {
-                let refusal = Refusal::expired(self.cursor, oldest);
-                self.pending.push_back(Rendering::error(&refusal));
+                let error = StatusError::expired(self.cursor, oldest);
+                self.pending.push_back(Rendering::error(&error));
                 self.ended = true;
                 true
             }

@@ -8,13 +8,14 @@ use serde_json::Value;
 
 use crate::{
     formats::patch::Patch,
-    refusal::{Cause, Reason, Refusal},
+    registry::{strategy, validate},
     resources::{
         event, managed,
         object::{self, Object, as_map, child, copy_field, list, name, strings, text},
-        resource::{NAMESPACES, Resource, Shelf, Subresource},
-        schema, strategy, validate,
+        resource::{NAMESPACES, Resource, Storage, Subresource},
+        schema,
     },
+    status::{Cause, Reason, StatusError},
     storage::store::Store,
 };
 
@@ -78,8 +79,8 @@ pub(crate) fn create(
     body: Value,
     options: &Options,
     now: Timestamp,
-) -> Result<Written, Refusal> {
-    let (mut value, warnings) = decode(target.resource, body, options.validation, From::Body)?;
+) -> Result<Written, StatusError> {
+    let (mut value, warnings) = decode(target.resource, body, options.validation, Source::Body)?;
     let metadata = child(&mut value, "metadata");
     // Only a deletion sets these.
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -96,53 +97,28 @@ fn create_decoded(
     warnings: Vec<String>,
     options: &Options,
     now: Timestamp,
-) -> Result<Written, Refusal> {
+) -> Result<Written, StatusError> {
     let resource = target.resource;
     same_identity(&value, target, true)?;
-
-    let wanted = if target.name.is_empty() {
-        name(&value)
-    } else {
-        &target.name
-    };
-
-    let wanted = match (wanted, text(&value, "/metadata/generateName")) {
-        ("", "") => {
-            let cause = Cause::required("metadata.name", "name or generateName is required");
-            return Err(Refusal::invalid(resource, "", &[cause]));
-        }
-        ("", prefix) => generate_name(prefix),
-        (wanted, _) => wanted.to_owned(),
-    };
-
-    let metadata = child(&mut value, "metadata");
-    for field in ["selfLink", "managedFields", "namespace"] {
-        metadata.remove(field);
-    }
-    metadata.insert("name".into(), wanted.as_str().into());
-    if resource.namespaced {
-        metadata.insert("namespace".into(), target.namespace.as_str().into());
-    }
-    metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
-    metadata.insert("creationTimestamp".into(), object::time(now).into());
-
-    open_namespace(store, target, &wanted)?;
-    refuse_if_any(
+    let name = new_name(&value, target)?;
+    set_identity(&mut value, target, &name, now);
+    open_namespace(store, target, &name)?;
+    reject_if_any(
         resource,
-        &wanted,
+        &name,
         &strategy::begin_create(resource, &mut value, store),
     )?;
 
     let mut causes = validate::metadata(&value, strategy::name_rule(resource));
     causes.extend(strategy::create(resource, &mut value));
-    refuse_if_any(resource, &wanted, &causes)?;
+    reject_if_any(resource, &name, &causes)?;
 
     let versioned = text(&value, "/metadata/resourceVersion")
         .parse()
         .is_ok_and(|version: u64| version > 0);
     // A dry run ends before the storage, which checks this.
     if versioned && !options.dry_run {
-        return Err(Refusal::new(
+        return Err(StatusError::new(
             Reason::Unknown,
             "resourceVersion should not be set on objects to be created",
         ));
@@ -151,19 +127,52 @@ fn create_decoded(
     // As in an API server, an object that is not valid is rejected as such even if its name is
     // taken.
     if store
-        .get(resource.shelf, &target.namespace, &wanted)
+        .get(resource.storage, &target.namespace, &name)
         .is_some()
     {
-        return Err(Refusal::already_exists(resource, &wanted));
+        return Err(StatusError::already_exists(resource, &name));
     }
 
     managed::note(&mut value, &Value::Null, &options.manager);
-    let object = keep(store, resource.shelf, value, options);
+    let object = put_unless_dry_run(store, resource.storage, value, options);
     Ok(Written {
         object,
         created: true,
         warnings,
     })
+}
+
+/// Returns the name of a new object, which is generated if there is only a prefix.
+fn new_name(value: &Value, target: &Target) -> Result<String, StatusError> {
+    let wanted = if target.name.is_empty() {
+        name(value)
+    } else {
+        &target.name
+    };
+
+    match (wanted, text(value, "/metadata/generateName")) {
+        ("", "") => {
+            let cause = Cause::required("metadata.name", "name or generateName is required");
+            Err(StatusError::invalid(target.resource, "", &[cause]))
+        }
+        ("", prefix) => Ok(generate_name(prefix)),
+        (wanted, _) => Ok(wanted.to_owned()),
+    }
+}
+
+/// Sets the metadata that the server decides on.
+fn set_identity(value: &mut Value, target: &Target, name: &str, now: Timestamp) {
+    let metadata = child(value, "metadata");
+    for field in ["selfLink", "managedFields", "namespace"] {
+        metadata.remove(field);
+    }
+
+    metadata.insert("name".into(), name.into());
+    if target.resource.namespaced {
+        metadata.insert("namespace".into(), target.namespace.as_str().into());
+    }
+    metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
+    metadata.insert("creationTimestamp".into(), object::time(now).into());
 }
 
 /// Replaces an object.
@@ -173,9 +182,9 @@ pub(crate) fn update(
     body: Value,
     options: &Options,
     now: Timestamp,
-) -> Result<Written, Refusal> {
+) -> Result<Written, StatusError> {
     let resource = target.resource;
-    let (mut value, warnings) = decode(resource, body, options.validation, From::Body)?;
+    let (mut value, warnings) = decode(resource, body, options.validation, Source::Body)?;
     same_identity(&value, target, false)?;
 
     let current = match current(store, target) {
@@ -183,7 +192,7 @@ pub(crate) fn update(
             // A UID means an object that exists, and is not for one to be created.
             let uid = text(&value, "/metadata/uid");
             if !uid.is_empty() {
-                return Err(Refusal::precondition(
+                return Err(StatusError::precondition(
                     resource,
                     &target.name,
                     "UID",
@@ -203,7 +212,7 @@ pub(crate) fn update(
     let uid = text(&value, "/metadata/uid");
     let found = text(&current.value, "/metadata/uid");
     if !uid.is_empty() && uid != found {
-        return Err(Refusal::precondition(
+        return Err(StatusError::precondition(
             resource,
             &target.name,
             "UID",
@@ -218,7 +227,11 @@ pub(crate) fn update(
             &0.into(),
             "must be specified for an update",
         );
-        return Err(Refusal::invalid_resource(resource, &target.name, &[cause]));
+        return Err(StatusError::invalid_resource(
+            resource,
+            &target.name,
+            &[cause],
+        ));
     }
 
     let object = replace(store, target, &current, value, options)?;
@@ -235,7 +248,7 @@ pub(crate) fn patch(
     target: &Target,
     patch: &Patch,
     options: &Options,
-) -> Result<Written, Refusal> {
+) -> Result<Written, StatusError> {
     let resource = target.resource;
     let current = current(store, target)?;
 
@@ -244,13 +257,13 @@ pub(crate) fn patch(
         resource.schema,
     )?;
 
-    let from = if matches!(patch, Patch::Strategic(_)) {
-        From::StrategicPatch
+    let source = if matches!(patch, Patch::Strategic(_)) {
+        Source::StrategicPatch
     } else {
-        From::Patch
+        Source::Patch
     };
 
-    let (value, warnings) = decode(resource, value, options.validation, from)?;
+    let (value, warnings) = decode(resource, value, options.validation, source)?;
     let object = replace(store, target, &current, value, options)?;
 
     Ok(Written {
@@ -261,11 +274,11 @@ pub(crate) fn patch(
 }
 
 /// Returns the current object of a request.
-pub(crate) fn current(store: &Store, target: &Target) -> Result<Arc<Object>, Refusal> {
-    let found = store.get(target.resource.shelf, &target.namespace, &target.name);
+pub(crate) fn current(store: &Store, target: &Target) -> Result<Arc<Object>, StatusError> {
+    let found = store.get(target.resource.storage, &target.namespace, &target.name);
     found
         .cloned()
-        .ok_or_else(|| Refusal::not_found(target.resource, &target.name))
+        .ok_or_else(|| StatusError::not_found(target.resource, &target.name))
 }
 
 /// Replaces `current` by `value`, except for fields that cannot be changed.
@@ -275,48 +288,84 @@ fn replace(
     current: &Arc<Object>,
     mut value: Value,
     options: &Options,
-) -> Result<Arc<Object>, Refusal> {
+) -> Result<Arc<Object>, StatusError> {
     let resource = target.resource;
     let old = &current.value;
 
     same_identity(&value, target, false)?;
-    let version = text(&value, "/metadata/resourceVersion");
-    if !version.is_empty() && version.parse::<u64>().is_err() {
-        return Err(Refusal::new(
+    same_version(&value, target, old)?;
+
+    let mut causes = restore_metadata(&mut value, old);
+    causes.extend(validate::metadata(&value, strategy::name_rule(resource)));
+    causes.extend(new_finalizers(&value, old));
+    causes.extend(match target.subresource {
+        Some(Subresource::Status) => strategy::update_status(resource, &mut value, old),
+        Some(Subresource::Token) | None => strategy::update(resource, &mut value, old, store),
+    });
+    reject_if_any(resource, &target.name, &causes)?;
+
+    // Without a change there is no revision: as in an API server, watches get nothing.
+    if value == *old {
+        return Ok(Arc::clone(current));
+    }
+
+    let last_finalizer_went = object::deleting(&value)
+        && list(&value, "/metadata/finalizers").is_empty()
+        && list(&value, "/spec/finalizers").is_empty();
+    if last_finalizer_went && !options.dry_run {
+        // Watches only get the deletion: as in an API server, the object without finalizers is
+        // never stored.
+        delete::discard(store, resource.storage, &target.namespace, &target.name);
+        return Ok(Arc::new(Object::new(value, store.revision())));
+    }
+
+    managed::note(&mut value, old, &options.manager);
+    Ok(put_unless_dry_run(store, resource.storage, value, options))
+}
+
+/// Checks that a change is based on the current version, if it says on which.
+fn same_version(value: &Value, target: &Target, old: &Value) -> Result<(), StatusError> {
+    let version = text(value, "/metadata/resourceVersion");
+    if version.is_empty() {
+        return Ok(());
+    }
+
+    if version.parse::<u64>().is_err() {
+        return Err(StatusError::new(
             Reason::Unknown,
             format!("strconv.ParseUint: parsing {version:?}: invalid syntax"),
         ));
     }
-    if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
-        return Err(Refusal::stale(resource, &target.name));
+    if version != text(old, "/metadata/resourceVersion") {
+        return Err(StatusError::stale(target.resource, &target.name));
     }
+    Ok(())
+}
 
+/// Restores the metadata that clients cannot change, and returns an error for each that this change
+/// must not contain.
+fn restore_metadata(value: &mut Value, old: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let uid = text(&value, "/metadata/uid");
+    let immutable = |field: &str, new: &Value| {
+        Cause::invalid(format!("metadata.{field}"), new, "field is immutable")
+    };
+
+    let uid = text(value, "/metadata/uid");
     if !uid.is_empty() && uid != text(old, "/metadata/uid") {
-        causes.push(Cause::invalid(
-            "metadata.uid",
-            &uid.into(),
-            "field is immutable",
-        ));
+        causes.push(immutable("uid", &uid.into()));
     }
 
-    let metadata = child(&mut value, "metadata");
+    let metadata = child(value, "metadata");
     let old_metadata = old.get("metadata").unwrap_or(&Value::Null);
-    metadata.remove("selfLink");
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
-        if let Some(new) = metadata.get(field).filter(|new| {
-            let kept = old_metadata.get(field);
-            kept != Some(*new) && (kept.is_none() || field != "deletionTimestamp")
-        }) {
-            causes.push(Cause::invalid(
-                format!("metadata.{field}"),
-                new,
-                "field is immutable",
-            ));
-        }
+        let kept = old_metadata.get(field);
+        let changed = metadata
+            .get(field)
+            .filter(|new| kept != Some(*new) && (kept.is_none() || field != "deletionTimestamp"));
+        causes.extend(changed.map(|new| immutable(field, new)));
     }
 
+    metadata.remove("selfLink");
     for field in [
         "name",
         "namespace",
@@ -330,58 +379,44 @@ fn replace(
     ] {
         copy_field(old_metadata, metadata, field);
     }
+    causes
+}
 
-    causes.extend(validate::metadata(&value, strategy::name_rule(resource)));
-    if object::deleting(old) {
-        let before = strings(old, "/metadata/finalizers");
-        let new: Vec<_> = strings(&value, "/metadata/finalizers")
-            .into_iter()
-            .filter(|f| !before.contains(f))
-            .collect();
-        if !new.is_empty() {
-            let why = format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers {new:?}"
-            );
-            causes.push(Cause::forbidden("metadata.finalizers", why));
-        }
+/// Returns an error for new finalizers of an object that is being deleted.
+fn new_finalizers(value: &Value, old: &Value) -> Option<Cause> {
+    if !object::deleting(old) {
+        return None;
     }
 
-    causes.extend(match target.subresource {
-        Some(Subresource::Status) => strategy::update_status(resource, &mut value, old),
-        Some(Subresource::Token) | None => strategy::update(resource, &mut value, old, store),
-    });
-    refuse_if_any(resource, &target.name, &causes)?;
-
-    // Without a change there is no revision: as in an API server, watches get nothing.
-    if value == *old {
-        return Ok(Arc::clone(current));
+    let before = strings(old, "/metadata/finalizers");
+    let mut new = strings(value, "/metadata/finalizers");
+    new.retain(|finalizer| !before.contains(finalizer));
+    if new.is_empty() {
+        return None;
     }
 
-    let last_finalizer_went = object::deleting(&value)
-        && list(&value, "/metadata/finalizers").is_empty()
-        && list(&value, "/spec/finalizers").is_empty();
-    if last_finalizer_went && !options.dry_run {
-        // Watches only get the deletion: as in an API server, the object without finalizers is
-        // never stored.
-        delete::discard(store, resource.shelf, &target.namespace, &target.name);
-        return Ok(Arc::new(Object::new(value, store.revision())));
-    }
-
-    managed::note(&mut value, old, &options.manager);
-    Ok(keep(store, resource.shelf, value, options))
+    let why = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers {new:?}"
+    );
+    Some(Cause::forbidden("metadata.finalizers", why))
 }
 
 /// Stores an object, or only returns it in a dry run.
-fn keep(store: &mut Store, shelf: Shelf, value: Value, options: &Options) -> Arc<Object> {
+fn put_unless_dry_run(
+    store: &mut Store,
+    storage: Storage,
+    value: Value,
+    options: &Options,
+) -> Arc<Object> {
     if options.dry_run {
         return Arc::new(Object::new(value, store.revision()));
     }
-    store.put(shelf, value)
+    store.put(storage, value)
 }
 
 /// Source of an object that is decoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum From {
+enum Source {
     Body,
     Patch,
     /// The only source whose `apiVersion` and `kind` are not checked.
@@ -394,29 +429,29 @@ fn decode(
     resource: &Resource,
     mut body: Value,
     validation: FieldValidation,
-    from: From,
-) -> Result<(Value, Vec<String>), Refusal> {
+    source: Source,
+) -> Result<(Value, Vec<String>), StatusError> {
     let kind = resource.kind;
     let version = resource.version;
     let api_version = resource.api_version();
 
-    let refuse = |message: String| {
-        if from == From::Body {
-            Refusal::bad_request(message)
+    let reject = |message: String| {
+        if source == Source::Body {
+            StatusError::bad_request(message)
         } else {
-            Refusal::bad_patch(message)
+            StatusError::bad_patch(message)
         }
     };
 
     for (field, expected) in [("apiVersion", api_version.as_str()), ("kind", kind)] {
         let given = body.get(field).and_then(Value::as_str).unwrap_or_default();
-        if !given.is_empty() && given != expected && from != From::StrategicPatch {
-            return Err(refuse(format!(
+        if !given.is_empty() && given != expected && source != Source::StrategicPatch {
+            return Err(reject(format!(
                 "the {field} in the data ({given}) does not match the expected one ({expected})"
             )));
         }
-        if given.is_empty() && from == From::Patch && field == "apiVersion" {
-            return Err(Refusal::bad_request(
+        if given.is_empty() && source == Source::Patch && field == "apiVersion" {
+            return Err(StatusError::bad_request(
                 "the name of the object was undeterminable: name must be provided",
             ));
         }
@@ -427,7 +462,7 @@ fn decode(
 
     let mut unknown = Vec::new();
     let unreadable = |why: &dyn std::fmt::Display| {
-        refuse(format!(
+        reject(format!(
             "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
         ))
     };
@@ -454,19 +489,19 @@ fn decode(
 }
 
 /// Checks that namespace and name of a body match the path. A new object may omit its name.
-fn same_identity(value: &Value, target: &Target, new: bool) -> Result<(), Refusal> {
+fn same_identity(value: &Value, target: &Target, new: bool) -> Result<(), StatusError> {
     let namespace = object::namespace(value);
     let given = name(value);
 
     if target.resource.namespaced && !namespace.is_empty() && namespace != target.namespace {
-        return Err(Refusal::bad_request(format!(
+        return Err(StatusError::bad_request(format!(
             "the namespace of the provided object ({namespace}) does not match the namespace sent on the request ({})",
             target.namespace
         )));
     }
 
     if given != target.name && !(new && (target.name.is_empty() || given.is_empty())) {
-        return Err(Refusal::bad_request(format!(
+        return Err(StatusError::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({})",
             target.name
         )));
@@ -476,14 +511,14 @@ fn same_identity(value: &Value, target: &Target, new: bool) -> Result<(), Refusa
 }
 
 /// Checks that the namespace exists and is not being deleted.
-fn open_namespace(store: &Store, target: &Target, name: &str) -> Result<(), Refusal> {
+fn open_namespace(store: &Store, target: &Target, name: &str) -> Result<(), StatusError> {
     if !target.resource.namespaced {
         return Ok(());
     }
 
     let namespace = &target.namespace;
-    let found = store.get(Shelf::Namespaces, "", namespace);
-    let found = found.ok_or_else(|| Refusal::not_found(&NAMESPACES, namespace))?;
+    let found = store.get(Storage::Namespaces, "", namespace);
+    let found = found.ok_or_else(|| StatusError::not_found(&NAMESPACES, namespace))?;
 
     if object::deleting(&found.value) {
         let why = format!(
@@ -495,17 +530,21 @@ fn open_namespace(store: &Store, target: &Target, name: &str) -> Result<(), Refu
             field: "metadata.namespace".into(),
             message,
         };
-        return Err(Refusal::forbidden(target.resource, name, &why).because(&cause));
+        return Err(StatusError::forbidden(target.resource, name, &why).because(&cause));
     }
 
     Ok(())
 }
 
-fn refuse_if_any(resource: &Resource, name: &str, causes: &[Cause]) -> Result<(), Refusal> {
+fn reject_if_any(resource: &Resource, name: &str, causes: &[Cause]) -> Result<(), StatusError> {
     if causes.is_empty() {
         Ok(())
     } else {
-        Err(Refusal::invalid(resource.shelf.storage(), name, causes))
+        Err(StatusError::invalid(
+            resource.storage.resource(),
+            name,
+            causes,
+        ))
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use crate::refusal::{Reason, Refusal};
+use crate::status::{Reason, StatusError};
 
 /// Time limit of a handshake, as in Go's `http.Transport`.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -96,11 +96,11 @@ async fn handshake(
 
 /// Answers a request that was sent without TLS.
 async fn reject(stream: &mut TcpStream) -> io::Result<()> {
-    let refusal = Refusal::new(
+    let error = StatusError::new(
         Reason::BadRequest,
         "this server uses HTTPS, and the request was sent over HTTP",
     );
-    let body = refusal.status().to_string();
+    let body = error.status().to_string();
     let head = format!(
         "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()

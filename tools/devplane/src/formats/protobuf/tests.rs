@@ -100,10 +100,10 @@ fn truncated_bodies_are_mostly_rejected_and_never_panic() {
     let body = BASE64
         .decode(samples[1]["protobuf"].as_str().unwrap())
         .unwrap();
-    let refused = (0..body.len())
+    let rejected = (0..body.len())
         .filter(|end| decode(&body[..*end], &core::SERVICE).is_err())
         .count();
-    assert!(refused > body.len() / 2, "{refused} of {}", body.len());
+    assert!(rejected > body.len() / 2, "{rejected} of {}", body.len());
 }
 
 #[test]

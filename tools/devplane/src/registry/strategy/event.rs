@@ -4,12 +4,12 @@
 use serde_json::{Value, json};
 
 use crate::{
-    refusal::Cause,
     resources::{
+        names::qualified_name,
         object::{self, as_map, text},
         resource::Resource,
-        validate::qualified_name,
     },
+    status::Cause,
 };
 
 /// Adds the fields that every stored event has.

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use crate::{
-    refusal::Cause,
     resources::{
+        names::{label_value, qualified_name},
         object::{as_map, child, list, strings, text},
-        validate::{label_value, qualified_name},
     },
+    status::Cause,
 };
 
 /// Taint of a node whose state is not known yet.
@@ -98,15 +98,23 @@ const NODE_INFO: &[&str] = &[
 
 pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
-    // As upstream, only updates are checked for duplicate addresses.
-    let addresses = if old.is_some() {
-        list(value, "/status/addresses")
-    } else {
-        &[]
-    };
 
+    // As upstream, only updates are checked for duplicate addresses.
+    if old.is_some() {
+        addresses(value, &mut causes);
+    }
+    pod_cidrs(value, &mut causes);
+    taints(value, &mut causes);
+    if let Some(old) = old {
+        unchanged(value, old, &mut causes);
+    }
+
+    causes
+}
+
+fn addresses(value: &Value, causes: &mut Vec<Cause>) {
     let mut seen = HashSet::new();
-    for (index, address) in addresses.iter().enumerate() {
+    for (index, address) in list(value, "/status/addresses").iter().enumerate() {
         if !seen.insert(address) {
             causes.push(Cause::duplicate(
                 format!("status.addresses[{index}]"),
@@ -114,7 +122,9 @@ pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
             ));
         }
     }
+}
 
+fn pod_cidrs(value: &Value, causes: &mut Vec<Cause>) {
     let cidrs = strings(value, "/spec/podCIDRs");
     let families = |v4: bool| {
         cidrs
@@ -140,31 +150,29 @@ pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
             ));
         }
     }
+}
 
-    taints(value, &mut causes);
-    if let Some(old) = old {
-        for (field, pointer, message) in [
-            (
-                "podCIDRs",
-                "/spec/podCIDRs",
-                "node updates may not change podCIDR except from \"\" to valid",
-            ),
-            (
-                "providerID",
-                "/spec/providerID",
-                "node updates may not change providerID except from \"\" to valid",
-            ),
-        ] {
-            let before = old
-                .pointer(pointer)
-                .filter(|before| before.as_str() != Some(""));
-            if before.is_some() && before != value.pointer(pointer) {
-                causes.push(Cause::forbidden(format!("spec.{field}"), message));
-            }
+/// Checks the fields that must not change once they are set.
+fn unchanged(value: &Value, old: &Value, causes: &mut Vec<Cause>) {
+    for (field, pointer, message) in [
+        (
+            "podCIDRs",
+            "/spec/podCIDRs",
+            "node updates may not change podCIDR except from \"\" to valid",
+        ),
+        (
+            "providerID",
+            "/spec/providerID",
+            "node updates may not change providerID except from \"\" to valid",
+        ),
+    ] {
+        let before = old
+            .pointer(pointer)
+            .filter(|before| before.as_str() != Some(""));
+        if before.is_some() && before != value.pointer(pointer) {
+            causes.push(Cause::forbidden(format!("spec.{field}"), message));
         }
     }
-
-    causes
 }
 
 fn taints(value: &Value, causes: &mut Vec<Cause>) {

@@ -8,16 +8,16 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    refusal::Cause,
+    registry::ServiceLister,
     resources::object::{as_map, child, copy_field, list, text},
-    storage::store::Store,
+    status::Cause,
 };
 
 mod allocate;
 mod validate;
 
 /// Completes a new Service, and allocates its addresses and ports.
-pub(super) fn begin_create(value: &mut Value, store: &Store) -> Vec<Cause> {
+pub(super) fn begin_create(value: &mut Value, services: &dyn ServiceLister) -> Vec<Cause> {
     as_map(value).insert("status".into(), json!({}));
     default(value);
 
@@ -29,7 +29,7 @@ pub(super) fn begin_create(value: &mut Value, store: &Store) -> Vec<Cause> {
             why,
         )];
     }
-    allocate::allocate(value, store)
+    allocate::allocate(value, services)
 }
 
 /// Checks a new Service.
@@ -40,7 +40,7 @@ pub(super) fn create(value: &Value) -> Vec<Cause> {
 }
 
 /// Completes and checks a changed Service.
-pub(super) fn update(value: &mut Value, old: &Value, store: &Store) -> Vec<Cause> {
+pub(super) fn update(value: &mut Value, old: &Value, services: &dyn ServiceLister) -> Vec<Cause> {
     copy_field(old, as_map(value), "status");
 
     // Fields of the old type are removed before the defaults of the new type are set.
@@ -53,7 +53,7 @@ pub(super) fn update(value: &mut Value, old: &Value, store: &Store) -> Vec<Cause
 
     let mut causes = validate::unchanged(value, old);
     if causes.is_empty() {
-        let unavailable = allocate::allocate(value, store);
+        let unavailable = allocate::allocate(value, services);
         if !unavailable.is_empty() {
             return unavailable;
         }
@@ -130,10 +130,20 @@ fn ports(value: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
 
 /// Sets defaults like `SetDefaults_Service`.
 fn default(value: &mut Value) {
-    let spec = child(value, "spec");
     // An empty string means the same as a missing field.
-    spec.retain(|_, value| value.as_str() != Some(""));
+    child(value, "spec").retain(|_, value| value.as_str() != Some(""));
 
+    default_affinity(value);
+    child(value, "spec")
+        .entry("type")
+        .or_insert_with(|| "ClusterIP".into());
+    default_ports(value);
+    default_policies(value);
+    default_ip_mode(value);
+}
+
+fn default_affinity(value: &mut Value) {
+    let spec = child(value, "spec");
     let affinity = spec
         .entry("sessionAffinity")
         .or_insert_with(|| "None".into())
@@ -152,8 +162,9 @@ fn default(value: &mut Value) {
             json!({"clientIP": {"timeoutSeconds": 10_800}}),
         );
     }
+}
 
-    spec.entry("type").or_insert_with(|| "ClusterIP".into());
+fn default_ports(value: &mut Value) {
     for port in ports(value) {
         port.retain(|_, value| value.as_str() != Some(""));
         port.entry("protocol").or_insert_with(|| "TCP".into());
@@ -166,7 +177,9 @@ fn default(value: &mut Value) {
             port.remove("nodePort");
         }
     }
+}
 
+fn default_policies(value: &mut Value) {
     let spec = Spec(value);
     let external = spec.externally_accessible();
     let balanced = spec.is("LoadBalancer");
@@ -185,7 +198,11 @@ fn default(value: &mut Value) {
         spec.entry("allocateLoadBalancerNodePorts")
             .or_insert(Value::Bool(true));
     }
+}
 
+/// Adds `status.loadBalancer`, and the mode of its IP addresses.
+fn default_ip_mode(value: &mut Value) {
+    let balanced = Spec(value).is("LoadBalancer");
     let status = child(value, "status");
     let balancer = as_map(status.entry("loadBalancer").or_insert(Value::Null));
     for ingress in balancer

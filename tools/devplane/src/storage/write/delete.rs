@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{Target, current};
 use crate::{
-    refusal::{Cause, Refusal},
+    registry::strategy::KUBERNETES_FINALIZER,
     resources::{
         object::{self, Object, as_map, child, list, text},
-        resource::{NAMESPACES, Shelf},
-        strategy::KUBERNETES_FINALIZER,
+        resource::{NAMESPACES, Storage},
     },
+    status::{Cause, StatusError},
     storage::store::Store,
 };
 
@@ -38,7 +38,7 @@ pub(crate) struct DeleteOptions {
 
 impl DeleteOptions {
     /// Adds the values of `dryRun`, and returns an error if any of the options is not valid.
-    pub(crate) fn checked<T: AsRef<str>>(mut self, dry_run: &[T]) -> Result<Self, Refusal> {
+    pub(crate) fn checked<T: AsRef<str>>(mut self, dry_run: &[T]) -> Result<Self, StatusError> {
         let mut causes = Vec::new();
         if let Some(policy) = &self.propagation {
             if self.orphan_dependents.is_some() {
@@ -63,17 +63,17 @@ impl DeleteOptions {
         if causes.is_empty() {
             Ok(self)
         } else {
-            Err(Refusal::invalid_options("DeleteOptions", &causes))
+            Err(StatusError::invalid_options("DeleteOptions", &causes))
         }
     }
 
     /// Returns the finalizer for the dependents of the object, which the garbage collector removes:
     /// `Some(None)` if it needs none, `None` if its finalizers are not to be changed.
-    fn finalizer(&self, shelf: Shelf) -> Option<Option<&'static str>> {
+    fn finalizer(&self, storage: Storage) -> Option<Option<&'static str>> {
         match (self.orphan_dependents, self.propagation.as_deref()) {
             (Some(true), _) | (None, Some("Orphan")) => Some(Some(ORPHAN)),
             (None, Some("Foreground")) => Some(Some(FOREGROUND)),
-            (Some(false), _) if shelf == Shelf::Namespaces => Some(Some(FOREGROUND)),
+            (Some(false), _) if storage == Storage::Namespaces => Some(Some(FOREGROUND)),
             (Some(false), _) | (None, Some(_)) => Some(None),
             (None, None) => None,
         }
@@ -99,36 +99,16 @@ pub(crate) fn delete(
     target: &Target,
     options: &DeleteOptions,
     now: Timestamp,
-) -> Result<Deleted, Refusal> {
-    let resource = target.resource;
-    let name = target.name.as_str();
-    let is_namespace = resource.shelf == Shelf::Namespaces;
+) -> Result<Deleted, StatusError> {
+    let storage = target.resource.storage;
+    let is_namespace = storage == Storage::Namespaces;
     let object = current(store, target)?;
+    check_preconditions(target, &object.value, options)?;
 
-    for (wanted, pointer, what) in [
-        (&options.uid, "/metadata/uid", "UID"),
-        (
-            &options.resource_version,
-            "/metadata/resourceVersion",
-            "ResourceVersion",
-        ),
-    ] {
-        let found = text(&object.value, pointer);
-        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
-            // Upstream, namespaces check preconditions themselves, with another message.
-            let refusal = if is_namespace {
-                Refusal::precondition
-            } else {
-                Refusal::not_to_delete
-            };
-            return Err(refusal(resource.shelf.storage(), name, what, wanted, found));
-        }
-    }
-
-    if is_namespace && SYSTEM_NAMESPACES.contains(&name) {
-        return Err(Refusal::forbidden(
+    if is_namespace && SYSTEM_NAMESPACES.contains(&target.name.as_str()) {
+        return Err(StatusError::forbidden(
             &NAMESPACES,
-            name,
+            &target.name,
             "this namespace may not be deleted",
         ));
     }
@@ -136,7 +116,7 @@ pub(crate) fn delete(
     let mut value = object.value.clone();
     let again = object::deleting(&value);
     if !(is_namespace && again) {
-        set_finalizer(&mut value, resource.shelf, options);
+        set_finalizer(&mut value, storage, options);
     }
 
     // The first deletion of a namespace only marks it, even if it has no finalizers.
@@ -147,7 +127,7 @@ pub(crate) fn delete(
         let last = if options.dry_run {
             None
         } else {
-            discard(store, resource.shelf, &target.namespace, name)
+            discard(store, storage, &target.namespace, &target.name)
         };
         return Ok(Deleted {
             object: last.unwrap_or(object),
@@ -156,34 +136,21 @@ pub(crate) fn delete(
     }
 
     if !again {
-        let metadata = child(&mut value, "metadata");
-        metadata.insert("deletionTimestamp".into(), object::time(now).into());
-        if is_namespace {
-            child(&mut value, "status").insert("phase".into(), "Terminating".into());
-        } else {
-            metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
+        mark(&mut value, is_namespace, now);
+    }
+
+    let object = if value == object.value {
+        // A repeated deletion changes nothing, and gets no revision.
+        object
+    } else if options.dry_run {
+        Arc::new(Object::new(value, store.revision()))
+    } else {
+        let object = store.put(storage, value);
+        if store.has_controllers() {
+            run_controllers(store, target, now);
         }
-    }
-
-    // A repeated deletion changes nothing, and gets no revision.
-    if value == object.value {
-        return Ok(Deleted {
-            object,
-            gone: false,
-        });
-    }
-
-    if options.dry_run {
-        return Ok(Deleted {
-            object: Arc::new(Object::new(value, store.revision())),
-            gone: false,
-        });
-    }
-
-    let object = store.put(resource.shelf, value);
-    if store.has_controllers() {
-        play_controllers(store, target, now);
-    }
+        object
+    };
 
     Ok(Deleted {
         object,
@@ -191,10 +158,57 @@ pub(crate) fn delete(
     })
 }
 
+/// Checks that an object is the one that is to be deleted.
+fn check_preconditions(
+    target: &Target,
+    value: &Value,
+    options: &DeleteOptions,
+) -> Result<(), StatusError> {
+    let storage = target.resource.storage;
+    // Upstream, namespaces check preconditions themselves, with another message.
+    let conflict = if storage == Storage::Namespaces {
+        StatusError::precondition
+    } else {
+        StatusError::not_to_delete
+    };
+
+    let version = &options.resource_version;
+    for (wanted, pointer, what) in [
+        (&options.uid, "/metadata/uid", "UID"),
+        (version, "/metadata/resourceVersion", "ResourceVersion"),
+    ] {
+        let found = text(value, pointer);
+        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
+            return Err(conflict(
+                storage.resource(),
+                &target.name,
+                what,
+                wanted,
+                found,
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Marks an object as being deleted.
+fn mark(value: &mut Value, is_namespace: bool, now: Timestamp) {
+    let metadata = child(value, "metadata");
+    metadata.insert("deletionTimestamp".into(), object::time(now).into());
+    if is_namespace {
+        child(value, "status").insert("phase".into(), "Terminating".into());
+    } else {
+        metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
+    }
+}
+
 /// Replaces the garbage collector's finalizers of a deleted object by the one for its dependents.
 /// Events have no dependents.
-fn set_finalizer(value: &mut Value, shelf: Shelf, options: &DeleteOptions) {
-    let Some(finalizer) = options.finalizer(shelf).filter(|_| shelf != Shelf::Events) else {
+fn set_finalizer(value: &mut Value, storage: Storage, options: &DeleteOptions) {
+    let Some(finalizer) = options
+        .finalizer(storage)
+        .filter(|_| storage != Storage::Events)
+    else {
         return;
     };
 
@@ -220,9 +234,9 @@ fn set_finalizer(value: &mut Value, shelf: Shelf, options: &DeleteOptions) {
 
 /// Does at once what Kubernetes' controllers do about a deletion: the garbage collector releases an
 /// object without dependents, and the namespace controller deletes the contents of a namespace.
-fn play_controllers(store: &mut Store, target: &Target, now: Timestamp) {
-    let shelf = target.resource.shelf;
-    let Some(object) = store.get(shelf, &target.namespace, &target.name).cloned() else {
+fn run_controllers(store: &mut Store, target: &Target, now: Timestamp) {
+    let storage = target.resource.storage;
+    let Some(object) = store.get(storage, &target.namespace, &target.name).cloned() else {
         return;
     };
 
@@ -235,26 +249,26 @@ fn play_controllers(store: &mut Store, target: &Target, now: Timestamp) {
     }
 
     let free = list(&value, "/metadata/finalizers").is_empty();
-    if free && shelf != Shelf::Namespaces {
-        discard(store, shelf, &target.namespace, &target.name);
+    if free && storage != Storage::Namespaces {
+        discard(store, storage, &target.namespace, &target.name);
     } else if value != object.value {
-        store.put(shelf, value);
+        store.put(storage, value);
     }
 
-    if shelf == Shelf::Namespaces {
+    if storage == Storage::Namespaces {
         empty_namespace(store, &target.name, now);
     }
 }
 
-/// Removes an object from its shelf. With the last object of a namespace that is being deleted, the
+/// Removes an object from the store. With the last object of a namespace that is being deleted, the
 /// namespace is deleted, too.
 pub(super) fn discard(
     store: &mut Store,
-    shelf: Shelf,
+    storage: Storage,
     namespace: &str,
     name: &str,
 ) -> Option<Arc<Object>> {
-    let last = store.remove(shelf, namespace, name);
+    let last = store.remove(storage, namespace, name);
     if !namespace.is_empty() && store.has_controllers() {
         finish_namespace(store, namespace);
     }
@@ -280,7 +294,7 @@ pub(crate) fn expire_events(store: &mut Store, now: Timestamp) {
     };
 
     let old: Vec<_> = store
-        .objects(Shelf::Events, None)
+        .objects(Storage::Events, None)
         .filter(old)
         .cloned()
         .collect();
@@ -288,7 +302,7 @@ pub(crate) fn expire_events(store: &mut Store, now: Timestamp) {
     for event in old {
         discard(
             store,
-            Shelf::Events,
+            Storage::Events,
             object::namespace(&event.value),
             object::name(&event.value),
         );
@@ -296,24 +310,24 @@ pub(crate) fn expire_events(store: &mut Store, now: Timestamp) {
 }
 
 fn empty_namespace(store: &mut Store, namespace: &str, now: Timestamp) {
-    for shelf in Shelf::ALL
+    for storage in Storage::ALL
         .into_iter()
-        .filter(|shelf| shelf.storage().namespaced)
+        .filter(|storage| storage.resource().namespaced)
     {
         let names: Vec<_> = store
-            .objects(shelf, Some(namespace))
+            .objects(storage, Some(namespace))
             .map(|object| object::name(&object.value).to_owned())
             .collect();
 
         for name in names {
             let target = Target {
-                resource: shelf.storage(),
+                resource: storage.resource(),
                 namespace: namespace.to_owned(),
                 name,
                 subresource: None,
             };
-            if let Err(refusal) = delete(store, &target, &DeleteOptions::default(), now) {
-                tracing::warn!(namespace, name = target.name, %refusal, "an object of a deleted namespace stays");
+            if let Err(error) = delete(store, &target, &DeleteOptions::default(), now) {
+                tracing::warn!(namespace, name = target.name, refusal = %error, "an object of a deleted namespace stays");
             }
         }
     }
@@ -323,16 +337,16 @@ fn empty_namespace(store: &mut Store, namespace: &str, now: Timestamp) {
 
 /// Deletes a namespace that is being deleted and is empty.
 fn finish_namespace(store: &mut Store, namespace: &str) {
-    let Some(object) = store.get(Shelf::Namespaces, "", namespace).cloned() else {
+    let Some(object) = store.get(Storage::Namespaces, "", namespace).cloned() else {
         return;
     };
 
-    let namespaced = Shelf::ALL
+    let namespaced = Storage::ALL
         .into_iter()
-        .filter(|shelf| shelf.storage().namespaced);
+        .filter(|storage| storage.resource().namespaced);
     let empty = namespaced
         .into_iter()
-        .all(|shelf| store.objects(shelf, Some(namespace)).next().is_none());
+        .all(|storage| store.objects(storage, Some(namespace)).next().is_none());
 
     if !object::deleting(&object.value) || !empty {
         return;
@@ -346,11 +360,11 @@ fn finish_namespace(store: &mut Store, namespace: &str) {
     let done = list(&value, "/metadata/finalizers").is_empty()
         && list(&value, "/spec/finalizers").is_empty();
     if done {
-        store.remove(Shelf::Namespaces, "", namespace);
+        store.remove(Storage::Namespaces, "", namespace);
     } else if value != object.value {
         if list(&value, "/spec/finalizers").is_empty() {
             as_map(&mut value).insert("spec".into(), json!({}));
         }
-        store.put(Shelf::Namespaces, value);
+        store.put(Storage::Namespaces, value);
     }
 }

@@ -5,8 +5,8 @@ use super::{
     *,
 };
 use crate::{
-    refusal::Reason,
     resources::resource::{CONFIG_MAPS, EVENTS, LEASES, NODES, SERVICES},
+    status::Reason,
 };
 
 fn now() -> Timestamp {
@@ -45,7 +45,11 @@ fn store() -> Store {
     store
 }
 
-fn make(store: &mut Store, resource: &'static Resource, body: Value) -> Result<Written, Refusal> {
+fn make(
+    store: &mut Store,
+    resource: &'static Resource,
+    body: Value,
+) -> Result<Written, StatusError> {
     create(
         store,
         &target(resource, ""),
@@ -55,7 +59,7 @@ fn make(store: &mut Store, resource: &'static Resource, body: Value) -> Result<W
     )
 }
 
-fn merge(store: &mut Store, target: &Target, body: Value) -> Result<Arc<Object>, Refusal> {
+fn merge(store: &mut Store, target: &Target, body: Value) -> Result<Arc<Object>, StatusError> {
     patch(store, target, &Patch::Merge(body), &Options::default()).map(|written| written.object)
 }
 
@@ -119,8 +123,8 @@ fn rejects_invalid_creations_with_the_right_reason() {
         namespace: "nowhere".into(),
         ..target(&CONFIG_MAPS, "a")
     };
-    let refusal = create(&mut store, &nowhere, json!({}), &Options::default(), now()).unwrap_err();
-    assert_eq!(refusal.to_string(), "namespaces \"nowhere\" not found");
+    let error = create(&mut store, &nowhere, json!({}), &Options::default(), now()).unwrap_err();
+    assert_eq!(error.to_string(), "namespaces \"nowhere\" not found");
 }
 
 #[test]
@@ -168,7 +172,7 @@ fn a_dry_run_returns_the_object_but_stores_nothing() {
     assert_eq!(
         (
             store.revision(),
-            store.get(Shelf::Services, "default", "a").is_none()
+            store.get(Storage::Services, "default", "a").is_none()
         ),
         (before, true)
     );
@@ -302,13 +306,13 @@ fn a_provider_id_can_be_set_only_once() {
     make(&mut store, &NODES, json!({"metadata": {"name": "a"}})).unwrap();
     let it = target(&NODES, "a");
     merge(&mut store, &it, json!({"spec": {"providerID": "x://1"}})).unwrap();
-    let refusal = merge(&mut store, &it, json!({"spec": {"providerID": "x://2"}})).unwrap_err();
-    assert_eq!(refusal.reason(), Reason::Invalid);
+    let error = merge(&mut store, &it, json!({"spec": {"providerID": "x://2"}})).unwrap_err();
+    assert_eq!(error.reason(), Reason::Invalid);
     assert!(
-        refusal
+        error
             .to_string()
             .contains("spec.providerID: Forbidden: node updates may not change"),
-        "{refusal}"
+        "{error}"
     );
 }
 
@@ -344,7 +348,7 @@ fn an_object_is_deleted_with_its_last_finalizer() {
     assert!(more.to_string().contains("no new finalizers"), "{more}");
 
     merge(&mut store, &it, json!({"metadata": {"finalizers": null}})).unwrap();
-    assert!(store.get(Shelf::ConfigMaps, "default", "a").is_none());
+    assert!(store.get(Storage::ConfigMaps, "default", "a").is_none());
 }
 
 #[test]
@@ -415,11 +419,11 @@ fn a_namespace_deletes_its_content_and_waits_for_finalizers() {
             .unwrap()
             .gone
     );
-    let left = store.get(Shelf::Namespaces, "", "work").unwrap();
+    let left = store.get(Storage::Namespaces, "", "work").unwrap();
     assert_eq!(left.value["status"]["phase"], "Terminating");
-    assert!(store.get(Shelf::ConfigMaps, "work", "a").is_none());
+    assert!(store.get(Storage::ConfigMaps, "work", "a").is_none());
 
-    let refusal = create(
+    let error = create(
         &mut store,
         &inside("c"),
         json!({}),
@@ -427,9 +431,9 @@ fn a_namespace_deletes_its_content_and_waits_for_finalizers() {
         now(),
     )
     .unwrap_err();
-    assert_eq!(refusal.reason(), Reason::Forbidden);
+    assert_eq!(error.reason(), Reason::Forbidden);
     assert_eq!(
-        refusal.status()["details"]["causes"][0]["reason"],
+        error.status()["details"]["causes"][0]["reason"],
         "NamespaceTerminating"
     );
 
@@ -439,16 +443,16 @@ fn a_namespace_deletes_its_content_and_waits_for_finalizers() {
         json!({"metadata": {"finalizers": null}}),
     )
     .unwrap();
-    assert!(store.get(Shelf::Namespaces, "", "work").is_none());
+    assert!(store.get(Storage::Namespaces, "", "work").is_none());
 
-    let refusal = delete(
+    let error = delete(
         &mut store,
         &target(&NAMESPACES, "default"),
         &DeleteOptions::default(),
         now(),
     )
     .unwrap_err();
-    assert_eq!(refusal.reason(), Reason::Forbidden);
+    assert_eq!(error.reason(), Reason::Forbidden);
 }
 
 #[test]
@@ -486,7 +490,7 @@ fn events_are_kept_for_an_hour() {
     .unwrap();
     delete::expire_events(&mut store, "2024-01-01T01:30:00Z".parse().unwrap());
     let left: Vec<_> = store
-        .objects(Shelf::Events, None)
+        .objects(Storage::Events, None)
         .map(|event| name(&event.value).to_owned())
         .collect();
     assert_eq!(left, ["new"]);

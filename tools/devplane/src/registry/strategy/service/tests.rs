@@ -1,16 +1,15 @@
 use super::*;
-use crate::resources::resource::Shelf;
 
-fn store(services: &[Value]) -> Store {
-    let mut store = Store::new(0, []);
-    for service in services {
-        store.put(Shelf::Services, service.clone());
+struct Services(Vec<Value>);
+
+impl ServiceLister for Services {
+    fn services(&self) -> Vec<&Value> {
+        self.0.iter().collect()
     }
-    store
 }
 
-fn create(value: &mut Value, store: &Store) -> Vec<Cause> {
-    let causes = begin_create(value, store);
+fn create(value: &mut Value, services: &Services) -> Vec<Cause> {
+    let causes = begin_create(value, services);
     if causes.is_empty() {
         super::create(value)
     } else {
@@ -24,7 +23,7 @@ fn service(spec: &Value) -> Value {
 
 fn created(spec: &Value) -> (Value, Vec<String>) {
     let mut value = service(spec);
-    let causes = create(&mut value, &store(&[]));
+    let causes = create(&mut value, &Services(Vec::new()));
     (value, causes.into_iter().map(|cause| cause.field).collect())
 }
 
@@ -37,7 +36,7 @@ fn good(spec: &Value) -> Value {
 fn updated(old: &Value, change: impl FnOnce(&mut Value)) -> (Value, Vec<String>) {
     let mut value = old.clone();
     change(&mut value);
-    let causes = update(&mut value, old, &store(std::slice::from_ref(old)));
+    let causes = update(&mut value, old, &Services(vec![old.clone()]));
     (value, causes.into_iter().map(|cause| cause.field).collect())
 }
 
@@ -102,9 +101,9 @@ fn cluster_ips_and_node_ports_are_not_allocated_twice() {
     let spec = json!({"type": "NodePort", "ports": [{"port": 80}]});
     let mut first = good(&spec);
     first["metadata"]["name"] = "first".into();
-    let store = store(std::slice::from_ref(&first));
+    let existing = Services(vec![first.clone()]);
     let mut second = service(&spec);
-    assert!(create(&mut second, &store).is_empty());
+    assert!(create(&mut second, &existing).is_empty());
     let taken = |service: &Value| {
         (
             service["spec"]["clusterIP"].clone(),
@@ -116,7 +115,7 @@ fn cluster_ips_and_node_ports_are_not_allocated_twice() {
     let mut greedy = service(
         &json!({"type": "NodePort", "clusterIP": ip, "ports": [{"port": 80, "nodePort": port}]}),
     );
-    let fields: Vec<_> = create(&mut greedy, &store)
+    let fields: Vec<_> = create(&mut greedy, &existing)
         .into_iter()
         .map(|cause| cause.field)
         .collect();

@@ -4,35 +4,38 @@ use serde_json::Value;
 
 use super::{Spec, is_ip, network, number};
 use crate::{
-    refusal::Cause,
+    registry::strategy::host_name,
     resources::{
+        names::{label, qualified_name, subdomain},
         object::{list, strings, text},
-        strategy::host_name,
-        validate::{label, qualified_name, subdomain},
     },
+    status::Cause,
 };
+
+/// The fields with a fixed set of values.
+const ENUMS: [(&str, &[&str]); 6] = [
+    (
+        "type",
+        &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
+    ),
+    ("sessionAffinity", &["ClientIP", "None"]),
+    ("externalTrafficPolicy", &["Cluster", "Local"]),
+    ("internalTrafficPolicy", &["Cluster", "Local"]),
+    (
+        "trafficDistribution",
+        &["PreferClose", "PreferSameZone", "PreferSameNode"],
+    ),
+    (
+        "ipFamilyPolicy",
+        &["SingleStack", "PreferDualStack", "RequireDualStack"],
+    ),
+];
 
 /// Checks a complete Service.
 pub(super) fn validate(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let spec = Spec(value);
-    for (field, supported) in [
-        (
-            "type",
-            &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"][..],
-        ),
-        ("sessionAffinity", &["ClientIP", "None"]),
-        ("externalTrafficPolicy", &["Cluster", "Local"]),
-        ("internalTrafficPolicy", &["Cluster", "Local"]),
-        (
-            "trafficDistribution",
-            &["PreferClose", "PreferSameZone", "PreferSameNode"],
-        ),
-        (
-            "ipFamilyPolicy",
-            &["SingleStack", "PreferDualStack", "RequireDualStack"],
-        ),
-    ] {
+
+    for (field, supported) in ENUMS {
         let given = text(value, &format!("/spec/{field}"));
         if !given.is_empty() && !supported.contains(&given) {
             causes.push(Cause::not_supported(
@@ -44,18 +47,30 @@ pub(super) fn validate(value: &Value) -> Vec<Cause> {
     }
 
     ports(value, &mut causes);
+    external_name(value, &mut causes);
+    cluster_ip(value, &mut causes);
+    external_access(value, &mut causes);
+    balancer(value, &mut causes);
+    causes
+}
+
+fn external_name(value: &Value, causes: &mut Vec<Cause>) {
+    if !Spec(value).is("ExternalName") {
+        return;
+    }
     match text(value, "/spec/externalName") {
-        "" if spec.is("ExternalName") => causes.push(Cause::required("spec.externalName", "")),
-        name if spec.is("ExternalName") => {
+        "" => causes.push(Cause::required("spec.externalName", "")),
+        name => {
             if let Err(why) = subdomain(name.strip_suffix('.').unwrap_or(name)) {
                 causes.push(Cause::invalid("spec.externalName", &name.into(), why));
             }
         }
-        _ => {}
     }
+}
 
-    let cluster_ip = text(value, "/spec/clusterIP");
-    if spec.is("ExternalName") && !cluster_ip.is_empty() {
+fn cluster_ip(value: &Value, causes: &mut Vec<Cause>) {
+    let spec = Spec(value);
+    if spec.is("ExternalName") && !text(value, "/spec/clusterIP").is_empty() {
         causes.push(Cause::forbidden(
             "spec.clusterIPs",
             "may not be set when `type` is 'ExternalName'",
@@ -67,6 +82,11 @@ pub(super) fn validate(value: &Value) -> Vec<Cause> {
         );
         causes.push(Cause::invalid("spec.clusterIPs[0]", &"None".into(), why));
     }
+}
+
+/// Checks the fields about traffic from outside of the cluster.
+fn external_access(value: &Value, causes: &mut Vec<Cause>) {
+    let spec = Spec(value);
 
     for (index, ip) in strings(value, "/spec/externalIPs").into_iter().enumerate() {
         if !is_ip(ip) {
@@ -98,9 +118,6 @@ pub(super) fn validate(value: &Value) -> Vec<Cause> {
             why,
         ));
     }
-
-    balancer(value, &mut causes);
-    causes
 }
 
 fn ports(value: &Value, causes: &mut Vec<Cause>) {
@@ -110,59 +127,29 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
         causes.push(Cause::required("spec.ports", ""));
     }
 
-    let identity = |port: &Value| (number(port, "port"), text(port, "/protocol").to_owned());
     for (index, port) in ports.iter().enumerate() {
-        let at = |field: &str| format!("spec.ports[{index}]{field}");
+        let field = |name: &str| format!("spec.ports[{index}]{name}");
         let earlier = || ports.iter().take(index);
+
         let name = text(port, "/name");
         if name.is_empty() && ports.len() > 1 {
-            causes.push(Cause::required(at(".name"), ""));
+            causes.push(Cause::required(field(".name"), ""));
         } else if !name.is_empty() {
             if let Err(why) = label(name) {
-                causes.push(Cause::invalid(at(".name"), &name.into(), why));
+                causes.push(Cause::invalid(field(".name"), &name.into(), why));
             }
             if earlier().any(|other| text(other, "/name") == name) {
-                causes.push(Cause::duplicate(at(".name"), &name.into()));
+                causes.push(Cause::duplicate(field(".name"), &name.into()));
             }
         }
 
-        if !is_port(number(port, "port")) {
-            causes.push(Cause::invalid(
-                at(".port"),
-                &number(port, "port").into(),
-                PORT_RANGE,
-            ));
-        }
-
-        let protocol = text(port, "/protocol");
-        if !["SCTP", "TCP", "UDP"].contains(&protocol) {
-            causes.push(Cause::not_supported(
-                at(".protocol"),
-                protocol,
-                &["SCTP", "TCP", "UDP"],
-            ));
-        }
-
-        match &port["targetPort"] {
-            Value::Number(target) if !target.as_i64().is_some_and(is_port) => {
-                causes.push(Cause::invalid(
-                    at(".targetPort"),
-                    &port["targetPort"],
-                    PORT_RANGE,
-                ));
-            }
-            Value::String(target) if target.len() > 15 || label(target).is_err() => {
-                let why = "must be the name of a port: at most 15 lower case alphanumeric characters or '-'";
-                causes.push(Cause::invalid(at(".targetPort"), &port["targetPort"], why));
-            }
-            _ => {}
-        }
+        numbers(port, &field, causes);
 
         if !text(port, "/appProtocol").is_empty()
             && let Err(why) = qualified_name(text(port, "/appProtocol"))
         {
             causes.push(Cause::invalid(
-                at(".appProtocol"),
+                field(".appProtocol"),
                 &port["appProtocol"],
                 why,
             ));
@@ -173,31 +160,69 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
                 "may not be used when `type` is '{}'",
                 text(value, "/spec/type")
             );
-            causes.push(Cause::forbidden(at(".nodePort"), why));
+            causes.push(Cause::forbidden(field(".nodePort"), why));
         }
 
         if earlier().any(|other| identity(other) == identity(port)) {
-            causes.push(Cause::duplicate(at(""), port));
+            causes.push(Cause::duplicate(field(""), port));
         }
     }
+}
+
+/// Checks the numbers and the protocol of a port. `field` returns the path of a field of it.
+fn numbers(port: &Value, field: impl Fn(&str) -> String, causes: &mut Vec<Cause>) {
+    if !is_port(number(port, "port")) {
+        causes.push(Cause::invalid(
+            field(".port"),
+            &number(port, "port").into(),
+            PORT_RANGE,
+        ));
+    }
+
+    let protocol = text(port, "/protocol");
+    let supported = ["SCTP", "TCP", "UDP"];
+    if !supported.contains(&protocol) {
+        causes.push(Cause::not_supported(
+            field(".protocol"),
+            protocol,
+            &supported,
+        ));
+    }
+
+    let target = &port["targetPort"];
+    match target {
+        Value::Number(number) if !number.as_i64().is_some_and(is_port) => {
+            causes.push(Cause::invalid(field(".targetPort"), target, PORT_RANGE));
+        }
+        Value::String(name) if name.len() > 15 || label(name).is_err() => {
+            let why =
+                "must be the name of a port: at most 15 lower case alphanumeric characters or '-'";
+            causes.push(Cause::invalid(field(".targetPort"), target, why));
+        }
+        _ => {}
+    }
+}
+
+/// Returns what only one port of a Service may have.
+fn identity(port: &Value) -> (i64, &str) {
+    (number(port, "port"), text(port, "/protocol"))
 }
 
 /// Rejects new ports that differ only in their names, because they would get the same node port.
 pub(super) fn node_ports(value: &Value) -> Vec<Cause> {
     let ports = list(value, "/spec/ports");
-    let identity = |port: &Value| (number(port, "port"), text(port, "/protocol").to_owned());
-    let again = |index: &usize, port: &Value| {
+    let is_repeated = |index: &usize, port: &Value| {
         ports
             .iter()
             .take(*index)
             .any(|other| identity(other) == identity(port))
     };
 
-    let again = ports
+    let repeated = ports
         .iter()
         .enumerate()
-        .filter(|(index, port)| Spec(value).may_have_node_ports() && again(index, port));
-    again
+        .filter(|(index, port)| Spec(value).may_have_node_ports() && is_repeated(index, port));
+    repeated
         .map(|(index, port)| {
             Cause::duplicate(format!("spec.ports[{index}].nodePort"), &port["nodePort"])
         })
