@@ -1,44 +1,36 @@
 //! The life cycle of a cloud-controller-manager: plugin, API server, serving, Lease, controllers,
 //! and shutdown.
 
+mod election;
+mod plugin;
+
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    thread,
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use anyhow::{Context as _, anyhow};
 use kube::Client;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
-    registry::Registry,
-};
+use prometheus_client::registry::Registry;
 use skydock_cloud::{CloudProvider, ProviderInfo};
 use skydock_controllers::{
     ClientName, Clients, Context, Metrics as ControllerMetrics, recorder, route,
 };
 use skydock_kube::{
-    api::{with_causes, with_deadline},
+    api::with_deadline,
     clients,
-    election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership, LeaseAccess},
+    election::{self as leader_election, Leadership},
     service_accounts,
 };
-use skydock_sandbox::{
-    ClusterSlot, Compiler, LoadError, Plugin, PluginMetrics, PluginSource, Recordings, Runtime,
-    RuntimeOptions, Taping,
-};
+use skydock_sandbox::{ClusterSlot, Plugin, PluginMetrics};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::election::Election;
 use crate::{
-    cli::COMPILER,
     commands::accepted::AcceptedStore,
-    config::{Config, PluginSettings},
-    configuration::{self, FileMetrics, Followed},
+    config::{self, Config, FileMetrics, Followed},
     credentials,
     egress::Egress,
     process::{blocking::blocking, report::Reporter},
@@ -59,19 +51,21 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let Some(started) = shutdown.run_until_cancelled(starting).await else {
         return Ok(());
     };
-    let (team, election) = started?;
+    let (manager, election) = started?;
 
     let outdated = credentials::outdated(
-        team.config.cluster.clone(),
-        team.access.clone(),
-        *team.root.valid_until(),
+        manager.config.cluster.clone(),
+        manager.access.clone(),
+        *manager.root.valid_until(),
     );
 
     let stop = shutdown.child_token();
     let work = async {
         match election {
-            None => Box::pin(team.work(None, false, stop.clone(), CancellationToken::new())).await,
-            Some(election) => Box::pin(team.stand_for_election(election, stop.clone())).await,
+            None => {
+                Box::pin(manager.work(None, false, stop.clone(), CancellationToken::new())).await
+            }
+            Some(election) => Box::pin(manager.stand_for_election(election, stop.clone())).await,
         }
     };
     credentials::work_until(outdated, &stop, work).await
@@ -82,7 +76,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
 async fn start(
     config: Config,
     process: CancellationToken,
-) -> anyhow::Result<(Team, Option<Election>)> {
+) -> anyhow::Result<(StartedManager, Option<Election>)> {
     // The server takes the registry, so all metrics are registered before it starts.
     let mut registry = Registry::default();
     let plugin_metrics = PluginMetrics::register(&mut registry);
@@ -91,44 +85,93 @@ async fn start(
         .clone()
         .map(|election| Election::new(election, &mut registry));
     let metrics = ControllerMetrics::register(&mut registry);
-    let egress = Arc::new(gateways(&config, &mut registry)?);
+    let egress = Arc::new(plugin::egress(&config, &mut registry)?);
     let file_metrics = FileMetrics::register(&mut registry);
 
     let loaded = CancellationToken::new();
     let reached = CancellationToken::new();
-    let mut serves = None;
-
-    if let Some(address) = config.serve {
-        let served = serving::Served {
-            registry,
-            loaded: loaded.clone(),
-            reached: reached.clone(),
-            election: election.as_ref().map(Election::watched),
-        };
-
-        let address = serving::start(address, served, process.clone()).await?;
-        // It may have been changed to one that is not always closed.
-        egress.close_port(address.port());
-        serves = Some(address);
-    }
+    let served = serving::Served {
+        registry,
+        loaded: loaded.clone(),
+        reached: reached.clone(),
+        election: election.as_ref().map(Election::watched),
+    };
+    let address = serve(&config, served, &egress, &process).await?;
 
     let cluster = ClusterSlot::default();
-    let plugin = load_plugin(
-        &config,
-        plugin_metrics,
-        cluster.clone(),
-        Arc::clone(&egress),
-    )
-    .await?;
-
-    can_make_routes(&config, &plugin.info())?;
+    let access_for_plugin = Arc::clone(&egress);
+    let plugin = plugin::load(&config, plugin_metrics, cluster.clone(), access_for_plugin).await?;
+    check_routes(&config, &plugin.info())?;
     loaded.cancel();
 
-    let cluster_access = config.cluster.clone();
-    let access = blocking(async move { clients::load(&cluster_access).await }).await?;
-    tokio::spawn(process.clone().run_until_cancelled_owned(
-        Arc::clone(&egress).follow_api_server(access.cluster_url.clone()),
-    ));
+    let api_server = connect(&config, &egress, &process).await?;
+    tokio::spawn(plugin.clone().watch(process.clone()));
+    follow_file(&config, &plugin, &egress, file_metrics, &process);
+    // From here on, /readyz depends only on the Lease.
+    reached.cancel();
+
+    let accepted = accepted_store(&config, &api_server.root);
+    if let Some(accepted) = &accepted {
+        accepted.check_if_known(&plugin).await?;
+    }
+    if config.last_good {
+        let plugin = Arc::clone(&plugin);
+        let keeping = async move { plugin.keep_last_good().await };
+        tokio::spawn(process.clone().run_until_cancelled_owned(keeping));
+    }
+    log_start(&config, &plugin, &api_server, address);
+
+    let manager = StartedManager {
+        // A dry run must not write to the Lease.
+        accepted: accepted.filter(|_| !config.options.dry_run),
+        config,
+        access: api_server.access,
+        root: api_server.root,
+        plugin,
+        cluster,
+        egress,
+        metrics,
+        process,
+    };
+    Ok((manager, election))
+}
+
+/// Serves metrics and health, if there is an address for them, and returns the address.
+async fn serve(
+    config: &Config,
+    served: serving::Served,
+    egress: &Egress,
+    process: &CancellationToken,
+) -> anyhow::Result<Option<SocketAddr>> {
+    let Some(address) = config.serve else {
+        return Ok(None);
+    };
+
+    let address = serving::start(address, served, process.clone()).await?;
+    // It may have been changed to one that is not always closed.
+    egress.close_port(address.port());
+    Ok(Some(address))
+}
+
+/// The API server that the process has reached.
+struct ApiServer {
+    access: kube::Config,
+    /// A client with the account of the process.
+    root: Client,
+    version: String,
+}
+
+/// Waits for the API server. Its addresses are closed to the plugin.
+async fn connect(
+    config: &Config,
+    egress: &Arc<Egress>,
+    process: &CancellationToken,
+) -> anyhow::Result<ApiServer> {
+    let cluster = config.cluster.clone();
+    let access = blocking(async move { clients::load(&cluster).await }).await?;
+
+    let following = Arc::clone(egress).follow_api_server(access.cluster_url.clone());
+    tokio::spawn(process.clone().run_until_cancelled_owned(following));
 
     let account = access.clone();
     let root =
@@ -136,79 +179,76 @@ async fn start(
     let root = with_deadline(&root);
     let version = clients::wait_for_api_server(&root, &access.cluster_url).await;
 
-    tokio::spawn(plugin.clone().watch(process.clone()));
+    Ok(ApiServer {
+        access,
+        root,
+        version,
+    })
+}
 
-    if let Some(file) = config.configuration.clone() {
-        let (sender, settings) = watch::channel(config.plugin.clone());
-        let followed = Followed {
-            flags: config.plugin_flags.clone(),
-            egress: Arc::clone(&egress),
-            settings: sender,
-            metrics: file_metrics,
-        };
+/// Applies changes of the configuration file, if there is one, until the process ends.
+fn follow_file(
+    config: &Config,
+    plugin: &Arc<Plugin>,
+    egress: &Arc<Egress>,
+    metrics: FileMetrics,
+    process: &CancellationToken,
+) {
+    let Some(file) = config.file.clone() else {
+        return;
+    };
 
-        let following = configuration::follow(file, followed);
-        tokio::spawn(process.clone().run_until_cancelled_owned(following));
+    let (sender, settings) = watch::channel(config.plugin.clone());
+    let followed = Followed {
+        flags: config.plugin_flags.clone(),
+        egress: Arc::clone(egress),
+        settings: sender,
+        metrics,
+    };
+    let following = config::follow(file, followed);
+    tokio::spawn(process.clone().run_until_cancelled_owned(following));
 
-        let surroundings = surroundings(&config, Arc::clone(&egress));
-        let applying = apply(Arc::clone(&plugin), surroundings, settings);
-        tokio::spawn(process.clone().run_until_cancelled_owned(applying));
-    }
+    let template = plugin::source_template(config, Arc::clone(egress));
+    let applying = plugin::follow_settings(Arc::clone(plugin), template, settings);
+    tokio::spawn(process.clone().run_until_cancelled_owned(applying));
+}
 
-    // From here on, /readyz depends only on the Lease.
-    reached.cancel();
-
-    let accepted = config.keeps_accepted.then(|| {
+/// Returns where to keep what was accepted of the plugin, if it is kept.
+fn accepted_store(config: &Config, root: &Client) -> Option<AcceptedStore> {
+    config.keeps_accepted.then(|| {
         let lease = &config.options.process;
         let [namespace, name] = [&lease.namespace, &lease.name].map(Option::as_deref);
         AcceptedStore::new(
-            &root,
+            root,
             namespace.unwrap_or_default(),
             name.unwrap_or_default(),
         )
-    });
+    })
+}
 
-    if let Some(accepted) = &accepted {
-        accepted.check_if_known(&plugin).await?;
-    }
-
-    if config.last_good {
-        let plugin = Arc::clone(&plugin);
-        let keeping = async move { plugin.keep_last_good().await };
-        tokio::spawn(process.clone().run_until_cancelled_owned(keeping));
-    }
-
-    if let Some(address) = serves {
+fn log_start(
+    config: &Config,
+    plugin: &Plugin,
+    api_server: &ApiServer,
+    address: Option<SocketAddr>,
+) {
+    if let Some(address) = address {
         tracing::info!(%address, "serving /metrics, /healthz, /livez and /readyz");
     }
+
+    let ApiServer {
+        access, version, ..
+    } = api_server;
     let generation = plugin.generation();
     tracing::info!(
         api_server = %access.cluster_url, %version, plugin = config.plugin.name,
         provider = generation.name, provider_version = generation.version, "started"
     );
-
-    let dry_run = config.options.dry_run;
-
-    Ok((
-        Team {
-            config,
-            access,
-            root,
-            plugin,
-            // A dry run must not write to the Lease.
-            accepted: accepted.filter(|_| !dry_run),
-            cluster,
-            egress,
-            metrics,
-            process,
-        },
-        election,
-    ))
 }
 
 /// Checks the flags for routes before the Lease is acquired, so that a standby also reports a
 /// mistake.
-fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<()> {
+fn check_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<()> {
     if !config.controllers.contains(&route::CONTROLLER) {
         return Ok(());
     }
@@ -220,100 +260,8 @@ fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<(
     })
 }
 
-/// Returns the network access of the plugin. The networks of the cluster are closed.
-fn gateways(config: &Config, registry: &mut Registry) -> anyhow::Result<Egress> {
-    let networks = config
-        .ingress
-        .pods
-        .iter()
-        .chain(&config.ingress.services)
-        .copied()
-        .collect();
-
-    let name = &config.plugin.name;
-    Egress::new(name, config.permits.clone(), networks, registry)
-        .with_context(|| format!("plugin {name}"))
-}
-
-async fn load_plugin(
-    config: &Config,
-    metrics: PluginMetrics,
-    cluster: ClusterSlot,
-    egress: Arc<Egress>,
-) -> anyhow::Result<Arc<Plugin>> {
-    let cache_dir = config.plugin_cache_dir.clone();
-    let limits = config.plugin.limits.clone();
-    let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
-
-    let taping = match config.record.clone() {
-        Some((directory, limit)) => {
-            tracing::info!(
-                "recording all calls of the plugin in {}",
-                directory.display()
-            );
-            Taping::Record(blocking(async move { Recordings::open(&directory, limit) }).await?)
-        }
-        None => Taping::Off,
-    };
-
-    let runtime = blocking(async {
-        Runtime::new(RuntimeOptions {
-            cache_dir,
-            limits,
-            metrics,
-            taping,
-            ..options
-        })
-    })
-    .await;
-    let runtime = runtime.context("cannot start the plugin runtime")?;
-
-    let source = config.plugin.source(surroundings(config, egress));
-    let name = &config.plugin.name;
-    let file = config.plugin.file.display();
-
-    if config.waits_for_plugin {
-        let told = |error: &LoadError| {
-            tracing::error!(
-                "cannot load plugin {name} from {file}: {error}; retrying when the plugin or its configuration changes, or after 10 minutes"
-            );
-        };
-        return Ok(source.load_when_ready(&runtime, cluster, told).await);
-    }
-
-    let plugin = Plugin::load_or_last_good(&runtime, source, cluster).await;
-    plugin.with_context(|| format!("cannot load plugin {name} from {file}"))
-}
-
-/// Returns what does not change about the source of the plugin while the process runs.
-fn surroundings(config: &Config, egress: Arc<Egress>) -> PluginSource {
-    PluginSource {
-        cluster_name: config.options.cluster_name.clone(),
-        cluster_cidrs: config.cluster_cidrs.clone(),
-        ingress: config.ingress.clone(),
-        gateways: Some(egress),
-        only_reads: config.only_reads,
-        last_good: config.last_good,
-        ..PluginSource::default()
-    }
-}
-
-/// Applies each change of the settings to the plugin, which reports the outcome. Ends when there
-/// are no more changes.
-async fn apply(
-    plugin: Arc<Plugin>,
-    surroundings: PluginSource,
-    mut settings: watch::Receiver<PluginSettings>,
-) {
-    while settings.changed().await.is_ok() {
-        let now = settings.borrow_and_update().clone();
-        let source = now.source(surroundings.clone());
-        let _ = plugin.reconfigure(source, now.limits).await;
-    }
-}
-
 /// The parts of a run that has started.
-struct Team {
+struct StartedManager {
     config: Config,
     access: kube::Config,
     root: Client,
@@ -327,7 +275,7 @@ struct Team {
     process: CancellationToken,
 }
 
-impl Team {
+impl StartedManager {
     /// Runs the controllers until `stop`, and completes what they have started. Cancels `worked`
     /// when only events are left to write.
     async fn work(
@@ -360,7 +308,7 @@ impl Team {
 
         let plugin = self.plugin.clone();
         let followed = tokio::spawn(async move { reporter.follow(&plugin).await });
-        let unkept = async {
+        let keeping_failed = async {
             match &self.accepted {
                 Some(accepted) => accepted.follow(&self.plugin).await,
                 None => std::future::pending().await,
@@ -390,7 +338,7 @@ impl Team {
             let ended = skydock_controllers::run(context, events).await;
             ended.context("controllers ended")
         };
-        let ended = credentials::work_until(unkept, &stop, work).await;
+        let ended = credentials::work_until(keeping_failed, &stop, work).await;
 
         self.cluster.clear();
         followed.abort();
@@ -434,7 +382,7 @@ impl Team {
         let release = CancellationToken::new();
         let mut state = election.state.subscribe();
         let access = self.access.clone();
-        let identity = election::identity();
+        let identity = leader_election::identity();
         let lease_duration = election.config.timings.lease_duration;
 
         let (thread, unreleased) = election.start(access, identity.clone(), release.clone())?;
@@ -452,7 +400,7 @@ impl Team {
             tokio::select! {
                 // Another leader may already be active, so this instance exits without completing
                 // its work.
-                why = election::lost(&mut state, lease_duration, &release) => return Err(anyhow!("leadership lost: {why}")),
+                why = leader_election::lost(&mut state, lease_duration, &release) => return Err(anyhow!("leadership lost: {why}")),
                 ended = self.work(Some(identity), unreleased.load(Ordering::SeqCst), stop, release.clone()) => ended,
             }
         } else {
@@ -470,116 +418,10 @@ impl Team {
     }
 }
 
-/// An election that has not started yet.
-struct Election {
-    config: ElectionConfig,
-    state: watch::Sender<Leadership>,
-    lease: watch::Sender<LeaseAccess>,
-    metrics: Arc<Metrics>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LeaseLabel {
-    name: String,
-}
-
-/// The election metrics (P-23).
-struct Metrics {
-    name: String,
-    leading: Family<LeaseLabel, Gauge>,
-    slow_path: Family<LeaseLabel, Counter<u64, AtomicU64>>,
-}
-
-impl ElectionMetrics for Metrics {
-    fn leading(&self, leading: bool) {
-        self.leading
-            .get_or_create(&LeaseLabel {
-                name: self.name.clone(),
-            })
-            .set(i64::from(leading));
-    }
-
-    fn slow_path(&self) {
-        self.slow_path
-            .get_or_create(&LeaseLabel {
-                name: self.name.clone(),
-            })
-            .inc();
-    }
-}
-
-impl Election {
-    fn new(config: ElectionConfig, registry: &mut Registry) -> Self {
-        let metrics = Metrics {
-            name: config.name.clone(),
-            leading: Family::default(),
-            slow_path: Family::default(),
-        };
-
-        registry.register(
-            "leader_election_master_status",
-            "1 on the leader, 0 on a standby",
-            metrics.leading.clone(),
-        );
-        registry.register(
-            "leader_election_slowpath",
-            "Renewals that had to read the Lease first",
-            metrics.slow_path.clone(),
-        );
-
-        // The metric must not be missing on a standby (P-23).
-        metrics.leading(false);
-        Self {
-            config,
-            state: watch::Sender::new(Leadership::Standby),
-            lease: watch::Sender::default(),
-            metrics: Arc::new(metrics),
-        }
-    }
-
-    fn watched(&self) -> serving::Election {
-        serving::Election {
-            leadership: self.state.subscribe(),
-            lease: self.lease.subscribe(),
-            lease_duration: self.config.timings.lease_duration,
-        }
-    }
-
-    /// Starts the elector on a separate thread and with a separate client, so that nothing else can
-    /// delay renewals.
-    fn start(
-        self,
-        access: kube::Config,
-        identity: String,
-        release: CancellationToken,
-    ) -> anyhow::Result<(thread::JoinHandle<()>, Arc<AtomicBool>)> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-
-        let connect = move || {
-            let client = clients::named(&access, "leader-election");
-            let client = client.map(|client| with_deadline(&client));
-            client.map_err(|error| election::Failure::Client(with_causes(&error)))
-        };
-
-        let elector = Elector::new(Box::new(connect), self.config, identity, self.metrics);
-        let unreleased = elector.unreleased();
-        let elect = move || runtime.block_on(elector.run(&self.state, &self.lease, &release));
-
-        Ok((
-            thread::Builder::new()
-                .name("leader-election".to_owned())
-                .spawn(elect)?,
-            unreleased,
-        ))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use prometheus_client::encoding::text::encode;
-    use skydock_kube::election::Timings;
+    use skydock_kube::election::{ElectionConfig, ElectionMetrics as _, Timings};
 
     use super::*;
 

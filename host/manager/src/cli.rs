@@ -418,7 +418,7 @@ impl Stop {
             return ExitCode::SUCCESS;
         }
 
-        telemetry::say(&format!(
+        telemetry::print_line(&format!(
             "{} (see skydock --help)",
             escape(&self.sentence())
         ));
@@ -427,8 +427,8 @@ impl Stop {
 
     /// Returns the error as one line.
     fn sentence(&self) -> String {
-        if let Some(refusal) = upstream::refusal(&self.0) {
-            return refusal;
+        if let Some(rejection) = upstream::rejection(&self.0) {
+            return rejection;
         }
 
         if matches!(

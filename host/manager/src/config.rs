@@ -1,6 +1,9 @@
-//! The validated configuration of a run.
+//! The validated configuration of a run: what the flags ([`crate::cli`]) and the configuration file
+//! ([`crate::file`]) say together. It also applies changes of the file while the process runs.
 
 mod error;
+mod follow;
+mod metrics;
 mod plugin;
 
 use std::{
@@ -14,7 +17,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use skydock_controllers::{
     ClusterCidrsError, Controller, Options as ControllerOptions,
     ipam::{self, IpamOptions},
-    route, service,
+    route,
+    service::{self, ServiceOptions},
 };
 use skydock_kube::{
     clients::ClusterAccess,
@@ -24,14 +28,20 @@ use skydock_sandbox::{ConfigSecrets, IngressRules};
 
 use crate::{
     cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat, PluginFallback},
-    configuration::SkydockConfiguration,
-    egress::Permits,
+    egress::EgressPolicy,
+    file::SkydockConfiguration,
     process::telemetry::LogOptions,
 };
 
-pub use self::error::ConfigError;
 use self::plugin::choose_plugin;
-pub use self::plugin::{PluginFlags, PluginSettings};
+
+pub(crate) use self::plugin::source_in_file;
+pub use self::{
+    error::ConfigError,
+    follow::{Followed, follow},
+    metrics::FileMetrics,
+    plugin::{PluginFlags, PluginSettings},
+};
 
 /// The configuration of a run.
 #[derive(Debug)]
@@ -47,7 +57,7 @@ pub struct Config {
     /// Directory for recordings, and the limit of their size in bytes.
     pub record: Option<(PathBuf, u64)>,
     /// Network access of the plugin.
-    pub permits: Permits,
+    pub egress_policy: EgressPolicy,
     /// Whether the cloud is only queried, even if the cluster is written to.
     pub only_reads: bool,
     /// Whether to wait for a plugin that cannot be loaded, instead of exiting.
@@ -55,7 +65,7 @@ pub struct Config {
     /// Whether what was accepted of the plugin is kept in the cluster.
     pub keeps_accepted: bool,
     /// The configuration file, if there is one.
-    pub configuration: Option<PathBuf>,
+    pub file: Option<PathBuf>,
     /// `--cluster-cidr`.
     pub cluster_cidrs: Vec<String>,
     /// Rules for addresses of load balancers.
@@ -80,7 +90,7 @@ impl TryFrom<CcmArgs> for Config {
     type Error = ConfigError;
 
     fn try_from(args: CcmArgs) -> Result<Self, ConfigError> {
-        let configuration = args
+        let file = args
             .config
             .as_deref()
             .map(SkydockConfiguration::read)
@@ -88,111 +98,47 @@ impl TryFrom<CcmArgs> for Config {
 
         // Manifests keep the flags of a controller that is disabled.
         let controllers = skydock_controllers::parse_controllers(&args.controllers)?;
-        let runs = |controller| controllers.contains(&controller);
-        let services = args.services.clone().options(runs(&service::CONTROLLER))?;
+        let runs_services = controllers.contains(&service::CONTROLLER);
+        let services = args.services.clone().options(runs_services)?;
 
-        let (name, file) = choose_plugin(
-            &args,
-            configuration.as_ref().and_then(|it| it.plugins.first()),
-        )?;
-        let plugin_flags = PluginFlags {
-            name,
-            file,
-            cloud_config: args.cloud_config.clone(),
-            options: args.plugin_options.clone(),
-            limits: args.plugin_limits.clone(),
-            services: services.concurrent_syncs,
-            permissions: None,
-        };
-
-        let plugin = plugin_flags.settings(configuration.as_ref().zip(args.config.as_deref()))?;
+        let plugin_flags = plugin_flags(&args, file.as_ref(), &services)?;
+        let plugin = plugin_flags.settings(file.as_ref().zip(args.config.as_deref()))?;
         // Without rules in the file, the plugin reaches nothing.
-        let permits = configuration
+        let egress_policy = file
             .as_ref()
-            .and_then(|it| Some(it.permits(it.plugin(&plugin.name)?)))
+            .and_then(|it| Some(it.egress_policy(it.plugin(&plugin.name)?)))
             .unwrap_or_default();
 
-        let last_good = args.plugin_fallback == PluginFallback::LastGood;
         let plugin_cache_dir = args.plugin_cache_dir.clone().or_else(default_cache_dir);
-        if last_good && plugin_cache_dir.is_none() {
+        if falls_back(&args) && plugin_cache_dir.is_none() {
             return Err(ConfigError::NoCacheDir);
         }
-
-        // The last good build can serve without the file.
-        if !last_good {
-            must_be_readable("--plugin", &plugin.file, skydock_sandbox::open)?;
-        }
-
-        if let Some(file) = &plugin.cloud_config {
-            must_be_readable("--cloud-config", file, skydock_sandbox::open)?;
-        }
-        if let Some(file) = &args.kubeconfig {
-            must_be_readable("--kubeconfig", file, |file| std::fs::File::open(file))?;
-        }
+        check_files(&args, &plugin)?;
         if args.dry_run && args.use_service_account_credentials {
             return Err(ConfigError::DryRunAccounts);
         }
 
-        let ingress = ingress_rules(&args)?;
-        // A dry run may run next to the active instance, which keeps its Lease.
-        let election = (args.leader_elect && !args.dry_run).then(|| {
-            let timings = Timings::new(
-                args.leader_elect_lease_duration,
-                args.leader_elect_renew_deadline,
-                args.leader_elect_retry_period,
-            )?;
-            Ok::<_, TimingsError>(ElectionConfig {
-                namespace: args.leader_elect_resource_namespace.clone(),
-                name: args.leader_elect_resource_name.clone(),
-                timings,
-            })
-        });
-
-        let defaults = ControllerOptions::default();
-        let ipam = if runs(&ipam::CONTROLLER) {
-            args.ipam.options(&args.cluster_cidrs)?
-        } else {
-            IpamOptions::default()
-        };
-        let routes = args
-            .routes
-            .options(&args.cluster_cidrs, runs(&route::CONTROLLER))?;
-
         Ok(Self {
-            permits,
+            last_good: falls_back(&args),
+            ingress: ingress_rules(&args)?,
+            options: controller_options(&args, &controllers, services)?,
+            election: election(&args).transpose()?,
+            egress_policy,
             only_reads: args.dry_run,
             waits_for_plugin: false,
             keeps_accepted: true,
-            configuration: args.config,
+            file: args.config,
             plugin,
             plugin_flags,
             plugin_cache_dir,
-            last_good,
             record: args.record.map(|directory| (directory, args.record_limit)),
             cluster_cidrs: args.cluster_cidrs,
-            ingress,
             cluster: ClusterAccess {
                 kubeconfig: args.kubeconfig,
                 master: args.master,
             },
             service_account_credentials: args.use_service_account_credentials,
             controllers,
-            options: ControllerOptions {
-                cluster_name: args.cluster_name,
-                node: args.nodes.node_options(),
-                lifecycle: args.nodes.lifecycle_options(),
-                services,
-                ipam,
-                dry_run: args.dry_run,
-                routes,
-                process: ObjectReference {
-                    namespace: Some(args.leader_elect_resource_namespace),
-                    name: Some(args.leader_elect_resource_name),
-                    ..defaults.process
-                },
-                ..defaults
-            },
-            election: election.transpose()?,
             serve: match args.metrics_bind_address {
                 BindAddress::At(address) => Some(address),
                 BindAddress::Off => None,
@@ -204,6 +150,95 @@ impl TryFrom<CcmArgs> for Config {
             },
         })
     }
+}
+
+/// Returns what the flags say about the plugin that they, or else the file, select.
+fn plugin_flags(
+    args: &CcmArgs,
+    file: Option<&SkydockConfiguration>,
+    services: &ServiceOptions,
+) -> Result<PluginFlags, ConfigError> {
+    let (name, component) = choose_plugin(args, file.and_then(|it| it.plugins.first()))?;
+    Ok(PluginFlags {
+        name,
+        file: component,
+        cloud_config: args.cloud_config.clone(),
+        options: args.plugin_options.clone(),
+        limits: args.plugin_limits.clone(),
+        services: services.concurrent_syncs,
+        permissions: None,
+    })
+}
+
+/// Returns whether the last good build of the plugin may serve.
+fn falls_back(args: &CcmArgs) -> bool {
+    args.plugin_fallback == PluginFallback::LastGood
+}
+
+/// Checks that the files that the flags name can be read.
+fn check_files(args: &CcmArgs, plugin: &PluginSettings) -> Result<(), ConfigError> {
+    // The last good build can serve without the file.
+    if !falls_back(args) {
+        must_be_readable("--plugin", &plugin.file, skydock_sandbox::open)?;
+    }
+
+    if let Some(file) = &plugin.cloud_config {
+        must_be_readable("--cloud-config", file, skydock_sandbox::open)?;
+    }
+    if let Some(file) = &args.kubeconfig {
+        must_be_readable("--kubeconfig", file, |file| std::fs::File::open(file))?;
+    }
+    Ok(())
+}
+
+/// Returns the options of the controllers. Those of controllers that do not run are not checked.
+fn controller_options(
+    args: &CcmArgs,
+    controllers: &BTreeSet<Controller>,
+    services: ServiceOptions,
+) -> Result<ControllerOptions, ConfigError> {
+    let defaults = ControllerOptions::default();
+    let runs_routes = controllers.contains(&route::CONTROLLER);
+
+    let ipam = if controllers.contains(&ipam::CONTROLLER) {
+        args.ipam.options(&args.cluster_cidrs)?
+    } else {
+        IpamOptions::default()
+    };
+    let routes = args.routes.options(&args.cluster_cidrs, runs_routes)?;
+
+    Ok(ControllerOptions {
+        cluster_name: args.cluster_name.clone(),
+        node: args.nodes.node_options(),
+        lifecycle: args.nodes.lifecycle_options(),
+        services,
+        ipam,
+        dry_run: args.dry_run,
+        routes,
+        process: ObjectReference {
+            namespace: Some(args.leader_elect_resource_namespace.clone()),
+            name: Some(args.leader_elect_resource_name.clone()),
+            ..defaults.process
+        },
+        ..defaults
+    })
+}
+
+/// Returns how to elect a leader. A dry run may run next to the active instance, which keeps its
+/// Lease.
+fn election(args: &CcmArgs) -> Option<Result<ElectionConfig, TimingsError>> {
+    (args.leader_elect && !args.dry_run).then(|| {
+        let timings = Timings::new(
+            args.leader_elect_lease_duration,
+            args.leader_elect_renew_deadline,
+            args.leader_elect_retry_period,
+        )?;
+        Ok(ElectionConfig {
+            namespace: args.leader_elect_resource_namespace.clone(),
+            name: args.leader_elect_resource_name.clone(),
+            timings,
+        })
+    })
 }
 
 fn ingress_rules(args: &CcmArgs) -> Result<IngressRules, ConfigError> {
@@ -238,8 +273,8 @@ fn nets(
 }
 
 /// Returns what happens to secrets in the provider configuration, which is this file.
-pub fn config_secrets(permits: &Permits, file: Option<&Path>, allowed: bool) -> ConfigSecrets {
-    if file.is_some_and(|file| is_cloud_conf(permits, file)) {
+pub fn config_secrets(policy: &EgressPolicy, file: Option<&Path>, allowed: bool) -> ConfigSecrets {
+    if file.is_some_and(|file| is_cloud_conf(policy, file)) {
         ConfigSecrets::Kept
     } else if allowed {
         ConfigSecrets::Passed
@@ -249,7 +284,7 @@ pub fn config_secrets(permits: &Permits, file: Option<&Path>, allowed: bool) -> 
 }
 
 /// Returns true if a credential reads its secrets from this file, even if the paths differ.
-fn is_cloud_conf(permits: &Permits, file: &Path) -> bool {
+fn is_cloud_conf(policy: &EgressPolicy, file: &Path) -> bool {
     let same = |other: &Path| {
         other == file
             || other
@@ -257,7 +292,7 @@ fn is_cloud_conf(permits: &Permits, file: &Path) -> bool {
                 .is_ok_and(|other| file.canonicalize().is_ok_and(|file| file == other))
     };
 
-    permits
+    policy
         .credentials
         .iter()
         .filter_map(|credential| credential.cloud_conf())

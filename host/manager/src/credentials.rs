@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::process::blocking::blocking;
 
 /// How often to check. Certificates are renewed long before they expire.
-const LOOK: Duration = Duration::from_secs(60);
+const CHECK_PERIOD: Duration = Duration::from_secs(60);
 /// Maximum time before its expiry at which the certificate of an exec plugin is no longer used. If
 /// it is valid for a short time, a fifth of that time.
 const MARGIN: SignedDuration = SignedDuration::from_mins(10);
@@ -34,7 +34,7 @@ pub async fn outdated(
     loop {
         let left = last_use
             .map(|at| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default());
-        sleep(left.unwrap_or(LOOK).min(LOOK)).await;
+        sleep(left.unwrap_or(CHECK_PERIOD).min(CHECK_PERIOD)).await;
 
         if last_use.is_some_and(|at| Timestamp::now() >= at) {
             return "the client certificate of the kubeconfig's exec plugin is about to expire"
@@ -138,9 +138,9 @@ mod tests {
 
         let start = Instant::now();
         let watched = tokio::spawn(outdated(cluster, config, None));
-        sleep(LOOK * 3 / 2).await;
+        sleep(CHECK_PERIOD * 3 / 2).await;
         std::fs::write(dir.path().join("client.crt"), "half").unwrap();
-        sleep(LOOK).await;
+        sleep(CHECK_PERIOD).await;
         std::fs::write(dir.path().join("client.crt"), "second").unwrap();
         let why = watched.await.unwrap();
 
@@ -150,7 +150,7 @@ mod tests {
         );
         assert_eq!(
             start.elapsed(),
-            LOOK * 4,
+            CHECK_PERIOD * 4,
             "seen twice, after it was seen half"
         );
     }

@@ -1,15 +1,15 @@
 //! Network access of plugins: rules and credentials of the configuration, and the addresses of the
 //! cluster.
 
+mod closed;
 mod nodes;
 mod review;
 
 use std::{
     collections::{BTreeMap, HashMap},
     io,
-    net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak},
-    time::Duration,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use ipnet::{IpNet, Ipv6Net};
@@ -21,28 +21,18 @@ use skydock_credentials::{
     config::{ClientCertificate, ClientCertificateConfig, CredentialConfig},
 };
 use skydock_egress::{
-    Audit, AuditConfig, Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway,
-    GatewayDependencies, HostIssuer, Settings, TlsConfig, own_addresses, translated,
+    Audit, AuditConfig, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer, Settings,
+    GatewayDependencies, TlsConfig, translated,
 };
 use skydock_sandbox::{GatewayProvider, WithheldRule};
 
-use self::nodes::NodeAddresses;
+use self::closed::ClosedAddresses;
 
 pub use self::review::{Finding, Review, Subject, review};
 
-/// Maximum number of remembered API server addresses, since some names resolve to different
-/// addresses every minute.
-const API_SERVERS: usize = 64;
-
-/// How often the name of the API server is resolved.
-const LOOK_UP: Duration = Duration::from_secs(60);
-
-/// How often the name is resolved until it is found for the first time.
-const SOON: Duration = Duration::from_secs(1);
-
 /// The network access of a plugin in the configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Permits {
+pub struct EgressPolicy {
     /// The plugin's `egress` list.
     pub rules: Vec<EgressRule>,
     /// The `credentials` list.
@@ -91,17 +81,15 @@ pub struct Egress {
     plugin: String,
     dependencies: GatewayDependencies,
     metrics: CredentialMetrics,
-    api_server: Arc<RwLock<Vec<SocketAddr>>>,
-    own_ports: Arc<RwLock<Vec<u16>>>,
-    nodes: Arc<NodeAddresses>,
+    closed: Arc<ClosedAddresses>,
     /// A gateway that denies everything.
-    shut: Arc<Gateway>,
+    deny_all: Arc<Gateway>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    opened: Opened,
+    active: ActivePolicy,
     /// The gateways by the digest of the component. An entry is dead when no plugin generation uses
     /// it.
     gateways: HashMap<String, Weak<Gateway>>,
@@ -109,24 +97,24 @@ struct State {
 
 /// The current rules, and the credentials created from them.
 #[derive(Debug)]
-struct Opened {
-    permits: Permits,
+struct ActivePolicy {
+    policy: EgressPolicy,
     credentials: Credentials,
 }
 
 /// Returns the TLS settings for the issuer of a credential: those of the first rule that has `tls`
 /// and uses the credential, with the client certificate if it is for the same plugin.
 fn issuers_tls<'a>(
-    permits: &'a Permits,
+    policy: &'a EgressPolicy,
     credential: &str,
 ) -> Option<(&'a TlsConfig, Option<ClientCertificate>)> {
-    let of_it = permits
+    let of_it = policy
         .rules
         .iter()
         .filter(|rule| rule.credential.as_deref() == Some(credential));
     let tls = of_it.filter_map(|rule| rule.tls.as_ref()).next()?;
 
-    let find = |name: &str| permits.credentials.iter().find(|it| it.name() == name);
+    let find = |name: &str| policy.credentials.iter().find(|it| it.name() == name);
     let plugin = find(credential).map(|it| &it.binding().plugin);
     let certificate = tls.client_certificate.as_deref().and_then(find);
     let certificate = certificate.and_then(CredentialConfig::client_certificate);
@@ -137,10 +125,10 @@ fn issuers_tls<'a>(
 
 /// Creates all credentials, each with a client for its issuer.
 fn credentials(
-    permits: &Permits,
+    policy: &EgressPolicy,
     metrics: &CredentialMetrics,
 ) -> Result<Credentials, CredentialsErrors> {
-    let of = permits.clone();
+    let of = policy.clone();
     let dependencies = Dependencies {
         issuers: Box::new(move |name| {
             let (tls, certificate) = issuers_tls(&of, name).unzip();
@@ -153,7 +141,7 @@ fn credentials(
         metrics: metrics.clone(),
     };
 
-    Credentials::new(&permits.credentials, &dependencies)
+    Credentials::new(&policy.credentials, &dependencies)
 }
 
 impl Egress {
@@ -164,72 +152,47 @@ impl Egress {
     /// [`EgressError`] with the mistake.
     pub fn new(
         plugin: &str,
-        permits: Permits,
+        policy: EgressPolicy,
         cluster: Vec<IpNet>,
         registry: &mut Registry,
     ) -> Result<Self, EgressError> {
-        for warning in review(plugin, &permits).warnings {
+        for warning in review(plugin, &policy).warnings {
             tracing::warn!(plugin, "{}", warning.sentence);
         }
         let metrics = CredentialMetrics::default();
         metrics.register(registry);
 
-        let api_server = Arc::<RwLock<Vec<SocketAddr>>>::default();
-        let own_ports = Arc::<RwLock<Vec<u16>>>::default();
-        let nodes = Arc::<NodeAddresses>::default();
-        let closed = Arc::clone(&api_server);
-        let closed_ports = Arc::clone(&own_ports);
-        let closed_nodes = Arc::clone(&nodes);
-        let own = Mutex::new(own_addresses().unwrap_or_default());
-
+        let closed = Arc::new(ClosedAddresses::new(cluster));
         let dependencies = GatewayDependencies {
             metrics: EgressMetrics::register(registry),
             // Called for each connection, since addresses change.
-            closed: Arc::new(move || {
-                let known = closed_nodes.now();
-                let mut cluster = cluster.clone();
-                cluster.extend(known.pods);
-                Closed {
-                    api_server: closed
-                        .read()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .clone(),
-                    cluster,
-                    own: own_now(&own),
-                    own_ports: closed_ports
-                        .read()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .clone(),
-                    nodes: known.nodes,
-                }
-            }),
+            closed: {
+                let closed = Arc::clone(&closed);
+                Arc::new(move || closed.now())
+            },
             ..GatewayDependencies::default()
         };
 
-        let opened = Opened {
-            credentials: credentials(&permits, &metrics)?,
-            permits,
+        let active = ActivePolicy {
+            credentials: credentials(&policy, &metrics)?,
+            policy,
         };
 
         // All names of credentials are known.
-        settings(plugin, &opened, "")?;
+        settings(plugin, &active, "")?;
 
         // This gateway serves nobody: creating it validates the rules.
-        let all = unbound(&opened.permits, opened.credentials.all());
+        let all = unbound(&active.policy, active.credentials.all());
         Gateway::new(plugin, &all, dependencies.clone())?;
 
-        let shut = Arc::new(Gateway::new(
-            plugin,
-            &Settings::default(),
-            dependencies.clone(),
-        )?);
+        let deny_all = Gateway::new(plugin, &Settings::default(), dependencies.clone())?;
 
         dependencies
             .audit
-            .store(audit(opened.permits.audit.as_ref(), &dependencies)?);
+            .store(audit(active.policy.audit.as_ref(), &dependencies)?);
 
         let state = Mutex::new(State {
-            opened,
+            active,
             gateways: HashMap::new(),
         });
 
@@ -237,10 +200,8 @@ impl Egress {
             plugin: plugin.to_owned(),
             dependencies,
             metrics,
-            api_server,
-            own_ports,
-            nodes,
-            shut,
+            closed,
+            deny_all: Arc::new(deny_all),
             state,
         })
     }
@@ -253,167 +214,125 @@ impl Egress {
     ///
     /// # Errors
     /// [`EgressError`] with the mistake. In this case, nothing has changed.
-    pub fn update(&self, permits: Permits) -> Result<(), EgressError> {
+    pub fn update(&self, policy: EgressPolicy) -> Result<(), EgressError> {
         let mut state = self.state();
-        if state.opened.permits == permits {
+        if state.active.policy == policy {
             return Ok(());
         }
+        let next = self.next_policy(policy, &state.active)?;
 
-        let mut opened = Opened {
-            credentials: credentials(&permits, &self.metrics)?,
-            permits,
+        // Everything that can fail comes before the first change.
+        self.validate(&next)?;
+        let served = state
+            .gateways
+            .iter()
+            .filter_map(|(digest, gateway)| Some((digest, gateway.upgrade()?)));
+        let served: Vec<_> = served
+            .map(|(digest, gateway)| {
+                let settings = settings(&self.plugin, &next, digest)?;
+                self.try_out(&settings)?;
+                Ok((settings, gateway))
+            })
+            .collect::<Result<_, EgressError>>()?;
+        let audit = (state.active.policy.audit != next.policy.audit)
+            .then(|| audit(next.policy.audit.as_ref(), &self.dependencies))
+            .transpose()?;
+
+        // Gateways are changed in place, so that requests that wait obey the rules, too (SEC-31).
+        for (settings, gateway) in served {
+            gateway.update(&settings)?;
+        }
+        if let Some(audit) = audit {
+            self.dependencies.audit.store(audit);
+        }
+        state.active = next;
+        Ok(())
+    }
+
+    /// Creates the credentials of a policy. They keep their sessions when rules change, or when
+    /// another build of the plugin may use them: requests that wait at that moment are sent
+    /// nevertheless.
+    fn next_policy(
+        &self,
+        policy: EgressPolicy,
+        before: &ActivePolicy,
+    ) -> Result<ActivePolicy, EgressError> {
+        let mut next = ActivePolicy {
+            credentials: credentials(&policy, &self.metrics)?,
+            policy,
         };
 
-        let before = &state.opened;
-        let find = |permits: &Permits, name: &str| {
-            permits
+        let find = |policy: &EgressPolicy, name: &str| {
+            policy
                 .credentials
                 .iter()
                 .find(|it| it.name() == name)
                 .cloned()
         };
-
-        // Credentials keep their sessions when rules change, or when another build of the plugin
-        // may use them: requests that wait at that moment are sent nevertheless.
-        opened.credentials.take_over(&before.credentials, |name| {
-            let both = find(&before.permits, name).zip(find(&opened.permits, name));
+        next.credentials.take_over(&before.credentials, |name| {
+            let both = find(&before.policy, name).zip(find(&next.policy, name));
             both.is_some_and(|(one, other)| one.is_like(&other))
-                && issuers_tls(&before.permits, name) == issuers_tls(&opened.permits, name)
+                && issuers_tls(&before.policy, name) == issuers_tls(&next.policy, name)
         });
+        Ok(next)
+    }
 
-        // All rules are validated before any gateway is changed.
-        settings(&self.plugin, &opened, "")?;
-        let all = unbound(&opened.permits, opened.credentials.all());
-        Gateway::new(&self.plugin, &all, self.dependencies.clone())?;
+    /// Validates all rules, whatever component they are for.
+    fn validate(&self, policy: &ActivePolicy) -> Result<(), EgressError> {
+        settings(&self.plugin, policy, "")?;
+        self.try_out(&unbound(&policy.policy, policy.credentials.all()))
+    }
 
-        // Opened before any gateway is changed, since this can fail.
-        let audit = (state.opened.permits.audit != opened.permits.audit)
-            .then(|| audit(opened.permits.audit.as_ref(), &self.dependencies))
-            .transpose()?;
-
-        let served = state
-            .gateways
-            .iter()
-            .filter_map(|(digest, gateway)| Some((digest, gateway.upgrade()?)));
-        let served =
-            served.map(|(digest, gateway)| Ok((settings(&self.plugin, &opened, digest)?, gateway)));
-
-        // Gateways are changed in place, so that requests that wait obey the rules, too (SEC-31).
-        for (settings, gateway) in served.collect::<Result<Vec<_>, EgressError>>()? {
-            gateway.update(&settings)?;
-        }
-
-        if let Some(audit) = audit {
-            self.dependencies.audit.store(audit);
-        }
-        state.opened = opened;
+    /// Validates settings: creates a gateway that serves nobody.
+    fn try_out(&self, settings: &Settings) -> Result<(), EgressError> {
+        Gateway::new(&self.plugin, settings, self.dependencies.clone())?;
         Ok(())
     }
 
     /// Closes a port of this machine.
     pub fn close_port(&self, port: u16) {
-        self.own_ports
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(port);
+        self.closed.close_port(port);
     }
 
     /// Closes the control plane and the kubelets on the nodes of this cluster.
     pub fn close_nodes(&self, cluster: Arc<dyn Cluster>) {
-        self.nodes.follow(cluster);
+        self.closed.close_nodes(cluster);
     }
 
     /// Keeps the addresses of the API server closed when its name resolves to other ones. Never
     /// ends.
     pub async fn follow_api_server(self: Arc<Self>, url: http::Uri) {
-        let port = url
-            .port_u16()
-            .unwrap_or(if url.scheme_str() == Some("http") {
-                80
-            } else {
-                443
-            });
-
-        let host = url
-            .host()
-            .unwrap_or_default()
-            // The host in a URL has brackets if it is an IPv6 address.
-            .trim_matches(['[', ']'])
-            .to_owned();
-
-        loop {
-            self.find_api_server(&host, port).await;
-            let is_known = !self
-                .api_server
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .is_empty();
-
-            tokio::time::sleep(if is_known { LOOK_UP } else { SOON }).await;
-        }
-    }
-
-    async fn find_api_server(&self, host: &str, port: u16) {
-        let mut found: Vec<SocketAddr> = match host.parse::<IpAddr>() {
-            Ok(address) => vec![(address, port).into()],
-            Err(_) => tokio::net::lookup_host((host, port))
-                .await
-                .map(Iterator::collect)
-                .unwrap_or_default(),
-        };
-
-        // Pods reach the API server at this address, even if the kubeconfig has another one.
-        let service = std::env::var("KUBERNETES_SERVICE_HOST")
-            .ok()
-            .and_then(|text| text.parse::<IpAddr>().ok());
-        found.extend(service.map(|address| SocketAddr::from((address, 443))));
-
-        let mut known = self
-            .api_server
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-
-        // The known addresses stay closed if the name temporarily cannot be resolved.
-        found.extend(
-            known
-                .iter()
-                .filter(|old| !found.contains(old))
-                .copied()
-                .collect::<Vec<_>>(),
-        );
-        // Those that were found last come first, and stay.
-        found.truncate(API_SERVERS);
-        *known = found;
+        self.closed.follow_api_server(&url).await;
     }
 }
 
 impl GatewayProvider for Egress {
     fn withheld(&self, digest: &str) -> Vec<WithheldRule> {
-        let opened = &self.state().opened;
+        let active = &self.state().active;
         let plugin = &self.plugin;
         let digest = format!("sha256:{digest}");
 
-        let refused = |rule: &EgressRule| {
+        let withheld = |rule: &EgressRule| {
             let credential = rule.credential.iter().filter(|name| {
-                let bound = opened.credentials.bind(name, plugin, &digest);
+                let bound = active.credentials.bind(name, plugin, &digest);
                 bound.is_err()
             });
 
             let tls = rule.tls.as_ref();
             let certificate = tls.and_then(|tls| tls.client_certificate.as_ref());
             let certificate = certificate.into_iter().filter(|name| {
-                let bound = opened.credentials.bind_certificate(name, plugin, &digest);
+                let bound = active.credentials.bind_certificate(name, plugin, &digest);
                 bound.is_err()
             });
 
-            let withheld = credential.chain(certificate).map(|name| WithheldRule {
+            let rules = credential.chain(certificate).map(|name| WithheldRule {
                 rule: rule.name.clone(),
                 credential: name.clone(),
             });
-            withheld.collect::<Vec<_>>()
+            rules.collect::<Vec<_>>()
         };
 
-        opened.permits.rules.iter().flat_map(refused).collect()
+        active.policy.rules.iter().flat_map(withheld).collect()
     }
 
     fn gateway(&self, digest: &str) -> Arc<Gateway> {
@@ -423,8 +342,8 @@ impl GatewayProvider for Egress {
             return gateway;
         }
 
-        let settings = settings(&self.plugin, &state.opened, digest);
-        let made = settings.and_then(|settings| {
+        let settings = settings(&self.plugin, &state.active, digest);
+        let created = settings.and_then(|settings| {
             Ok(Gateway::new(
                 &self.plugin,
                 &settings,
@@ -432,14 +351,14 @@ impl GatewayProvider for Egress {
             )?)
         });
 
-        let gateway = match made {
+        let gateway = match created {
             Ok(gateway) => Arc::new(gateway),
             Err(error) => {
                 tracing::error!(
                     plugin = self.plugin,
                     "cannot apply the egress rules, so all requests of the plugin are denied: {error}"
                 );
-                return Arc::clone(&self.shut);
+                return Arc::clone(&self.deny_all);
             }
         };
 
@@ -455,25 +374,12 @@ impl GatewayProvider for Egress {
     }
 
     fn is_api_server(&self, address: IpAddr) -> bool {
-        self.api_server
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .any(|known| known.ip().to_canonical() == address)
+        self.closed.is_api_server(address)
     }
 
     fn translated(&self, address: IpAddr) -> IpAddr {
-        translated(&self.state().opened.permits.nat64, address)
+        translated(&self.state().active.policy.nat64, address)
     }
-}
-
-/// Returns this machine's addresses, or the last known ones if they cannot be determined.
-fn own_now(known: &Mutex<Vec<IpAddr>>) -> Vec<IpAddr> {
-    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Ok(now) = own_addresses() {
-        *known = now;
-    }
-    known.clone()
 }
 
 /// Starts an audit, if there is to be one.
@@ -490,17 +396,17 @@ fn audit(
 
 /// Returns all rules, credentials and client certificates, whatever component these are for, to
 /// validate them.
-fn unbound(permits: &Permits, credentials: BTreeMap<String, Arc<dyn Credential>>) -> Settings {
-    let certificates = permits.credentials.iter();
+fn unbound(policy: &EgressPolicy, credentials: BTreeMap<String, Arc<dyn Credential>>) -> Settings {
+    let certificates = policy.credentials.iter();
     let certificates = certificates.filter_map(CredentialConfig::client_certificate);
 
     Settings {
-        rules: permits.rules.clone(),
+        rules: policy.rules.clone(),
         credentials,
         certificates: certificates
             .map(|it| (it.name.clone(), it.certificate()))
             .collect(),
-        nat64: permits.nat64.clone(),
+        nat64: policy.nat64.clone(),
         ..Settings::default()
     }
 }
@@ -508,15 +414,15 @@ fn unbound(permits: &Permits, credentials: BTreeMap<String, Arc<dyn Credential>>
 /// Returns the settings for the component with this digest. A rule whose credential or client
 /// certificate is for another component denies the requests that match it, so that no later rule can
 /// allow them.
-fn settings(plugin: &str, opened: &Opened, digest: &str) -> Result<Settings, EgressError> {
+fn settings(plugin: &str, active: &ActivePolicy, digest: &str) -> Result<Settings, EgressError> {
     let mut settings = Settings {
-        nat64: opened.permits.nat64.clone(),
+        nat64: active.policy.nat64.clone(),
         digest: format!("sha256:{digest}"),
         ..Settings::default()
     };
 
-    for rule in &opened.permits.rules {
-        match bind(plugin, opened, digest, rule, &mut settings)? {
+    for rule in &active.policy.rules {
+        match bind(plugin, active, digest, rule, &mut settings)? {
             None => settings.rules.push(rule.clone()),
             // Without a digest, the configuration is only validated.
             Some(_) if digest.is_empty() => {}
@@ -539,16 +445,16 @@ fn settings(plugin: &str, opened: &Opened, digest: &str) -> Result<Settings, Egr
 /// component must not use one of them.
 fn bind(
     plugin: &str,
-    opened: &Opened,
+    active: &ActivePolicy,
     digest: &str,
     rule: &EgressRule,
     settings: &mut Settings,
 ) -> Result<Option<BindError>, EgressError> {
     let digest = format!("sha256:{digest}");
-    let mut refused = None;
+    let mut denied = None;
 
     if let Some(name) = &rule.credential {
-        let known = opened.permits.credentials.iter();
+        let known = active.policy.credentials.iter();
         let mut known = known.filter(|credential| credential.name() == name);
         let names = || (rule.name.clone(), name.clone());
 
@@ -561,21 +467,21 @@ fn bind(
                 let (rule, credential) = names();
                 return Err(EgressError::Certificate { rule, credential });
             }
-            Some(_) => match opened.credentials.bind(name, plugin, &digest) {
+            Some(_) => match active.credentials.bind(name, plugin, &digest) {
                 Ok(credential) => drop(settings.credentials.insert(name.clone(), credential)),
-                Err(error) => refused = Some(error),
+                Err(error) => denied = Some(error),
             },
         }
     }
 
     let tls = rule.tls.as_ref();
     if let Some(name) = tls.and_then(|tls| tls.client_certificate.as_ref()) {
-        match opened.credentials.bind_certificate(name, plugin, &digest) {
+        match active.credentials.bind_certificate(name, plugin, &digest) {
             Ok(certificate) => drop(settings.certificates.insert(name.clone(), certificate)),
-            Err(error) => refused = refused.or(Some(error)),
+            Err(error) => denied = denied.or(Some(error)),
         }
     }
-    Ok(refused)
+    Ok(denied)
 }
 
 /// Returns the rule with a credential that denies its requests.

@@ -1,13 +1,10 @@
-//! The configuration file (`--config`): which plugin serves the cluster, and what the operator
-//! permits it.
+//! The configuration file (`--config`) as it is written: which plugin serves the cluster, and what
+//! the operator permits it.
 
-mod check;
-mod files;
-mod follow;
-mod metrics;
 mod plugin;
 mod problem;
 mod read;
+mod references;
 mod tree;
 
 use std::{io::Write, path::Path};
@@ -18,15 +15,12 @@ use serde::{Deserialize, de::DeserializeOwned};
 use skydock_credentials::config::CredentialConfig;
 use skydock_egress::AuditConfig;
 
-use crate::egress::{self, Permits, Subject};
+use crate::egress::{self, EgressPolicy, Subject};
 
-use self::tree::{Path as At, Step};
+use self::tree::Step;
 
-pub(crate) use self::check::source;
+pub(crate) use self::tree::Path as FieldPath;
 pub use self::{
-    check::check,
-    follow::{Followed, follow},
-    metrics::FileMetrics,
     plugin::{
         CloudConfigSecrets, ObjectGrantConfiguration, OverlapConfiguration,
         PermissionsConfiguration, PluginConfiguration,
@@ -105,11 +99,37 @@ impl SkydockConfiguration {
         schemars::schema_for!(Self).to_value()
     }
 
-    /// Returns what the types do not ensure and is wrong: errors, and warnings.
-    fn findings(&self) -> (Findings, Findings) {
+    /// Returns what the types do not ensure and is wrong.
+    fn findings(&self) -> Findings {
+        let mut findings = Findings {
+            errors: self.errors(),
+            warnings: Vec::new(),
+        };
+
+        for (index, plugin) in self.plugins.iter().enumerate() {
+            let path = FieldPath::default().key("plugins").index(index);
+            let problems = plugin.problems().into_iter();
+            let problems = problems.map(|(field, sentence)| (path.clone().join(&field), sentence));
+            findings.errors.extend(problems);
+            self.review_egress(plugin, &path, &mut findings);
+        }
+
+        // Those of credentials are found with each plugin.
+        for found in [&mut findings.errors, &mut findings.warnings] {
+            let all = std::mem::take(found);
+            for finding in all {
+                if !found.contains(&finding) {
+                    found.push(finding);
+                }
+            }
+        }
+        findings
+    }
+
+    /// Returns the errors that are not about one plugin.
+    fn errors(&self) -> Vec<Finding> {
         let mut errors = Vec::new();
-        let mut warnings = Vec::new();
-        let plugins = At::default().key("plugins");
+        let root = FieldPath::default();
 
         if self.plugins.len() > 1 {
             let names: Vec<&str> = self
@@ -121,13 +141,13 @@ impl SkydockConfiguration {
                 "only one plugin is supported, but the file has {}",
                 names.join(", ")
             );
-            errors.push((plugins.clone(), sentence));
+            errors.push((root.clone().key("plugins"), sentence));
         }
 
         if let Some(audit) = &self.audit
             && let Err(problem) = audit.limits()
         {
-            errors.push((At::default().key("audit"), problem));
+            errors.push((root.clone().key("audit"), problem));
         }
 
         for (index, text) in self.nat64.iter().enumerate() {
@@ -135,50 +155,45 @@ impl SkydockConfiguration {
                 let sentence = format!(
                     "{text:?} is not a valid prefix of a NAT64 translator; expected for example 2001:db8:64::/96"
                 );
-                errors.push((At::default().key("nat64").index(index), sentence));
+                errors.push((root.clone().key("nat64").index(index), sentence));
             }
         }
+        errors
+    }
 
-        for (index, plugin) in self.plugins.iter().enumerate() {
-            let at = plugins.clone().index(index);
-            let problems = plugin.problems().into_iter();
-            errors.extend(problems.map(|(path, sentence)| (at.clone().join(&path), sentence)));
-
-            let mut review = egress::review(&plugin.name, &self.permits(plugin));
-            if self.plugins.len() > 1 {
-                // Another plugin may use a credential that this one does not.
-                let is_of_rule =
-                    |finding: &egress::Finding| matches!(finding.subject, Subject::Rule(..));
-                review.warnings.retain(is_of_rule);
-            }
-
-            let place = |finding: egress::Finding| {
-                let path = match finding.subject {
-                    Subject::Rule(index, field, item) => {
-                        let field = at.clone().key("egress").index(index).keys(field);
-                        item.map_or(field.clone(), |item| field.index(item))
-                    }
-                    Subject::Credential(index, field) => {
-                        At::default().key("credentials").index(index).keys(field)
-                    }
-                };
-                (path, finding.sentence)
-            };
-
-            errors.extend(review.errors.into_iter().map(place));
-            warnings.extend(review.warnings.into_iter().map(place));
+    /// Adds what is wrong with the rules of the plugin at this path, and with the credentials.
+    fn review_egress(
+        &self,
+        plugin: &PluginConfiguration,
+        path: &FieldPath,
+        findings: &mut Findings,
+    ) {
+        let mut review = egress::review(&plugin.name, &self.egress_policy(plugin));
+        if self.plugins.len() > 1 {
+            // Another plugin may use a credential that this one does not.
+            let is_of_rule =
+                |finding: &egress::Finding| matches!(finding.subject, Subject::Rule(..));
+            review.warnings.retain(is_of_rule);
         }
 
-        // Those of credentials are found with each plugin.
-        for found in [&mut errors, &mut warnings] {
-            let all = std::mem::take(found);
-            for finding in all {
-                if !found.contains(&finding) {
-                    found.push(finding);
+        let place = |finding: egress::Finding| {
+            let path = match finding.subject {
+                Subject::Rule(index, field, item) => {
+                    let field = path.clone().key("egress").index(index).keys(field);
+                    item.map_or(field.clone(), |item| field.index(item))
                 }
-            }
-        }
-        (errors, warnings)
+                Subject::Credential(index, field) => FieldPath::default()
+                    .key("credentials")
+                    .index(index)
+                    .keys(field),
+            };
+            (path, finding.sentence)
+        };
+
+        findings.errors.extend(review.errors.into_iter().map(place));
+        findings
+            .warnings
+            .extend(review.warnings.into_iter().map(place));
     }
 
     /// Returns the plugin with this name.
@@ -189,8 +204,8 @@ impl SkydockConfiguration {
 
     /// Returns the network access of a plugin, and its credentials.
     #[must_use]
-    pub fn permits(&self, plugin: &PluginConfiguration) -> Permits {
-        Permits {
+    pub fn egress_policy(&self, plugin: &PluginConfiguration) -> EgressPolicy {
+        EgressPolicy {
             rules: plugin.egress.clone(),
             credentials: self.credentials.clone(),
             nat64: self.nat64.iter().filter_map(|text| prefix(text)).collect(),
@@ -214,22 +229,28 @@ fn prefix(text: &str) -> Option<Ipv6Net> {
         .then_some(prefix)
 }
 
-/// What is wrong, and where.
-type Findings = Vec<(At, String)>;
+/// Where something is wrong, and what.
+type Finding = (FieldPath, String);
+
+/// What is wrong, or probably not as it was meant.
+struct Findings {
+    errors: Vec<Finding>,
+    warnings: Vec<Finding>,
+}
 
 /// A file that was read, and all that is wrong in it.
 #[derive(Debug)]
-struct Reviewed {
+pub(crate) struct Reviewed {
     /// The parts that could be read. Relative paths in it are relative to the file's directory.
-    configuration: Option<SkydockConfiguration>,
+    pub(crate) configuration: Option<SkydockConfiguration>,
     /// The file, to find places in it.
     tree: Option<tree::Node>,
-    errors: Vec<Problem>,
-    warnings: Vec<Problem>,
+    pub(crate) errors: Vec<Problem>,
+    pub(crate) warnings: Vec<Problem>,
 }
 
 impl Reviewed {
-    fn new(text: &str, path: &Path) -> Self {
+    pub(crate) fn new(text: &str, path: &Path) -> Self {
         let mut reviewed = match read::read(text) {
             Ok(content) => Self {
                 configuration: Some(content.configuration),
@@ -246,9 +267,7 @@ impl Reviewed {
         };
 
         reviewed.add_findings();
-        for problems in [&mut reviewed.errors, &mut reviewed.warnings] {
-            problems.sort_by_key(Problem::place);
-        }
+        reviewed.sort();
 
         if let Some(configuration) = &mut reviewed.configuration {
             configuration.anchor(path.parent().unwrap_or(Path::new("")));
@@ -261,26 +280,54 @@ impl Reviewed {
             return;
         };
 
-        let (errors, warnings) = configuration.findings();
-        let certain = |found: Findings| -> Vec<Problem> {
-            let certain = found.into_iter().filter(|(at, _)| is_certain(tree, at));
+        let findings = configuration.findings();
+        let certain = |found: Vec<Finding>| -> Vec<Problem> {
+            let certain = found.into_iter().filter(|(path, _)| is_certain(tree, path));
             certain
-                .map(|(at, sentence)| located(tree, &at, &sentence))
+                .map(|(path, sentence)| located(tree, &path, &sentence))
                 .collect()
         };
 
-        let errors = certain(errors);
-        let warnings = certain(warnings);
+        let errors = certain(findings.errors);
+        let warnings = certain(findings.warnings);
         self.errors.extend(errors);
         self.warnings.extend(warnings);
+    }
+
+    /// Adds what is wrong with the files that this one names. Blocks the thread.
+    pub(crate) fn add_references(&mut self) {
+        let (Some(configuration), Some(tree)) = (&self.configuration, &self.tree) else {
+            return;
+        };
+
+        let problems = references::problems(configuration, tree).into_iter();
+        self.errors
+            .extend(problems.map(|(path, sentence)| located(tree, &path, &sentence)));
+        let short = references::short_secrets(configuration).into_iter();
+        self.warnings
+            .extend(short.map(|(path, sentence)| located(tree, &path, &sentence)));
+        self.sort();
+    }
+
+    /// Adds an error of the field at this path.
+    pub(crate) fn add_error(&mut self, path: &FieldPath, sentence: &str) {
+        if let Some(tree) = &self.tree {
+            self.errors.push(located(tree, path, sentence));
+        }
+    }
+
+    fn sort(&mut self) {
+        for problems in [&mut self.errors, &mut self.warnings] {
+            problems.sort_by_key(Problem::place);
+        }
     }
 }
 
 /// Returns whether a finding would also be made if what could not be read was right.
-fn is_certain(tree: &tree::Node, at: &At) -> bool {
+fn is_certain(tree: &tree::Node, path: &FieldPath) -> bool {
     let is_complete = |list: &str| tree.field(list).is_none_or(|node| !node.is_incomplete());
 
-    match at.steps() {
+    match path.steps() {
         // Whether a credential is used.
         [Step::Key(list), Step::Index(_), Step::Key(name)]
             if list == "credentials" && name == "name" =>
@@ -293,15 +340,15 @@ fn is_certain(tree: &tree::Node, at: &At) -> bool {
         }
         // A whole rule.
         [.., Step::Key(list), Step::Index(_)] if list == "egress" => {
-            !tree.find(at).1.is_incomplete()
+            !tree.find(path).1.is_incomplete()
         }
         _ => true,
     }
 }
 
-fn located(tree: &tree::Node, at: &At, sentence: &str) -> Problem {
-    let (at, node) = tree.find(at);
-    Problem::at(node.at, &at, sentence)
+fn located(tree: &tree::Node, path: &FieldPath, sentence: &str) -> Problem {
+    let (path, node) = tree.find(path);
+    Problem::at(node.at, &path, sentence)
 }
 
 /// Reads the text of a file of at most 1 MiB. Blocks the thread.
@@ -425,96 +472,104 @@ plugins:
         assert_eq!((permissions.objects.len(), &permissions), (1, &expected));
     }
 
+    /// Checks that each of these files has an error that begins like this, at this place.
+    fn check<const N: usize>(files: [(&str, &str, &str); N]) {
+        for (text, place, start) in files {
+            let error = parse(text).unwrap_err();
+            let expected = format!("/etc/skydock/config.yaml:{place} {start}");
+            assert!(error.starts_with(&expected), "{error}\n{expected}");
+        }
+    }
+
     #[test]
     fn errors_have_the_position_and_a_suggestion() {
-        let at = |place: &str, rest: &str| format!("/etc/skydock/config.yaml:{place} {rest}");
-        for (text, told) in [
+        check([
             (
                 "pluggins: []",
-                at("3:1:", "unknown field `pluggins`; did you mean `plugins`?"),
+                "3:1:",
+                "unknown field `pluggins`; did you mean `plugins`?",
             ),
             (
                 "plugins:\n- name: a\n  file: a\n  cloudconfig: x",
-                at(
-                    "6:3:",
-                    "plugins[0]: unknown field `cloudconfig`; did you mean `cloudConfig`?",
-                ),
+                "6:3:",
+                "plugins[0]: unknown field `cloudconfig`; did you mean `cloudConfig`?",
             ),
             (
                 "plugins:\n- name: a\n  file: a\n  zzz: x",
-                at("6:3:", "plugins[0]: unknown field `zzz`; expected one of `"),
+                "6:3:",
+                "plugins[0]: unknown field `zzz`; expected one of `",
             ),
             (
                 "plugins:\n- name: a\n  file: a\n  overlap: nun",
-                at(
-                    "6:12:",
-                    "plugins[0].overlap: unknown word `nun`; did you mean `none`?",
-                ),
+                "6:12:",
+                "plugins[0].overlap: unknown word `nun`; did you mean `none`?",
             ),
             (
                 "plugins:\n- name: a",
-                at("4:3:", "plugins[0]: missing field `file`"),
+                "4:3:",
+                "plugins[0]: missing field `file`",
             ),
+        ]);
+    }
+
+    #[test]
+    fn each_invalid_value_is_reported_where_it_is() {
+        check([
             (
                 "plugins: [{name: a, file: a}, {name: b, file: b}]",
-                at(
-                    "3:10:",
-                    "plugins: only one plugin is supported, but the file has a, b",
-                ),
+                "3:10:",
+                "plugins: only one plugin is supported, but the file has a, b",
             ),
             (
                 "audit: {keep: 2}",
-                at("3:8:", "audit: maxSize and keep need file"),
+                "3:8:",
+                "audit: maxSize and keep need file",
             ),
             (
                 "nat64: ['2001:db8::/33']",
-                at("3:9:", "nat64[0]: \"2001:db8::/33\" is not"),
+                "3:9:",
+                "nat64[0]: \"2001:db8::/33\" is not",
             ),
             (
                 "plugins: [{name: A_b, file: a}]",
-                at("3:18:", "plugins[0].name: the name \"A_b\" is not"),
+                "3:18:",
+                "plugins[0].name: the name \"A_b\" is not",
             ),
             (
                 "plugins: [{name: a, file: a, digest: sha256:12}]",
-                at(
-                    "3:38:",
-                    "plugins[0].digest: `sha256:12` is not valid; expected `any`, `sha256:`",
-                ),
+                "3:38:",
+                "plugins[0].digest: `sha256:12` is not valid; expected `any`, `sha256:`",
             ),
             (
                 "plugins: [{name: a, file: a, limits: {memory: x}}]",
-                at("3:47:", "plugins[0].limits.memory: "),
+                "3:47:",
+                "plugins[0].limits.memory: ",
             ),
             (
                 "plugins: [{name: a, file: a, grants: {objects: [{kind: v1/Pod, name: x}]}}]",
-                at(
-                    "3:49:",
-                    "plugins[0].permissions.objects[0]: unknown kind \"v1/Pod\"",
-                ),
+                "3:49:",
+                "plugins[0].permissions.objects[0]: unknown kind \"v1/Pod\"",
             ),
             (
                 "plugins: [{name: a, file: a, permissions: {objects: [{kind: v1/Secret}]}}]",
-                at("3:54:", "plugins[0].permissions.objects[0]: v1/Secret: set"),
+                "3:54:",
+                "plugins[0].permissions.objects[0]: v1/Secret: set",
             ),
             (
                 "plugins: [{name: a, file: a, permissions: {domains: [projectcalico.org]}}]",
-                at(
-                    "3:54:",
-                    "plugins[0].permissions.domains[0]: \"projectcalico.org\" is not possible",
-                ),
+                "3:54:",
+                "plugins[0].permissions.domains[0]: \"projectcalico.org\" is not possible",
             ),
             (
                 "plugins: [{name: a, file: a, grants: {prefixes: [b://, b.example/, c.example/d-]}}]",
-                at(
-                    "3:49:",
-                    "plugins[0].permissions.prefixes: `prefixes` was replaced: write `providerIDs: [b://]` and `domains: [b.example, c.example/d-]`",
-                ),
+                "3:49:",
+                "plugins[0].permissions.prefixes: `prefixes` was replaced: write `providerIDs: [b://]` and `domains: [b.example, c.example/d-]`",
             ),
-        ] {
-            let error = parse(text).unwrap_err();
-            assert!(error.starts_with(&told), "{error}\n{told}");
-        }
+        ]);
+    }
 
+    #[test]
+    fn a_file_of_another_kind_is_rejected() {
         let empty = SkydockConfiguration::parse(" ", Path::new("c.yaml"))
             .unwrap_err()
             .to_string();
@@ -532,8 +587,8 @@ plugins:
     fn nat64_prefixes_apply_to_the_rules_of_every_plugin() {
         let configuration =
             parse("nat64: ['2001:db8:64::/96']\nplugins: [{name: a, file: a}]").unwrap();
-        let permits = configuration.permits(&configuration.plugins[0]);
-        assert_eq!(permits.nat64, ["2001:db8:64::/96".parse().unwrap()]);
+        let policy = configuration.egress_policy(&configuration.plugins[0]);
+        assert_eq!(policy.nat64, ["2001:db8:64::/96".parse().unwrap()]);
     }
 
     #[test]
@@ -546,7 +601,7 @@ plugins:
         };
         let header = "type: header, header: x-token, valueFile:";
 
-        for (credential, tls, refused) in [
+        for (credential, tls, relative) in [
             (format!("{header} /run/token"), "", None),
             (format!("{header} tok/en"), "", Some("`tok/en`")),
             (
@@ -565,12 +620,13 @@ plugins:
                 Some("`ca.pem`"),
             ),
         ] {
-            let told = parse(&text(&credential, tls)).err();
-            let expected = refused.map(|path| format!("{path} must be an absolute path"));
-            assert_eq!(told.is_some(), expected.is_some(), "{told:?}");
+            let error = parse(&text(&credential, tls)).err();
+            let expected = relative.map(|path| format!("{path} must be an absolute path"));
+            assert_eq!(error.is_some(), expected.is_some(), "{error:?}");
             assert!(
-                told.zip(expected)
-                    .is_none_or(|(told, expected)| told.contains(&expected))
+                error
+                    .zip(expected)
+                    .is_none_or(|(error, expected)| error.contains(&expected))
             );
         }
     }

@@ -10,13 +10,13 @@ pub mod ccm;
 pub mod cli;
 mod commands;
 pub mod config;
-pub mod configuration;
 pub mod credentials;
 pub mod egress;
+pub mod file;
 mod process;
 pub mod serving;
 
-pub use commands::{accepted, inspect, precompile};
+pub use commands::{accepted, check, inspect, precompile};
 pub use process::{blocking, report, signals, telemetry};
 
 use std::time::Duration;
@@ -80,7 +80,7 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
             command: ConfigCommand::Check(args),
         }) => {
             let checked = shutdown
-                .run_until_cancelled(Box::pin(configuration::check(args)))
+                .run_until_cancelled(Box::pin(check::run(args)))
                 .await;
             checked.unwrap_or_else(|| {
                 Err(anyhow::anyhow!(
@@ -90,11 +90,13 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
         }
         Some(Command::Config {
             command: ConfigCommand::Schema,
-        }) => configuration::print_schema(),
-        Some(Command::Dev { arguments }) => Err(process::program::for_developers("dev", arguments)),
+        }) => file::print_schema(),
+        Some(Command::Dev { arguments }) => {
+            Err(commands::developers::for_developers("dev", arguments))
+        }
         Some(Command::Plugin {
             command: PluginCommand::Tool(tool),
-        }) => Err(process::program::tool(tool)),
+        }) => Err(commands::developers::tool(tool)),
         Some(Command::Plugin {
             command: PluginCommand::Precompile(args),
         }) => {

@@ -147,14 +147,14 @@ async fn metrics(State(served): State<Arc<Served>>) -> impl IntoResponse {
 }
 
 async fn health(State(served): State<Arc<Served>>) -> (StatusCode, String) {
-    told(&served.checks())
+    respond(&served.checks())
 }
 
 async fn readiness(State(served): State<Arc<Served>>) -> (StatusCode, String) {
-    told(&served.readiness())
+    respond(&served.readiness())
 }
 
-fn told(checks: &[(&'static str, bool)]) -> (StatusCode, String) {
+fn respond(checks: &[(&'static str, bool)]) -> (StatusCode, String) {
     if checks.iter().all(|(_, holds)| *holds) {
         return (StatusCode::OK, "ok".to_owned());
     }

@@ -181,12 +181,12 @@ mod tests {
 
     #[test]
     fn the_next_steps_are_three_lines() {
-        let told = next_steps(&name("big-metal"));
-        let steps: Vec<_> = told.lines().skip(2).collect();
-        assert_eq!(steps.len(), 3, "{told}");
+        let text = next_steps(&name("big-metal"));
+        let steps: Vec<_> = text.lines().skip(2).collect();
+        assert_eq!(steps.len(), 3, "{text}");
         assert!(
             steps[2].ends_with("skydock dev --plugin big-metal.wasm"),
-            "{told}"
+            "{text}"
         );
     }
 }

@@ -7,8 +7,8 @@ use clap::Args;
 use skydock::{
     cli::{COMPILER, parse_option, plugin_limits},
     config::{PluginFlags, default_cache_dir},
-    configuration::SkydockConfiguration,
-    egress::{Egress, Permits},
+    egress::{Egress, EgressPolicy},
+    file::{PluginConfiguration, SkydockConfiguration},
 };
 use skydock_conformance::{Connect, Subject};
 use skydock_controllers::service::ServiceOptions;
@@ -71,33 +71,13 @@ impl SubjectArgs {
             .transpose()?;
 
         let plugin = configuration.as_ref().and_then(|it| it.plugins.first());
-        let permits = configuration
+        let policy = configuration
             .as_ref()
             .zip(plugin)
-            .map(|(it, plugin)| it.permits(plugin))
+            .map(|(it, plugin)| it.egress_policy(plugin))
             .unwrap_or_default();
-
-        let Some(component) = self.plugin.or_else(|| Some(plugin?.file.clone())) else {
-            bail!("the plugin is missing: set it in the configuration, or on the command line");
-        };
-        let stem = || {
-            component
-                .file_stem()
-                .map(|stem| stem.to_string_lossy().into_owned())
-                .unwrap_or_default()
-        };
-
-        let name = plugin.map_or_else(stem, |it| it.name.clone());
-        let flags = PluginFlags {
-            name: name.clone(),
-            file: Some(component),
-            cloud_config: self.cloud_config,
-            options: self.plugin_options,
-            limits: self.plugin_limits,
-            services: ServiceOptions::default().concurrent_syncs,
-            // Without an operator's file, the plugin gets what it wants.
-            permissions: self.config.is_none().then(Permissions::unrestricted),
-        };
+        let flags = self.flags(plugin)?;
+        let name = flags.name.clone();
 
         let settings = flags.settings(configuration.as_ref().zip(file.as_deref()))?;
         for file in [Some(&settings.file), settings.cloud_config.as_ref()]
@@ -111,7 +91,7 @@ impl SubjectArgs {
         // Without a configuration, all requests are denied.
         let connect = file
             .is_some()
-            .then(|| connect(&name, &permits))
+            .then(|| connect(&name, &policy))
             .transpose()?;
 
         let source = settings.source(PluginSource {
@@ -129,21 +109,45 @@ impl SubjectArgs {
 
         Ok(Prepared { subject, simulated })
     }
+
+    /// Returns what the flags say about the plugin, which is this one in the configuration.
+    fn flags(self, plugin: Option<&PluginConfiguration>) -> anyhow::Result<PluginFlags> {
+        let Some(component) = self.plugin.or_else(|| Some(plugin?.file.clone())) else {
+            bail!("the plugin is missing: set it in the configuration, or on the command line");
+        };
+        let stem = || {
+            component
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+                .unwrap_or_default()
+        };
+
+        Ok(PluginFlags {
+            name: plugin.map_or_else(stem, |it| it.name.clone()),
+            file: Some(component),
+            cloud_config: self.cloud_config,
+            options: self.plugin_options,
+            limits: self.plugin_limits,
+            services: ServiceOptions::default().concurrent_syncs,
+            // Without an operator's file, the plugin gets what it wants.
+            permissions: self.config.is_none().then(Permissions::unrestricted),
+        })
+    }
 }
 
 /// Returns what creates the network access of the configuration.
 ///
 /// # Errors
 /// If a rule or a credential is not valid.
-fn connect(name: &str, permits: &Permits) -> anyhow::Result<Connect> {
-    if let Some(error) = skydock::egress::review(name, permits).errors.first() {
+fn connect(name: &str, policy: &EgressPolicy) -> anyhow::Result<Connect> {
+    if let Some(error) = skydock::egress::review(name, policy).errors.first() {
         anyhow::bail!("plugin {name}: {}", error.sentence);
     }
     let name = name.to_owned();
-    let permits = permits.clone();
+    let policy = policy.clone();
 
     Ok(Arc::new(move |registry| {
-        let egress = Egress::new(&name, permits.clone(), Vec::new(), registry)
+        let egress = Egress::new(&name, policy.clone(), Vec::new(), registry)
             .map_err(|error| error.to_string())?;
         Ok(Arc::new(egress) as Arc<dyn GatewayProvider>)
     }))

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, anyhow};
 use clap::{Parser, ValueEnum};
-use skydock::{blocking::blocking, configuration};
+use skydock::{blocking::blocking, file};
 use skydock_conformance::{Format, Options, Report, ScenarioFile, Scenarios, Subject};
 
 use crate::subject::{Prepared, SubjectArgs};
@@ -136,7 +136,7 @@ pub(crate) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// The mistake, with its position.
 fn read(path: PathBuf) -> anyhow::Result<(PathBuf, Scenarios)> {
-    let scenarios: Scenarios = configuration::from_yaml(&configuration::text(&path)?, &path)?;
+    let scenarios: Scenarios = file::from_yaml(&file::text(&path)?, &path)?;
     scenarios
         .check()
         .map_err(|mistake| anyhow!("{}:{mistake}", path.display()))?;
@@ -166,7 +166,7 @@ mod tests {
     fn a_mistake_in_scenarios_has_its_position() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.yaml");
-        let told = |text: &str| {
+        let error = |text: &str| {
             fs::write(
                 &path,
                 format!("apiVersion: skydock.dev/v1alpha1\nkind: Scenarios\n{text}"),
@@ -194,8 +194,8 @@ mod tests {
                 at("6:5: `kill` needs"),
             ),
         ] {
-            let told = told(text);
-            assert!(told.starts_with(&expected), "{told}\n{expected}");
+            let error = error(text);
+            assert!(error.starts_with(&expected), "{error}\n{expected}");
         }
     }
 

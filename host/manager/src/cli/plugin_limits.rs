@@ -330,146 +330,40 @@ mod tests {
 
     #[test]
     fn every_key_sets_its_own_limit() {
-        let defaults = Limits::default();
-        assert_eq!(set(&[]), Ok(defaults.clone()));
-        let table = [
-            (
-                "guest-cpu=500ms",
-                Limits {
-                    guest_cpu: Duration::from_millis(500),
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "read-deadline=10s",
-                Limits {
-                    read_deadline: 10 * SECOND,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "write-deadline=5m0s",
-                Limits {
-                    write_deadline: 300 * SECOND,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "queue-deadline=1m",
-                Limits {
-                    queue_deadline: 60 * SECOND,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "memory=256Mi",
-                Limits {
-                    memory: 256 * MI,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "memory-total=4Gi",
-                Limits {
-                    memory_total: 4 * GI,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "table-elements=100000",
-                Limits {
-                    table_elements: 100_000,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "instances=1",
-                Limits {
-                    instances: 1,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "handles=4096",
-                Limits {
-                    handles: 4096,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "uses=1",
-                Limits {
-                    uses: 1,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "idle=1h",
-                Limits {
-                    idle: HOUR,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "call-size=65536",
-                Limits {
-                    hostcall_buffer: 64 * KI,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "log-rate=5",
-                Limits {
-                    log_rate: 5,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "log-burst=7",
-                Limits {
-                    log_burst: 7,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "routes=40000",
-                Limits {
-                    routes: 40_000,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "log-bytes=1Ki",
-                Limits {
-                    log_bytes: KI,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "compile-memory=4Gi",
-                Limits {
-                    compile_memory: 4 * GI,
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "compile-cpu=10m",
-                Limits {
-                    compile_cpu: Duration::from_secs(600),
-                    ..defaults.clone()
-                },
-            ),
-            (
-                "compile-deadline=1m",
-                Limits {
-                    compile_deadline: Duration::from_secs(60),
-                    ..defaults
-                },
-            ),
+        assert_eq!(set(&[]), Ok(Limits::default()));
+        type Change = fn(&mut Limits);
+        let table: [(&str, Change); 19] = [
+            ("guest-cpu=500ms", |it| {
+                it.guest_cpu = Duration::from_millis(500)
+            }),
+            ("read-deadline=10s", |it| it.read_deadline = 10 * SECOND),
+            ("write-deadline=5m0s", |it| it.write_deadline = 300 * SECOND),
+            ("queue-deadline=1m", |it| it.queue_deadline = 60 * SECOND),
+            ("memory=256Mi", |it| it.memory = 256 * MI),
+            ("memory-total=4Gi", |it| it.memory_total = 4 * GI),
+            ("table-elements=100000", |it| it.table_elements = 100_000),
+            ("instances=1", |it| it.instances = 1),
+            ("handles=4096", |it| it.handles = 4096),
+            ("uses=1", |it| it.uses = 1),
+            ("idle=1h", |it| it.idle = HOUR),
+            ("call-size=65536", |it| it.hostcall_buffer = 64 * KI),
+            ("log-rate=5", |it| it.log_rate = 5),
+            ("log-burst=7", |it| it.log_burst = 7),
+            ("routes=40000", |it| it.routes = 40_000),
+            ("log-bytes=1Ki", |it| it.log_bytes = KI),
+            ("compile-memory=4Gi", |it| it.compile_memory = 4 * GI),
+            ("compile-cpu=10m", |it| {
+                it.compile_cpu = Duration::from_secs(600)
+            }),
+            ("compile-deadline=1m", |it| {
+                it.compile_deadline = Duration::from_secs(60)
+            }),
         ];
 
         assert_eq!(table.len(), KEYS.len());
-        for (setting, expected) in table {
+        for (setting, change) in table {
+            let mut expected = Limits::default();
+            change(&mut expected);
             assert_eq!(set(&[setting]), Ok(expected), "{setting}");
         }
     }

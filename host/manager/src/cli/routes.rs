@@ -94,9 +94,9 @@ mod tests {
         cli.ccm.routes.options(&cli.ccm.cluster_cidrs, true)
     }
 
-    fn refusal(flag: &str) -> String {
+    fn rejection(flag: &str) -> String {
         crate::cli::parse(["skydock", flag])
-            .expect_err("refused")
+            .expect_err("rejected")
             .sentence()
     }
 
@@ -188,14 +188,14 @@ mod tests {
 
     #[test]
     fn unknown_feature_gates_are_rejected_by_name() {
-        let unknown = refusal("--feature-gates=CloudControllerManagerWebhook=true");
+        let unknown = rejection("--feature-gates=CloudControllerManagerWebhook=true");
         assert!(
             unknown.contains("unknown feature gate \"CloudControllerManagerWebhook\""),
             "{unknown}"
         );
-        assert!(refusal("--feature-gates=X").contains("NAME=BOOL"));
+        assert!(rejection("--feature-gates=X").contains("NAME=BOOL"));
         let maybe =
-            refusal("--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=maybe");
+            rejection("--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=maybe");
         assert!(
             maybe.contains("\"maybe\" is neither true nor false"),
             "{maybe}"

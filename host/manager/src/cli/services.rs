@@ -147,10 +147,10 @@ mod tests {
 
     #[test]
     fn rejects_classes_that_match_no_service() {
-        let refused = options(&["--load-balancer-default-class=false"])
+        let rejected = options(&["--load-balancer-default-class=false"])
             .unwrap_err()
             .to_string();
-        assert!(refused.contains("--load-balancer-classes"), "{refused}");
+        assert!(rejected.contains("--load-balancer-classes"), "{rejected}");
         assert!(super::super::parse(["skydock", "--load-balancer-classes=a b"]).is_err());
     }
 }

@@ -4,8 +4,8 @@ fn ccm(args: &[&str]) -> Result<CcmArgs, Stop> {
     parse([&["skydock"], args].concat()).map(|cli| cli.ccm)
 }
 
-fn refusal(args: &[&str]) -> String {
-    let sentence = ccm(args).expect_err("refused").sentence();
+fn rejection(args: &[&str]) -> String {
+    let sentence = ccm(args).expect_err("rejected").sentence();
     assert_eq!(sentence.lines().count(), 1, "{sentence}");
     sentence
 }
@@ -71,35 +71,35 @@ fn defaults_match_upstream() {
 fn parses_boolean_flags_like_go() {
     assert!(!ccm(&["--leader-elect=false"]).unwrap().leader_elect);
     assert!(ccm(&["--leader-elect"]).unwrap().leader_elect);
-    assert!(refusal(&["--leader-elect=maybe"]).contains("maybe"));
+    assert!(rejection(&["--leader-elect=maybe"]).contains("maybe"));
 }
 
 #[test]
 fn an_unsupported_upstream_flag_is_rejected_by_name() {
     assert_eq!(
-        refusal(&["--bind-address=0.0.0.0"]),
+        rejection(&["--bind-address=0.0.0.0"]),
         "--bind-address is a flag of upstream's cloud-controller-manager that Skydock does not support: \
          use --metrics-bind-address, which serves plain HTTP: set scheme: HTTP in the probes"
     );
-    assert!(refusal(&["--profiling=true"]).contains("set --profiling=false"));
-    assert!(refusal(&["--webhooks=x"]).ends_with("remove it"));
+    assert!(rejection(&["--profiling=true"]).contains("set --profiling=false"));
+    assert!(rejection(&["--webhooks=x"]).ends_with("remove it"));
 }
 
 #[test]
 fn rejects_unknown_flags_with_a_suggestion() {
     assert_eq!(
-        refusal(&["--clod-provider=static"]),
+        rejection(&["--clod-provider=static"]),
         "unexpected argument '--clod-provider' found; did you mean --cloud-provider?"
     );
-    assert!(refusal(&["surplus"]).contains("surplus"));
+    assert!(rejection(&["surplus"]).contains("surplus"));
 }
 
 #[test]
 fn rejects_invalid_flag_values() {
-    assert!(refusal(&["--plugin=static"]).contains("NAME=FILE"));
-    assert!(refusal(&["--node-monitor-period=soon"]).contains("expected a duration"));
-    assert!(refusal(&["--concurrent-node-syncs=0"]).contains("0"));
-    assert!(refusal(&["--metrics-bind-address=all"]).contains("ADDRESS:PORT"));
+    assert!(rejection(&["--plugin=static"]).contains("NAME=FILE"));
+    assert!(rejection(&["--node-monitor-period=soon"]).contains("expected a duration"));
+    assert!(rejection(&["--concurrent-node-syncs=0"]).contains("0"));
+    assert!(rejection(&["--metrics-bind-address=all"]).contains("ADDRESS:PORT"));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn errors_say_what_is_expected() {
         ),
         (&["plugin"], "skydock plugin inspect FILE"),
     ] {
-        let sentence = refusal(args);
+        let sentence = rejection(args);
         assert!(sentence.contains(expected), "{args:?}: {sentence}");
     }
 }
@@ -169,9 +169,9 @@ fn no_flag_accepts_a_duration_of_more_than_a_year() {
     assert!(durations.len() >= 9, "{durations:?}");
 
     for flag in durations {
-        let refused = parse(["skydock", &format!("--{flag}={}", too_long[2])]);
+        let rejected = parse(["skydock", &format!("--{flag}={}", too_long[2])]);
         assert!(
-            refused.is_err_and(|stop| stop.sentence().contains(flag)),
+            rejected.is_err_and(|stop| stop.sentence().contains(flag)),
             "--{flag}"
         );
     }

@@ -103,7 +103,7 @@ pub(super) fn without_settled(
 }
 
 /// The error message for a flag that only upstream supports; `None` for other errors.
-pub(super) fn refusal(error: &clap::Error) -> Option<String> {
+pub(super) fn rejection(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
@@ -191,13 +191,16 @@ mod tests {
     #[test]
     fn operating_md_lists_unsupported_flags_and_accepted_values() {
         let named = flags(OPERATING);
-        let told = |flag: &str| {
+        let is_documented = |flag: &str| {
             named
                 .iter()
                 .any(|name| *name == flag || name.ends_with('-') && flag.starts_with(name))
         };
-        let untold: Vec<_> = NOT_HONORED.iter().filter(|(name, _)| !told(name)).collect();
-        assert!(untold.is_empty(), "{untold:?}");
+        let undocumented: Vec<_> = NOT_HONORED
+            .iter()
+            .filter(|(name, _)| !is_documented(name))
+            .collect();
+        assert!(undocumented.is_empty(), "{undocumented:?}");
         for settled in SETTLED {
             assert!(OPERATING.contains(&format!("`{settled}`")), "{settled}");
         }
@@ -206,20 +209,20 @@ mod tests {
     #[test]
     fn every_unsupported_upstream_flag_is_rejected_by_name() {
         for (name, instead) in NOT_HONORED {
-            let refused = crate::cli::parse(["skydock", &format!("--{name}=x")])
+            let rejected = crate::cli::parse(["skydock", &format!("--{name}=x")])
                 .expect_err(name)
                 .sentence();
             assert!(
-                refused.starts_with(&format!("--{name} is a flag of upstream's")),
-                "{refused}"
+                rejected.starts_with(&format!("--{name} is a flag of upstream's")),
+                "{rejected}"
             );
             assert!(
-                refused.ends_with(if instead.is_empty() {
+                rejected.ends_with(if instead.is_empty() {
                     "remove it"
                 } else {
                     instead
                 }),
-                "{refused}"
+                "{rejected}"
             );
         }
     }

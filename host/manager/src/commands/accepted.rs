@@ -28,7 +28,7 @@ const ANNOTATION: &str = "skydock.dev/accepted";
 const ATTEMPTS: u32 = 5;
 
 /// Time between two attempts after a failure.
-const AGAIN: Duration = Duration::from_secs(5);
+const RETRY_PERIOD: Duration = Duration::from_secs(5);
 
 type All = BTreeMap<String, Accepted>;
 
@@ -36,7 +36,7 @@ type All = BTreeMap<String, Accepted>;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The API server denied the request, or did not answer.
-    #[error("{}", said(.0))]
+    #[error("{}", api_message(.0))]
     Api(#[from] kube::Error),
     /// The annotation has other contents.
     #[error(
@@ -63,7 +63,7 @@ impl StoreError {
 }
 
 /// Returns the message of the API server, or the error with its causes.
-fn said(error: &kube::Error) -> String {
+fn api_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         error => with_causes(error),
@@ -120,7 +120,7 @@ impl AcceptedStore {
                 }
                 Err(error) => {
                     tracing::warn!(lease = %self, "cannot read what was accepted of the plugin; retrying: {error}");
-                    sleep(AGAIN).await;
+                    sleep(RETRY_PERIOD).await;
                 }
             }
         };
@@ -146,7 +146,7 @@ impl AcceptedStore {
                     );
                 }
                 tracing::error!(lease = %self, "cannot keep what was accepted of the plugin; retrying: {error}");
-                sleep(AGAIN).await;
+                sleep(RETRY_PERIOD).await;
             }
 
             if generations.changed().await.is_err() {
@@ -275,22 +275,22 @@ async fn check(plugin: &Plugin, all: &All) -> anyhow::Result<()> {
     let Some(before) = all.get(name) else {
         return Ok(());
     };
-    let Err(grown) = plugin.may_follow(before) else {
+    let Err(additions) = plugin.may_follow(before) else {
         return Ok(());
     };
 
-    let refusal = anyhow!(
-        "plugin {name} needs more than what was accepted in this cluster, for sha256:{}: {grown}; allow it under `permissions` \
+    let rejection = anyhow!(
+        "plugin {name} needs more than what was accepted in this cluster, for sha256:{}: {additions}; allow it under `permissions` \
          (`imports`, `exports`, `hosts`) in the configuration, or accept it with `skydock plugin accepted {name} --reset`",
         before.digest
     );
 
     // The last good build may need more than what was accepted, too.
     if Box::pin(plugin.fall_back()).await && plugin.may_follow(before).is_ok() {
-        tracing::error!("{refusal}");
+        tracing::error!("{rejection}");
         return Ok(());
     }
-    Err(refusal)
+    Err(rejection)
 }
 
 fn parse(lease: Option<&Lease>) -> Result<All, StoreError> {

@@ -16,7 +16,8 @@ use skydock_sandbox::{
 use self::table::Row;
 use crate::{
     cli::{COMPILER, InspectArgs, InspectFormat, plugin_limits},
-    configuration::{self, SkydockConfiguration},
+    config::source_in_file,
+    file::SkydockConfiguration,
     process::blocking::blocking,
 };
 
@@ -88,7 +89,12 @@ fn configured(args: &InspectArgs) -> anyhow::Result<(PluginSource, Limits)> {
     let configuration = SkydockConfiguration::read(file)?;
     let plugin = configuration.plugins.first();
     let plugin = plugin.with_context(|| format!("{} has no plugin", file.display()))?;
-    configuration::source(&configuration, plugin, file, args.plugin_limits.clone())
+    Ok(source_in_file(
+        &configuration,
+        plugin,
+        file,
+        args.plugin_limits.clone(),
+    )?)
 }
 
 /// Loads a plugin without network access, and returns what it says as lines.
@@ -183,12 +189,15 @@ fn of_file(outline: &Outline) -> Vec<Row> {
     let typed = &outline.typed;
     let mut rows = Vec::new();
 
-    if let Some(said) = &typed.metadata {
+    if let Some(metadata) = &typed.metadata {
         rows.extend([
-            Row::new("provider", [format!("{} {}", said.name, said.version)]),
-            Row::new("provider IDs", &said.provider_id_prefixes),
-            Row::new("annotations", &said.annotation_prefixes),
-            Row::new("wants to reach", &said.wanted_hosts),
+            Row::new(
+                "provider",
+                [format!("{} {}", metadata.name, metadata.version)],
+            ),
+            Row::new("provider IDs", &metadata.provider_id_prefixes),
+            Row::new("annotations", &metadata.annotation_prefixes),
+            Row::new("wants to reach", &metadata.wanted_hosts),
         ]);
     }
 

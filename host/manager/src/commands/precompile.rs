@@ -35,13 +35,13 @@ pub async fn run(args: PrecompileArgs) -> anyhow::Result<()> {
     let (digest, took) =
         compiled.with_context(|| format!("{} cannot be used", args.plugin.display()))?;
 
-    let told = format!(
+    let line = format!(
         "{} {digest}: ready in {} after {:.1} s",
         args.plugin.display(),
         args.cache_dir.display(),
         took.as_secs_f64()
     );
 
-    writeln!(std::io::stdout().lock(), "{}", escape(&told))?;
+    writeln!(std::io::stdout().lock(), "{}", escape(&line))?;
     Ok(())
 }

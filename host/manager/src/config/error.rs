@@ -8,7 +8,7 @@ use crate::{
     cli::{
         IpamArgsError, ServiceArgsError, plugin_limits::PluginLimitsError, routes::RouteArgsError,
     },
-    configuration::ConfigurationError,
+    file::ConfigurationError,
 };
 
 /// Why a set of flags is not valid.

@@ -11,10 +11,10 @@ use std::{
 
 use tokio::{sync::watch, time::sleep};
 
-use super::{FileMetrics, SkydockConfiguration};
+use super::{FileMetrics, PluginFlags, PluginSettings};
 use crate::{
-    config::{PluginFlags, PluginSettings},
     egress::Egress,
+    file::{self, SkydockConfiguration},
     process::blocking::blocking,
 };
 
@@ -25,12 +25,12 @@ const PERIOD: Duration = Duration::from_secs(2);
 #[derive(Debug, PartialEq)]
 enum Outcome {
     /// Nothing has changed.
-    Same,
+    Unchanged,
     /// Rules and credentials of the file are in effect, and these are the plugin's settings. `None`
     /// if the file names another plugin, which needs a restart.
-    Taken(Option<Box<PluginSettings>>),
+    Applied(Option<Box<PluginSettings>>),
     /// The file is not valid, and the previous configuration stays in effect.
-    Refused(String),
+    Rejected(String),
 }
 
 /// What depends on the file.
@@ -58,55 +58,55 @@ pub async fn follow(path: PathBuf, followed: Followed) {
     // The file may have changed since the process read it at startup, so its first content is
     // always applied.
     let mut known = None;
-    let mut refusal = None;
+    let mut rejection = None;
     let mut seen = read(&path).await;
 
     loop {
         let now = parse(&seen, &path);
-        let outcome = take(known.as_ref(), &now, (&flags, &path), &egress);
+        let outcome = apply(known.as_ref(), &now, &flags, &path, &egress);
         let file = path.display();
 
         match outcome {
-            Outcome::Same => {
+            Outcome::Unchanged => {
                 metrics.rejected.set(0);
-                refusal = None;
+                rejection = None;
             }
-            Outcome::Taken(taken) => {
+            Outcome::Applied(applied) => {
                 let is_first = known.is_none();
                 if !is_first {
                     tracing::info!(%file, "configuration file applied");
                 }
 
                 metrics.rejected.set(0);
-                metrics.restart_required.set(i64::from(taken.is_none()));
+                metrics.restart_required.set(i64::from(applied.is_none()));
                 known = now.ok();
-                refusal = None;
+                rejection = None;
 
-                match taken {
+                match applied {
                     // The plugin was loaded with these settings, unless the file has changed since.
-                    Some(taken) if is_first => drop(settings.send_if_modified(|before| {
-                        let differs = *before != *taken;
-                        *before = *taken;
+                    Some(applied) if is_first => drop(settings.send_if_modified(|before| {
+                        let differs = *before != *applied;
+                        *before = *applied;
                         differs
                     })),
-                    Some(taken) => drop(settings.send_replace(*taken)),
+                    Some(applied) => drop(settings.send_replace(*applied)),
                     None => {
                         tracing::warn!(%file, plugin = flags.name, "the file names another plugin: restart Skydock to use that");
                     }
                 }
             }
-            Outcome::Refused(why) => {
+            Outcome::Rejected(why) => {
                 metrics.rejected.set(1);
                 // Logged once, not at each check.
-                if refusal.as_ref() != Some(&why) {
+                if rejection.as_ref() != Some(&why) {
                     tracing::error!(%file, "configuration file rejected; the previous one stays in effect: {why}");
                 }
-                refusal = Some(why);
+                rejection = Some(why);
             }
         }
 
         let text = Some(seen);
-        seen = next(&path, text.as_ref().filter(|_| refusal.is_none())).await;
+        seen = next(&path, text.as_ref().filter(|_| rejection.is_none())).await;
     }
 }
 
@@ -114,12 +114,12 @@ pub async fn follow(path: PathBuf, followed: Followed) {
 /// a file that is being written may not be valid, or have fewer restrictions than the complete one.
 /// After a rejection, the same text is returned again, since files that it refers to may have been
 /// created.
-async fn next(path: &Path, taken: Option<&Result<String, String>>) -> Result<String, String> {
+async fn next(path: &Path, applied: Option<&Result<String, String>>) -> Result<String, String> {
     let mut before = None;
     loop {
         sleep(PERIOD).await;
         let now = read(path).await;
-        if taken != Some(&now) && before.as_ref() == Some(&now) {
+        if applied != Some(&now) && before.as_ref() == Some(&now) {
             return now;
         }
         before = Some(now);
@@ -128,7 +128,7 @@ async fn next(path: &Path, taken: Option<&Result<String, String>>) -> Result<Str
 
 async fn read(path: &Path) -> Result<String, String> {
     let path = path.to_owned();
-    blocking(async move { super::text(&path) })
+    blocking(async move { file::text(&path) })
         .await
         .map_err(|error| format!("{error:#}"))
 }
@@ -139,16 +139,17 @@ fn parse(text: &Result<String, String>, path: &Path) -> Result<SkydockConfigurat
 }
 
 /// Applies the file. `known` is the last configuration that was applied.
-fn take(
+fn apply(
     known: Option<&SkydockConfiguration>,
     now: &Result<SkydockConfiguration, String>,
-    (flags, path): (&PluginFlags, &Path),
+    flags: &PluginFlags,
+    path: &Path,
     egress: &Egress,
 ) -> Outcome {
     let configuration = match now {
-        Ok(configuration) if known == Some(configuration) => return Outcome::Same,
+        Ok(configuration) if known == Some(configuration) => return Outcome::Unchanged,
         Ok(configuration) => configuration,
-        Err(why) => return Outcome::Refused(why.clone()),
+        Err(why) => return Outcome::Rejected(why.clone()),
     };
 
     let plugin = configuration.plugin(&flags.name);
@@ -158,18 +159,18 @@ fn take(
         .transpose();
     let settings = match settings {
         Ok(settings) => settings.map(Box::new),
-        Err(why) => return Outcome::Refused(why.to_string()),
+        Err(why) => return Outcome::Rejected(why.to_string()),
     };
 
     // Rules of another plugin do not apply to this one, which can then reach nothing.
-    let permits = plugin
-        .map(|plugin| configuration.permits(plugin))
+    let policy = plugin
+        .map(|plugin| configuration.egress_policy(plugin))
         .unwrap_or_default();
 
     // Applied last, when everything else is valid: a rejected file must change nothing.
-    match egress.update(permits) {
-        Ok(()) => Outcome::Taken(settings),
-        Err(why) => Outcome::Refused(why.to_string()),
+    match egress.update(policy) {
+        Ok(()) => Outcome::Applied(settings),
+        Err(why) => Outcome::Rejected(why.to_string()),
     }
 }
 
@@ -180,7 +181,7 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     use super::*;
-    use crate::egress::Permits;
+    use crate::egress::EgressPolicy;
 
     fn of(plugin: &str) -> Result<SkydockConfiguration, String> {
         let text = format!(
@@ -219,7 +220,7 @@ mod tests {
     fn only_another_plugin_needs_a_restart() {
         let egress = Egress::new(
             "a",
-            Permits::default(),
+            EgressPolicy::default(),
             Vec::new(),
             &mut Registry::default(),
         )
@@ -246,18 +247,18 @@ mod tests {
         };
 
         for (known, now, expected) in [
-            (&plain, &plain, Outcome::Same),
-            (&plain, &opened, Outcome::Taken(settings(&plain))),
-            (&opened, &moved, Outcome::Taken(settings(&moved))),
-            (&moved, &other, Outcome::Taken(None)),
+            (&plain, &plain, Outcome::Unchanged),
+            (&plain, &opened, Outcome::Applied(settings(&plain))),
+            (&opened, &moved, Outcome::Applied(settings(&moved))),
+            (&moved, &other, Outcome::Applied(None)),
             (
                 &opened,
                 &wrong,
-                Outcome::Refused(wrong.clone().unwrap_err()),
+                Outcome::Rejected(wrong.clone().unwrap_err()),
             ),
         ] {
-            let taken = take(known.as_ref().ok(), now, (&flags(), path), &egress);
-            assert_eq!(taken, expected);
+            let applied = apply(known.as_ref().ok(), now, &flags(), path, &egress);
+            assert_eq!(applied, expected);
         }
     }
 
@@ -271,7 +272,7 @@ mod tests {
         let egress = Arc::new(
             Egress::new(
                 "a",
-                Permits::default(),
+                EgressPolicy::default(),
                 Vec::new(),
                 &mut Registry::default(),
             )
@@ -303,7 +304,7 @@ mod tests {
         let egress = Arc::new(
             Egress::new(
                 "a",
-                Permits::default(),
+                EgressPolicy::default(),
                 Vec::new(),
                 &mut Registry::default(),
             )

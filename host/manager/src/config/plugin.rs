@@ -6,6 +6,7 @@ use std::{
 };
 
 use skydock_cloud::Pairs;
+use skydock_controllers::service::ServiceOptions;
 use skydock_credentials::config::DigestPin;
 use skydock_sandbox::{ConfigSecrets, Limits, Overlap, Permissions, PluginSource};
 
@@ -15,9 +16,7 @@ use crate::{
         CcmArgs, NamedPlugin,
         plugin_limits::{self, PluginLimit},
     },
-    configuration::{
-        CloudConfigSecrets, ConfigurationError, PluginConfiguration, SkydockConfiguration,
-    },
+    file::{CloudConfigSecrets, ConfigurationError, PluginConfiguration, SkydockConfiguration},
 };
 
 /// What the plugin is loaded with. All but the name can change while it runs.
@@ -45,9 +44,9 @@ pub struct PluginSettings {
 
 impl PluginSettings {
     /// Returns the source of the plugin. What these settings do not determine is taken from
-    /// `surroundings`.
+    /// `base`.
     #[must_use]
-    pub fn source(&self, surroundings: PluginSource) -> PluginSource {
+    pub fn source(&self, base: PluginSource) -> PluginSource {
         PluginSource {
             name: self.name.clone(),
             component: self.file.clone(),
@@ -57,7 +56,7 @@ impl PluginSettings {
             digest: self.digest.clone(),
             overlap: self.overlap,
             permissions: self.permissions.clone(),
-            ..surroundings
+            ..base
         }
     }
 }
@@ -93,7 +92,7 @@ impl PluginFlags {
         // The settings in the file do not apply if another plugin is selected.
         let configured = configuration.and_then(|(configuration, file)| {
             let plugin = configuration.plugin(&self.name)?;
-            Some((plugin, configuration.permits(plugin), file))
+            Some((plugin, configuration.egress_policy(plugin), file))
         });
 
         let plugin = configured.as_ref().map(|(plugin, ..)| *plugin);
@@ -105,16 +104,16 @@ impl PluginFlags {
         let may_have_secrets =
             plugin.is_some_and(|it| it.cloud_config_secrets == CloudConfigSecrets::Allowed);
 
-        let permits = configured
+        let policy = configured
             .as_ref()
-            .map(|(_, permits, _)| permits.clone())
+            .map(|(_, policy, _)| policy.clone())
             .unwrap_or_default();
-        let secrets = config_secrets(&permits, cloud_config.as_deref(), may_have_secrets);
+        let secrets = config_secrets(&policy, cloud_config.as_deref(), may_have_secrets);
 
         let mut limits = Vec::new();
         let mut permissions = Permissions::by_name(&self.name);
         if let Some((plugin, _, file)) = &configured {
-            let wrong = |sentence| ConfigurationError::said(file, sentence);
+            let wrong = |sentence| ConfigurationError::without_position(file, sentence);
             limits = plugin.limits().map_err(wrong)?;
             permissions = plugin.permissions().map_err(wrong)?;
         }
@@ -202,4 +201,27 @@ pub(super) fn choose_plugin(
             file: file.display().to_string(),
         })
     }
+}
+
+/// Returns a plugin in the file as Skydock would load it with these limits, for tools.
+pub(crate) fn source_in_file(
+    configuration: &SkydockConfiguration,
+    plugin: &PluginConfiguration,
+    file: &Path,
+    limits: Vec<PluginLimit>,
+) -> Result<(PluginSource, Limits), ConfigError> {
+    let flags = PluginFlags {
+        name: plugin.name.clone(),
+        limits,
+        services: ServiceOptions::default().concurrent_syncs,
+        ..PluginFlags::default()
+    };
+    let settings = flags.settings(Some((configuration, file)))?;
+
+    let source = settings.source(PluginSource {
+        cluster_name: "kubernetes".to_owned(),
+        only_reads: true,
+        ..PluginSource::default()
+    });
+    Ok((source, settings.limits))
 }

@@ -53,9 +53,9 @@ fn cloud_conf_is_recognized_through_symlinks() {
         "[{{name: k, type: session, for: {{plugin: a, digest: any}}, login: {{keystone: {{cloudConf: {}}}}}}}]",
         path("link.conf").display()
     );
-    let permits = Permits {
+    let policy = EgressPolicy {
         credentials: serde_saphyr::from_str(&text).unwrap(),
-        ..Permits::default()
+        ..EgressPolicy::default()
     };
 
     for (file, expected) in [
@@ -64,14 +64,14 @@ fn cloud_conf_is_recognized_through_symlinks() {
         ("other.conf", false),
         ("none", false),
     ] {
-        assert_eq!(is_cloud_conf(&permits, &path(file)), expected, "{file}");
+        assert_eq!(is_cloud_conf(&policy, &path(file)), expected, "{file}");
         let (kept, passed) = if expected {
             (ConfigSecrets::Kept, ConfigSecrets::Kept)
         } else {
             (ConfigSecrets::Rejected, ConfigSecrets::Passed)
         };
         assert_eq!(
-            [false, true].map(|allowed| config_secrets(&permits, Some(&path(file)), allowed)),
+            [false, true].map(|allowed| config_secrets(&policy, Some(&path(file)), allowed)),
             [kept, passed],
             "{file}"
         );
@@ -215,9 +215,9 @@ fn ingress_rules_are_checked_even_without_routes() {
             "--service-cluster-ip-range: \"10.96\" is not a valid CIDR",
         ),
     ] {
-        let refused =
+        let rejected =
             config(&[&flags[..], &[wrong, "--configure-cloud-routes=false"]].concat()).unwrap_err();
-        assert!(refused.to_string().starts_with(sentence), "{refused}");
+        assert!(rejected.to_string().starts_with(sentence), "{rejected}");
     }
 }
 
@@ -226,7 +226,7 @@ fn ingress_rules_are_checked_even_without_routes() {
 fn rejects_inconsistent_leader_election_durations() {
     let dir = plugin_dir();
     let in_dir = format!("--plugin-dir={}", dir.path().display());
-    let refused = config(&[
+    let rejected = config(&[
         "--cloud-provider=static",
         &in_dir,
         "--leader-elect-renew-deadline=20s",
@@ -234,10 +234,10 @@ fn rejects_inconsistent_leader_election_durations() {
     .unwrap_err();
 
     assert!(
-        refused
+        rejected
             .to_string()
             .contains("--leader-elect-lease-duration"),
-        "{refused}"
+        "{rejected}"
     );
     assert!(
         config(&["--cloud-provider=static", &in_dir, "--leader-elect=false"])
@@ -317,11 +317,11 @@ fn flags_of_a_disabled_controller_are_not_checked() {
 fn an_unknown_controller_is_named() {
     let dir = plugin_dir();
     let in_dir = format!("--plugin-dir={}", dir.path().display());
-    let refused = config(&[
+    let rejected = config(&[
         "--cloud-provider=static",
         &in_dir,
         "--controllers=cloud-nodes",
     ])
     .unwrap_err();
-    assert!(refused.to_string().contains("cloud-nodes"), "{refused}");
+    assert!(rejected.to_string().contains("cloud-nodes"), "{rejected}");
 }

@@ -7,7 +7,7 @@ use skydock_egress::{
     ConfigErrors, EgressRule, Gateway, GatewayDependencies, Host, Settings, TargetPattern,
 };
 
-use super::{Permits, credentials, unbound};
+use super::{EgressPolicy, credentials, unbound};
 
 /// What a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,10 +48,10 @@ pub struct Review {
 
 /// Reviews the network access of a plugin. No connections are opened, and no files are read.
 #[must_use]
-pub fn review(plugin: &str, permits: &Permits) -> Review {
+pub fn review(plugin: &str, policy: &EgressPolicy) -> Review {
     let mut review = Review::default();
 
-    let known = match credentials(permits, &CredentialMetrics::default()) {
+    let known = match credentials(policy, &CredentialMetrics::default()) {
         Ok(known) => known.all(),
         Err(errors) => {
             review.errors.extend(errors.iter().map(|error| Finding {
@@ -59,7 +59,7 @@ pub fn review(plugin: &str, permits: &Permits) -> Review {
                 sentence: error.problem().to_owned(),
             }));
             // That they are known is all that can be said of the rules.
-            let names = permits.credentials.iter().map(CredentialConfig::name);
+            let names = policy.credentials.iter().map(CredentialConfig::name);
             let unknown = |name: &str| -> (String, Arc<dyn Credential>) {
                 (name.to_owned(), Arc::new(Withheld::new(name)))
             };
@@ -68,19 +68,19 @@ pub fn review(plugin: &str, permits: &Permits) -> Review {
     };
 
     // A rule that is wrong does not hide the warnings about the others.
-    let mut right: Vec<usize> = (0..permits.rules.len()).collect();
-    if let Err(errors) = gateway(plugin, (permits, &known), &right) {
+    let mut right: Vec<usize> = (0..policy.rules.len()).collect();
+    if let Err(errors) = gateway(plugin, policy, &known, &right) {
         right.retain(|index| errors.iter().all(|error| error.index() != *index));
         review.errors.extend(errors.iter().map(|error| {
             Finding {
                 subject: Subject::Rule(error.index(), error.field(), error.item()),
-                sentence: misplaced(permits, error.index(), error.field())
+                sentence: misplaced(policy, error.index(), error.field())
                     .unwrap_or_else(|| error.problem().to_owned()),
             }
         }));
     }
 
-    let warnings = gateway(plugin, (permits, &known), &right).map(|gateway| gateway.warnings());
+    let warnings = gateway(plugin, policy, &known, &right).map(|gateway| gateway.warnings());
     review
         .warnings
         .extend(warnings.into_iter().flatten().filter_map(|warning| {
@@ -93,20 +93,18 @@ pub fn review(plugin: &str, permits: &Permits) -> Review {
             ))
         }));
 
-    for (index, rule) in permits.rules.iter().enumerate() {
-        review
-            .warnings
-            .extend(of_rule(index, rule, plugin, permits));
+    for (index, rule) in policy.rules.iter().enumerate() {
+        review.warnings.extend(of_rule(index, rule, plugin, policy));
     }
 
-    review.warnings.extend(unused(plugin, permits));
+    review.warnings.extend(unused(plugin, policy));
     review
 }
 
 /// Returns the error about a client certificate in the place of a credential.
-fn misplaced(permits: &Permits, rule: usize, field: &str) -> Option<String> {
-    let name = permits.rules.get(rule)?.credential.as_ref()?;
-    let found = permits.credentials.iter().find(|it| it.name() == name)?;
+fn misplaced(policy: &EgressPolicy, rule: usize, field: &str) -> Option<String> {
+    let name = policy.rules.get(rule)?.credential.as_ref()?;
+    let found = policy.credentials.iter().find(|it| it.name() == name)?;
     let is_misplaced = field == "credential" && found.client_certificate().is_some();
     is_misplaced.then(|| {
         format!("credential `{name}` is a client certificate: name it in `tls.clientCertificate`")
@@ -117,22 +115,23 @@ fn misplaced(permits: &Permits, rule: usize, field: &str) -> Option<String> {
 /// they are for.
 fn gateway(
     plugin: &str,
-    (permits, known): (&Permits, &BTreeMap<String, Arc<dyn Credential>>),
+    policy: &EgressPolicy,
+    known: &BTreeMap<String, Arc<dyn Credential>>,
     rules: &[usize],
 ) -> Result<Gateway, ConfigErrors> {
-    let rules = rules.iter().filter_map(|index| permits.rules.get(*index));
+    let rules = rules.iter().filter_map(|index| policy.rules.get(*index));
     let settings = Settings {
         rules: rules.cloned().collect(),
-        ..unbound(permits, known.clone())
+        ..unbound(policy, known.clone())
     };
     Gateway::new(plugin, &settings, GatewayDependencies::default())
 }
 
-fn of_rule(index: usize, rule: &EgressRule, plugin: &str, permits: &Permits) -> Vec<Finding> {
+fn of_rule(index: usize, rule: &EgressRule, plugin: &str, policy: &EgressPolicy) -> Vec<Finding> {
     let mut all = Vec::new();
 
     let name = rule.credential.as_deref();
-    let credential = permits
+    let credential = policy
         .credentials
         .iter()
         .find(|credential| Some(credential.name()) == name);
@@ -201,9 +200,9 @@ fn excluded(credential: &CredentialConfig, rule: &EgressRule) -> Option<String> 
 }
 
 /// Returns a warning for each credential that no rule uses.
-fn unused(plugin: &str, permits: &Permits) -> Vec<Finding> {
+fn unused(plugin: &str, policy: &EgressPolicy) -> Vec<Finding> {
     let is_used = |name: &str| {
-        permits.rules.iter().any(|rule| {
+        policy.rules.iter().any(|rule| {
             let certificate = rule
                 .tls
                 .as_ref()
@@ -213,15 +212,15 @@ fn unused(plugin: &str, permits: &Permits) -> Vec<Finding> {
     };
 
     // It is probably the one that a rule with another name means.
-    let is_known = |name: &str| permits.credentials.iter().any(|it| it.name() == name);
-    let mut names = permits
+    let is_known = |name: &str| policy.credentials.iter().any(|it| it.name() == name);
+    let mut names = policy
         .rules
         .iter()
         .filter_map(|rule| rule.credential.as_deref());
     if names.any(|name| !is_known(name)) {
         return Vec::new();
     }
-    let credentials = permits.credentials.iter().enumerate();
+    let credentials = policy.credentials.iter().enumerate();
     let unused = credentials.filter(|(_, credential)| !is_used(credential.name()));
 
     unused
@@ -292,7 +291,7 @@ const VERBS: &[&str] = &[
 ];
 
 /// Maximum number of letters in which a misspelled verb differs.
-const SLIPS: usize = 2;
+const MAX_DISTANCE: usize = 2;
 
 /// Returns the action that was probably meant, if its first word is almost a usual one.
 fn misspelled(action: &str) -> Option<String> {
@@ -308,7 +307,7 @@ fn misspelled(action: &str) -> Option<String> {
     }
     let distance = |verb: &&&str| strsim::damerau_levenshtein(verb, word);
     let nearest = VERBS.iter().min_by_key(distance)?;
-    (distance(&nearest) <= SLIPS)
+    (distance(&nearest) <= MAX_DISTANCE)
         .then(|| format!("{nearest}{}", action.get(word.len()..).unwrap_or_default()))
 }
 
@@ -316,15 +315,15 @@ fn misspelled(action: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn permits(rules: &str, credentials: &str) -> Permits {
-        Permits {
+    fn policy(rules: &str, credentials: &str) -> EgressPolicy {
+        EgressPolicy {
             rules: serde_saphyr::from_str(rules).unwrap(),
             credentials: serde_saphyr::from_str(credentials).unwrap(),
-            ..Permits::default()
+            ..EgressPolicy::default()
         }
     }
 
-    fn told(findings: &[Finding]) -> Vec<String> {
+    fn sentences(findings: &[Finding]) -> Vec<String> {
         findings
             .iter()
             .map(|finding| format!("{:?} {}", finding.subject, finding.sentence))
@@ -381,13 +380,13 @@ mod tests {
                 "\"reads\", Some(1)) egress rule `r`: `Decsribe*` probably names no action; did you mean `Describe*`?",
             ),
         ] {
-            let permits = permits(
+            let policy = policy(
                 &format!("[{{name: r, paths: [/], {rule}}}]"),
                 &format!("[{credentials}]"),
             );
-            let review = review("a", &permits);
-            assert_eq!(told(&review.errors), [""; 0], "{rule}");
-            let warnings = told(&review.warnings);
+            let review = review("a", &policy);
+            assert_eq!(sentences(&review.errors), [""; 0], "{rule}");
+            let warnings = sentences(&review.warnings);
             assert_eq!(
                 warnings.len(),
                 usize::from(!expected.is_empty()),
@@ -402,12 +401,12 @@ mod tests {
 
     #[test]
     fn all_wrong_rules_and_credentials_are_found() {
-        let permits = permits(
+        let policy = policy(
             "[{name: a, to: 'https://a.example', credential: none}, {name: a, to: 'https://a.example:443', methods: [GET, FETCH]}]",
             "[{name: '', type: header, for: {plugin: a, digest: any}, valueFile: /t}, \
               {name: h, type: header, for: {plugin: a, digest: any}, header: 'a b', valueFile: /t}]",
         );
-        let subjects: Vec<_> = review("a", &permits)
+        let subjects: Vec<_> = review("a", &policy)
             .errors
             .into_iter()
             .map(|finding| finding.subject)

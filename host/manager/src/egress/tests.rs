@@ -1,6 +1,6 @@
 use super::*;
 
-fn permits(digest: &str) -> Permits {
+fn policy(digest: &str) -> EgressPolicy {
     let credentials = format!(
         "[{{type: header, name: api, for: {{plugin: a, digest: {digest}}}, valueFile: /nowhere/token}}]"
     );
@@ -9,7 +9,7 @@ fn permits(digest: &str) -> Permits {
         serde_saphyr::from_str(rules),
         serde_saphyr::from_str(&credentials),
     );
-    Permits {
+    EgressPolicy {
         rules: rules.unwrap(),
         credentials: credentials.unwrap(),
         nat64: Vec::new(),
@@ -18,8 +18,8 @@ fn permits(digest: &str) -> Permits {
 }
 
 /// Returns the errors of the network access.
-fn check(plugin: &str, permits: &Permits) -> Result<(), String> {
-    let errors = review(plugin, permits).errors.into_iter();
+fn check(plugin: &str, policy: &EgressPolicy) -> Result<(), String> {
+    let errors = review(plugin, policy).errors.into_iter();
     let sentences: Vec<_> = errors.map(|finding| finding.sentence).collect();
     if sentences.is_empty() {
         Ok(())
@@ -28,27 +28,22 @@ fn check(plugin: &str, permits: &Permits) -> Result<(), String> {
     }
 }
 
-fn rules(plugin: &str, permits: &Permits, digest: &str) -> Vec<String> {
-    let credentials = credentials(permits, &CredentialMetrics::default()).unwrap();
-    let opened = Opened {
-        permits: permits.clone(),
+fn rules(plugin: &str, policy: &EgressPolicy, digest: &str) -> Vec<String> {
+    let credentials = credentials(policy, &CredentialMetrics::default()).unwrap();
+    let active = ActivePolicy {
+        policy: policy.clone(),
         credentials,
     };
-    let settings = settings(plugin, &opened, digest).unwrap();
-    let refuses = |rule: &EgressRule| {
+    let settings = settings(plugin, &active, digest).unwrap();
+    let denies = |rule: &EgressRule| {
         let credential = rule
             .credential
             .as_ref()
             .map(|name| format!("{:?}", settings.credentials[name]));
         credential.is_some_and(|credential| credential.starts_with("Withheld"))
     };
-    let name = |rule: &EgressRule| {
-        format!(
-            "{}{}",
-            rule.name,
-            if refuses(rule) { " refuses" } else { "" }
-        )
-    };
+    let name =
+        |rule: &EgressRule| format!("{}{}", rule.name, if denies(rule) { " denies" } else { "" });
     settings.rules.iter().map(name).collect()
 }
 
@@ -57,30 +52,30 @@ fn rules(plugin: &str, permits: &Permits, digest: &str) -> Vec<String> {
 fn a_credential_is_bound_to_one_plugin_and_digest() {
     let one = "1".repeat(64);
     let other = "2".repeat(64);
-    let pinned = permits(&format!("'sha256:{one}'"));
+    let pinned = policy(&format!("'sha256:{one}'"));
     assert_eq!(rules("a", &pinned, &one), ["open", "known"]);
     assert_eq!(
         rules("a", &pinned, &other),
-        ["open", "known refuses"],
+        ["open", "known denies"],
         "another component"
     );
     assert_eq!(
         rules("b", &pinned, &one),
-        ["open", "known refuses"],
+        ["open", "known denies"],
         "another plugin"
     );
-    assert_eq!(rules("a", &permits("any"), &other), ["open", "known"]);
+    assert_eq!(rules("a", &policy("any"), &other), ["open", "known"]);
 }
 
-fn with_certificate(digest: &str) -> Permits {
+fn with_certificate(digest: &str) -> EgressPolicy {
     let credentials = format!(
         "[{{type: client-certificate, name: client, for: {{plugin: a, digest: {digest}}}, certFile: /nowhere/cert, keyFile: /nowhere/key}}]"
     );
     let rules = "[{name: open, to: 'https://a.example:443'}, {name: known, to: 'https://b.example:443', tls: {clientCertificate: client}}]";
-    Permits {
+    EgressPolicy {
         rules: serde_saphyr::from_str(rules).unwrap(),
         credentials: serde_saphyr::from_str(&credentials).unwrap(),
-        ..Permits::default()
+        ..EgressPolicy::default()
     }
 }
 
@@ -91,8 +86,8 @@ fn a_client_certificate_is_bound_like_a_credential() {
     let other = "2".repeat(64);
     let pinned = with_certificate(&format!("'sha256:{one}'"));
     assert_eq!(rules("a", &pinned, &one), ["open", "known"]);
-    assert_eq!(rules("a", &pinned, &other), ["open", "known refuses"]);
-    assert_eq!(rules("b", &pinned, &one), ["open", "known refuses"]);
+    assert_eq!(rules("a", &pinned, &other), ["open", "known denies"]);
+    assert_eq!(rules("b", &pinned, &one), ["open", "known denies"]);
 
     check("a", &pinned).unwrap();
     let mut wrong = pinned.clone();
@@ -100,7 +95,7 @@ fn a_client_certificate_is_bound_like_a_credential() {
     let error = check("a", &wrong).unwrap_err().to_string();
     assert!(error.contains("`tls.clientCertificate`"), "{error}");
 
-    let unknown = Permits {
+    let unknown = EgressPolicy {
         credentials: Vec::new(),
         ..pinned
     };
@@ -114,21 +109,21 @@ fn a_client_certificate_is_bound_like_a_credential() {
 
 #[test]
 fn a_client_certificate_is_presented_to_issuers_of_its_plugin() {
-    let mut permits = with_certificate("any");
-    permits.credentials.extend(self::permits("any").credentials);
-    permits.rules[1].credential = Some("api".to_owned());
-    let presented = |permits: &Permits| {
-        let (_, certificate) = issuers_tls(permits, "api").unwrap();
+    let mut policy = with_certificate("any");
+    policy.credentials.extend(self::policy("any").credentials);
+    policy.rules[1].credential = Some("api".to_owned());
+    let presented = |policy: &EgressPolicy| {
+        let (_, certificate) = issuers_tls(policy, "api").unwrap();
         certificate.map(|it| it.name)
     };
-    assert_eq!(presented(&permits).as_deref(), Some("client"));
+    assert_eq!(presented(&policy).as_deref(), Some("client"));
 
-    let other = permits.credentials[0].clone();
+    let other = policy.credentials[0].clone();
     if let CredentialConfig::ClientCertificate(mut other) = other {
         other.binding.plugin = "b".to_owned();
-        permits.credentials[0] = CredentialConfig::ClientCertificate(other);
+        policy.credentials[0] = CredentialConfig::ClientCertificate(other);
     }
-    assert_eq!(presented(&permits), None);
+    assert_eq!(presented(&policy), None);
 }
 
 #[test]
@@ -136,7 +131,7 @@ fn rules_with_a_credential_for_others_are_known() {
     let one = "1".repeat(64);
     let two = "2".repeat(64);
     let other = "3".repeat(64);
-    let pinned = permits(&format!("['sha256:{one}', 'sha256:{two}']"));
+    let pinned = policy(&format!("['sha256:{one}', 'sha256:{two}']"));
     let egress = Egress::new("a", pinned, Vec::new(), &mut Registry::default()).unwrap();
     let withheld = |digest: &str| {
         let rules = egress.withheld(digest).into_iter();
@@ -148,20 +143,20 @@ fn rules_with_a_credential_for_others_are_known() {
 
 #[test]
 fn each_component_digest_has_its_own_gateway() {
-    let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
+    let egress = Egress::new("a", policy("any"), Vec::new(), &mut Registry::default()).unwrap();
     let first = egress.gateway("1");
     assert!(
         Arc::ptr_eq(&first, &egress.gateway("1")) && !Arc::ptr_eq(&first, &egress.gateway("2"))
     );
 
-    let unknown = Permits {
+    let unknown = EgressPolicy {
         credentials: Vec::new(),
-        ..permits("any")
+        ..policy("any")
     };
-    let refused = egress.update(unknown).unwrap_err().to_string();
-    assert_eq!(refused, "egress rule `known`: unknown credential `api`");
+    let rejected = egress.update(unknown).unwrap_err().to_string();
+    assert_eq!(rejected, "egress rule `known`: unknown credential `api`");
 
-    egress.update(Permits::default()).unwrap();
+    egress.update(EgressPolicy::default()).unwrap();
     assert!(
         Arc::ptr_eq(&first, &egress.gateway("1")),
         "its rules are others"
@@ -170,17 +165,17 @@ fn each_component_digest_has_its_own_gateway() {
 
 #[test]
 fn a_changed_rule_keeps_credentials_logged_in() {
-    let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
+    let egress = Egress::new("a", policy("any"), Vec::new(), &mut Registry::default()).unwrap();
     let credential = || {
         egress
             .state()
-            .opened
+            .active
             .credentials
             .bind("api", "a", "sha256:1")
             .unwrap()
     };
     let first = credential();
-    let mut next = permits("any");
+    let mut next = policy("any");
     next.rules.remove(0);
     egress.update(next.clone()).unwrap();
     assert!(
@@ -211,10 +206,10 @@ fn a_changed_rule_keeps_credentials_logged_in() {
 // Holds: SEC-16
 #[tokio::test]
 async fn the_addresses_of_the_api_server_are_closed() {
-    let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
+    let egress = Egress::new("a", policy("any"), Vec::new(), &mut Registry::default()).unwrap();
     let closed = || (egress.dependencies.closed)().api_server;
-    egress.find_api_server("10.20.0.1", 6443).await;
-    egress.find_api_server("localhost", 443).await;
+    egress.closed.find_api_server("10.20.0.1", 6443).await;
+    egress.closed.find_api_server("localhost", 443).await;
     assert!(
         closed().contains(&"10.20.0.1:6443".parse().unwrap()),
         "{:?}",
@@ -229,7 +224,7 @@ async fn the_addresses_of_the_api_server_are_closed() {
     );
 
     let known = closed();
-    egress.find_api_server("nowhere.invalid", 443).await;
+    egress.closed.find_api_server("nowhere.invalid", 443).await;
     assert_eq!(closed(), known, "a name that leads nowhere opens nothing");
     let is_api_server = |address: &str| egress.is_api_server(address.parse().unwrap());
     assert!(is_api_server("10.20.0.1") && !is_api_server("10.20.0.2"));
@@ -238,11 +233,11 @@ async fn the_addresses_of_the_api_server_are_closed() {
 // Holds: SEC-16
 #[test]
 fn configured_nat64_prefixes_count_for_addresses_that_are_written() {
-    let permits = Permits {
+    let policy = EgressPolicy {
         nat64: vec!["2001:db8:64::/96".parse().unwrap()],
-        ..permits("any")
+        ..policy("any")
     };
-    let egress = Egress::new("a", permits, Vec::new(), &mut Registry::default()).unwrap();
+    let egress = Egress::new("a", policy, Vec::new(), &mut Registry::default()).unwrap();
 
     for (address, leads_to) in [
         ("2001:db8:64::a60:1", "10.96.0.1"),
@@ -288,8 +283,8 @@ fn operating_md_lists_every_egress_metric() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-fn broken(digest: &str) -> Permits {
-    let mut broken = permits(&format!("'sha256:{digest}'"));
+fn broken(digest: &str) -> EgressPolicy {
+    let mut broken = policy(&format!("'sha256:{digest}'"));
     broken.rules[1].methods = vec!["NONE".to_owned()];
     broken
 }
@@ -309,7 +304,7 @@ fn rules_invalid_for_one_component_change_no_gateway() {
         .collect();
     let egress = Egress::new(
         "a",
-        permits(&format!("'sha256:{ones}'")),
+        policy(&format!("'sha256:{ones}'")),
         Vec::new(),
         &mut Registry::default(),
     );
@@ -333,26 +328,26 @@ fn rules_invalid_for_one_component_change_no_gateway() {
 fn an_audit_starts_and_ends_without_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("audit.jsonl");
-    let audited = |file: &std::path::Path| Permits {
+    let audited = |file: &std::path::Path| EgressPolicy {
         audit: serde_saphyr::from_str(&format!("{{file: {}}}", file.display())).unwrap(),
-        ..permits("any")
+        ..policy("any")
     };
-    let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
+    let egress = Egress::new("a", policy("any"), Vec::new(), &mut Registry::default()).unwrap();
     let is_on = || egress.dependencies.audit.load().is_some();
     assert!(!is_on());
     egress.update(audited(&file)).unwrap();
     assert!(is_on() && file.exists());
     let nowhere = folder.path().join("nowhere/audit.jsonl");
-    let refused = egress.update(audited(&nowhere)).unwrap_err().to_string();
-    assert!(refused.starts_with("audit: cannot open"), "{refused}");
+    let rejected = egress.update(audited(&nowhere)).unwrap_err().to_string();
+    assert!(rejected.starts_with("audit: cannot open"), "{rejected}");
     assert!(is_on(), "the previous one stays");
-    egress.update(permits("any")).unwrap();
+    egress.update(policy("any")).unwrap();
     assert!(!is_on());
     check("a", &audited(&nowhere)).unwrap();
 
     let new = |file| Egress::new("a", audited(file), Vec::new(), &mut Registry::default());
     let egress = new(&file).unwrap();
     assert!(egress.dependencies.audit.load().is_some(), "from the start");
-    let refused = new(&nowhere).err().unwrap().to_string();
-    assert!(refused.starts_with("audit: cannot open"), "{refused}");
+    let rejected = new(&nowhere).err().unwrap().to_string();
+    assert!(rejected.starts_with("audit: cannot open"), "{rejected}");
 }

@@ -42,7 +42,7 @@ fn listed(path: &Path, problems: &[Problem]) -> String {
 
 impl ConfigurationError {
     /// Creates an error without a position.
-    pub(crate) fn said(path: &Path, sentence: String) -> Self {
+    pub(crate) fn without_position(path: &Path, sentence: String) -> Self {
         Self::Wrong {
             path: path.to_owned(),
             problems: vec![Problem::of_the_whole(sentence)],
@@ -111,7 +111,7 @@ impl Problem {
     }
 
     /// Returns the problem as a line for editors, which begins with `FILE:LINE:COLUMN`.
-    pub(super) fn line(&self, file: &Path, severity: &str) -> String {
+    pub(crate) fn line(&self, file: &Path, severity: &str) -> String {
         let place = self
             .place
             .map(|(line, column)| format!("{line}:{column}:"))
@@ -126,7 +126,7 @@ impl Problem {
     }
 
     /// Returns true if the problem is in what the path leads to.
-    pub(super) fn is_within(&self, path: &tree::Path) -> bool {
+    pub(crate) fn is_within(&self, path: &tree::Path) -> bool {
         let path = path.to_string();
         self.path
             .strip_prefix(&path)

@@ -18,7 +18,10 @@ const MAX_SECRET: u64 = 256 * 1024;
 
 /// Returns what is wrong with the files, each with the path of the field that names it. Blocks the
 /// thread.
-pub(super) fn problems(configuration: &SkydockConfiguration, tree: &tree::Node) -> super::Findings {
+pub(super) fn problems(
+    configuration: &SkydockConfiguration,
+    tree: &tree::Node,
+) -> Vec<super::Finding> {
     let mut all = Vec::new();
     let root = tree::Path::default();
     for (index, plugin) in configuration.plugins.iter().enumerate() {
@@ -73,7 +76,7 @@ pub(super) fn problems(configuration: &SkydockConfiguration, tree: &tree::Node) 
 
 /// Returns which secrets are too short, each with the path of the field that names its file. Blocks
 /// the thread.
-pub(super) fn short_secrets(configuration: &SkydockConfiguration) -> super::Findings {
+pub(super) fn short_secrets(configuration: &SkydockConfiguration) -> Vec<super::Finding> {
     let all = configuration.credentials.iter().enumerate();
     let short = all.filter_map(|(index, credential)| {
         let (field, file, least) = credential.masked_file()?;

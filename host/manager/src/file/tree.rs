@@ -4,10 +4,11 @@ mod deserialize;
 mod parse;
 mod path;
 
+pub(crate) use self::path::Path;
 pub(super) use self::{
     deserialize::{Fault, Mistake},
     parse::parse,
-    path::{Path, Step},
+    path::Step,
 };
 
 /// Fields that earlier versions have under another name.
@@ -38,6 +39,15 @@ pub(super) enum Value {
     Map(Vec<Entry>),
     /// A value that was taken out because it is wrong. It counts as missing.
     Removed,
+}
+
+/// How large a value is.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    /// The number of values, including this one.
+    nodes: usize,
+    /// The number of values within each other, below this one.
+    depth: usize,
 }
 
 /// An entry of a map.
@@ -175,14 +185,22 @@ impl Node {
         Some(node)
     }
 
-    /// Returns the number of values, including this one.
-    fn size(&self) -> usize {
-        let inner: usize = match &self.value {
-            Value::List(items) => items.iter().map(Self::size).sum(),
-            Value::Map(entries) => entries.iter().map(|entry| entry.value.size()).sum(),
-            Value::Scalar { .. } | Value::Removed => 0,
+    /// Returns how large this is.
+    fn extent(&self) -> Extent {
+        let leaf = Extent { nodes: 1, depth: 0 };
+        let with = |sum: Extent, inner: Extent| Extent {
+            nodes: sum.nodes + inner.nodes,
+            depth: sum.depth.max(inner.depth + 1),
         };
-        inner + 1
+
+        match &self.value {
+            Value::List(items) => items.iter().map(Self::extent).fold(leaf, with),
+            Value::Map(entries) => entries
+                .iter()
+                .map(|entry| entry.value.extent())
+                .fold(leaf, with),
+            Value::Scalar { .. } | Value::Removed => leaf,
+        }
     }
 
     /// Renames a field of what the path leads to. Returns false if that already has a field of the

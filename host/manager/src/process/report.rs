@@ -55,7 +55,7 @@ impl Reporter {
         let mut reports = plugin.reports();
         loop {
             match reports.recv().await {
-                Ok(report) => self.tell(&report),
+                Ok(report) => self.publish_report(&report),
                 // The log has all of them.
                 Err(RecvError::Lagged(missed)) => {
                     tracing::warn!(missed, "too many plugin changes: some have no event");
@@ -65,7 +65,7 @@ impl Reporter {
         }
     }
 
-    fn tell(&self, report: &SwapReport) {
+    fn publish_report(&self, report: &SwapReport) {
         let plugin = &report.plugin;
         match &report.outcome {
             SwapOutcome::Swapped(now) => {

@@ -21,7 +21,7 @@ use tracing_subscriber::{
 
 /// Log lines of the client about failed requests, which are logged by the caller too. Those about
 /// an answer that cannot be parsed contain the answer, which may be all Services of the cluster.
-const SAID_ELSEWHERE: [(&str, LevelFilter); 3] = [
+const LOGGED_ELSEWHERE: [(&str, LevelFilter); 3] = [
     ("kube_client::client", LevelFilter::ERROR),
     ("kube_client::client::builder", LevelFilter::OFF),
     ("kube_runtime::watcher", LevelFilter::ERROR),
@@ -53,7 +53,7 @@ impl LogOptions {
             // The rest is visible in the cluster's events.
             return Targets::new()
                 .with_default(LevelFilter::ERROR)
-                .with_targets(SAID_ELSEWHERE)
+                .with_targets(LOGGED_ELSEWHERE)
                 .with_target("skydock_sandbox", LevelFilter::OFF)
                 .with_target("plugin", LevelFilter::INFO)
                 .with_target("egress", LevelFilter::WARN);
@@ -74,7 +74,7 @@ impl LogOptions {
 
         Targets::new()
             .with_default(others)
-            .with_targets(SAID_ELSEWHERE)
+            .with_targets(LOGGED_ELSEWHERE)
             .with_targets(OURS.iter().map(|&target| (target, ours)))
     }
 }
@@ -116,12 +116,12 @@ where
 
 /// Prints the error with its causes as one line.
 pub fn fail(error: &anyhow::Error) -> ExitCode {
-    say(&one_line(error));
+    print_line(&one_line(error));
     ExitCode::FAILURE
 }
 
 /// Prints a line on standard error. If it is closed, this cannot be reported.
-pub fn say(text: &str) {
+pub fn print_line(text: &str) {
     let _ = writeln!(io::stderr(), "skydock: {text}");
 }
 
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn plugin_requests_are_logged_at_verbosity_four() {
-        for (verbosity, told) in [(2, false), (3, false), (4, true), (8, true)] {
+        for (verbosity, is_logged) in [(2, false), (3, false), (4, true), (8, true)] {
             let buffer = Buffer::default();
             let writer = buffer.clone();
             let filter = LogOptions {
@@ -185,7 +185,7 @@ mod tests {
             );
             assert_eq!(
                 !buffer.0.lock().unwrap().is_empty(),
-                told,
+                is_logged,
                 "--v={verbosity}"
             );
         }
@@ -242,20 +242,16 @@ mod tests {
             tracing::warn!(odd, shown = %odd, debug = ?odd, error = &cause as &dyn std::error::Error, "call failed: {odd}");
             tracing::error!(message = odd);
         });
-        let said = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(said.lines().count(), 2, "{said}");
-        assert_eq!(
-            said.chars().filter(|c| c.is_control()).count(),
-            2,
-            "{said:?}"
+        let log = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(log.lines().count(), 2, "{log}");
+        assert_eq!(log.chars().filter(|c| c.is_control()).count(), 2, "{log:?}");
+        assert!(
+            !log.contains('\u{202e}') && log.contains("call failed: a\\n2026"),
+            "{log}"
         );
         assert!(
-            !said.contains('\u{202e}') && said.contains("call failed: a\\n2026"),
-            "{said}"
-        );
-        assert!(
-            said.contains(" shown=a\\n2026") && said.contains("\\u{1b}[2J\\u{9b}31m"),
-            "{said}"
+            log.contains(" shown=a\\n2026") && log.contains("\\u{1b}[2J\\u{9b}31m"),
+            "{log}"
         );
     }
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use skydock::{
     cli::{self, CcmArgs},
-    configuration::{PluginConfiguration, SkydockConfiguration},
+    file::{PluginConfiguration, SkydockConfiguration},
 };
 
 /// The examples in `deploy/` that operators copy.

@@ -181,8 +181,8 @@ mod tests {
         let file = dir.path().join("config");
         for text in theirs() {
             fs::write(&file, &text).unwrap();
-            let refused = write(&file, "new").unwrap_err().to_string();
-            assert!(refused.contains("--write-kubeconfig"), "{refused}");
+            let rejected = write(&file, "new").unwrap_err().to_string();
+            assert!(rejected.contains("--write-kubeconfig"), "{rejected}");
             assert_eq!(fs::read_to_string(&file).unwrap(), text);
         }
         assert_eq!(
@@ -214,8 +214,8 @@ mod tests {
         let file = dir.path().join("new/kubeconfig");
         let first = claim(&file).unwrap();
         write(&file, OURS).unwrap();
-        let refused = claim(&file).unwrap_err();
-        assert!(matches!(refused, WriteError::InUse(_)), "{refused}");
+        let rejected = claim(&file).unwrap_err();
+        assert!(matches!(rejected, WriteError::InUse(_)), "{rejected}");
         drop(first);
         claim(&file).unwrap();
     }

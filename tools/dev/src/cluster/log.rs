@@ -39,7 +39,7 @@ pub(crate) fn intro(args: &DevArgs, config: &Config, simulated: Option<&Simulate
         ));
     }
 
-    if config.only_reads && !config.permits.rules.is_empty() {
+    if config.only_reads && !config.egress_policy.rules.is_empty() {
         say("The cloud is only queried; set --allow-cloud-writes to let the plugin change it.\n");
     }
 }

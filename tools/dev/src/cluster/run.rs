@@ -8,7 +8,7 @@ use skydock::{
     ccm,
     cli::RECORD_LIMIT,
     config::{Config, PluginFlags, default_cache_dir},
-    configuration::SkydockConfiguration,
+    file::SkydockConfiguration,
     telemetry::{self, LogOptions},
 };
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
@@ -92,70 +92,27 @@ pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::R
 
 fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Config> {
     // What the operator configures takes precedence.
-    let simulated = simulated
+    let generated = simulated
         .filter(|_| args.config.is_none())
         .map(Simulated::configuration);
+    let is_generated = generated.is_some();
+    let file = args.config.clone().or(generated);
 
-    let file = args.config.clone().or_else(|| simulated.clone());
     let configuration = file
         .as_deref()
         .map(SkydockConfiguration::read)
         .transpose()?;
-
-    let configured = configuration
+    let egress_policy = configuration
         .as_ref()
-        .and_then(|configuration| configuration.plugins.first());
-    let permits = configuration
-        .as_ref()
-        .and_then(|it| Some(it.permits(it.plugins.first()?)))
+        .and_then(|it| Some(it.egress_policy(it.plugins.first()?)))
         .unwrap_or_default();
 
-    let stem = |file: &Path| {
-        file.file_stem()
-            .map(|stem| stem.to_string_lossy().into_owned())
-            .unwrap_or_default()
-    };
-    let name = configured
-        .map(|configured| configured.name.clone())
-        .or_else(|| args.plugin.as_deref().map(stem));
-    let Some(name) = name else {
-        bail!("the plugin is missing: set it in the configuration, or with --plugin")
-    };
-
-    let options = skydock_controllers::Options {
-        lifecycle: LifecycleOptions {
-            period: NODE_MONITOR_PERIOD,
-            ..LifecycleOptions::default()
-        },
-        cluster_name: "dev".to_owned(),
-        routes: RouteOptions {
-            cluster_cidrs: ClusterCidrs::parse(&[CLUSTER_CIDR]),
-            configure: args.routes,
-            ..RouteOptions::default()
-        },
-        ..skydock_controllers::Options::default()
-    };
-
-    let plugin_flags = PluginFlags {
-        name,
-        file: args.plugin.clone(),
-        cloud_config: args.cloud_config.clone(),
-        options: Vec::new(),
-        limits: args.plugin_limits.clone(),
-        services: options.services.concurrent_syncs,
-        // Without an operator's file, the plugin gets what it wants.
-        permissions: args.config.is_none().then(Permissions::unrestricted),
-    };
+    let options = controller_options(args);
+    let plugin_flags = plugin_flags(args, configuration.as_ref(), &options)?;
     let plugin = plugin_flags.settings(configuration.as_ref().zip(file.as_deref()))?;
-
-    for (flag, file) in [
-        ("--plugin", Some(&plugin.file)),
-        ("--cloud-config", plugin.cloud_config.as_ref()),
-    ] {
-        if let Some(file) = file {
-            skydock_sandbox::open(file)
-                .with_context(|| format!("{flag}: cannot read {}", file.display()))?;
-        }
+    must_be_readable("--plugin", &plugin.file)?;
+    if let Some(file) = &plugin.cloud_config {
+        must_be_readable("--cloud-config", file)?;
     }
 
     Ok(Config {
@@ -168,11 +125,11 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
             .clone()
             .map(|directory| (directory, RECORD_LIMIT)),
         // Set even if no egress rule exists yet: rules may be added while the process runs.
-        only_reads: !args.allow_cloud_writes && simulated.is_none(),
-        permits,
+        only_reads: !args.allow_cloud_writes && !is_generated,
+        egress_policy,
         waits_for_plugin: true,
         keeps_accepted: false,
-        configuration: file,
+        file,
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
         ingress: IngressRules {
             pods: CLUSTER_CIDR.parse().into_iter().collect(),
@@ -191,6 +148,59 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         serve: Some((Ipv4Addr::LOCALHOST, 0).into()),
         log: LogOptions::default(),
     })
+}
+
+fn controller_options(args: &DevArgs) -> skydock_controllers::Options {
+    skydock_controllers::Options {
+        lifecycle: LifecycleOptions {
+            period: NODE_MONITOR_PERIOD,
+            ..LifecycleOptions::default()
+        },
+        cluster_name: "dev".to_owned(),
+        routes: RouteOptions {
+            cluster_cidrs: ClusterCidrs::parse(&[CLUSTER_CIDR]),
+            configure: args.routes,
+            ..RouteOptions::default()
+        },
+        ..skydock_controllers::Options::default()
+    }
+}
+
+/// Returns what the flags say about the plugin, which the configuration or else its file names.
+fn plugin_flags(
+    args: &DevArgs,
+    configuration: Option<&SkydockConfiguration>,
+    options: &skydock_controllers::Options,
+) -> anyhow::Result<PluginFlags> {
+    let stem = |file: &Path| {
+        file.file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    let name = configuration
+        .and_then(|configuration| configuration.plugins.first())
+        .map(|plugin| plugin.name.clone())
+        .or_else(|| args.plugin.as_deref().map(stem));
+    let Some(name) = name else {
+        bail!("the plugin is missing: set it in the configuration, or with --plugin")
+    };
+
+    Ok(PluginFlags {
+        name,
+        file: args.plugin.clone(),
+        cloud_config: args.cloud_config.clone(),
+        options: Vec::new(),
+        limits: args.plugin_limits.clone(),
+        services: options.services.concurrent_syncs,
+        // Without an operator's file, the plugin gets what it wants.
+        permissions: args.config.is_none().then(Permissions::unrestricted),
+    })
+}
+
+fn must_be_readable(flag: &str, file: &Path) -> anyhow::Result<()> {
+    let opened = skydock_sandbox::open(file);
+    opened.with_context(|| format!("{flag}: cannot read {}", file.display()))?;
+    Ok(())
 }
 
 #[cfg(test)]

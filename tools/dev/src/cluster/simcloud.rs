@@ -108,7 +108,7 @@ impl Simulated {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use skydock::configuration::SkydockConfiguration;
+    use skydock::file::SkydockConfiguration;
 
     #[test]
     fn a_plugin_can_reach_the_simulated_cloud_and_nothing_else() {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::configuration::{Problem, Reviewed};
+use crate::file::{Problem, Reviewed};
 
 /// A file without mistakes.
 const GOOD: &str = r#"apiVersion: skydock.dev/v1alpha1
@@ -27,29 +27,35 @@ credentials:
 /// Returns the errors and the warnings of a file.
 fn reviewed(text: &str) -> (Vec<String>, Vec<String>) {
     let reviewed = Reviewed::new(text, Path::new("/etc/skydock/config.yaml"));
-    let told = |problems: &[Problem]| problems.iter().map(ToString::to_string).collect();
-    (told(&reviewed.errors), told(&reviewed.warnings))
+    let texts = |problems: &[Problem]| problems.iter().map(ToString::to_string).collect();
+    (texts(&reviewed.errors), texts(&reviewed.warnings))
 }
 
 /// Checks that these, and only these, are reported.
-fn assert_told(changed: &str, (errors, warnings): (&[&str], &[&str])) {
-    let told = reviewed(changed);
-    for (told, expected) in [(told.0, errors), (told.1, warnings)] {
-        let each = told.iter().zip(expected);
+fn assert_reported(changed: &str, (errors, warnings): (&[&str], &[&str])) {
+    let found = reviewed(changed);
+    for (found, expected) in [(found.0, errors), (found.1, warnings)] {
+        let each = found.iter().zip(expected);
         let same = each
             .into_iter()
-            .all(|(told, expected)| told.starts_with(expected));
+            .all(|(found, expected)| found.starts_with(expected));
         assert!(
-            same && told.len() == expected.len(),
-            "{told:#?}\nexpected {expected:#?}\n{changed}"
+            same && found.len() == expected.len(),
+            "{found:#?}\nexpected {expected:#?}\n{changed}"
         );
     }
 }
 
+/// Checks that this change is a mistake, and that only this is reported.
+fn assert_one_mistake(from: &str, to: &str, expected: &str) {
+    assert!(GOOD.contains(from), "{from}");
+    assert_reported(&GOOD.replacen(from, to, 1), (&[expected], &[]));
+}
+
 #[test]
 fn each_mistake_is_reported_where_it_is() {
-    assert_told(GOOD, (&[], &[]));
-    for (from, to, told) in [
+    assert_reported(GOOD, (&[], &[]));
+    for (from, to, expected) in [
         (
             "  egress:",
             "  egres:",
@@ -106,6 +112,14 @@ fn each_mistake_is_reported_where_it_is() {
             "7:21: plugins[0].limits.memmory: ",
         ),
         ("memory: 256Mi", "memory: 2Gi", "7:11: plugins[0].limits: "),
+    ] {
+        assert_one_mistake(from, to, expected);
+    }
+}
+
+#[test]
+fn mistakes_in_fields_and_lists_are_reported_too() {
+    for (from, to, expected) in [
         (
             "  file: aws.wasm\n",
             "  file: aws.wasm\n  file: b.wasm\n",
@@ -141,30 +155,22 @@ fn each_mistake_is_reported_where_it_is() {
             "limits: {connect: 61s}",
             "9:82: plugins[0].egress[0].limits.connect: `61s` is not a valid duration",
         ),
-        (
-            "plugins:\n",
-            "plugins: {}\nplugin:\n",
-            "4:1: unknown field `plugin`; did you mean `plugins`?",
-        ),
     ] {
-        assert!(GOOD.contains(from), "{from}");
-        let changed = GOOD.replacen(from, to, 1);
-        // A wrong value of a list is an error in addition to what replaces it.
-        let expected = if to.starts_with("plugins: {}") {
-            vec![
-                "3:10: plugins: invalid type: map, expected a sequence",
-                told,
-            ]
-        } else {
-            vec![told]
-        };
-        assert_told(&changed, (&expected, &[]));
+        assert_one_mistake(from, to, expected);
     }
+
+    // A wrong value of a list is an error in addition to what replaces it.
+    let changed = GOOD.replacen("plugins:\n", "plugins: {}\nplugin:\n", 1);
+    let errors = [
+        "3:10: plugins: invalid type: map, expected a sequence",
+        "4:1: unknown field `plugin`; did you mean `plugins`?",
+    ];
+    assert_reported(&changed, (&errors, &[]));
 }
 
 #[test]
 fn what_is_probably_wrong_causes_warnings() {
-    for (from, to, told) in [
+    for (from, to, expected) in [
         (
             "regions: [eu-west-1]",
             "regions: [us-east-1]",
@@ -192,7 +198,7 @@ fn what_is_probably_wrong_causes_warnings() {
         ),
     ] {
         assert!(GOOD.contains(from), "{from}");
-        assert_told(&GOOD.replacen(from, to, 1), (&[], &[told]));
+        assert_reported(&GOOD.replacen(from, to, 1), (&[], &[expected]));
     }
 }
 
@@ -212,7 +218,7 @@ credentials:
   type: aws
 - {name: token, type: header, value: SECRET, for: {plugin: aws, digest: any}}
 "#;
-    assert_told(
+    assert_reported(
         text,
         (
             &[
@@ -233,7 +239,7 @@ credentials:
 
 #[test]
 fn a_file_that_is_not_yaml_has_one_error_at_its_place() {
-    for (text, told) in [
+    for (text, expected) in [
         ("plugins:\n\t- name: aws\n", "2:1: a tab in the indentation"),
         ("plugins: [\n", "1:10: not valid YAML: "),
         ("a: 1\n---\nb: 2\n", "2:1: there is another document"),
@@ -248,7 +254,7 @@ fn a_file_that_is_not_yaml_has_one_error_at_its_place() {
             "1:8: a[0]: an alias of a value that contains it",
         ),
     ] {
-        assert_told(text, (&[told], &[]));
+        assert_reported(text, (&[expected], &[]));
     }
 
     let deep = "[".repeat(10_000);
@@ -270,6 +276,23 @@ fn a_file_that_is_not_yaml_has_one_error_at_its_place() {
         errors.concat().contains("the file is too large"),
         "{errors:?}"
     );
+}
+
+#[test]
+fn the_values_behind_an_alias_count_where_it_is_used() {
+    let nested = |inner: &str| format!("{}{inner}{}", "[".repeat(40), "]".repeat(40));
+    let deep = format!("a: &a {}\nb: {}\n", nested("x"), nested("*a"));
+    let items = vec!["x"; 60_000].join(", ");
+    let large = format!("a: &a [{items}]\nb: *a\n");
+
+    for text in [deep, large] {
+        let (errors, _) = reviewed(&text);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(
+            errors.concat().contains("the file is too large"),
+            "{errors:?}"
+        );
+    }
 }
 
 #[test]

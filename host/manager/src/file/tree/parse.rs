@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_saphyr::granit_parser::{Event, Marker, Parser, ScalarStyle, StrInput, Tag};
 
-use super::{Entry, Node, Path, Place, Value};
-use crate::configuration::problem::Problem;
+use super::{Entry, Extent, Node, Path, Place, Value};
+use crate::file::problem::Problem;
 
 /// Maximum number of nodes, including those that aliases repeat.
 const MAX_NODES: usize = 100_000;
@@ -33,7 +33,6 @@ pub(crate) fn parse(text: &str, problems: &mut Vec<Problem>) -> Result<Node, Pro
     let (event, at) = builder.next()?;
     if event == Event::StreamEnd {
         // Only comments.
-
         let text = String::new();
         let plain = true;
         let value = Value::Scalar { text, plain };
@@ -115,13 +114,7 @@ impl<'a> Builder<'a, '_> {
 
     /// Builds the node that begins with this event.
     fn node(&mut self, event: Event<'a>, at: Place, path: &Path) -> Result<Node, Problem> {
-        self.nodes += 1;
-        if self.nodes > MAX_NODES || path.steps().len() > MAX_DEPTH {
-            let most = format!(
-                "the file is too large; at most {MAX_NODES} values, and {MAX_DEPTH} within each other, are supported"
-            );
-            return Err(Problem::at(at, path, most));
-        }
+        self.count(Extent { nodes: 1, depth: 0 }, at, path)?;
 
         let (value, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -146,16 +139,26 @@ impl<'a> Builder<'a, '_> {
     }
 
     fn alias(&mut self, anchor: usize, at: Place, path: &Path) -> Result<Node, Problem> {
-        let Some(node) = self.anchors.get(&anchor).cloned() else {
-            return Err(Problem::at(
-                at,
-                path,
-                "an alias of a value that contains it",
-            ));
-        };
+        let contains_itself = || Problem::at(at, path, "an alias of a value that contains it");
+        let node = self.anchors.get(&anchor).ok_or_else(contains_itself)?;
+        let extent = node.extent();
 
-        self.nodes += node.size();
-        Ok(node)
+        // Before the copy, since aliases of aliases grow without limit.
+        self.count(extent, at, path)?;
+        let node = self.anchors.get(&anchor).cloned();
+        node.ok_or_else(contains_itself)
+    }
+
+    /// Counts the nodes of a value at this path.
+    fn count(&mut self, extent: Extent, at: Place, path: &Path) -> Result<(), Problem> {
+        self.nodes += extent.nodes;
+        if self.nodes > MAX_NODES || path.steps().len() + extent.depth > MAX_DEPTH {
+            let most = format!(
+                "the file is too large; at most {MAX_NODES} values, and {MAX_DEPTH} within each other, are supported"
+            );
+            return Err(Problem::at(at, path, most));
+        }
+        Ok(())
     }
 
     fn list(&mut self, path: &Path) -> Result<Value, Problem> {
