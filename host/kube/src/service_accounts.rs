@@ -265,14 +265,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_denial_of_a_token_is_final_and_reported() {
         let path = "/api/v1/namespaces/kube-system/serviceaccounts/node-controller/token";
-        for (code, tries) in [(403, 1), (500, TRIES)] {
+        for (code, reason, tries) in [(403, "Forbidden", 1), (500, "InternalError", TRIES)] {
             let api = FakeApi::default();
             let account = Account {
                 root: api.client(),
                 name: "node-controller".to_owned(),
             };
             for _ in 0..tries {
-                api.fail("POST", path, code, "Reason");
+                api.fail("POST", path, code, reason);
             }
             // What follows is not asked for, and its error is not reported.
             api.fail("POST", path, 404, "NotFound");
