@@ -334,7 +334,7 @@ mod tests {
         type Change = fn(&mut Limits);
         let table: [(&str, Change); 19] = [
             ("guest-cpu=500ms", |it| {
-                it.guest_cpu = Duration::from_millis(500)
+                it.guest_cpu = Duration::from_millis(500);
             }),
             ("read-deadline=10s", |it| it.read_deadline = 10 * SECOND),
             ("write-deadline=5m0s", |it| it.write_deadline = 300 * SECOND),
@@ -353,10 +353,10 @@ mod tests {
             ("log-bytes=1Ki", |it| it.log_bytes = KI),
             ("compile-memory=4Gi", |it| it.compile_memory = 4 * GI),
             ("compile-cpu=10m", |it| {
-                it.compile_cpu = Duration::from_secs(600)
+                it.compile_cpu = Duration::from_secs(600);
             }),
             ("compile-deadline=1m", |it| {
-                it.compile_deadline = Duration::from_secs(60)
+                it.compile_deadline = Duration::from_secs(60);
             }),
         ];
 

@@ -143,7 +143,7 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
             }
         }
 
-        numbers(port, &field, causes);
+        numbers(port, field, causes);
 
         if !text(port, "/appProtocol").is_empty()
             && let Err(why) = qualified_name(text(port, "/appProtocol"))
