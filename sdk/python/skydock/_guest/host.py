@@ -16,7 +16,7 @@ from .._errors import Unavailable
 from .._host import Host, NotGranted, NotThere, Severity
 from .._types import Node, Service
 from .._wire import millis, optional, text
-from . import convert
+from .generated import types
 
 
 class WitHost(Host):
@@ -29,10 +29,10 @@ class WitHost(Host):
         return cluster.revision()
 
     def nodes(self) -> list[Node]:
-        return convert.nodes(cluster.nodes())
+        return [types.sdk_node(it) for it in cluster.nodes()]
 
     def services(self) -> list[Service]:
-        return [convert.service(it) for it in cluster.services()]
+        return [types.sdk_service(it) for it in cluster.services()]
 
     def node_json(self, name: str) -> dict[str, Any] | None:
         return _parsed(cluster.node_json(text(name, "name")))

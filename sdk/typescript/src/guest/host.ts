@@ -6,13 +6,14 @@ import * as events from "skydock:provider/events@0.1.0";
 import * as objects from "skydock:provider/objects@0.1.0";
 
 import { Denied, NotFound, Unavailable, type Host } from "../index.js";
-import * as convert from "./convert.js";
+import { milliseconds } from "./convert.js";
+import { sdkNode, sdkService } from "./generated/convert.js";
 
 export const host: Host = {
   clusterUid: () => cluster.uid(),
   revision: () => cluster.revision(),
-  nodes: () => cluster.nodes().map(convert.node),
-  services: () => cluster.services().map(convert.service),
+  nodes: () => cluster.nodes().map(sdkNode),
+  services: () => cluster.services().map(sdkService),
   nodeJson: (name) => cluster.nodeJson(name),
   serviceJson: (namespace, name) => cluster.serviceJson(namespace, name),
   readObject(kind, namespace, name) {
@@ -27,8 +28,8 @@ export const host: Host = {
     events.publish(object, severity === "Normal" ? "normal" : "warning", reason, message),
   cache: {
     get: (key) => cache.get(key),
-    set: (key, value, ttlMs) => cache.set(key, value, convert.milliseconds(Math.trunc(ttlMs))),
-    reserve: (key, value, ttlMs) => cache.reserve(key, value, convert.milliseconds(Math.trunc(ttlMs))),
+    set: (key, value, ttlMs) => cache.set(key, value, milliseconds(Math.trunc(ttlMs))),
+    reserve: (key, value, ttlMs) => cache.reserve(key, value, milliseconds(Math.trunc(ttlMs))),
     remove: (key) => cache.remove(key),
   },
   remainingMs: () => Number(calls.remainingMs()),

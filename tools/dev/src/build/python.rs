@@ -128,14 +128,17 @@ fn describe(dir: &Path, module: &str, paths: &[PathBuf]) -> anyhow::Result<Descr
 /// Returns the code of the first module: it imports the plugin, and the entry points of what it
 /// serves.
 fn app(module: &str, capabilities: &[String]) -> String {
-    let entry = |name: &str| format!("from skydock._guest.{} import *\n", name.replace('-', "_"));
-    let entries: String = capabilities.iter().map(|name| entry(name)).collect();
+    let entry = |name: &String| {
+        let module = name.replace('-', "_");
+        format!("from skydock._guest.generated.{module} import *\n")
+    };
+    let entries: String = capabilities.iter().map(entry).collect();
 
     // Everything that exists lives as long as the instance, and need not be looked at by the
     // collector again.
     format!(
-        "import gc\n\n{}import {module}\n{entries}\ngc.collect()\ngc.freeze()\n",
-        entry("plugin")
+        "import gc\n\nfrom skydock._guest.plugin import *\nimport {module}\n{entries}\n\
+         gc.collect()\ngc.freeze()\n"
     )
 }
 
@@ -200,7 +203,7 @@ mod tests {
     fn a_component_exports_what_the_plugin_serves() {
         let code = app("provider", &["load-balancers".to_owned()]);
         let expected = "import gc\n\nfrom skydock._guest.plugin import *\nimport provider\n\
-                        from skydock._guest.load_balancers import *\n\ngc.collect()\ngc.freeze()\n";
+                        from skydock._guest.generated.load_balancers import *\n\ngc.collect()\ngc.freeze()\n";
         assert_eq!(code, expected);
     }
 

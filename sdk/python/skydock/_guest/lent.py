@@ -1,0 +1,39 @@
+"""What the host lends for a call. The bindings drop the handle at its end, so that it must not be used after it."""
+
+from __future__ import annotations
+
+from wit_world.imports import skydock_provider_node_sets_0_1_0 as wit
+
+from .._types import Node, NodeChanges, Target
+from .generated import node_sets, types
+
+
+class NodeSet:
+    """Nodes of the host."""
+
+    def __init__(self, lent: wit.NodeSet) -> None:
+        self._lent: wit.NodeSet | None = lent
+
+    def __enter__(self) -> NodeSet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lent = None
+
+    def _handle(self) -> wit.NodeSet:
+        if self._lent is None:
+            raise RuntimeError("the nodes of a call were used after it")
+        return self._lent
+
+    def __len__(self) -> int:
+        return self._handle().size()
+
+    def targets(self) -> list[Target]:
+        return [node_sets.sdk_target(it) for it in self._handle().targets()]
+
+    def nodes(self) -> list[Node]:
+        return [types.sdk_node(it) for it in self._handle().nodes()]
+
+    def changes(self) -> NodeChanges | None:
+        it = self._handle().changes()
+        return None if it is None else node_sets.sdk_node_changes(it)

@@ -1,0 +1,148 @@
+//! Where the SDKs deviate from the contract on purpose, and how things are called.
+
+/// Words for a value in messages, for those that are not the name of the field.
+const WORDS: [(&str, &str); 9] = [
+    ("ingress.hostname", "host name"),
+    ("ingress.ip", "IP address"),
+    ("plugin-info.max-batch", "max_batch"),
+    ("plugin-info.unused", "unused capability"),
+    ("port-status.error", "error of a port"),
+    ("route-page.next", "token of the next page"),
+    ("route.destination-cidr", "destination of a route"),
+    ("route.name", "name of a route"),
+    ("route.target-node", "node of a route"),
+];
+
+/// Milliseconds, although the name does not say so.
+const MILLISECONDS: &[&str] = &["maintenance.maintain"];
+
+/// A place of a value: a field of a record, or a function for what it returns.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// The record or the interface.
+    owner: &'a str,
+    /// The field or the function.
+    name: &'a str,
+    /// Whether it is an element of the list in this place.
+    is_element: bool,
+}
+
+impl<'a> Place<'a> {
+    pub(crate) fn new(owner: &'a str, name: &'a str) -> Self {
+        let is_element = false;
+        Self {
+            owner,
+            name,
+            is_element,
+        }
+    }
+
+    /// Returns the place of the elements of a list.
+    pub(crate) fn elements(self) -> Self {
+        let is_element = true;
+        Self { is_element, ..self }
+    }
+
+    /// Returns what a table has for this place.
+    pub(crate) fn lookup(self, table: &[(&str, &'static str)]) -> Option<&'static str> {
+        let found = table.iter().find(|(place, _)| self.is_in(&[place]));
+        found.map(|(_, value)| *value)
+    }
+
+    /// Whether a list has this place.
+    pub(crate) fn is_in(self, places: &[&str]) -> bool {
+        places.contains(&&*format!("{}.{}", self.owner, self.name))
+    }
+
+    /// Whether the number in this place is a duration.
+    pub(crate) fn is_milliseconds(self) -> bool {
+        self.name.ends_with("-ms") || self.is_in(MILLISECONDS)
+    }
+
+    /// Returns the words for the value in messages.
+    pub(crate) fn words(self) -> String {
+        if let Some(words) = self.lookup(&WORDS) {
+            return words.to_owned();
+        }
+        let one = singular(self.name);
+        let name = if self.is_element { one } else { self.name };
+        let words: Vec<_> = name
+            .split('-')
+            .map(|it| if it == "id" { "ID" } else { it })
+            .collect();
+        words.join(" ")
+    }
+}
+
+/// Returns the name of one element.
+pub(crate) fn singular(name: &str) -> &str {
+    let has_es = name.ends_with("xes");
+    let suffix = if has_es { "es" } else { "s" };
+    name.strip_suffix(suffix).unwrap_or(name)
+}
+
+/// Returns the name of a function without that of its interface: `list` for `list-routes`.
+pub(crate) fn short<'a>(function: &'a str, interface: &str) -> &'a str {
+    let object = function.strip_suffix(interface);
+    object
+        .and_then(|it| it.strip_suffix('-'))
+        .unwrap_or(function)
+}
+
+/// `load-balancers` as `load_balancers`.
+pub(crate) fn snake(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+/// `load-balancers` as `LoadBalancers`.
+pub(crate) fn pascal(name: &str) -> String {
+    name.split('-').map(capitalized).collect()
+}
+
+/// `load-balancers` as `loadBalancers`.
+pub(crate) fn camel(name: &str) -> String {
+    let (first, rest) = name.split_once('-').unwrap_or((name, ""));
+    format!("{first}{}", pascal(rest))
+}
+
+/// `internal-ip` as `InternalIP`: as Kubernetes writes the values of its API.
+pub(crate) fn kubernetes(name: &str) -> String {
+    let word = |word: &str| match word {
+        "dns" | "ip" | "sctp" | "tcp" | "udp" | "vip" => word.to_uppercase(),
+        "ipv4" => "IPv4".to_owned(),
+        "ipv6" => "IPv6".to_owned(),
+        other => capitalized(other),
+    };
+    name.split('-').map(word).collect()
+}
+
+fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_the_field_or_of_the_table() {
+        for (owner, name, expected) in [
+            ("instance", "provider-id", "provider ID"),
+            ("route-page", "next", "token of the next page"),
+        ] {
+            assert_eq!(Place::new(owner, name).words(), expected);
+        }
+        let prefixes = Place::new("plugin-info", "provider-id-prefixes");
+        assert_eq!(prefixes.elements().words(), "provider ID prefix");
+    }
+
+    #[test]
+    fn names_have_the_form_of_their_language() {
+        assert_eq!(camel("load-balancers"), "loadBalancers");
+        assert_eq!(kubernetes("internal-dns"), "InternalDNS");
+        assert_eq!(short("list-routes", "routes"), "list");
+        assert_eq!(short("routes", "routes"), "routes");
+    }
+}
