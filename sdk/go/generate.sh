@@ -17,16 +17,21 @@ case "$(wit-bindgen --version)" in
 *) echo "generate.sh: wit-bindgen 0.61.0 is required" >&2; exit 1 ;;
 esac
 
-# One directory with the contract, the parts of WASI that the SDK uses, and the worlds of the SDK. Comments would be part of the result.
+# One directory with the contract, the parts of WASI that the SDK uses, and a world for each interface that plugins export. Comments
+# would be part of the result.
 mkdir -p "$work/wit/deps/skydock"
 cp wit/guest/guest.wit "$work/wit/"
 cp wit/guest/deps/*.wit wit/v0.1.0/deps/wasi-logging/*.wit "$work/wit/deps/"
 cp wit/v0.1.0/*.wit "$work/wit/deps/skydock/"
+exported=$(awk '$1 == "export" && !seen[$2]++ { sub(";", "", $2); print $2 }' wit/v0.1.0/worlds.wit)
+for name in $exported; do
+    printf '\nworld %s {\n    include imports;\n    export skydock:provider/%s@0.1.0;\n}\n' "$name" "$name" >>"$work/wit/guest.wit"
+done
 for file in $(find "$work/wit" -name '*.wit'); do
     sed '/^ *\/\//d' "$file" >"$work/stripped"
     mv "$work/stripped" "$file"
 done
-for capability in plugin instances load-balancers routes zones maintenance; do
+for capability in $exported; do
     wit-bindgen go --world $capability --out-dir "$work/go" "$work/wit" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
     name=exports_$(echo $capability | tr - _)
     mkdir "$work/go/$name"

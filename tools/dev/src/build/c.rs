@@ -41,7 +41,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
         compiler.compile(&source, &object, &["-Wall", "-Wextra"], &[&include])?;
         linked.push(object);
     }
-    let capabilities = capability::of_objects(&linked)?;
+    let capabilities = capability::of_objects(&linked, &sdk.join("wit/v0.1.0"))?;
 
     let folder = work.join("wit");
     let generated = work.join("bindings");

@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
+use skydock_cloud::Capability;
 
 use super::{Built, WORK, inputs::Inputs, strip, tool::Tool, wit};
 
@@ -105,11 +106,10 @@ fn is_supported(version: &str) -> bool {
 
 /// Bundles the plugin, and loads it natively to see what it is. The reason is shown if it fails.
 fn bundle(tools: &Path, dir: &Path, work: &Path) -> anyhow::Result<Description> {
-    let printed = NODE.ask(
-        Command::new("node")
-            .arg(tools.join(tools::BUNDLE))
-            .args([dir, work]),
-    )?;
+    let names = Capability::ALL.map(Capability::name).join(",");
+    let mut node = Command::new("node");
+    node.arg(tools.join(tools::BUNDLE)).args([dir, work]);
+    let printed = NODE.ask(node.arg(names))?;
     // What the plugin itself prints comes before.
     let last = printed.lines().next_back().unwrap_or_default();
     serde_json::from_str(last).context("cannot read the description of the plugin")

@@ -9,56 +9,47 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use skydock_cloud::Capability;
 use wasmparser::{KnownCustom, Linking, Parser, Payload, SymbolFlags, SymbolInfo};
+use wit_parser::{Interface, Resolve};
 
-/// Functions that every plugin defines.
-const REQUIRED: [&str; 2] = ["plugin_info", "plugin_configure"];
+/// The interface that every plugin has.
+const BASE: &str = "plugin";
 
-/// Returns the functions in C of a capability.
-fn functions_of(capability: Capability) -> &'static [&'static str] {
-    match capability {
-        Capability::Instances => &["instances_check", "instances_describe"],
-        Capability::LoadBalancers => &[
-            "load_balancers_get",
-            "load_balancers_ensure",
-            "load_balancers_update_nodes",
-            "load_balancers_ensure_deleted",
-        ],
-        Capability::Routes => &["routes_list", "routes_create", "routes_delete"],
-        Capability::Zones => &["zones_locate"],
-        Capability::Maintenance => &["maintenance_maintain"],
-    }
-}
-
-/// Returns the capabilities that object files define.
+/// Returns the capabilities that object files define, according to the contract in a folder.
 ///
 /// # Errors
-/// If one cannot be read, if a function of a capability is missing, or if it is not a plugin.
-pub(super) fn of_objects(objects: &[PathBuf]) -> anyhow::Result<Vec<Capability>> {
+/// If something cannot be read, if a function of a capability is missing, or if it is not a plugin.
+pub(super) fn of_objects(objects: &[PathBuf], contract: &Path) -> anyhow::Result<Vec<Capability>> {
+    let mut resolve = Resolve::default();
+    let read = resolve.push_dir(contract);
+    read.context("the WIT of the SDK is not valid")?;
+
     let mut defined = BTreeSet::new();
     for object in objects {
         defined.extend(functions(object)?);
     }
-    of(&defined)
+    of(&resolve, &defined)
 }
 
-fn of(defined: &BTreeSet<String>) -> anyhow::Result<Vec<Capability>> {
-    let is_defined = |function: &&str| defined.contains(*function);
-    for function in REQUIRED {
+fn of(contract: &Resolve, defined: &BTreeSet<String>) -> anyhow::Result<Vec<Capability>> {
+    for function in functions_of(contract, BASE) {
         ensure!(
-            is_defined(&function),
+            defined.contains(&function),
             "the program is not a plugin: it does not define {function}"
         );
     }
 
     let mut served = Vec::new();
     for capability in Capability::ALL {
-        let functions = functions_of(capability);
+        let functions = functions_of(contract, capability.name());
         // A capability without any of its functions is not served.
-        if !functions.iter().any(&is_defined) {
+        if !functions.iter().any(|function| defined.contains(function)) {
             continue;
         }
 
-        if let Some(missing) = functions.iter().find(|function| !is_defined(function)) {
+        if let Some(missing) = functions
+            .iter()
+            .find(|function| !defined.contains(*function))
+        {
             bail!(
                 "the capability {} is incomplete: {missing} is not defined",
                 capability.name()
@@ -68,6 +59,24 @@ fn of(defined: &BTreeSet<String>) -> anyhow::Result<Vec<Capability>> {
     }
 
     Ok(served)
+}
+
+/// Returns the functions in C of an interface. They begin with its name, instead of ending with it:
+/// `routes_list` is `list-routes` of `routes`.
+fn functions_of(contract: &Resolve, interface: &str) -> Vec<String> {
+    let is_named = |found: &&Interface| found.name.as_deref() == Some(interface);
+    let found = contract.interfaces.iter().map(|(_, found)| found);
+    let functions = found.filter(is_named).flat_map(|it| it.functions.keys());
+
+    let short = |name: &str| {
+        let own = name.strip_suffix(interface)?.strip_suffix('-')?;
+        Some(own.to_owned())
+    };
+    let name = |name: &String| {
+        let short = short(name).unwrap_or_else(|| name.clone());
+        format!("{interface}_{short}").replace('-', "_")
+    };
+    functions.map(name).collect()
 }
 
 /// Returns the macro with which the SDK compiles what belongs to a capability.
@@ -120,7 +129,9 @@ mod tests {
 
     fn of(functions: &[&str]) -> Result<Vec<Capability>, String> {
         let defined = functions.iter().copied().map(str::to_owned).collect();
-        super::of(&defined).map_err(|error| error.to_string())
+        let mut contract = Resolve::default();
+        contract.push_dir("../../wit/v0.1.0").unwrap();
+        super::of(&contract, &defined).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -1,5 +1,5 @@
-// bundle.mjs PROJECT WORK: bundles the main module of a plugin and the SDK that it uses into WORK/app.js, with the exports of its
-// capabilities. Prints what a build needs to know, as JSON in the last line.
+// bundle.mjs PROJECT WORK NAMES: bundles the main module of a plugin and the SDK that it uses into WORK/app.js, with the exports of its
+// capabilities, of those with these names, separated by commas. Prints what a build needs to know, as JSON in the last line.
 import { createRequire } from "node:module";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
@@ -7,16 +7,7 @@ import { pathToFileURL } from "node:url";
 
 import { build } from "esbuild";
 
-/** Properties of a plugin, and the interfaces that they are exported as. */
-const INTERFACES = {
-  instances: "instances",
-  loadBalancers: "load-balancers",
-  routes: "routes",
-  zones: "zones",
-  maintenance: "maintenance",
-};
-
-const [project, work] = process.argv.slice(2);
+const [project, work, names] = process.argv.slice(2);
 const manifest = JSON.parse(await readFile(path.join(project, "package.json"), "utf8"));
 const main = path.resolve(project, manifest.main ?? "src/index.ts");
 const options = {
@@ -53,8 +44,10 @@ const plugin = (await import(pathToFileURL(native))).default;
 if (typeof plugin?.configure !== "function" || typeof plugin?.info !== "function") {
   fail("it is not a plugin: expected `export default definePlugin({ configure, info, … })`");
 }
-const served = Object.keys(INTERFACES).filter((property) => plugin[property] !== undefined);
-const exports = ["plugin", ...served].map((property) => `export const ${property} = exported.${property};`);
+// Returns the property of a plugin for a capability.
+const property = (name) => name.replace(/-./g, ([, letter]) => letter.toUpperCase());
+const capabilities = names.split(",").filter((name) => plugin[property(name)] !== undefined);
+const exports = ["plugin", ...capabilities.map(property)].map((name) => `export const ${name} = exported.${name};`);
 await bundle(
   `import { guest } from "@skydock/sdk/guest";\nimport provider from ${JSON.stringify(main)};\n` +
     `const exported = guest(provider);\n${exports.join("\n")}\n`,
@@ -62,5 +55,4 @@ await bundle(
 );
 
 const sdk = path.dirname(createRequire(path.join(project, "package.json")).resolve("@skydock/sdk/package.json"));
-const capabilities = served.map((property) => INTERFACES[property]);
 console.log(JSON.stringify({ name: manifest.name, capabilities, sdk }));
