@@ -27,14 +27,13 @@ fn alerts() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Adds the sources of metrics in this folder: all files named `metrics.rs`, and `ccm.rs`, which
-/// has those of the process.
+/// Adds the sources in this folder that register metrics.
 fn find_sources(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             find_sources(&path, found);
-        } else if path.ends_with("metrics.rs") || path.ends_with("ccm.rs") {
+        } else if crate::read(&path).contains("registry.register") {
             found.push(path);
         }
     }
