@@ -290,10 +290,13 @@ impl StartedManager {
         };
         let clients = clients?;
 
-        if let (Some(accepted), Some(_)) = (&self.accepted, &identity) {
+        if let Some(accepted) = &self.accepted {
             // Whoever holds the Lease can read it.
-            let checked = stop.run_until_cancelled(accepted.check(&self.plugin)).await;
-            checked.unwrap_or(Ok(()))?;
+            let check = accepted.check(&self.plugin, identity.is_some());
+            let Some(checked) = stop.run_until_cancelled(check).await else {
+                return Ok(());
+            };
+            checked?;
         }
 
         if self.config.options.dry_run {

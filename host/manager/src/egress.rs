@@ -21,8 +21,8 @@ use skydock_credentials::{
     config::{ClientCertificate, ClientCertificateConfig, CredentialConfig},
 };
 use skydock_egress::{
-    Audit, AuditConfig, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer, Settings,
-    GatewayDependencies, TlsConfig, translated,
+    Audit, AuditConfig, ConfigErrors, EgressMetrics, EgressRule, Gateway, GatewayDependencies,
+    HostIssuer, Settings, TlsConfig, translated,
 };
 use skydock_sandbox::{GatewayProvider, WithheldRule};
 

@@ -21,7 +21,7 @@ impl Attempt<'_> {
     ///
     /// A load balancer that the cloud does not report may exist: partially, if a process was
     /// killed, or completely, if the cloud's lists are outdated. Once the object is deleted, nobody
-    /// looks for it again. So it is deleted as well, without an event.
+    /// looks for it again. So it is deleted as well, without announcing it.
     pub(super) async fn clean_up(&self, io: &mut dyn Io) -> Outcome {
         self.known.update(|state| state.begin(None));
 

@@ -55,6 +55,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns true if the API server does not allow it.
+    fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if status.code == 403)
+    }
+
     /// Returns true if the API server rejects what is written, for example because the annotations
     /// of others leave too little room.
     fn is_final(&self) -> bool {
@@ -107,30 +112,45 @@ impl AcceptedStore {
     }
 
     /// Waits until the API server says what was accepted, and checks that the plugin needs no more.
+    /// If this process does not lead (`leads`), it may have no permission to read it: then nothing
+    /// is checked.
     ///
     /// # Errors
     /// If it needs more, or the annotation has other contents.
-    pub async fn check(&self, plugin: &Plugin) -> anyhow::Result<()> {
-        let all = loop {
+    pub async fn check(&self, plugin: &Plugin, leads: bool) -> anyhow::Result<()> {
+        match self.known(leads).await? {
+            Some(all) => check(plugin, &all).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the API server says what was accepted. Returns `None` if this process does not
+    /// lead and may not read it.
+    async fn known(&self, leads: bool) -> anyhow::Result<Option<All>> {
+        loop {
             match self.read().await {
-                Ok(all) => break all,
+                Ok(all) => return Ok(Some(all)),
                 // Waiting does not help: only an operator removes the annotation.
                 Err(error @ StoreError::Unreadable(_)) => {
                     return Err(anyhow!(error).context(self.to_string()));
                 }
+                Err(error) if error.is_forbidden() && !leads => return Ok(None),
                 Err(error) => {
                     tracing::warn!(lease = %self, "cannot read what was accepted of the plugin; retrying: {error}");
                     sleep(RETRY_PERIOD).await;
                 }
             }
-        };
-
-        check(plugin, &all).await
+        }
     }
 
     /// Keeps what is accepted of the plugin whenever a generation is in service. Ends only with the
     /// reason why it cannot be kept: without it, a restart would accept more than a replacement.
     pub async fn follow(&self, plugin: &Plugin) -> String {
+        // A permission that comes late must not overwrite what was accepted before.
+        if let Err(rejection) = self.check(plugin, true).await {
+            return rejection.to_string();
+        }
+
         let mut generations = plugin.subscribe();
         loop {
             // Marked as seen before it is read, so that a generation that follows is not missed.
@@ -394,6 +414,23 @@ mod tests {
         let requests = api.requests().into_iter();
         let written = requests.filter(|request| request.method == "PUT");
         written.map(|request| request.body).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_accepted_is_waited_for() {
+        let known = lease(Some(r#"{"metal": {"digest": "1"}}"#));
+        let failed = |code: u16| json!({"kind": "Status", "status": "Failure", "code": code});
+        for (code, leads, waits) in [(503, false, true), (503, true, true), (403, true, true)] {
+            let api = FakeApi::default();
+            api.answer("GET", LEASE, code, failed(code));
+            api.answer("GET", LEASE, 200, known.clone());
+            let all = store(&api).known(leads).await.unwrap();
+            assert_eq!(all.is_some_and(|all| all.contains_key("metal")), waits);
+        }
+
+        let api = FakeApi::default();
+        api.answer("GET", LEASE, 403, failed(403));
+        assert_eq!(store(&api).known(false).await.unwrap(), None);
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Calls about nodes, and those of other interfaces that change nothing.
+//! Calls about nodes, of maintenance, with unusual objects, and many calls of each function.
 
 use std::{
     sync::Arc,

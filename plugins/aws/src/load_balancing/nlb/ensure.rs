@@ -287,7 +287,8 @@ fn immutable_differences(context: Context<'_>, balancer: &LoadBalancer) -> Vec<S
     sentences
 }
 
-/// Returns the requested subnets by ID. If they cannot be found, the words are returned as they are.
+/// Returns the requested subnets by ID. If they do not exist, the words are returned as they are; if
+/// AWS does not answer, none, because nothing is known to differ.
 fn subnet_ids(context: Context<'_>, balancer: &LoadBalancer) -> BTreeSet<String> {
     let Context {
         cloud,
@@ -304,8 +305,19 @@ fn subnet_ids(context: Context<'_>, balancer: &LoadBalancer) -> BTreeSet<String>
         Ok(named) => named.into_iter().map(|(id, _)| id).collect(),
         Err(error) => {
             log::debug("subnets", error.message());
-            words
+            words_of(words, &error)
         }
+    }
+}
+
+fn words_of(words: BTreeSet<String>, error: &CloudError) -> BTreeSet<String> {
+    match error {
+        CloudError::Throttled(_)
+        | CloudError::InProgress(_)
+        | CloudError::Denied(_)
+        | CloudError::Unavailable(_)
+        | CloudError::Internal(_) => BTreeSet::new(),
+        _ => words,
     }
 }
 
@@ -326,4 +338,22 @@ fn immutable_groups(
 
 fn set(values: &[String]) -> BTreeSet<String> {
     values.iter().cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_subnets_that_aws_does_not_look_up_differ_from_nothing() {
+        let words = || BTreeSet::from(["public-a".to_owned()]);
+        for (error, expected) in [
+            (CloudError::Unavailable("down".into()), BTreeSet::new()),
+            (CloudError::Denied("no".into()), BTreeSet::new()),
+            (CloudError::Invalid("no such subnet".into()), words()),
+            (CloudError::NotFound("no such subnet".into()), words()),
+        ] {
+            assert_eq!(words_of(words(), &error), expected, "{error:?}");
+        }
+    }
 }
