@@ -172,6 +172,7 @@ impl ServiceController {
         let queue = Arc::clone(&self.queue);
         let known = Arc::clone(&self.known);
         let classes = self.options.classes.clone();
+        let elsewhere = Arc::clone(&self.elsewhere);
 
         self.services.subscribe(move |change| match change {
             Change::Added(new) => {
@@ -192,8 +193,10 @@ impl ServiceController {
                 let new_object = &new.object;
                 let echo = |key: &str, value: Option<&str>| written.is(new.uid(), key, value);
                 let kept = || known.get(&new.key()).filter(|it| it.read(State::kept));
+                let has_lb = || kept().is_some();
+                let left = || elsewhere.has(&new.key());
 
-                if plan::matters(old, new_object, &classes, echo, || kept().is_some()) {
+                if plan::matters(old, new_object, &classes, echo, has_lb, left) {
                     queue.add(new.key(), Priority::Change);
                 // Someone else may remove it again each time, so it is not restored without a
                 // limit.

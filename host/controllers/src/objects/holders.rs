@@ -39,7 +39,7 @@ impl Elsewhere {
         self.all().remove(key);
     }
 
-    fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.all().contains(key)
     }
 

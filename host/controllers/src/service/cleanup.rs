@@ -96,7 +96,7 @@ impl Attempt<'_> {
         io.publish(Event::HandedOver { may_stay });
 
         let ours = added || !has_finalizer(object) || is_noted(object);
-        if self.goal == Goal::CleanUp || ours {
+        if deleting(object) || ours {
             self.release(io).await?;
         }
 

@@ -85,15 +85,17 @@ pub(crate) fn appeared(service: &Service, classes: &Classes) -> Option<Priority>
 
 /// Returns true if a changed Service is processed immediately. `kept` says whether this process
 /// keeps a load balancer for it, which is then deleted with it, whatever the object says.
+/// `elsewhere` says whether the provider has left it to another implementation.
 pub(crate) fn matters(
     old: &Service,
     new: &Service,
     classes: &Classes,
     echo: impl Fn(&str, Option<&str>) -> bool,
     kept: impl FnOnce() -> bool,
+    elsewhere: impl FnOnce() -> bool,
 ) -> bool {
     needs_update(old, new, classes, echo)
-        || needs_cleanup(new, classes)
+        || (needs_cleanup(new, classes) && (deleting(new) || !elsewhere()))
         || (deleting(new) && !deleting(old) && kept())
 }
 
@@ -106,10 +108,12 @@ pub fn wants_load_balancer(service: &Service, classes: &Classes) -> bool {
 
 /// Returns true for Services that have the finalizer and are being deleted or are not of type
 /// LoadBalancer, and for those whose load balancer was created here but whose class now belongs to
-/// another implementation.
+/// another implementation. A finalizer that was left to another implementation is removed only
+/// when the Service is deleted.
 #[must_use]
 pub fn needs_cleanup(service: &Service, classes: &Classes) -> bool {
-    let unwanted = deleting(service) || !spec(service).is_some_and(is_load_balancer);
+    let dropped = !spec(service).is_some_and(is_load_balancer) && !is_left(service);
+    let unwanted = deleting(service) || dropped;
     let moved = is_noted(service) && !classes.serve(class(service));
     has_finalizer(service) && (unwanted || moved) && is_ours(service, classes)
 }
@@ -133,10 +137,12 @@ pub(crate) fn is_others(service: &Service, classes: &Classes) -> bool {
 
 /// Returns the value of the annotation with the class, to be written on a Service that this host
 /// serves with a class; `None` if the Service has the annotation or no class. The annotation of
-/// another host stays until that host has cleaned up.
+/// another host stays until that host has cleaned up. The annotation of a Service that has come
+/// back is replaced even if it has no class.
 #[must_use]
 pub fn note_to_write(service: &Service) -> Option<String> {
-    let class = class(service).filter(|_| !is_noted(service))?;
+    let class = class(service).or_else(|| is_left(service).then_some(""));
+    let class = class.filter(|_| !is_noted(service))?;
     Some(format!("{class}@{}", uid(service)))
 }
 
@@ -159,6 +165,11 @@ pub fn is_noted(service: &Service) -> bool {
 /// deleted.
 pub(crate) fn has_note(service: &Service) -> bool {
     made(service).is_some()
+}
+
+/// Returns true if the load balancer was deleted and the finalizer left to another implementation.
+fn is_left(service: &Service) -> bool {
+    made(service).is_some_and(|made| made.left)
 }
 
 /// Begins the annotation with the class of a load balancer that was deleted.
@@ -189,7 +200,7 @@ fn made(service: &Service) -> Option<Made<'_>> {
     let left = class.strip_prefix(LEFT);
     Some(Made {
         // The annotation of a Service without a class has an empty one.
-        class: Some(left.unwrap_or(class)).filter(|class| left.is_none() || !class.is_empty()),
+        class: Some(left.unwrap_or(class)).filter(|class| !class.is_empty()),
         left: left.is_some(),
     })
 }

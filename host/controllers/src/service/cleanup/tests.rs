@@ -38,6 +38,10 @@ fn finalizer() -> Value {
     json!({"metadata": {"finalizers": [FINALIZER]}})
 }
 
+fn deleting() -> Value {
+    json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+}
+
 /// Returns a state in which this was announced.
 fn announced(phase: Phase, announced: Option<Announced>) -> State {
     State {
@@ -81,7 +85,7 @@ fn the_cloud_is_asked_first_unless_a_request_is_unfinished() {
 // Holds: S-30, S-31, S-32
 #[test]
 fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
-    let entry = entry(&finalizer());
+    let entry = entry(&with(&finalizer(), &deleting()));
     let release = Call::RemoveFinalizer { note: false };
     for (answer, before, call, told) in [
         (Ok(Some(status("192.0.2.1"))), None, Call::Delete, true),
@@ -173,7 +177,7 @@ fn the_finalizer_stays_if_the_cloud_cannot_say_what_it_has() {
 // Holds: S-31, S-33, S-39, S-44
 #[test]
 fn only_a_deleted_load_balancer_releases_the_service() {
-    let entry = entry(&finalizer());
+    let entry = entry(&with(&finalizer(), &deleting()));
     for goal in [Goal::CleanUp, Goal::Forget { recreated: false }] {
         let cleanup = goal == Goal::CleanUp;
         let released = if cleanup {
@@ -405,6 +409,42 @@ fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over()
     }
 }
 
+// Holds: S-24
+#[test]
+fn a_finalizer_of_another_implementation_stays_when_the_type_changes() {
+    let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
+    let changed = with::<Value>(&finalizer(), &cluster_ip);
+    let note = json!({"metadata": {"annotations": {ANNOTATION_CLASS: "x.io/y@uid-web"}}});
+    let noted = with::<Value>(&changed, &note);
+    let mut classes = crate::service::Classes::default();
+    classes.named.insert("x.io/y".to_owned());
+    for (change, ours, removed) in [
+        (changed.clone(), false, None),
+        (changed.clone(), true, Some(false)),
+        (noted, false, Some(true)),
+        (with(&changed, &deleting()), false, Some(false)),
+    ] {
+        let entry = entry(&change);
+        let elsewhere = Err(CloudError::ImplementedElsewhere);
+        for (answers, after) in [
+            (found(Err(CloudError::ImplementedElsewhere)), "Look"),
+            (deleted(elsewhere), "Delete"),
+        ] {
+            let before = State {
+                ours,
+                ..state(Phase::Absent, OLD)
+            };
+            let given = Given {
+                classes: &classes,
+                ..given(Goal::CleanUp, &entry)
+            };
+            let ran = given.run(before, answers);
+            let call = removed.map_or(Call::Forget, |note| Call::RemoveFinalizer { note });
+            assert_eq!(ran.after(after).call, call, "{change} {ours} {after}");
+        }
+    }
+}
+
 #[test]
 fn what_another_implementation_has_by_then_is_not_overwritten() {
     let ingress = |ip: &str| json!({"status": {"loadBalancer": {"ingress": [{"ip": ip}]}}});
@@ -415,7 +455,7 @@ fn what_another_implementation_has_by_then_is_not_overwritten() {
     };
     let (ours, theirs, none) = ("192.0.2.1", "192.0.2.66", json!({}));
     let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
-    let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let deleting = deleting();
     let free = json!({"metadata": {"finalizers": null}});
     let begun = entry(&finalizer());
     let run = |goal, present: &ServiceEntry| {

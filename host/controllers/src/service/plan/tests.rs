@@ -473,6 +473,11 @@ fn a_finalizer_that_was_left_is_removed_by_the_host_that_has_added_it() {
         let needs = |service: &Service, classes| need(service, classes, false);
         assert_eq!(needs(&after, &both), Need::Nothing, "{left}");
         assert!(has_note(&after) && !is_noted(&after), "{left}");
+        let cluster_ip = json!({"spec": {"type": "ClusterIP", "loadBalancerClass": null}});
+        let changed = with(&after, &cluster_ip);
+        assert_eq!(needs(&changed, &both), Need::Nothing, "{left}");
+        let deleted_after = with(&changed, &gone());
+        assert_eq!(needs(&deleted_after, &both), Need::Cleanup, "{left}");
         let deleted = with(&after, &gone());
         assert_eq!(needs(&deleted, &both), Need::Cleanup, "{left}");
         assert_eq!(needs(&deleted, &other), Need::Nothing, "{left}");
@@ -483,4 +488,45 @@ fn a_finalizer_that_was_left_is_removed_by_the_host_that_has_added_it() {
     let back = moved("left:a.io/x", "a.io/x");
     assert_eq!(need(&back, &x, false), Need::Ensure);
     assert_eq!(note_to_write(&back).as_deref(), Some("a.io/x@uid-web"));
+}
+
+#[test]
+fn a_service_that_comes_back_without_a_class_is_cleaned_up_again() {
+    let classes = Classes::default();
+    let back = with(&lb(&finalizer()), &note("left:"));
+    assert_eq!(need(&back, &classes, false), Need::Ensure);
+    assert_eq!(note_to_write(&back).as_deref(), Some("@uid-web"));
+
+    let noted = with(&back, &note(""));
+    assert_eq!(note_to_write(&noted), None);
+    let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
+    let moved = json!({"spec": {"loadBalancerClass": "b.io/y"}});
+    for change in [cluster_ip, moved, gone()] {
+        let changed = with(&noted, &change);
+        assert_eq!(need(&changed, &classes, false), Need::Cleanup, "{change}");
+    }
+}
+
+#[test]
+fn a_type_left_to_another_implementation_matters_only_if_it_changes() {
+    let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
+    let (old, labelled) = (
+        with(&lb(&finalizer()), &cluster_ip),
+        json!({"metadata": {"labels": {"a": "b"}}}),
+    );
+    let is = |change: &Value, elsewhere: bool| {
+        let new = with(&old, change);
+        let no_echo = |_: &str, _: Option<&str>| false;
+        matters(
+            &old,
+            &new,
+            &Classes::default(),
+            no_echo,
+            || false,
+            || elsewhere,
+        )
+    };
+    assert!(is(&labelled, false) && !is(&labelled, true));
+    assert!(is(&gone(), true));
+    assert!(is(&json!({"spec": {"type": "LoadBalancer"}}), true));
 }
