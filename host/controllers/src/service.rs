@@ -67,10 +67,7 @@ use crate::{
         notes::Written,
         shared::{Runner, Shared, apart},
     },
-    objects::{
-        holders::{Elsewhere, Holders},
-        reads::Reads,
-    },
+    objects::{holders::Holders, reads::Reads},
 };
 
 /// Time for which changes of nodes are gathered before load balancers are updated: a scale-up
@@ -105,7 +102,7 @@ pub(crate) struct ServiceController {
     passes: Arc<Passes>,
     known: Arc<KnownServices>,
     selection: Arc<Selection>,
-    elsewhere: Arc<Elsewhere>,
+    holders: Arc<Holders>,
     /// True if the provider looks at whole nodes for one of the Services.
     looks_at_nodes: Arc<AtomicBool>,
 }
@@ -117,7 +114,7 @@ impl ServiceController {
         client: Client,
         services: Arc<Informer<ServiceKind>>,
         mut options: ServiceOptions,
-        (written, reads, holders): (Arc<Written>, &Reads, &Holders),
+        (written, reads, holders): (Arc<Written>, &Reads, &Arc<Holders>),
     ) -> Self {
         options.concurrent_syncs = options.concurrent_syncs.max(1);
 
@@ -139,7 +136,7 @@ impl ServiceController {
             passes: Arc::default(),
             known: Arc::default(),
             selection,
-            elsewhere: holders.elsewhere(),
+            holders: Arc::clone(holders),
             looks_at_nodes: Arc::default(),
         };
 
@@ -172,7 +169,7 @@ impl ServiceController {
         let queue = Arc::clone(&self.queue);
         let known = Arc::clone(&self.known);
         let classes = self.options.classes.clone();
-        let elsewhere = Arc::clone(&self.elsewhere);
+        let elsewhere = self.holders.elsewhere();
 
         self.services.subscribe(move |change| match change {
             Change::Added(new) => {

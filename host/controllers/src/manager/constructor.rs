@@ -40,7 +40,7 @@ pub(crate) struct Setup<'a> {
     /// Objects that the provider reads.
     pub(crate) reads: &'a Reads,
     /// What has which addresses.
-    pub(crate) holders: &'a Holders,
+    pub(crate) holders: &'a Arc<Holders>,
     /// Set in a dry run.
     pub(crate) said: Option<&'a Arc<DryRunLog>>,
     /// True if requests of the previous leader may still arrive.

@@ -31,7 +31,7 @@ pub(crate) struct Elsewhere(Mutex<BTreeSet<String>>);
 
 impl Elsewhere {
     /// Adds a Service. Returns true if it is new.
-    pub(crate) fn add(&self, key: &str) -> bool {
+    fn add(&self, key: &str) -> bool {
         self.all().insert(key.to_owned())
     }
 
@@ -195,12 +195,16 @@ impl Index {
     }
 
     /// Returns the keys of Services whose load balancers have one of these addresses, although it is
-    /// a cluster IP or an external IP. Other load balancers do not count: two could disturb each
-    /// other without end.
-    fn doubled(&self, claims: &[(Place, Owner)]) -> BTreeSet<Arc<str>> {
+    /// a cluster IP, an external IP, or that of a load balancer that the provider leaves to another
+    /// implementation. Other load balancers do not count: two could disturb each other without end.
+    fn doubled(&self, claims: &[(Place, Owner)], elsewhere: &Elsewhere) -> BTreeSet<Arc<str>> {
         let is_taken = |address: &&Place| {
             let mut owners = self.owners(address);
-            owners.any(|owner| matches!(owner, Owner::ClusterIp(_) | Owner::ExternalIp(_)))
+            owners.any(|owner| match owner {
+                Owner::ClusterIp(_) | Owner::ExternalIp(_) => true,
+                Owner::LoadBalancer(key) => elsewhere.has(key),
+                Owner::Node(_) | Owner::NodeName(_) => false,
+            })
         };
 
         let taken = claims.iter().map(|(address, _)| address);
@@ -208,7 +212,7 @@ impl Index {
             .filter(is_taken)
             .flat_map(|address| self.owners(address));
         let balanced = owners.filter_map(|owner| match owner {
-            Owner::LoadBalancer(key) => Some(Arc::clone(key)),
+            Owner::LoadBalancer(key) if !elsewhere.has(key) => Some(Arc::clone(key)),
             _ => None,
         });
 
@@ -277,10 +281,25 @@ impl Holders {
         let mut added = new.addresses.clone();
         added.retain(|claim| !old.addresses.contains(claim));
 
-        let mut index = self.index();
-        index.replace(&old, new);
-        let doubled = index.doubled(&added);
-        drop(index);
+        self.index().replace(&old, new);
+        self.tell(&added);
+    }
+
+    /// Adds a Service that the provider leaves to another implementation. Returns true if it is
+    /// new. Load balancers may have got its addresses before that was known.
+    pub(crate) fn leave(&self, service: &Entry<ServiceKind>) -> bool {
+        let key = service.key();
+        let is_new = self.elsewhere.add(&key);
+        if is_new {
+            self.tell(&Claims::of_service(&key, &service.object).addresses);
+        }
+        is_new
+    }
+
+    /// Calls the handlers with each Service whose load balancer has one of these addresses although
+    /// another object has it.
+    fn tell(&self, claims: &[(Place, Owner)]) {
+        let doubled = self.index().doubled(claims, &self.elsewhere);
 
         let handlers = self.handlers();
         for (key, handler) in doubled
@@ -568,6 +587,46 @@ mod tests {
         elsewhere.add("ns/web");
         services.delete("ns/web");
         assert!(elsewhere.add("ns/web"), "it is forgotten with its Service");
+    }
+
+    // Holds: SEC-16
+    #[test]
+    fn load_balancers_with_the_address_of_one_that_is_anothers_are_checked_again() {
+        let (nodes, services) = Caches::default();
+        let (holders, told) = (
+            Holders::follow(&nodes, &services),
+            Arc::<Mutex<Vec<String>>>::default(),
+        );
+        let telling = Arc::clone(&told);
+        holders.subscribe(move |key| telling.lock().unwrap().push(key));
+        let apply = |name: &str, version: &str, ingress: &Value| {
+            let change = json!({
+                "metadata": {"resourceVersion": version},
+                "status": {"loadBalancer": {"ingress": [ingress]}},
+            });
+            services.apply(with(&service(name), &change));
+            std::mem::take(&mut *told.lock().unwrap())
+        };
+        let ip = |ip: &str| json!({"ip": ip});
+        let theirs = json!({"ip": "192.0.2.1", "hostname": "a.example"});
+        for (name, ingress) in [
+            ("theirs", theirs),
+            ("one", ip("192.0.2.1")),
+            ("two", json!({"hostname": "A.example."})),
+            ("other", ip("192.0.2.9")),
+        ] {
+            assert_eq!(apply(name, "1", &ingress), [""; 0]);
+        }
+
+        let left = services.get("ns/theirs").unwrap();
+        assert!(holders.leave(&left) && !holders.leave(&left));
+        let first = std::mem::take(&mut *told.lock().unwrap());
+        assert_eq!(first, ["ns/one", "ns/two"], "only once");
+
+        assert_eq!(apply("late", "1", &ip("192.0.2.1")), ["ns/late", "ns/one"]);
+        assert_eq!(apply("theirs", "2", &ip("192.0.2.9")), ["ns/other"]);
+        holders.elsewhere().remove("ns/theirs");
+        assert_eq!(apply("free", "1", &ip("192.0.2.9")), [""; 0]);
     }
 
     // Holds: SEC-16

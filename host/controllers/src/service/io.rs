@@ -106,7 +106,7 @@ impl Io for ControllerIo<'_> {
 
         // Any other answer, even an error, is about a load balancer of this provider.
         if ensured != Err(CloudError::ImplementedElsewhere) {
-            self.controller.elsewhere.remove(&self.key);
+            self.controller.holders.elsewhere().remove(&self.key);
         }
         ensured
     }
@@ -177,7 +177,9 @@ impl Io for ControllerIo<'_> {
         let shared = &self.controller.shared;
         if let Event::HandedOver { may_stay } = event {
             // It is told once: the provider answers so again whenever the Service changes.
-            if !self.controller.elsewhere.add(&self.key) {
+            let present = self.present();
+            let service = present.as_deref().unwrap_or(self.entry);
+            if !self.controller.holders.leave(service) {
                 return;
             }
             tracing::info!(

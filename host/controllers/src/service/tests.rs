@@ -50,6 +50,7 @@ fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) ->
         .iter()
         .for_each(|node| drop(shared.nodes.apply(node.clone())));
     let present = Arc::new(Informer::default());
+    let holders = Holders::follow(&shared.nodes, &present);
     services
         .iter()
         .for_each(|service| drop(present.apply(service.clone())));
@@ -59,11 +60,7 @@ fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) ->
         api.client(),
         present,
         options,
-        (
-            Arc::default(),
-            &Reads::new(api.client()),
-            &Holders::default(),
-        ),
+        (Arc::default(), &Reads::new(api.client()), &holders),
     ));
     let running = Arc::clone(&controller);
     tokio::spawn(async move { running.run(CancellationToken::new()).await });
@@ -914,4 +911,21 @@ async fn a_service_with_an_edited_annotation_is_cleaned_up() {
     bench.has(with(&deleted("4"), &edited)).await;
     assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
     assert_eq!(bench.api.calls()[before..], [STATUS, STATUS]);
+}
+
+// Holds: SEC-16
+#[tokio::test(start_paused = true)]
+async fn a_service_with_the_address_of_one_that_is_left_elsewhere_is_asked_again() {
+    let bench = bench();
+    bench.serves().await;
+    let theirs = json!({"metadata": {"name": "theirs", "uid": "uid-theirs"}});
+    let answer = Err(CloudError::ImplementedElsewhere);
+    bench.cloud.ensure.lock().unwrap().push_back(answer);
+    bench.has(with(&served("3"), &theirs)).await;
+    assert_eq!(bench.calls(), ["ensure theirs n1"]);
+
+    sleep(DOUBLED).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    sleep(10 * DOUBLED).await;
+    assert_eq!(bench.calls(), [""; 0], "only once");
 }
