@@ -6,7 +6,7 @@ use skydock_kube::api::ApiError;
 use super::{
     apply::Write,
     attempt::{Attempt, Failure, Outcome, Requeue, unless_gone},
-    event::Event,
+    event::{Event, Stays},
     io::Io,
     plan::{
         Goal, deleting, has_finalizer, has_note, is_noted, is_others, is_ours, note_of_left,
@@ -87,13 +87,22 @@ impl Attempt<'_> {
     /// forever: an implementation that runs has seen the deletion as well.
     pub(super) async fn hand_over(&self, io: &mut dyn Io) -> Outcome {
         let object = &self.entry.object;
-        let (may_stay, added) = self.known.update(|state| {
-            let had = state.written.is_some() || has_finalizer(object);
-            let may_stay = state.phase.exists() && had;
+        let (stays, added) = self.known.update(|state| {
+            let has_finalizer = has_finalizer(object);
+            let made = state.written.is_some() || is_noted(object) || (state.ours && has_finalizer);
+            let stays = if !state.phase.exists() {
+                Stays::Nothing
+            } else if made {
+                Stays::Known
+            } else if has_finalizer {
+                Stays::Possible
+            } else {
+                Stays::Nothing
+            };
             state.phase = Phase::Elsewhere;
-            (may_stay, state.ours)
+            (stays, state.ours)
         });
-        io.publish(Event::HandedOver { may_stay });
+        io.publish(Event::HandedOver(stays));
 
         let ours = added || !has_finalizer(object) || is_noted(object);
         if deleting(object) || ours {

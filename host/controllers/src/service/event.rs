@@ -33,12 +33,20 @@ pub(crate) enum Event {
     /// Sending these nodes to the cloud failed.
     UpdateFailed(NodeSet, CloudError),
     /// The provider leaves the Service to another implementation.
-    HandedOver {
-        /// A load balancer that was created here may stay in the cloud.
-        may_stay: bool,
-    },
+    HandedOver(Stays),
     /// The cloud has answered for this time that an operation is in progress.
     StillInProgress(Duration, CloudError),
+}
+
+/// Whether a load balancer of this host stays in the cloud after a hand-over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stays {
+    /// There was none.
+    Nothing,
+    /// There is one, but it is not known who has created it: maybe an earlier process.
+    Possible,
+    /// One has been created here.
+    Known,
 }
 
 impl Event {
@@ -77,12 +85,19 @@ impl Event {
                 );
                 (Warning, reason::UPDATE_LB_FAILED, message.into())
             }
-            Self::HandedOver { may_stay: false } => (
+            Self::HandedOver(Stays::Nothing) => (
                 Normal,
                 reason::IMPLEMENTED_ELSEWHERE,
                 "The cloud provider leaves the load balancer to another implementation".into(),
             ),
-            Self::HandedOver { may_stay: true } => (
+            Self::HandedOver(Stays::Possible) => (
+                Normal,
+                reason::IMPLEMENTED_ELSEWHERE,
+                "The cloud provider leaves the load balancer to another implementation; if Skydock has created one before, it \
+                 stays in the cloud"
+                    .into(),
+            ),
+            Self::HandedOver(Stays::Known) => (
                 Warning,
                 reason::IMPLEMENTED_ELSEWHERE,
                 "The cloud provider leaves the load balancer to another implementation; one that Skydock has created before \

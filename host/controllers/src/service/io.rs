@@ -9,8 +9,13 @@ use skydock_kube::{api::ApiError, events::EventType, informer::Entry, queue::Pri
 use tokio::time::Instant;
 
 use super::{
-    GATHER, ServiceController, ServiceEntry, apply::Write, attempt::Failure, event::Event,
-    known::Known, nodes::Nodes, selection::Choice,
+    GATHER, ServiceController, ServiceEntry,
+    apply::Write,
+    attempt::Failure,
+    event::{Event, Stays},
+    known::Known,
+    nodes::Nodes,
+    selection::Choice,
 };
 use crate::objects::kinds::ServiceKind;
 
@@ -175,7 +180,7 @@ impl Io for ControllerIo<'_> {
 
     fn publish(&mut self, event: Event) {
         let shared = &self.controller.shared;
-        if let Event::HandedOver { may_stay } = event {
+        if let Event::HandedOver(stays) = event {
             // It is told once: the provider answers so again whenever the Service changes.
             let present = self.present();
             let service = present.as_deref().unwrap_or(self.entry);
@@ -184,7 +189,7 @@ impl Io for ControllerIo<'_> {
             }
             tracing::info!(
                 service = self.key,
-                load_balancer_may_stay = may_stay,
+                load_balancer_may_stay = stays != Stays::Nothing,
                 "the provider leaves the Service to another implementation"
             );
         }

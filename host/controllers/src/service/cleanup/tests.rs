@@ -122,7 +122,7 @@ fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
         assert_eq!((&next.call, next.state.phase), (&call, phase), "{answer:?}");
         let events = match (told, elsewhere) {
             (true, _) => vec![Event::Deleting],
-            (false, true) => vec![Event::HandedOver { may_stay: true }],
+            (false, true) => vec![Event::HandedOver(Stays::Possible)],
             (false, false) => vec![],
         };
         assert_eq!(next.events, events, "{answer:?}");
@@ -203,7 +203,7 @@ fn only_a_deleted_load_balancer_releases_the_service() {
                     (&released, Phase::Elsewhere),
                     "{goal:?}"
                 );
-                let handed = vec![Event::HandedOver { may_stay: false }];
+                let handed = vec![Event::HandedOver(Stays::Nothing)];
                 let events = if cleanup { handed } else { vec![] };
                 assert_eq!(next.events, events, "{goal:?}");
                 continue;
@@ -378,15 +378,22 @@ fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over()
     let noted = with::<Value>(&finalizer(), &note);
     let mut classes = crate::service::Classes::default();
     classes.named.insert("x.io/y".to_owned());
-    for (change, ours, removed, may_stay) in [
-        (json!({}), false, Some(false), false),
-        (finalizer(), false, None, true),
-        (finalizer(), true, Some(false), true),
-        (noted, false, Some(true), true),
+    let left = with::<Value>(
+        &finalizer(),
+        &json!({"metadata": {"annotations": {ANNOTATION_CLASS: "left:x.io/y@uid-web"}}}),
+    );
+    for (change, ours, wrote, removed, stays) in [
+        (json!({}), false, false, Some(false), Stays::Nothing),
+        (finalizer(), false, false, None, Stays::Possible),
+        (finalizer(), false, true, None, Stays::Known),
+        (finalizer(), true, false, Some(false), Stays::Known),
+        (noted, false, false, Some(true), Stays::Known),
+        (left, false, false, None, Stays::Possible),
     ] {
         let entry = entry(&with::<Value>(&change, &served));
         let before = State {
             ours,
+            written: wrote.then(|| status("192.0.2.1")),
             ..state(Phase::Ensuring { exists: true }, OLD)
         };
         let given = Given {
@@ -405,7 +412,7 @@ fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over()
             (&call, Phase::Elsewhere),
             "{change}"
         );
-        assert_eq!(next.events, [Event::HandedOver { may_stay }], "{change}");
+        assert_eq!(next.events, [Event::HandedOver(stays)], "{change}");
     }
 }
 

@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use super::{
     super::{
+        event::Stays,
         plan::Goal,
         state::{Phase, Work},
         testing::{
@@ -244,7 +245,7 @@ fn each_error_of_ensure_decides_on_phase_event_and_retry() {
             };
             assert_eq!(
                 (after, &next.events[..]),
-                (&elsewhere, &[Event::HandedOver { may_stay: false }][..]),
+                (&elsewhere, &[Event::HandedOver(Stays::Nothing)][..]),
                 "{error}"
             );
             assert_eq!(
