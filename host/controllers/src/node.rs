@@ -218,6 +218,13 @@ impl NodeController {
                 .as_ref()
                 .map_or(Need::Nothing, |entry| plan::need(&entry.view, &info));
 
+            let rests = self.memory.rests(&key, Instant::now());
+            if !rests.is_zero() && matches!(need, Need::Initialization | Need::Labels(_)) {
+                self.queue.done(&key);
+                self.queue.add_after(key, rests, Priority::Change);
+                continue;
+            }
+
             match (need, entry) {
                 (Need::Initialization, Some(entry)) => asked.push(entry),
                 (Need::Labels(pairs), Some(entry)) => labels.push((entry, pairs)),
@@ -247,6 +254,9 @@ impl NodeController {
             WRITERS,
             |(entry, pairs)| async move {
                 let result = apply::labels(&self.client, &entry, &pairs).await;
+                if result.is_ok() {
+                    self.memory.mended(entry.name(), Instant::now());
+                }
                 self.finish(&entry, result);
                 self.queue.done(&entry.key());
             },

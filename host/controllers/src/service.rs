@@ -82,10 +82,6 @@ const DOUBLED: Duration = Duration::from_secs(10);
 /// each time.
 const TAKEN: Duration = Duration::from_secs(10);
 
-/// How often, per second, what someone else has removed from a Service is restored, and how often
-/// without delay: they may remove it again each time.
-const MENDS: (f64, f64) = (0.1, 3.0);
-
 type ServiceEntry = Arc<Entry<ServiceKind>>;
 
 /// The service controller. `attempt.rs` lets one worker at a time do what a Service needs, which is

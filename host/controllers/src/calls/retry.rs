@@ -14,6 +14,10 @@ pub(crate) const SOON: Duration = Duration::from_millis(100);
 /// Minimum and maximum delay that a cloud may ask for, as in the plugin contract.
 const DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
 
+/// How often, per second, what someone else has undone on an object is restored, and how often
+/// without delay: they may undo it again each time.
+pub(crate) const MENDS: (f64, f64) = (0.1, 3.0);
+
 /// When to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {

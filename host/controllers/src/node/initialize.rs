@@ -59,6 +59,7 @@ impl NodeController {
         // The cache may still have the version with the taint, which is not to be initialized
         // again.
         self.memory.settle(&latest);
+        self.memory.mended(latest.name(), Instant::now());
         // The last write removes the taint, so that both delays are the same.
         let age = age(&latest).as_secs_f64();
         self.metrics.taint_removal_delay.observe(age);

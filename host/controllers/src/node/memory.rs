@@ -8,11 +8,14 @@ use std::{
 
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
-use skydock_kube::{events::REMINDER_PERIOD, informer::Entry};
+use skydock_kube::{events::REMINDER_PERIOD, informer::Entry, queue::Bucket};
 use tokio::time::Instant;
 
 use crate::objects::kinds::NodeKind;
-use crate::{calls::patience::Patience, controller::batches::Fit};
+use crate::{
+    calls::{patience::Patience, retry::MENDS},
+    controller::batches::Fit,
+};
 
 /// What is remembered about all nodes, by name.
 #[derive(Default)]
@@ -28,6 +31,8 @@ struct Remembered {
     fit: Option<Fit>,
     /// How long the cloud has answered that an operation is in progress.
     patience: Option<Patience>,
+    /// Limits how often the node is initialized and its labels are repaired.
+    mends: Option<Bucket>,
 }
 
 /// A warning that is published again only after a while.
@@ -46,8 +51,13 @@ impl Remembered {
             warned,
             fit,
             patience,
+            mends,
         } = self;
-        settled.is_none() && warned.is_empty() && fit.is_none() && patience.is_none()
+        settled.is_none()
+            && warned.is_empty()
+            && fit.is_none()
+            && patience.is_none()
+            && mends.is_none()
     }
 }
 
@@ -175,6 +185,23 @@ impl Memory {
     /// Records that no operation on the node is in progress.
     pub(super) fn waits_no_more(&self, name: &str) {
         self.change(name, |node| node.patience = None);
+    }
+
+    /// Records that the node was initialized or its labels repaired, which someone else may undo.
+    pub(super) fn mended(&self, name: &str, now: Instant) {
+        self.note(name, |node| {
+            let mends = node.mends.get_or_insert_with(|| Bucket::full(MENDS, now));
+            mends.reserve(now);
+        });
+    }
+
+    /// Returns how long to wait before the node is initialized or repaired again.
+    pub(super) fn rests(&self, name: &str, now: Instant) -> Duration {
+        let nodes = self.nodes();
+        let mends = nodes.get(name).and_then(|node| node.mends.as_ref());
+        mends.map_or(Duration::ZERO, |mends| {
+            mends.settled_at().saturating_duration_since(now)
+        })
     }
 
     /// Forgets a node that was deleted.

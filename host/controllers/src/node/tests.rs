@@ -1307,3 +1307,90 @@ async fn an_unknown_instance_of_a_ready_node_is_reported_every_half_hour() {
     sleep(Duration::from_secs(10 * 60)).await;
     assert_eq!(reported().len(), 2);
 }
+
+/// Returns this version of a node.
+fn version(
+    node: &k8s_openapi::api::core::v1::Node,
+    number: u32,
+) -> k8s_openapi::api::core::v1::Node {
+    let version = json!({"metadata": {"resourceVersion": number.to_string()}});
+    with(node, &version)
+}
+
+// Holds: N-07
+#[tokio::test(start_paused = true)]
+async fn a_taint_that_is_set_again_and_again_is_removed_at_a_limited_rate() {
+    let bench = bench();
+    bench.knows("a");
+    bench.start();
+    let calls = || bench.cloud.calls().len();
+    for turn in 0..50 {
+        bench
+            .controller
+            .shared
+            .nodes
+            .apply(version(&node("a"), 1000 + 2 * turn));
+        wait().await;
+        if turn < 3 {
+            let expected = usize::try_from(turn).unwrap() + 1;
+            assert_eq!(calls(), expected, "the first ones at once");
+        }
+        let clean = version(&initialized("a"), 1001 + 2 * turn);
+        bench.controller.shared.nodes.apply(clean);
+        wait().await;
+    }
+    // 20 seconds.
+    assert!((4..=6).contains(&calls()), "{}", calls());
+
+    bench
+        .controller
+        .shared
+        .nodes
+        .apply(version(&node("a"), 2000));
+    let before = calls();
+    sleep(Duration::from_secs(11)).await;
+    assert_eq!(calls(), before + 1, "it is not forgotten");
+}
+
+// Holds: N-26
+#[tokio::test(start_paused = true)]
+async fn a_label_that_is_removed_again_and_again_is_restored_at_a_limited_rate() {
+    let bench = bench();
+    bench.start();
+    wait().await;
+    let beta = "failure-domain.beta.kubernetes.io/zone";
+    let lost = json!({"metadata": {"labels": {beta: "z1"}}});
+    let whole = json!({"metadata": {"labels": {"topology.kubernetes.io/zone": "z1"}}});
+    let lost = with(&initialized("a"), &lost);
+    let whole = with(&lost, &whole);
+    let writes = || {
+        let calls = bench.api.calls();
+        calls
+            .iter()
+            .filter(|call| *call == "PATCH /api/v1/nodes/a")
+            .count()
+    };
+    for turn in 0..50 {
+        bench
+            .controller
+            .shared
+            .nodes
+            .apply(version(&lost, 1000 + 2 * turn));
+        wait().await;
+        if turn == 0 {
+            assert_eq!(writes(), 1, "at once");
+        }
+        bench
+            .controller
+            .shared
+            .nodes
+            .apply(version(&whole, 1001 + 2 * turn));
+        wait().await;
+    }
+    assert!((4..=6).contains(&writes()), "{}", writes());
+
+    bench.controller.shared.nodes.apply(version(&lost, 2000));
+    let before = writes();
+    sleep(Duration::from_secs(11)).await;
+    assert_eq!(writes(), before + 1, "it is not forgotten");
+}

@@ -13,8 +13,8 @@ use skydock_cloud::{CloudError, Looked};
 use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
 
-use super::{MENDS, ServiceEntry, plan, state::State};
-use crate::calls::patience::Patience;
+use super::{ServiceEntry, plan, state::State};
+use crate::calls::{patience::Patience, retry::MENDS};
 
 /// A Service that this process works on.
 pub(super) struct Known {
