@@ -306,11 +306,7 @@ impl NodeController {
         );
 
         if waits.is_none() {
-            let message = format!(
-                "Provider ID {id:?} belongs to another provider (expected prefix {}), so Skydock does not initialize the node: check \
-                 --cloud-provider, or run the cloud-controller-manager of that provider",
-                prefixes.join(", ")
-            );
+            let message = foreign(id, prefixes);
             self.shared
                 .warning(entry, reason::FOREIGN_PROVIDER_ID, message);
         }
@@ -350,6 +346,23 @@ impl Runner for NodeController {
             () = self.work_on_slow_ones(&shutdown) => {}
         }
     }
+}
+
+/// Returns why a node with this provider ID is not initialized. A provider of nodes without
+/// prefixes is one whose permission was removed while it runs.
+fn foreign(id: &str, prefixes: &[String]) -> String {
+    if prefixes.is_empty() {
+        return format!(
+            "The configuration allows the plugin no provider IDs, so Skydock does not initialize the node with provider ID {id:?}: \
+             add its prefix to providerIDs below permissions, or run the cloud-controller-manager of its provider"
+        );
+    }
+
+    format!(
+        "Provider ID {id:?} belongs to another provider (expected prefix {}), so Skydock does not initialize the node: check \
+         --cloud-provider, or run the cloud-controller-manager of that provider",
+        prefixes.join(", ")
+    )
 }
 
 fn added(entry: &Entry<NodeKind>) -> Priority {

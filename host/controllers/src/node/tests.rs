@@ -1308,6 +1308,18 @@ async fn an_unknown_instance_of_a_ready_node_is_reported_every_half_hour() {
     assert_eq!(reported().len(), 2);
 }
 
+#[test]
+fn a_provider_without_provider_ids_is_said_to_lack_the_permission() {
+    let some = foreign("aws:///i-1", &["fake://".to_owned(), "x://".to_owned()]);
+    assert!(some.contains("(expected prefix fake://, x://)"), "{some}");
+    let none = foreign("fake://a", &[]);
+    assert!(
+        none.contains("\"fake://a\"") && none.contains("providerIDs below permissions"),
+        "{none}"
+    );
+    assert!(!none.contains("expected prefix"), "{none}");
+}
+
 /// Returns this version of a node.
 fn version(
     node: &k8s_openapi::api::core::v1::Node,
