@@ -42,27 +42,21 @@ const BATCH_HOSTS: &[&str] = &[
     "microsoftonline.com",
 ];
 
-/// Google's custom methods: the part of a path after the last colon.
-const GOOGLE: &[&str] = &[
-    "generateaccesstoken",
-    "generateidtoken",
-    "signblob",
-    "signjwt",
-    "accesssecretversion",
-    "access",
-    "getpassword",
-    "exchangetoken",
-    "decrypt",
-    "rawdecrypt",
-    "asymmetricdecrypt",
-    "asymmetricsign",
-    "macsign",
-    "generateephemeralcert",
-    "resetsecret",
-    // Permissions for an identity that the plugin chooses.
-    "setiampolicy",
-    "importsshpublickey",
+/// Google's custom methods (the part of a path after the last colon) whose names do not follow
+/// [`is_google_method`].
+const GOOGLE: &[&str] = &["access", "asymmetricsign", "macsign", "importsshpublickey"];
+
+/// Beginnings of Google's custom methods that return or set what [`SECRETS`] says.
+const GOOGLE_VERBS: &[&str] = &[
+    "access", "create", "exchange", "fetch", "generate", "get", "import", "issue", "reset",
+    "retrieve", "rotate", "set",
 ];
+
+/// Words in the names of secrets.
+const SECRETS: &[&str] = &["token", "secret", "password", "credential"];
+
+/// Google's pools of identities of other issuers.
+const GOOGLE_POOLS: &[&str] = &["workloadidentitypools", "workforcepools"];
 
 /// Google's resources and methods below a project: what a server writes to its console, keys for
 /// signed URLs, startup scripts and SSH keys, certificates and passwords of databases.
@@ -136,15 +130,20 @@ const AZURE_SECRETS: &[(&str, &str)] = &[
     ("token", "microsoft.web"),
 ];
 
-/// Beginnings of Azure's resources with which the plugin would run commands, or get permissions or
-/// an identity, when they are created.
+/// Beginnings of Azure's resources with which the plugin would run commands, or an identity of its
+/// choice would get access, when they are created.
 const AZURE_CREATION: &[(&str, &str)] = &[
     ("runcommands", "microsoft.compute"),
     ("extensions", "microsoft.compute"),
     ("serialports", ""),
     ("role", "microsoft.authorization"),
     ("federatedidentitycredentials", ""),
+    ("accesspolic", ""),
+    ("administrators", ""),
 ];
+
+/// Word in the names of such resources within a service.
+const AZURE_ROLES: &str = "roleassignment";
 
 /// Parts of a path that issue tokens.
 const OAUTH: &[&str] = &["oauth", "oauth2", "os-oauth2", "oidc", "openid-connect"];
@@ -186,7 +185,7 @@ pub(crate) fn check(head: &Parts, paths: &[Vec<String>]) -> Result<(), Failure> 
         return Ok(());
     }
     Err(Failure::secret_request(format!(
-        "{} of this path returns a token, a key or a password, which is not allowed with Skydock's identity",
+        "{} of this path returns a token, a key or a password, or gives access to others, which is not allowed with Skydock's identity",
         head.method
     )))
 }
@@ -252,7 +251,8 @@ fn google_form(segments: &[String], method: &Method) -> bool {
     let custom = segments.last().and_then(|last| last.rsplit_once(':'));
     let clones = |resource: &str| resource == "clone" && *method == Method::POST;
     match segments {
-        _ if custom.is_some_and(|(_, it)| GOOGLE.contains(&it) || clones(it)) => true,
+        _ if custom.is_some_and(|(_, it)| is_google_method(it) || clones(it)) => true,
+        _ if gives_access(segments, method) => true,
         [.., users, _, keys] | [.., users, _, keys, _] if users == "users" => {
             keys == "sshpublickeys"
         }
@@ -260,6 +260,41 @@ fn google_form(segments: &[String], method: &Method) -> bool {
         [service, _] => service.starts_with("google."),
         _ => false,
     }
+}
+
+/// Returns true for custom methods that sign, decrypt, return or set a secret, or set who has access.
+fn is_google_method(name: &str) -> bool {
+    // A name of a resource can have a colon, too.
+    if !name.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return false;
+    }
+
+    let has_verb = || GOOGLE_VERBS.iter().any(|verb| name.starts_with(verb));
+    let has_secret = || SECRETS.iter().any(|word| name.contains(word));
+    let is_certificate = || name.starts_with("generate") && name.contains("cert");
+    let set = name.strip_prefix("set");
+
+    GOOGLE.contains(&name)
+        || name.starts_with("sign") && !name.starts_with("signal")
+        || name.ends_with("decrypt")
+        || has_verb() && has_secret()
+        || is_certificate()
+        || set.is_some_and(|it| it.starts_with("iam") || it.ends_with("auth"))
+}
+
+/// Returns true for Google's resources with which an identity of the plugin's choice would get access:
+/// what is in a pool of identities, and the policies of buckets.
+fn gives_access(segments: &[String], method: &Method) -> bool {
+    let writes = [Method::POST, Method::PUT, Method::PATCH].contains(method);
+    let gives = |at| match segments.get(at..).unwrap_or_default() {
+        [pools, _, _, ..] if GOOGLE_POOLS.contains(&pools.as_str()) => true,
+        // Each resource in a bucket has its name behind it.
+        [storage, _, b, _, rest @ ..] if storage == "storage" && b == "b" => {
+            rest.len() % 2 == 1 && rest.last().is_some_and(|it| it == "iam")
+        }
+        _ => false,
+    };
+    writes && (0..segments.len()).any(gives)
 }
 
 /// Returns true for secrets of Azure in what is behind the name of a provider: resources, each with
@@ -284,9 +319,14 @@ fn azure(provider: &str, rest: &[String], method: &Method) -> bool {
     // Key Vault's resources have no values, and those of its keys are elsewhere.
     let has_keys = |kind: &str| kind.ends_with("keys") && !kind.contains("public");
 
+    let creates = || has(AZURE_CREATION) || kinds().any(|kind| kind.contains(AZURE_ROLES));
+    // The policies of a vault are also in the vault.
+    let is_vault = provider == "microsoft.keyvault" && kinds().last() == Some("vaults");
+
     has(AZURE_SECRETS)
         || provider != "microsoft.keyvault" && kinds().any(has_keys)
-        || !read && has(AZURE_CREATION)
+        || !read && creates()
+        || [Method::PUT, Method::PATCH].contains(method) && is_vault
         || *method == Method::POST
             && !starts(AZURE_LISTS)
             && (starts(AZURE) || kinds().any(has_word) || rest.last().is_some_and(is_shell))
@@ -595,6 +635,134 @@ mod tests {
             ),
         ] {
             assert!(is_denied(method, &uri), "{method} {uri}");
+        }
+    }
+
+    // Holds: SEC-35
+    #[test]
+    fn requests_that_sign_or_give_access_are_denied() {
+        let google = "https://a.googleapis.com/v1/projects/p/locations/l";
+        let pools =
+            "https://iam.googleapis.com/v1/projects/p/locations/global/workloadIdentityPools";
+        let bucket = "https://storage.googleapis.com/storage/v1/b/b";
+        let azure = "https://management.azure.com/subscriptions/s/resourceGroups/g/providers";
+        let vault = format!("{azure}/Microsoft.KeyVault/vaults/v");
+        for (method, uri, expected) in [
+            (
+                "POST",
+                "https://oslogin.googleapis.com/v1/users/u/projects/p/locations/l:signSshPublicKey"
+                    .to_owned(),
+                true,
+            ),
+            (
+                "POST",
+                format!("{google}/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1:macSign"),
+                true,
+            ),
+            ("POST", format!("{google}/clusters/c:setMasterAuth"), true),
+            (
+                "POST",
+                format!("{google}/clusters/c:generateClientCertificate"),
+                true,
+            ),
+            (
+                "GET",
+                format!("{google}/memberships/m:generateCredentials"),
+                true,
+            ),
+            (
+                "POST",
+                format!("{google}/awsClusters/c:generateAwsAccessToken"),
+                true,
+            ),
+            ("POST", format!("{google}/secrets/s:setIamPolicy"), true),
+            (
+                "POST",
+                format!("{pools}/w/providers?workloadIdentityPoolProviderId=x"),
+                true,
+            ),
+            ("PATCH", format!("{pools}/w/providers/x"), true),
+            (
+                "POST",
+                format!("{pools}/w/namespaces/n/managedIdentities/i:addAttestationRule"),
+                true,
+            ),
+            (
+                "POST",
+                "https://iam.googleapis.com/v1/locations/global/workforcePools/w/providers"
+                    .to_owned(),
+                true,
+            ),
+            ("PUT", format!("{bucket}/iam"), true),
+            ("PUT", format!("{bucket}/managedFolders/f/iam"), true),
+            ("PUT", format!("{vault}/accessPolicies/add"), true),
+            ("PUT", format!("{vault}/accessPolicies/replace"), true),
+            ("PUT", format!("{vault}/accessPolicies/remove"), true),
+            ("PATCH", vault.clone(), true),
+            (
+                "PUT",
+                format!("{azure}/Microsoft.Cache/redis/r/accessPolicyAssignments/a"),
+                true,
+            ),
+            (
+                "PUT",
+                format!("{azure}/Microsoft.DocumentDB/databaseAccounts/d/sqlRoleAssignments/a"),
+                true,
+            ),
+            (
+                "PUT",
+                format!("{azure}/Microsoft.Sql/servers/s/administrators/ActiveDirectory"),
+                true,
+            ),
+            ("GET", format!("{google}/clusters/c:getIamPolicy"), false),
+            (
+                "POST",
+                format!("{google}/clusters/c:testIamPermissions"),
+                false,
+            ),
+            ("POST", format!("{google}/clusters/c:setLogging"), false),
+            ("POST", format!("{google}/executions/e:signal"), false),
+            ("POST", format!("{google}/models/m:generateContent"), false),
+            ("POST", format!("{google}/models/m:countTokens"), false),
+            (
+                "GET",
+                "https://a.example/clusters/arn:aws:eks:eu-1:1:cluster%2Fset-token".to_owned(),
+                false,
+            ),
+            (
+                "GET",
+                "https://a.example/labels/app:secret-store".to_owned(),
+                false,
+            ),
+            ("GET", format!("{pools}/w/providers/x"), false),
+            ("DELETE", format!("{pools}/w/providers/x"), false),
+            ("POST", pools.to_owned(), false),
+            ("GET", format!("{bucket}/iam"), false),
+            ("PUT", format!("{bucket}/o/iam"), false),
+            ("GET", vault.clone(), false),
+            ("DELETE", vault.clone(), false),
+            (
+                "PUT",
+                format!("{vault}/privateEndpointConnections/c"),
+                false,
+            ),
+            (
+                "GET",
+                format!("{azure}/Microsoft.Sql/servers/s/administrators"),
+                false,
+            ),
+            (
+                "PUT",
+                format!("{azure}/Microsoft.Network/firewallPolicies/f"),
+                false,
+            ),
+            (
+                "PUT",
+                format!("{azure}/Microsoft.Network/loadBalancers/administrators"),
+                false,
+            ),
+        ] {
+            assert_eq!(is_denied(method, &uri), expected, "{method} {uri}");
         }
     }
 
