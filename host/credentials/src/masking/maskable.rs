@@ -1,5 +1,6 @@
 //! Whether secrets can be found in the body of an answer. They cannot if it is compressed, even if
-//! its head does not say so, or if its letters are not those of ASCII.
+//! its head does not say so, or if its letters are not those of ASCII. Other codings of which this
+//! is not known are rejected, too.
 
 use http::{
     HeaderMap,
@@ -40,18 +41,73 @@ const BZIP2: (&[u8], &[u8]) = (b"BZh", b"1AY&SY");
 /// no magic number, one byte of ten is a control character that texts do not have.
 const LOOKED_AT: usize = 64;
 
+/// Control characters in texts of consoles and old systems: other letters and back, the end of a
+/// text, and DEL. Compressed data have them, too, but are not UTF-8.
+const OLD_CONTROLS: &[u8] = b"\x0e\x0f\x1a\x7f";
+
 /// Words in the media types of texts.
 const TEXTS: &[&str] = &["text", "json", "xml", "html", "yaml", "javascript"];
 
 /// Words in the media types of compressed data.
 const PACKED: &[&str] = &[
-    "gzip", "zstd", "zip", "brotli", "x-br", "deflate", "zlib", "compress", "bzip", "x-xz", "7z",
-    "lz4", "lzma", "snappy",
+    "gzip",
+    "gz",
+    "zstd",
+    "zip",
+    "brotli",
+    "br",
+    "deflate",
+    "zlib",
+    "compress",
+    "compressed",
+    "bzip",
+    "bzip2",
+    "xz",
+    "7z",
+    "lz4",
+    "lzma",
+    "snappy",
+];
+
+/// Words beside them, as in `x-compressed-tar`.
+const BESIDE_PACKED: &[&str] = &["x", "tar", "framed", "json", "text", "xml"];
+
+/// Ends of the media types of texts.
+const SUFFIXES: &[&str] = &["+json", "+xml", "+yaml"];
+
+/// Codings that change nothing, or say what is only known to servers. Servers of objects return
+/// what their uploaders have set.
+const PLAIN_CODINGS: &[&str] = &[
+    "identity",
+    "none",
+    "binary",
+    "8bit",
+    "7bit",
+    "chunked",
+    "aws-chunked",
 ];
 
 /// Beginnings of further charsets in which ASCII letters are themselves, or become so without zero
-/// bytes. They are written as in [`plain`].
-const CHARSETS: &[&str] = &["utf16", "utf32", "gb", "big5", "shift"];
+/// bytes. They are written as [`plain`] does, without `x` or `cs` before them.
+const CHARSETS: &[&str] = &[
+    "utf16", "utf32", "cesu8", "gb", "big5", "shift", "sjis", "mskanji", "johab", "ksc5601",
+    "tis620", "ansix3.4", "iso646us", "isolatin", "isoir6", "isoir10", "isoir11", "isoir12",
+    "isoir138", "isoir144", "isoir148", "isoir157", "mac", "hproman8", "roman8", "viscii",
+    "armscii", "georgian", "kz1048", "rk1048", "ecma11", "elot928", "asmo708",
+];
+
+/// Beginnings of the names of code pages.
+const CODE_PAGES: &[&str] = &["ibm", "cp", "windows", "dos", ""];
+
+/// Code pages in which ASCII letters are themselves. EBCDIC has numbers between theirs.
+const ASCII_PAGES: &[&str] = &[
+    "437", "720", "737", "775", "808", "848", "850", "852", "855", "856", "857", "858", "00858",
+    "859", "860", "861", "862", "863", "864", "865", "866", "868", "869", "872", "874", "932",
+    "936", "943", "949", "950", "1361", "20127", "65001",
+];
+
+/// Values of `charset` that name none.
+const NO_CHARSET: &[&str] = &["none", "default", "binary"];
 
 /// Checks the head of an answer.
 ///
@@ -59,34 +115,24 @@ const CHARSETS: &[&str] = &["utf16", "utf32", "gb", "big5", "shift"];
 /// [`Unmaskable`] if secrets could not be found in its body.
 pub(crate) fn check(headers: &HeaderMap) -> Result<(), Unmaskable> {
     // A body can be compressed for the connection, too.
-    for (header, plain) in [
-        (CONTENT_ENCODING, "identity"),
-        (TRANSFER_ENCODING, "chunked"),
-    ] {
-        let is_plain = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(plain.as_bytes());
-        let mut codings = headers.get_all(header).iter();
-        if codings.any(|coding| !is_plain(coding.as_bytes())) {
-            return Err(packed());
+    for header in [CONTENT_ENCODING, TRANSFER_ENCODING] {
+        for codings in headers.get_all(header) {
+            let codings = String::from_utf8_lossy(codings.as_bytes()).to_ascii_lowercase();
+            codings
+                .split(',')
+                .map(str::trim)
+                .try_for_each(check_coding)?;
         }
     }
 
     for kind in headers.get_all(CONTENT_TYPE) {
         let kind = String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase();
         let (media, parameters) = kind.split_once(';').unwrap_or((&kind, ""));
-        let mut words = media.split(|letter: char| "/+. ".contains(letter));
-        if words.any(|word| PACKED.iter().any(|packed| word.contains(packed))) {
+        if is_packed_media(media.trim()) {
             return Err(packed());
         }
 
-        let is_other = |name: &&str| {
-            let known = CHARSETS.iter();
-            !extends_ascii(name)
-                && !known
-                    .into_iter()
-                    .any(|known| plain(name).starts_with(known))
-        };
-
-        if let Some(name) = charsets(parameters).find(is_other) {
+        if let Some(name) = charsets(parameters).find(|name| !keeps_ascii(name)) {
             let sentence = format!(
                 "the answer has the character set `{}`, in which secrets of the credential cannot be masked: configure the \
                  server to use UTF-8",
@@ -99,14 +145,72 @@ pub(crate) fn check(headers: &HeaderMap) -> Result<(), Unmaskable> {
     Ok(())
 }
 
-/// Returns the character sets that parameters name. An empty one is none.
+/// Checks a coding of a body. A frequent mistake is to give its character set instead.
+fn check_coding(coding: &str) -> Result<(), Unmaskable> {
+    if coding.is_empty() || PLAIN_CODINGS.contains(&coding) || keeps_ascii(coding) {
+        return Ok(());
+    }
+    if has_packed_words(coding) {
+        return Err(packed());
+    }
+
+    let sentence = format!(
+        "the answer has the coding `{}`, in which secrets of the credential cannot be masked: configure the server or its \
+         proxy to respect `Accept-Encoding: identity`",
+        coding.escape_debug()
+    );
+    Err(Unmaskable(sentence))
+}
+
+/// Returns true for media types of compressed data. Their words can be part of others, such as
+/// `zipcode`.
+fn is_packed_media(media: &str) -> bool {
+    !SUFFIXES.iter().any(|suffix| media.ends_with(suffix))
+        && media.split(['/', '+', '.', ' ']).any(has_packed_words)
+}
+
+fn has_packed_words(text: &str) -> bool {
+    let words = || text.split('-');
+    words().any(|word| PACKED.contains(&word))
+        && words().all(|word| PACKED.contains(&word) || BESIDE_PACKED.contains(&word))
+}
+
+/// Returns true for charsets in which ASCII letters are themselves, or become so without zero bytes.
+fn keeps_ascii(charset: &str) -> bool {
+    let name = plain(charset);
+    let name = ["x", "cs"]
+        .iter()
+        .find_map(|start| name.strip_prefix(start))
+        .unwrap_or(&name);
+    let is_page = |start: &&str| {
+        let number = name.strip_prefix(*start);
+        number.is_some_and(|number| ASCII_PAGES.contains(&number))
+    };
+
+    extends_ascii(name)
+        || CHARSETS.iter().any(|known| name.starts_with(known))
+        || CODE_PAGES.iter().any(is_page)
+}
+
+/// Returns the character sets that parameters name, also in the extended form (RFC 8187). An empty
+/// one is none.
 fn charsets(parameters: &str) -> impl Iterator<Item = &str> {
     parameters
         .split(';')
         .filter_map(|pair| pair.split_once('='))
-        .filter(|(name, _)| name.trim() == "charset")
-        .map(|(_, name)| name.trim().trim_matches(['"', '\'']))
-        .filter(|name| !name.is_empty())
+        .filter_map(|(name, value)| {
+            let rest = name.trim().strip_prefix("charset")?;
+            let value = value.trim().trim_matches(['"', '\'']);
+            if rest.is_empty() {
+                return Some(value);
+            }
+            // The charset and the language of the value come before it.
+            rest.trim_start()
+                .starts_with('*')
+                .then(|| value.rsplit('\'').next().unwrap_or(value))
+        })
+        .map(str::trim)
+        .filter(|name| !name.is_empty() && !NO_CHARSET.contains(name))
 }
 
 /// The beginning of a body.
@@ -147,7 +251,7 @@ impl Beginning {
         }
 
         let known = self.bytes.get(..self.length).unwrap_or_default();
-        if is_packed(known) || self.is_text && known.iter().any(is_strange) {
+        if is_packed(known) || self.is_text && !is_legible(known) {
             return Err(packed());
         }
         Ok(())
@@ -162,16 +266,21 @@ fn is_packed(beginning: &[u8]) -> bool {
         after.is_some_and(|it| it.starts_with(rest))
     };
 
-    // The last character may be cut.
-    let is_text = |bytes: &[u8]| {
-        let text = std::str::from_utf8(bytes);
-        text.map_or_else(|error| error.error_len().is_none(), |_| true)
-            && !bytes.iter().any(is_strange)
-    };
-
     MAGIC.iter().any(|magic| beginning.starts_with(magic))
         || is_bzip2()
-        || beginning.starts_with(ZLIB) && !is_text(beginning)
+        || beginning.starts_with(ZLIB) && !(is_utf8(beginning) && is_legible(beginning))
+}
+
+/// Returns true for UTF-8, of which the last character may be cut.
+fn is_utf8(bytes: &[u8]) -> bool {
+    let text = std::str::from_utf8(bytes);
+    text.map_or_else(|error| error.error_len().is_none(), |_| true)
+}
+
+/// Returns true if all bytes may be those of a text.
+fn is_legible(bytes: &[u8]) -> bool {
+    let is_odd = |byte: &u8| is_strange(byte) && !OLD_CONTROLS.contains(byte);
+    !bytes.iter().any(is_odd) && (is_utf8(bytes) || !bytes.iter().any(is_strange))
 }
 
 /// Returns true for control characters that are neither white space, nor for terminals, nor between
@@ -199,7 +308,22 @@ mod tests {
         for (name, value, expected) in [
             ("content-encoding", "gzip", false),
             ("content-encoding", "Identity", true),
+            ("content-encoding", "", true),
+            ("content-encoding", "UTF-8", true),
+            ("content-encoding", "iso-8859-1", true),
+            ("content-encoding", "none", true),
+            ("content-encoding", "binary", true),
+            ("content-encoding", "8bit", true),
+            ("content-encoding", "identity, identity", true),
+            ("content-encoding", "aws-chunked", true),
+            ("content-encoding", "aws-chunked,gzip", false),
+            ("content-encoding", "utf-8, br", false),
+            ("content-encoding", "x-gzip", false),
+            ("content-encoding", "unheard-of", false),
+            ("content-encoding", "ibm037", false),
+            ("content-encoding", "utf-7", false),
             ("transfer-encoding", "deflate, chunked", false),
+            ("transfer-encoding", "identity, chunked", true),
             ("transfer-encoding", "Chunked", true),
             ("content-type", "application/json; charset=utf-8", true),
             ("content-type", "text/xml;charset=\"UTF-16\"", true),
@@ -220,6 +344,26 @@ mod tests {
                 "text/plain; charset=utf-8; charset=cp037",
                 false,
             ),
+            ("content-type", "text/plain; charset*=utf-8''ibm037", false),
+            (
+                "content-type",
+                "text/plain; charset *= \"utf-8'en'ibm037\"",
+                false,
+            ),
+            (
+                "content-type",
+                "text/plain; charset*0=ibm; charset*1=037",
+                false,
+            ),
+            ("content-type", "text/plain; charset*=us-ascii''utf-8", true),
+            ("content-type", "application/vnd.zipcode+json", true),
+            ("content-type", "application/vnd.zipcode", true),
+            ("content-type", "application/compressed-status+json", true),
+            ("content-type", "application/vnd.decompressor.v1", true),
+            ("content-type", "application/x-zip-compressed", false),
+            ("content-type", "application/x-7z-compressed", false),
+            ("content-type", "application/x-compressed-tar", false),
+            ("content-type", "application/x-bzip2", false),
             ("content-type", "application/gzip", false),
             ("content-type", "application/x-gzip", false),
             ("content-type", "application/vnd.x+zip; a=b", false),
@@ -228,6 +372,64 @@ mod tests {
             ("x-anything", "gzip", true),
         ] {
             assert_eq!(check(&headers(name, value)).is_ok(), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn charsets_with_the_letters_of_ascii_are_accepted() {
+        for name in [
+            "ansi_x3.4-1968",
+            "iso-ir-6",
+            "ISO646-US",
+            "csASCII",
+            "us-ascii",
+            "macintosh",
+            "x-mac-roman",
+            "cp437",
+            "ibm850",
+            "IBM866",
+            "cp1252",
+            "windows-874",
+            "tis-620",
+            "johab",
+            "ks_c_5601-1987",
+            "x-sjis",
+            "hp-roman8",
+            "none",
+            "default",
+        ] {
+            let kind = format!("text/plain; charset={name}");
+            assert_eq!(check(&headers("content-type", &kind)), Ok(()), "{name}");
+        }
+
+        for name in [
+            "ibm037",
+            "cp037",
+            "cp500",
+            "IBM1047",
+            "ibm01140",
+            "ibm870",
+            "ibm871",
+            "cp875",
+            "cp1026",
+            "csIBM273",
+            "ebcdic-us",
+            "utf-7",
+            "unicode-1-1-utf-7",
+            "x",
+        ] {
+            let kind = format!("text/plain; charset={name}");
+            let sentence = check(&headers("content-type", &kind)).unwrap_err();
+            let sentence = sentence.to_string();
+            assert!(sentence.contains("character set"), "{name}: {sentence}");
+        }
+    }
+
+    #[test]
+    fn the_sentence_about_a_coding_is_true() {
+        for (coding, expected) in [("gzip", "is compressed"), ("rot13", "the coding `rot13`")] {
+            let sentence = check(&headers("content-encoding", coding)).unwrap_err();
+            assert!(sentence.to_string().contains(expected), "{sentence}");
         }
     }
 
@@ -271,6 +473,8 @@ mod tests {
             ("text/plain", "\u{fffd}é".as_bytes(), true),
             ("application/json", b"\x1e{\"a\": 1}\n", true),
             ("text/plain", b"one\x0btwo", true),
+            ("text/plain", b"\x0elqqk\x0f\x7f end\x1a", true),
+            ("text/plain", b"\x0f\x8a\xff", false),
             ("text/xml; charset=utf-16", b"\xff\xfe<\0a\0>\0", true),
             ("application/octet-stream", b"\x01\x02", true),
         ] {
