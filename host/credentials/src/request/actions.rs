@@ -174,6 +174,9 @@ fn form(text: &[u8], named: &mut Vec<String>) -> Result<(), Unclear> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
 
     for pair in text.split(|byte| *byte == b'&') {
+        if pair.split(|byte| *byte == b';').any(resembles_action) {
+            return Err("it has a parameter that resembles the name of an action");
+        }
         if let Some(value) = of_action(pair) {
             add(named, &decode(value))?;
         }
@@ -208,6 +211,28 @@ fn of_action(pair: &[u8]) -> Option<&[u8]> {
     // PHP ends a name at a zero byte, others ignore the byte.
     let ended = memchr(0, &name).and_then(|end| name.get(..end));
     (is_word(&name) || ended.is_some_and(is_word)).then(|| halves.next().unwrap_or_default())
+}
+
+/// Returns true if the name of the pair is one that names actions once its letters that are not ASCII,
+/// such as full-width ones, are converted.
+fn resembles_action(pair: &[u8]) -> bool {
+    let name = decode(pair.split(|byte| *byte == b'=').next().unwrap_or_default());
+    if name.is_ascii() {
+        return false;
+    }
+
+    let name = String::from_utf8_lossy(&name);
+    let name = name.trim_matches(|letter: char| letter.is_whitespace() || letter.is_control());
+    let name = name.split(['[', '.']).next().unwrap_or_default();
+    // What a letter is converted to depends on the server.
+    let is_like = |word: &&str| {
+        let mut pairs = name.chars().zip(word.chars());
+        name.chars().count() == word.len()
+            && pairs.all(|(letter, it)| !letter.is_ascii() || letter.eq_ignore_ascii_case(&it))
+    };
+    ["action", "command", "operation"]
+        .iter()
+        .any(|it| is_like(&it))
 }
 
 /// Adds the name of an action.
@@ -282,7 +307,7 @@ mod tests {
             &'a str,
             &'a [&'a str],
         );
-        let table: [Case<'_>; 23] = [
+        let table: [Case<'_>; 24] = [
             (
                 "POST",
                 "/",
@@ -403,6 +428,7 @@ mod tests {
                 &["Stop", "RetrieveProperties"],
             ),
             ("GET", "/v3/x?limit=1", &[], "", &[]),
+            ("GET", "/v3/x?%C3%A4ctive=1&factor=%EF%BC%A1", &[], "", &[]),
             (
                 "GET",
                 "/?Action=DescribeX&Action.1=Terminate&Action[]=Stop&Actions.member.1=A",
@@ -455,7 +481,10 @@ mod tests {
             .body(())
             .unwrap();
         assert!(of_head(&target.into_parts().0).is_err());
-        let table: [(&[(&str, &str)], &str); 21] = [
+        let table: [(&[(&str, &str)], &str); 24] = [
+            (&[FORM], "%EF%BC%A1ction=Terminate&Action=DescribeX"),
+            (&[FORM], "Action=DescribeX;%EF%BC%A1ction[]=Terminate"),
+            (&[FORM], "c\u{ff4f}mmand=Terminate"),
             (&[FORM], "Action=DescribeTags;Action=Terminate"),
             (&[FORM], "Action="),
             (&[FORM], "Action=Describe%00Terminate"),

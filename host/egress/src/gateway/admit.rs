@@ -163,7 +163,8 @@ fn check_reads(
 ) -> Result<(), RequestError> {
     let is_write =
         |client: &Arc<RuleClient>| client.rule.reads(&head.method, actions) == Verdict::No;
-    if candidates.iter().all(is_write) {
+    let names_write = |name: &String| !["GET", "HEAD", "OPTIONS"].contains(&name.as_str());
+    if candidates.iter().all(is_write) || overrides::named_in_uri(head).iter().any(names_write) {
         Err(writes(&head.method))
     } else {
         Ok(())

@@ -17,6 +17,7 @@ use crate::{
         compiled::{CompiledRule, Verdict},
         config::GuestAuth,
         headers::Authentication,
+        overrides,
         path::{self, Meaning, Prefix},
     },
     target::{Host, Target},
@@ -30,6 +31,8 @@ struct Request<'a> {
     head: &'a Parts,
     target: &'a Target,
     actions: &'a Actions,
+    /// Methods that its URI names in parameters.
+    named: Vec<String>,
     /// The meaning of its path, which is only needed if a rule does not allow the path.
     meaning: OnceCell<Meaning>,
 }
@@ -65,6 +68,7 @@ pub(super) fn choose(
         head,
         target,
         actions,
+        named: overrides::named_in_uri(head),
         meaning: OnceCell::new(),
     };
     let mut chosen = Vec::new();
@@ -125,6 +129,16 @@ impl Request<'_> {
                 nearness: if is_path_allowed { 3 } else { 1 },
                 cause: Cause::RuleMethod,
                 what: format!("method {}: add it to `methods`", self.head.method),
+            }));
+        }
+        if let Some(named) = rule.denied_method(&self.named) {
+            return Ok(Choice::Denied(Miss {
+                nearness: if is_path_allowed { 3 } else { 1 },
+                cause: Cause::RuleMethod,
+                what: format!(
+                    "the method `{}` that a parameter names",
+                    beginning(named, SHOWN)
+                ),
             }));
         }
         if !is_path_allowed {

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::request::Parts;
+use skydock_cloud::text::beginning;
 use skydock_credentials::{
     certificate_needs_body,
     request::actions::{self, is_bodiless},
@@ -82,6 +83,13 @@ impl Admitted {
         }
 
         let client = self.decide(&self.candidates)?;
+        if unknown.method {
+            let named = overrides::named_in_body(&head.headers, &bytes);
+            if let Some(name) = client.rule.denied_method(&named) {
+                let what = format!("body parameter with the method `{}`", beginning(name, 40));
+                return Err(other_method(Cause::RuleMethod, &what));
+            }
+        }
         if self.dry_run && client.rule.reads(&head.method, &self.actions) == Verdict::No {
             return Err(writes(&head.method));
         }

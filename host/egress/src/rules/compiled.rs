@@ -126,6 +126,19 @@ impl CompiledRule {
         !self.actions.is_empty() || METHODS.iter().any(|it| !self.methods.contains(it))
     }
 
+    /// Returns the first of the named methods that the rule does not allow.
+    pub(crate) fn denied_method<'a>(&self, named: &'a [String]) -> Option<&'a str> {
+        let is_allowed = |name: &&String| self.methods.iter().any(|it| it.as_str() == **name);
+        // If a rule allows all methods, it does not matter which one is named.
+        let denied = || named.iter().find(|name| !is_allowed(name));
+        let limits = METHODS.iter().any(|it| !self.methods.contains(it));
+        if limits {
+            denied().map(String::as_str)
+        } else {
+            None
+        }
+    }
+
     /// Decides whether the actions are allowed.
     pub(crate) fn permits_actions(&self, actions: &Actions) -> Verdict {
         if self.actions.is_empty() {

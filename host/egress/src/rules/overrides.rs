@@ -42,6 +42,40 @@ pub(crate) fn in_head(head: &Parts) -> Option<String> {
     Some(format!("query parameter {name}"))
 }
 
+/// Returns the values of parameters such as `httpMethod` in the URI, which some servers read as the
+/// method. They are common names, so a rule must allow what they say.
+pub(crate) fn named_in_uri(head: &Parts) -> Vec<String> {
+    let segments = head.uri.path().split('/');
+    let mut texts = segments.filter_map(|segment| Some(segment.split_once(';')?.1));
+    let mut named: Vec<_> = texts.by_ref().flat_map(|it| named(it.as_bytes())).collect();
+    named.extend(self::named(head.uri.query().unwrap_or_default().as_bytes()));
+    named
+}
+
+/// Returns such values in the body, if it may be a form. In JSON, they are those of health checks.
+pub(crate) fn named_in_body(headers: &HeaderMap, body: &[u8]) -> Vec<String> {
+    if ContentType::of(headers).is_ok_and(|content| content.is_json()) || looks_like_json(body) {
+        return Vec::new();
+    }
+    named(body)
+}
+
+fn named(text: &[u8]) -> Vec<String> {
+    let method = |pair: &[u8]| {
+        let mut halves = pair.splitn(2, |byte| *byte == b'=');
+        let name = decode(beginning(without_blanks(halves.next()?)));
+        let has_http = memmem::find(&name.to_ascii_lowercase(), b"http").is_some();
+        if !has_http || !is_override(&name) {
+            return None;
+        }
+
+        let value = decode(beginning(halves.next().unwrap_or_default()));
+        Some(String::from_utf8_lossy(&value).trim().to_ascii_uppercase())
+    };
+    let pairs = text.split(|byte| b"&;".contains(byte));
+    pairs.filter_map(method).collect()
+}
+
 /// Returns true if servers may read a method in the body of this request: they do so only with
 /// POST, in a form or in JSON.
 pub(crate) fn may_be_in_body(head: &Parts) -> bool {
@@ -263,6 +297,41 @@ mod tests {
         for (uri, header, expected) in table {
             let found = in_head(&head("GET", uri, &[(header, "DELETE")]));
             assert_eq!(found.is_some(), expected, "{uri} {header}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn values_of_common_names_are_found() {
+        for (uri, expected) in [
+            ("/x?httpMethod=DELETE", &["DELETE"][..]),
+            (
+                "/x?http_method=GET&a=b&HTTP-Method=delete",
+                &["GET", "DELETE"],
+            ),
+            ("/x?http%4dethod%5b%5d=+put;httpVerb", &["PUT", ""]),
+            ("/x;httpMethod=DELETE/y", &["DELETE"]),
+            ("/x?method=DELETE&httpMethods=a&verb=b&auth_method=c", &[]),
+        ] {
+            assert_eq!(named_in_uri(&head("GET", uri, &[])), expected, "{uri}");
+        }
+
+        for (kind, body, expected) in [
+            (
+                "application/x-www-form-urlencoded",
+                "httpMethod=POST&httpMethod=DELETE",
+                2,
+            ),
+            ("", "httpMethod=DELETE", 1),
+            ("application/json", "\"&httpMethod=DELETE&\"", 0),
+            (
+                "application/x-www-form-urlencoded",
+                "{\"httpMethod\": \"GET\"}",
+                0,
+            ),
+        ] {
+            let head = head("POST", "/", &[("content-type", kind)]);
+            let found = named_in_body(&head.headers, body.as_bytes());
+            assert_eq!(found.len(), expected, "{kind} {body}: {found:?}");
         }
     }
 
