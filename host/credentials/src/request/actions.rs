@@ -230,9 +230,7 @@ fn resembles_action(pair: &[u8]) -> bool {
         name.chars().count() == word.len()
             && pairs.all(|(letter, it)| !letter.is_ascii() || letter.eq_ignore_ascii_case(&it))
     };
-    ["action", "command", "operation"]
-        .iter()
-        .any(|it| is_like(&it))
+    ["action", "command", "operation"].iter().any(is_like)
 }
 
 /// Adds the name of an action.

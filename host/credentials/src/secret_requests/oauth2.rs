@@ -321,7 +321,7 @@ fn azure(provider: &str, rest: &[String], method: &Method) -> bool {
 
     let creates = || has(AZURE_CREATION) || kinds().any(|kind| kind.contains(AZURE_ROLES));
     // The policies of a vault are also in the vault.
-    let is_vault = provider == "microsoft.keyvault" && kinds().last() == Some("vaults");
+    let is_vault = provider == "microsoft.keyvault" && kinds().next_back() == Some("vaults");
 
     has(AZURE_SECRETS)
         || provider != "microsoft.keyvault" && kinds().any(has_keys)
