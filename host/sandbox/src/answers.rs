@@ -7,6 +7,7 @@
 pub(crate) mod addresses;
 mod error;
 pub(crate) mod names;
+pub(crate) mod overlap;
 pub(crate) mod pairs;
 pub(crate) mod text;
 

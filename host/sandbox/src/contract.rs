@@ -9,7 +9,7 @@
 //! A function or a capability begins with a new version in `wit/`, by the rules in `wit/README.md`,
 //! and with an entry in the table `functions!` of `skydock-cloud`, beside its types. In the folder
 //! of the version, `to_guest` and `from_guest` convert values, `exports` has the calls and the rules
-//! for answers, and `imports` has what a plugin can call. `execution/provider.rs` says what a call is
+//! for answers, and `imports` has what a plugin can call. `plugin/provider.rs` says what a call is
 //! about. Then follow each SDK in `sdk/`, and the obligation with its check in
 //! `tools/conformance/src/obligation/table.rs`. A dry run does not call a function that may change
 //! the cloud; `dry_run.rs` of `skydock-controllers` has words for what is not done.
@@ -21,7 +21,7 @@ mod v0_1;
 
 use futures::future::BoxFuture;
 
-use crate::execution::call::CallError;
+use crate::call_error::CallError;
 
 pub(crate) use v0_1::{Exports, Functions, Guest, link};
 

@@ -13,7 +13,6 @@ mod log;
 mod notes;
 mod objects;
 mod output;
-mod owned;
 mod subject;
 mod taped;
 
@@ -47,7 +46,6 @@ pub(crate) use {
     lists::Lists,
     log::Log,
     notes::Notes,
-    owned::Owned,
     subject::Subject,
 };
 
@@ -56,14 +54,11 @@ use self::{
     lent_nodes::{LastNodes, Lookers, Targets},
 };
 use crate::{
-    answers::IngressRules,
-    execution::{
-        call::{HandleLimit, Overrun},
-        metrics::PluginMetrics,
-        overlap::Overlap,
-    },
-    grants::{gateway_provider::GatewayProvider, permissions::Permissions},
+    answers::{IngressRules, overlap::Overlap},
+    call_error::{HandleLimit, Overrun},
+    grants::{gateway_provider::GatewayProvider, owned::Owned, permissions::Permissions},
     load::source::{PluginSource, Settings},
+    metrics::PluginMetrics,
     words::text::LastWords,
 };
 

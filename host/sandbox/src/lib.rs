@@ -10,22 +10,22 @@
 //! checked before a controller sees them. A call that fails affects nothing else: its instance is
 //! dropped.
 
+// Each uses only those before it in this order: words, grants, answers, call_error, load, metrics,
+// imports, contract, execution, plugin, replay.
 mod answers;
+mod call_error;
 mod contract;
-mod error;
 mod execution;
 mod grants;
 mod imports;
 mod load;
+mod metrics;
 mod plugin;
 mod replay;
 mod words;
 
-pub use answers::{AnswerError, IngressRules, Refused};
-pub use error::{LoadError, LoadProblem, Stage, TooMuch};
-pub use execution::call::{CallError, HandleLimit};
-pub use execution::metrics::PluginMetrics;
-pub use execution::overlap::Overlap;
+pub use answers::{AnswerError, IngressRules, Refused, overlap::Overlap};
+pub use call_error::{CallError, HandleLimit};
 pub use execution::runtime::{Runtime, RuntimeError, RuntimeOptions};
 pub use grants::gateway_provider::{CutOff, GatewayProvider, WithheldRule};
 pub use grants::permissions::{
@@ -35,11 +35,13 @@ pub use imports::ClusterSlot;
 pub use load::accepted::{Accepted, Grown};
 pub use load::artifacts::CacheDirError;
 pub use load::compile::{CompileError, Compiler, compile_as_child};
+pub use load::error::{LoadError, LoadProblem, Stage, TooMuch};
 pub use load::info::GenerationInfo;
 pub use load::inspect::ComponentType;
 pub use load::metadata;
-pub use load::outline::Outline;
 pub use load::source::{CloudConfig, ConfigSecrets, PluginSource, Settings};
+pub use metrics::PluginMetrics;
+pub use plugin::outline::Outline;
 pub use plugin::{Plugin, Reload, SwapOutcome, SwapReport};
 pub use replay::{Replay, ReplayError, Replayed};
 pub use skydock_recording::{Difference, Recordings, RecordingsError, ScriptError, Taping};

@@ -1,5 +1,10 @@
 //! A plugin in service, and its replacement at run time.
 
+mod last_good;
+pub(crate) mod outline;
+mod provider;
+mod watch;
+
 use std::{
     path::PathBuf,
     sync::Arc,
@@ -8,15 +13,14 @@ use std::{
 
 use arc_swap::ArcSwap;
 use skydock_resources::limits::Limits;
-use tokio::sync::{Mutex, broadcast, watch};
+use tokio::sync::{self, Mutex, broadcast};
 
 use crate::{
-    error::{LoadError, LoadProblem, Stage},
-    execution::{generation::Generation, runtime::Runtime},
+    execution::{code::Code, generation::Generation, runtime::Runtime},
     imports::{ClusterSlot, Shared},
     load::{
         accepted::{Accepted, Grown},
-        code::Code,
+        error::{LoadError, LoadProblem, Stage},
         info::{GenerationInfo, Stopwatch},
         source::{Digests, Files, PluginSource},
     },
@@ -73,7 +77,7 @@ pub struct Plugin {
     terms: ArcSwap<Terms>,
     current: ArcSwap<Generation>,
     pub(crate) swap: Mutex<Swap>,
-    number: watch::Sender<u64>,
+    number: sync::watch::Sender<u64>,
     reports: broadcast::Sender<SwapReport>,
 }
 
@@ -212,7 +216,7 @@ impl Plugin {
                 last_number: 1,
                 attempted,
             }),
-            number: watch::Sender::new(1),
+            number: sync::watch::Sender::new(1),
             reports: broadcast::Sender::new(REPORTS),
         });
 
@@ -268,7 +272,7 @@ impl Plugin {
     /// Returns a receiver of the number of the generation in service, which changes with the
     /// generation.
     #[must_use]
-    pub fn subscribe(&self) -> watch::Receiver<u64> {
+    pub fn subscribe(&self) -> sync::watch::Receiver<u64> {
         self.number.subscribe()
     }
 

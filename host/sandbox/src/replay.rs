@@ -10,19 +10,19 @@ use skydock_recording::{Difference, Player, Script, ScriptError, Tape, Taping, r
 use tokio::time::Instant;
 
 use crate::{
-    error::{LoadError, LoadProblem, Stage},
+    call_error::CallError,
     execution::{
-        call::CallError,
+        code::Code,
         instance::{Blueprint, Instance},
-        metrics::PluginMetrics,
         runtime::Runtime,
     },
     imports::{ClusterSlot, Shared},
     load::{
-        code::Code,
+        error::{LoadError, LoadProblem, Stage},
         info::Stopwatch,
         source::{Files, PluginSource, Settings},
     },
+    metrics::PluginMetrics,
     plugin::read,
 };
 

@@ -1,4 +1,5 @@
 //! Texts of plugins and names in the contract.
 
+pub(crate) mod keys;
 pub(crate) mod names;
 pub(crate) mod text;

@@ -6,7 +6,13 @@ use super::{
     error::{AnswerError, Checked, MAX_LIST, count, value},
     text,
 };
-use crate::{grants::permissions::is_reserved, imports::Owned, words::text::Quoted};
+use crate::{
+    grants::{owned::Owned, permissions::is_reserved},
+    words::{
+        keys::{is_kubernetes, is_qualified},
+        text::Quoted,
+    },
+};
 
 /// Checks the labels that an instance adds to its node. Those that belong to Kubernetes are
 /// ignored; all others need a permission.
@@ -18,11 +24,11 @@ pub(crate) fn labels(all: Vec<(String, String)>, owned: &Owned) -> Checked<Pairs
             "label",
             &key,
             "a qualified name",
-            text::is_qualified(&key).then_some(()),
+            is_qualified(&key).then_some(()),
         )?;
         let text = text::label_value("label value", Some(text))?.unwrap_or_default();
 
-        if text::is_kubernetes(&key) {
+        if is_kubernetes(&key) {
             continue;
         }
 
@@ -50,7 +56,7 @@ pub(crate) fn annotations(all: Vec<(String, String)>, owned: &Owned) -> Checked<
 
     let mut annotations = Pairs::new();
     for (key, text) in all {
-        let ok = text::is_qualified(&key) && owned.may_annotate(&key);
+        let ok = is_qualified(&key) && owned.may_annotate(&key);
         value(
             "annotation",
             &key,

@@ -6,7 +6,7 @@ use wasmtime::{PoolConcurrencyLimitError, Trap, component::ResourceTableError};
 use wasmtime_wasi::I32Exit;
 
 use crate::{
-    execution::call::{CallError, Overrun},
+    call_error::{CallError, Overrun},
     imports::{Denied, Refusal, State},
     words::text::first_function,
 };

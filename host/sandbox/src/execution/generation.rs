@@ -7,19 +7,19 @@ use skydock_resources::{deadline::Deadline, limits::Limits};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
+    call_error::CallError,
     contract::{Guest, Running},
-    error::{LoadError, LoadProblem, Stage},
     execution::{
-        call::CallError,
+        code::Code,
         instance::{Blueprint, Instance},
         pool::Pool,
         supervise::Supervisor,
     },
-    grants::gateway_provider::CutOff,
-    imports::{Owned, Shared, Subject},
+    grants::{gateway_provider::CutOff, owned::Owned},
+    imports::{Shared, Subject},
     load::{
         accepted::Accepted,
-        code::Code,
+        error::{LoadError, LoadProblem, Stage},
         identity::Identity,
         info::{GenerationInfo, Introduction, Stopwatch},
         source::{Digests, Settings},

@@ -10,14 +10,12 @@ use wasmtime::{CallHook, Store, Trap, UpdateDeadline, component::InstancePre};
 
 use crate::{
     answers::AnswerError,
+    call_error::{CallError, Overrun},
     contract::{Exports, Functions, Guest, Running},
-    error::LoadProblem,
-    execution::{
-        call::{CallError, Overrun},
-        diagnosis::{why_it_ended, why_it_was_not_made},
-    },
-    imports::{Owned, Phase, Shared, State, Subject},
-    load::{info::Introduction, source::Settings},
+    execution::diagnosis::{why_it_ended, why_it_was_not_made},
+    grants::owned::Owned,
+    imports::{Phase, Shared, State, Subject},
+    load::{error::LoadProblem, info::Introduction, source::Settings},
     words::names::CONTRACT,
 };
 

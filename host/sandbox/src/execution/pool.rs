@@ -12,10 +12,7 @@ use skydock_cloud::Capability;
 use tokio::sync::SemaphorePermit;
 
 use self::shares::Shares;
-use crate::{
-    execution::{instance::Instance, overlap::Overlap},
-    imports::Shared,
-};
+use crate::{answers::overlap::Overlap, execution::instance::Instance, imports::Shared};
 
 /// Idle instances that are kept for [`Limits::idle`](crate::Limits::idle); more than these come
 /// from a burst, and are kept for a quarter of that time.

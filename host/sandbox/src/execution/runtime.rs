@@ -8,12 +8,13 @@ use wasmtime::{Engine, InstanceAllocationStrategy, PoolingAllocationConfig, comp
 
 use crate::{
     contract,
-    execution::{engine, metrics::PluginMetrics},
     imports::{self, State},
     load::{
         artifacts::{Artifacts, CacheDirError},
         compile::Compiler,
+        engine,
     },
+    metrics::PluginMetrics,
 };
 
 /// Slots of the pool for each instance that a plugin may have: for four plugins, each with a

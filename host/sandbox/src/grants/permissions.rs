@@ -11,7 +11,7 @@ pub use keys::{KeyRange, KeyRangeError};
 pub use refusal::NotPermitted;
 pub(crate) use reserved::{covers_reserved, is_reserved};
 
-use crate::answers::text::{is_kubernetes, is_qualified, is_subdomain};
+use crate::words::keys::{is_kubernetes, is_qualified, is_subdomain};
 
 /// Objects of the cluster that a plugin may read.
 #[derive(Clone, Debug, PartialEq, Eq)]

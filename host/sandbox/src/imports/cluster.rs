@@ -7,8 +7,11 @@ use std::{
 
 use skydock_cloud::{Cluster, Holder, Node, ObjectKind, ObjectName, Service};
 
-use super::{Owned, Shared, State};
-use crate::answers::{Refused, Taken, addresses::forms};
+use super::{Shared, State};
+use crate::{
+    answers::{Refused, Taken, addresses::forms},
+    grants::owned::Owned,
+};
 
 /// Slot for the cluster that a plugin sees. It is empty until the caches are filled, and again
 /// after they are gone.

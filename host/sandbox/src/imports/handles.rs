@@ -13,7 +13,7 @@ use skydock_cloud::{CallKind, PerKind};
 use skydock_resources::account::{Account, Share};
 use wasmtime::component::ResourceTable;
 
-use crate::execution::call::HandleLimit;
+use crate::call_error::HandleLimit;
 
 /// Handles that an instance takes from the plugin's at a time.
 const STEP: usize = 8;

@@ -9,8 +9,7 @@ use skydock_cloud::{
 
 use super::{State, notes::Notes};
 use crate::{
-    answers::text::{MAX_ANNOTATION, is_qualified},
-    grants::permissions::ObjectGrant,
+    answers::text::MAX_ANNOTATION, grants::permissions::ObjectGrant, words::keys::is_qualified,
 };
 
 /// Maximum bytes of an object as JSON, as in the contract: the limit of the API server.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use skydock_cloud::{Node, NodeSet, ObjectKind, ObjectName, Pairs, Service};
 
-use super::{Owned, State, notes::Notes};
+use super::{State, notes::Notes};
+use crate::grants::owned::Owned;
 
 /// The objects that the current call is about, and the annotations that it sets on them.
 #[derive(Clone, Default)]

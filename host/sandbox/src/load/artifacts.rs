@@ -36,7 +36,7 @@ pub(crate) struct Artifacts {
 }
 
 /// Identifies an artifact by what was compiled and by what compiled it: the SHA-256 of the
-/// component, and [`crate::execution::engine::compatibility`].
+/// component, and [`crate::load::engine::compatibility`].
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) component: String,

@@ -76,7 +76,7 @@ impl Compiler {
         Ok(Self::new(program, arguments))
     }
 
-    /// Compiles into this file, for an engine with this [reservation](crate::execution::engine::config).
+    /// Compiles into this file, for an engine with this [reservation](crate::load::engine::config).
     /// Dropping the future ends the compiler.
     ///
     /// # Errors

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use skydock_cloud::Capability;
 
-use crate::{error::LoadProblem, grants::permissions::Permissions, load::accepted::Accepted};
+use crate::{
+    grants::permissions::Permissions,
+    load::{accepted::Accepted, error::LoadProblem},
+};
 
 /// What identifies a plugin, and what it needs.
 pub(crate) struct Identity<'a> {

@@ -10,9 +10,11 @@ use std::{
 use skydock_cloud::{Capability, ProviderInfo};
 
 use crate::{
-    error::{LoadError, LoadProblem, Stage},
-    execution::overlap::Overlap,
-    load::accepted::Accepted,
+    answers::overlap::Overlap,
+    load::{
+        accepted::Accepted,
+        error::{LoadError, LoadProblem, Stage},
+    },
 };
 
 /// The generation in service, for people and programs.

@@ -7,8 +7,8 @@ use skydock_resources::limits::Limits;
 use wasmparser::{Encoding, Parser, Payload};
 
 use crate::{
-    error::{LoadError, LoadProblem, Stage},
     load::{
+        error::{LoadError, LoadProblem, Stage},
         metadata::{Metadata, SECTION},
         shape::{self, Named, Shape},
     },

@@ -6,10 +6,7 @@
 use serde::{Deserialize, Serialize};
 use skydock_cloud::ProviderInfo;
 
-use crate::{
-    error::LoadProblem,
-    load::{accepted::canonical, info::Introduction},
-};
+use crate::load::{accepted::canonical, error::LoadProblem, info::Introduction};
 
 /// Name of the custom section, of the component or of a module in it.
 pub const SECTION: &str = "skydock:plugin";

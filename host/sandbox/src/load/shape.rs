@@ -10,7 +10,7 @@ use wasmparser::{
     ComponentOuterAliasKind, Encoding, Instance, Payload,
 };
 
-use crate::error::{LoadProblem, TooMuch};
+use crate::load::error::{LoadProblem, TooMuch};
 
 /// Maximum number of functions of all modules. The largest guests of garbage-collected languages
 /// have about 50,000.

@@ -14,11 +14,9 @@ use skydock_cloud::Pairs;
 use skydock_secrets::in_configuration;
 
 use crate::{
-    answers::IngressRules,
-    error::LoadProblem,
-    execution::overlap::Overlap,
+    answers::{IngressRules, overlap::Overlap},
     grants::{gateway_provider::GatewayProvider, permissions::Permissions},
-    load::redact::Redactor,
+    load::{error::LoadProblem, redact::Redactor},
     words::text::{Cause, Quoted},
 };
 

@@ -32,7 +32,7 @@ use wasmtime::{
 };
 
 use super::bindings::exports::skydock::provider as generated;
-use crate::{error::LoadProblem, imports::State};
+use crate::{imports::State, load::error::LoadProblem};
 
 /// An instance during one call. Each function consumes it; its arguments live for `'s`, longer than
 /// the call.

@@ -11,7 +11,7 @@ use skydock_secrets::redacted;
 use super::bindings::skydock::provider::types as wit;
 use crate::{
     answers::{AnswerError, Checked, Element, MAX_LIST, count, text, value},
-    execution::call::CallError,
+    call_error::CallError,
 };
 
 /// Bounds of the delay before a retry.

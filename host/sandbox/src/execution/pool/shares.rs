@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::execution::overlap::Overlap;
+use crate::answers::overlap::Overlap;
 use skydock_cloud::{CallKind, Capability, PerKind};
 use tokio::sync::{Semaphore, SemaphorePermit};
 

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use super::reserved::{covers_reserved, is_of_platform};
-use crate::answers::text::{is_label_name, is_subdomain};
+use crate::words::keys::{is_label_name, is_subdomain};
 
 /// Where annotations of Services that belong to a provider have always been: `PROVIDER-…` below
 /// this domain of Kubernetes.

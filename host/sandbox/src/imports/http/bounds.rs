@@ -22,7 +22,7 @@ use wasmtime_wasi_http::{
 };
 
 use super::ended;
-use crate::{execution::call::Oversized, imports::State};
+use crate::{call_error::Oversized, imports::State};
 
 /// Bytes of one chunk of a request's body. At most two chunks wait in the host; the rest stays in
 /// the guest until they are sent.

@@ -15,7 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 use wasmtime::{Engine, OutOfMemory};
 
 use super::{FAILED, MALFORMED, OUT_OF_MEMORY, order::Order};
-use crate::{execution::engine, load::artifacts};
+use crate::load::{artifacts, engine};
 
 /// Added to the niceness, so that everything else on the machine has priority.
 const NICENESS: i32 = 10;

@@ -1,7 +1,7 @@
 use std::{fmt::Write as _, time::Instant};
 
 use super::*;
-use crate::{error::LoadError, load::inspect::ComponentType};
+use crate::load::{error::LoadError, inspect::ComponentType};
 
 fn read(text: &str) -> Result<ComponentType, LoadError> {
     ComponentType::read(&wat::parse_str(text).expect("WAT"), &Limits::default())

@@ -18,7 +18,7 @@ use crate::{
             to_guest,
         },
     },
-    imports::Owned,
+    grants::owned::Owned,
     words::text::Quoted,
 };
 

@@ -12,6 +12,7 @@ use crate::{
         names::{self, Meant},
         text, value,
     },
+    call_error::CallError,
     contract::{
         Running,
         v0_1::{
@@ -20,9 +21,11 @@ use crate::{
             to_guest,
         },
     },
-    execution::call::CallError,
     imports::Shared,
-    words::text::Quoted,
+    words::{
+        keys::{is_qualified, is_subdomain},
+        text::Quoted,
+    },
 };
 
 impl<'a, 's> Guest<'a, 's> {
@@ -174,7 +177,7 @@ fn ingress(
     let hostname = ingress.hostname.filter(|text| !text.is_empty());
     if let Some(name) = &hostname {
         // By its form, an IPv4 address is also a DNS name.
-        let ok = text::is_subdomain(name) && name.parse::<IpAddr>().is_err();
+        let ok = is_subdomain(name) && name.parse::<IpAddr>().is_err();
         value(
             "ingress host name",
             name,
@@ -225,7 +228,7 @@ fn ingress(
 
 fn port_status(status: wit::PortStatus) -> Checked<cloud::PortStatus> {
     if let Some(error) = &status.error {
-        let ok = text::is_qualified(error);
+        let ok = is_qualified(error);
         value(
             "error of a port",
             error,

@@ -9,13 +9,13 @@ use skydock_cloud::{
 
 use super::{Guest, generated::plugin, instances::MAX_PROVIDER_ID};
 use crate::{
-    answers::{AnswerError, Checked, count, text, value},
+    answers::{AnswerError, Checked, count, overlap::Overlap, text, value},
     contract::{
         Running,
         v0_1::{bindings::skydock::provider::types as wit, from_guest::told, to_guest},
     },
-    execution::overlap::Overlap,
     load::{info::Introduction, source::Settings},
+    words::keys::MAX_LABEL,
 };
 
 /// Maximum bytes of a version.
@@ -103,7 +103,7 @@ fn served(all: &BTreeSet<Capability>, unused: &[String]) -> Checked<BTreeSet<Cap
 fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<Introduction> {
     let capabilities = served(exported, &info.unused)?;
 
-    let named = (1..=text::MAX_LABEL).contains(&info.name.len())
+    let named = (1..=MAX_LABEL).contains(&info.name.len())
         && info
             .name
             .bytes()

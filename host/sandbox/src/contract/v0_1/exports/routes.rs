@@ -6,6 +6,7 @@ use skydock_cloud::{self as cloud, text::is_plain};
 use super::{Guest, generated::routes};
 use crate::{
     answers::{AnswerError, Checked, Element, count, text, value},
+    call_error::CallError,
     contract::{
         Running,
         v0_1::{
@@ -13,7 +14,6 @@ use crate::{
             to_guest,
         },
     },
-    execution::call::CallError,
 };
 
 /// Maximum bytes of a cloud's name for a route. The longest known names are Azure resource IDs.

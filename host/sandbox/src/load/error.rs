@@ -1,7 +1,7 @@
 //! Reasons why a plugin cannot be used.
 //!
-//! Their words are here, in [`LoadProblem`]; whether one applies is decided in `load`, `contract`
-//! and `grants`.
+//! Their words are here, in [`LoadProblem`]; whether one applies is decided in `load`, `grants`,
+//! `contract` and `execution`.
 
 use std::{fmt, io, path::PathBuf};
 
@@ -9,7 +9,7 @@ use skydock_cloud::{Capability, CloudError, units::bytes};
 
 use crate::{
     answers::AnswerError,
-    execution::call::{CallError, passes},
+    call_error::{CallError, passes},
     grants::{gateway_provider::CutOff, permissions::NotPermitted},
     load::{accepted::Grown, compile::CompileError},
     words::text::{Cause, Names, Quoted},
@@ -299,7 +299,7 @@ mod tests {
     use std::{os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
     use super::*;
-    use crate::execution::call::HandleLimit;
+    use crate::call_error::HandleLimit;
 
     #[test]
     fn errors_not_caused_by_the_file_are_transient() {

@@ -5,10 +5,12 @@ use std::{io, sync::Arc};
 use tokio::task::spawn_blocking;
 
 use crate::{
-    error::LoadError,
     execution::runtime::Runtime,
     imports::ClusterSlot,
-    load::source::{self, PluginSource},
+    load::{
+        error::LoadError,
+        source::{self, PluginSource},
+    },
     plugin::{Plugin, Terms, read},
 };
 

@@ -8,7 +8,6 @@ use tokio::{task::spawn_blocking, time::timeout};
 use wasmtime::{Engine, component::InstancePre};
 
 use crate::{
-    error::{LoadError, LoadProblem, Stage},
     execution::{
         machine_code,
         runtime::{Inner, Runtime},
@@ -17,6 +16,7 @@ use crate::{
     load::{
         artifacts::{Artifact, Key},
         compile::CompileError,
+        error::{LoadError, LoadProblem, Stage},
         info::Stopwatch,
         inspect::ComponentType,
         metadata::Metadata,

@@ -8,14 +8,11 @@ use tracing::Instrument as _;
 
 use crate::{
     answers::Element,
+    call_error::CallError,
     contract::{Guest, Running},
-    execution::{
-        call::{CallError, Place},
-        generation::Generation,
-        metrics::PluginMetrics,
-        supervise::Scope,
-    },
+    execution::{call::Place, generation::Generation, supervise::Scope},
     imports::{ClusterSlot, Notes, Subject},
+    metrics::PluginMetrics,
     plugin::Plugin,
 };
 

@@ -17,10 +17,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    error::LoadError,
     execution::runtime::Runtime,
     imports::ClusterSlot,
-    load::source::PluginSource,
+    load::{error::LoadError, source::PluginSource},
     plugin::{Plugin, Reload},
 };
 
@@ -239,7 +238,7 @@ fn fingerprint(file: &Path) -> Fingerprint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{LoadProblem, Stage};
+    use crate::load::error::{LoadProblem, Stage};
 
     #[test]
     fn only_transient_errors_are_retried_with_growing_delays() {

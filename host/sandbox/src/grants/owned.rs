@@ -48,7 +48,7 @@ impl Owned {
     }
 
     /// Returns true if the plugin owns the node's provider ID, or if the node has none.
-    pub(super) fn may_see(&self, node: &Node) -> bool {
+    pub(crate) fn may_see(&self, node: &Node) -> bool {
         let owned = |id: &str| self.provider_ids().iter().any(|it| id.starts_with(it));
         node.provider_id.as_deref().is_none_or(owned)
     }

@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn operating_md_lists_every_plugin_metric() {
-        let page = include_str!("../../../../docs/operating.md");
+        let page = include_str!("../../../docs/operating.md");
         let mut registry = Registry::default();
         let all = PluginMetrics::register(&mut registry);
         // All fields by name, so that none is forgotten here: a family without series is not

@@ -3,9 +3,13 @@
 use std::{path::PathBuf, time::Duration};
 
 use crate::{
-    error::{LoadError, LoadProblem, Stage},
-    execution::runtime::Runtime,
-    load::{code::Code, info::Stopwatch, inspect::ComponentType, source::PluginSource},
+    execution::{code::Code, runtime::Runtime},
+    load::{
+        error::{LoadError, LoadProblem, Stage},
+        info::Stopwatch,
+        inspect::ComponentType,
+        source::PluginSource,
+    },
     plugin::read,
 };
 
