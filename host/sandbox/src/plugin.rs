@@ -16,7 +16,11 @@ use skydock_resources::limits::Limits;
 use tokio::sync::{self, Mutex, broadcast};
 
 use crate::{
-    execution::{code::Code, generation::Generation, runtime::Runtime},
+    execution::{
+        code::Code,
+        generation::{Candidate, Generation},
+        runtime::Runtime,
+    },
     imports::{ClusterSlot, Shared},
     load::{
         accepted::{Accepted, Grown},
@@ -180,16 +184,15 @@ impl Plugin {
             let component = (component, digests.component.clone());
             let code = Arc::new(Code::make(runtime, &shared.plugin, component, &mut watch).await?);
 
+            let candidate = Candidate {
+                number: 1,
+                source: source.component.clone(),
+                code,
+                settings: &settings,
+                digests,
+            };
             // Boxed, because the future is large.
-            Box::pin(Generation::load(
-                &shared,
-                source.component.clone(),
-                (code, &settings, digests),
-                watch,
-                1,
-                None,
-            ))
-            .await
+            Box::pin(Generation::load(&shared, candidate, watch, None)).await
         };
 
         let first = first.await.inspect_err(|error| {
@@ -419,10 +422,14 @@ impl Plugin {
             )
             .await?;
 
-        let what = (Arc::clone(&swap.code), &settings, digests);
-        let source = terms.source.component.clone();
-        let number = swap.last_number + 1;
-        let loading = Generation::load(&terms.shared, source, what, watch, number, before);
+        let candidate = Candidate {
+            number: swap.last_number + 1,
+            source: terms.source.component.clone(),
+            code: Arc::clone(&swap.code),
+            settings: &settings,
+            digests,
+        };
+        let loading = Generation::load(&terms.shared, candidate, watch, before);
         Box::pin(loading).await
     }
 

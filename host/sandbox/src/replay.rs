@@ -6,14 +6,16 @@ use std::{
     time::Duration,
 };
 
-use skydock_recording::{Difference, Player, Script, ScriptError, Tape, Taping, recordings};
+use skydock_recording::{
+    Difference, Header, Player, Script, ScriptError, Tape, Taping, recordings,
+};
 use tokio::time::Instant;
 
 use crate::{
     call_error::CallError,
     execution::{
         code::Code,
-        instance::{Blueprint, Instance},
+        instance::{Blueprint, Build, Instance},
         runtime::Runtime,
     },
     imports::{ClusterSlot, Shared},
@@ -117,6 +119,41 @@ impl Replay {
         let cut = script.cut.take();
         let player = Arc::new(Player::new(script));
 
+        let blueprint = self.blueprint(&header)?;
+        let tape = Some(Tape::Playing(Arc::clone(&player)));
+        let made = blueprint
+            .instantiate_with(tape, Instant::now() + DEADLINE)
+            .await;
+
+        match made {
+            Ok(instance) => calls(&player, instance).await,
+            // The recorded instantiation may have failed, too.
+            Err(LoadProblem::Call(error)) => player.ended(Err(error.kind().to_owned())),
+            Err(problem) => return Err(LoadError::new(Stage::Instantiate, problem).into()),
+        }
+
+        let same_component = header.component == self.code.digest;
+        let (outcome, difference) = player.outcome();
+        let cut = cut.map(|why| match outcome.unreached {
+            0 => why,
+            steps => {
+                format!("{why}, and {steps} steps in it follow an answer that was not written")
+            }
+        });
+
+        Ok(Replayed {
+            recording: recording.to_owned(),
+            same_component,
+            calls: outcome.calls,
+            steps: outcome.steps,
+            exact: difference.is_none() && !outcome.uneven,
+            cut,
+            difference,
+        })
+    }
+
+    /// Returns the blueprint of an instance that has only what its recording gives it.
+    fn blueprint(&self, header: &Header) -> Result<Blueprint, LoadError> {
         let source = PluginSource {
             name: header.plugin.clone(),
             ..PluginSource::default()
@@ -146,47 +183,13 @@ impl Replay {
             digest,
             ..
         } = &self.code;
-        let number = (header.generation, digest.as_str());
+        let build = Build {
+            generation: header.generation,
+            digest,
+        };
 
-        let blueprint = Blueprint::new(
-            pre.clone(),
-            capabilities,
-            shared,
-            number,
-            Arc::new(settings),
-        )
-        .map_err(|problem| LoadError::new(Stage::Type, problem))?;
-
-        let tape = Some(Tape::Playing(Arc::clone(&player)));
-        let made = blueprint
-            .instantiate_with(tape, Instant::now() + DEADLINE)
-            .await;
-
-        match made {
-            Ok(instance) => calls(&player, instance).await,
-            // The recorded instantiation may have failed, too.
-            Err(LoadProblem::Call(error)) => player.ended(Err(error.kind().to_owned())),
-            Err(problem) => return Err(LoadError::new(Stage::Instantiate, problem).into()),
-        }
-
-        let same_component = header.component == *digest;
-        let (outcome, difference) = player.outcome();
-        let cut = cut.map(|why| match outcome.unreached {
-            0 => why,
-            steps => {
-                format!("{why}, and {steps} steps in it follow an answer that was not written")
-            }
-        });
-
-        Ok(Replayed {
-            recording: recording.to_owned(),
-            same_component,
-            calls: outcome.calls,
-            steps: outcome.steps,
-            exact: difference.is_none() && !outcome.uneven,
-            cut,
-            difference,
-        })
+        Blueprint::new(pre.clone(), capabilities, shared, build, Arc::new(settings))
+            .map_err(|problem| LoadError::new(Stage::Type, problem))
     }
 }
 

@@ -7,11 +7,12 @@ use skydock_resources::{deadline::Deadline, limits::Limits};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
+    answers::overlap::Overlap,
     call_error::CallError,
     contract::{Guest, Running},
     execution::{
         code::Code,
-        instance::{Blueprint, Instance},
+        instance::{Blueprint, Build, Instance},
         pool::Pool,
         supervise::Supervisor,
     },
@@ -37,24 +38,29 @@ pub(crate) struct Generation {
     blueprint: Blueprint,
 }
 
-impl Generation {
-    /// Takes code and a configuration through the stages from instantiate to egress. `before` is
-    /// the generation in service.
-    pub(crate) async fn load(
-        shared: &Arc<Shared>,
-        source: PathBuf,
-        (code, settings, digests): (Arc<Code>, &Settings, Digests),
-        mut watch: Stopwatch,
-        number: u64,
-        before: Option<&Self>,
-    ) -> Result<Self, LoadError> {
-        let exported = &code.capabilities;
+/// What a generation is loaded from.
+pub(crate) struct Candidate<'a> {
+    /// Number of the generation.
+    pub(crate) number: u64,
+    /// Path of the component.
+    pub(crate) source: PathBuf,
+    pub(crate) code: Arc<Code>,
+    pub(crate) settings: &'a Settings,
+    pub(crate) digests: Digests,
+}
+
+impl Candidate<'_> {
+    fn blueprint(&self, shared: &Arc<Shared>) -> Result<Blueprint, LoadError> {
+        let build = Build {
+            generation: self.number,
+            digest: &self.digests.component,
+        };
         let mut blueprint = Blueprint::new(
-            code.pre.clone(),
-            exported,
+            self.code.pre.clone(),
+            &self.code.capabilities,
             Arc::clone(shared),
-            (number, &digests.component),
-            Arc::new(settings.clone()),
+            build,
+            Arc::new(self.settings.clone()),
         )
         .map_err(|problem| LoadError::new(Stage::Type, problem))?;
 
@@ -62,104 +68,59 @@ impl Generation {
         blueprint.gateway = shared
             .gateways
             .as_ref()
-            .map(|gateways| gateways.gateway(&digests.component));
+            .map(|gateways| gateways.gateway(&self.digests.component));
+        Ok(blueprint)
+    }
+}
 
-        // One time limit for instantiate, configure and info together.
-        let deadline = Deadline::of_read(&shared.limits);
-        let end = (Instant::now() + deadline.limit, deadline);
-        let mut first = watch.stage(
-            Stage::Instantiate,
-            by(end, blueprint.instantiate(end.0)).await,
-        )?;
+/// The first instance of a generation, and what it says about the plugin.
+struct First {
+    instance: Instance,
+    introduction: Introduction,
+}
 
-        let configured = by(end, async {
-            first
-                .configure(&blueprint.settings, end.0)
-                .await?
-                .map_err(LoadProblem::Refused)
-        });
-        watch.stage(Stage::Configure, configured.await)?;
+impl Generation {
+    /// Takes code and a configuration through the stages from instantiate to egress. `before` is
+    /// the generation in service.
+    pub(crate) async fn load(
+        shared: &Arc<Shared>,
+        candidate: Candidate<'_>,
+        mut watch: Stopwatch,
+        before: Option<&Self>,
+    ) -> Result<Self, LoadError> {
+        let mut blueprint = candidate.blueprint(shared)?;
+        let Candidate {
+            number,
+            source,
+            code,
+            digests,
+            ..
+        } = candidate;
 
-        let said = by(end, async {
-            first
-                .info(exported, end.0)
-                .await?
-                .map_err(LoadProblem::Info)
-        });
-
-        let said = said.await.and_then(|said| {
-            let metadata = code.metadata.as_ref();
-            // What `skydock plugin inspect` shows must be true.
-            metadata.map_or(Ok(()), |it| it.agrees(&said))?;
-            Ok(said)
-        });
-
-        let Introduction {
-            provider,
-            wanted_hosts,
-            overlap,
-        } = watch.stage(Stage::Info, said)?;
+        let First {
+            instance,
+            introduction,
+        } = first(&blueprint, &code, &mut watch).await?;
+        let provider = introduction.provider;
 
         let accepted = Accepted {
             digest: digests.component.clone(),
             imports: Accepted::powers(&code.imports),
-            exports: Some(exported.iter().map(ToString::to_string).collect()),
-            hosts: wanted_hosts,
+            exports: Some(code.capabilities.iter().map(ToString::to_string).collect()),
+            hosts: introduction.wanted_hosts,
             provider_ids: provider.provider_id_prefixes.clone(),
             annotations: provider.annotation_prefixes.clone(),
         };
-
         let identity = Identity {
             name: &provider.name,
             exports: &code.capabilities,
             accepted: &accepted,
         };
-
-        // After a restart, `Plugin::may_follow` compares with what was accepted earlier.
-        let may_follow = before.map_or(Ok(()), |before| {
-            identity.may_follow(&before.identity(), &shared.permissions)
-        });
+        check(shared, &identity, before, &mut watch)?;
         let added = before.map(|before| accepted.beyond(&before.info.accepted));
-        watch.stage(Stage::Identity, may_follow)?;
 
-        let permitted = shared.permissions.permit(
-            &provider.provider_id_prefixes,
-            &provider.annotation_prefixes,
-        );
-        watch.stage(
-            Stage::Permissions,
-            permitted.map_err(LoadProblem::NotPermitted),
-        )?;
-
-        let reaches = match (before, &shared.gateways) {
-            (Some(before), Some(gateways)) => {
-                CutOff::find(&**gateways, &before.digests.component, &digests.component)
-            }
-            _ => Ok(()),
-        };
-        watch.stage(Stage::Egress, reaches.map_err(LoadProblem::CutOff))?;
-
-        let owned = Arc::new(Owned::new(
-            &provider,
-            Arc::clone(&shared.permissions),
-            Arc::clone(&shared.permitted),
-        ));
-        // The first instance was created before it was known what the plugin owns.
-        first.store.data_mut().owned = Arc::clone(&owned);
-        blueprint.owned = owned;
-
-        if let Some(gateway) = &blueprint.gateway {
-            // Only kinds of calls that it serves have a reserved part of requests and connections.
-            gateway.serves(&provider.capabilities);
-        }
-
-        let pool = Pool::new(
-            Arc::clone(shared),
-            &provider.capabilities,
-            shared.overlap.unwrap_or(overlap),
-        );
-        // To create and configure an instance takes as long as about a hundred calls.
-        pool.put_first(first, &provider.capabilities);
+        let overlap = shared.overlap.unwrap_or(introduction.overlap);
+        let pool = serve_from(&mut blueprint, instance, &provider, overlap);
 
         let info = GenerationInfo {
             number,
@@ -174,14 +135,13 @@ impl Generation {
             stages: watch.stages,
         };
 
-        let supervisor = Supervisor::default();
         Ok(Self {
             info,
             provider: Arc::new(provider),
             digests,
             code,
             pool,
-            supervisor,
+            supervisor: Supervisor::default(),
             blueprint,
         })
     }
@@ -299,6 +259,108 @@ impl Generation {
     }
 }
 
+/// Creates the first instance, configures it, and requests the plugin's description of itself.
+async fn first(
+    blueprint: &Blueprint,
+    code: &Code,
+    watch: &mut Stopwatch,
+) -> Result<First, LoadError> {
+    // One time limit for instantiate, configure and info together.
+    let deadline = Deadline::of_read(&blueprint.shared.limits);
+    let end = Instant::now() + deadline.limit;
+
+    let made = by(end, deadline, blueprint.instantiate(end)).await;
+    let mut instance = watch.stage(Stage::Instantiate, made)?;
+
+    let configured = by(end, deadline, async {
+        instance
+            .configure(&blueprint.settings, end)
+            .await?
+            .map_err(LoadProblem::Refused)
+    });
+    watch.stage(Stage::Configure, configured.await)?;
+
+    let introduced = by(end, deadline, async {
+        instance
+            .info(&code.capabilities, end)
+            .await?
+            .map_err(LoadProblem::Info)
+    });
+    let introduced = introduced.await.and_then(|introduction| {
+        let metadata = code.metadata.as_ref();
+        // What `skydock plugin inspect` shows must be true.
+        metadata.map_or(Ok(()), |it| it.agrees(&introduction))?;
+        Ok(introduction)
+    });
+
+    Ok(First {
+        instance,
+        introduction: watch.stage(Stage::Info, introduced)?,
+    })
+}
+
+/// Compares what a plugin is and wants with the generation in service, with what the operator
+/// permits, and with the credentials.
+fn check(
+    shared: &Shared,
+    identity: &Identity<'_>,
+    before: Option<&Generation>,
+    watch: &mut Stopwatch,
+) -> Result<(), LoadError> {
+    let accepted = identity.accepted;
+
+    // After a restart, `Plugin::may_follow` compares with what was accepted earlier.
+    let may_follow = before.map_or(Ok(()), |before| {
+        identity.may_follow(&before.identity(), &shared.permissions)
+    });
+    watch.stage(Stage::Identity, may_follow)?;
+
+    let permitted = shared
+        .permissions
+        .permit(&accepted.provider_ids, &accepted.annotations);
+    watch.stage(
+        Stage::Permissions,
+        permitted.map_err(LoadProblem::NotPermitted),
+    )?;
+
+    let reaches = match (before, &shared.gateways) {
+        (Some(before), Some(gateways)) => {
+            CutOff::find(&**gateways, &before.digests.component, &accepted.digest)
+        }
+        _ => Ok(()),
+    };
+    watch.stage(Stage::Egress, reaches.map_err(LoadProblem::CutOff))
+}
+
+/// Gives a plugin what it owns, and returns the pool of its instances, with the first one in it.
+fn serve_from(
+    blueprint: &mut Blueprint,
+    mut first: Instance,
+    provider: &ProviderInfo,
+    overlap: Overlap,
+) -> Pool {
+    let shared = &blueprint.shared;
+    let owned = Arc::new(Owned::new(
+        provider,
+        Arc::clone(&shared.permissions),
+        Arc::clone(&shared.permitted),
+    ));
+    // The first instance was created before it was known what the plugin owns.
+    first.store.data_mut().owned = Arc::clone(&owned);
+
+    if let Some(gateway) = &blueprint.gateway {
+        // Only kinds of calls that it serves have a reserved part of requests and connections.
+        gateway.serves(&provider.capabilities);
+    }
+
+    let pool = Pool::new(Arc::clone(shared), &provider.capabilities, overlap);
+    // To create and configure an instance takes as long as about a hundred calls.
+    pool.put_first(first, &provider.capabilities);
+
+    blueprint.owned = owned;
+    pool
+}
+
 /// Returns the answer if it arrives in time.
 async fn within<W>(
     deadline: Deadline,
@@ -312,7 +374,8 @@ async fn within<W>(
 
 /// Returns the result if it arrives before the end of the time limit.
 async fn by<T>(
-    (end, deadline): (Instant, Deadline),
+    end: Instant,
+    deadline: Deadline,
     result: impl Future<Output = Result<T, LoadProblem>>,
 ) -> Result<T, LoadProblem> {
     timeout_at(end, result)

@@ -5,7 +5,7 @@ use skydock_cloud::{Capability, CloudError};
 use skydock_egress::Gateway;
 use skydock_recording::{Origin, Recorder, Tape, Taping};
 use skydock_resources::limits::UNBROKEN;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use wasmtime::{CallHook, Store, Trap, UpdateDeadline, component::InstancePre};
 
 use crate::{
@@ -33,6 +33,15 @@ pub(crate) struct Blueprint {
     exports: Exports,
 }
 
+/// Which build of a plugin a blueprint is for.
+#[derive(Clone, Copy)]
+pub(crate) struct Build<'a> {
+    /// Number of its generation.
+    pub(crate) generation: u64,
+    /// SHA-256 of the component, in hexadecimal.
+    pub(crate) digest: &'a str,
+}
+
 impl Blueprint {
     /// Finds the functions of each capability.
     ///
@@ -42,14 +51,14 @@ impl Blueprint {
         pre: InstancePre<State>,
         capabilities: &BTreeSet<Capability>,
         shared: Arc<Shared>,
-        (number, digest): (u64, &str),
+        build: Build<'_>,
         settings: Arc<Settings>,
     ) -> Result<Self, LoadProblem> {
         let exports = Exports::find(&pre, capabilities)?;
         Ok(Self {
             shared,
-            number,
-            digest: digest.to_owned(),
+            number: build.generation,
+            digest: build.digest.to_owned(),
             settings,
             owned: Arc::default(),
             gateway: None,
@@ -111,43 +120,7 @@ impl Blueprint {
         store.set_hostcall_fuel(limits.hostcall_buffer);
         store.limiter(|state| &mut state.limiter);
 
-        let budget = limits.guest_cpu;
-        // Runs at the first function call or loop iteration of a guest after a tick. The meter
-        // shows the CPU time that it has used.
-        store.epoch_deadline_callback(move |mut store| {
-            let state = store.data_mut();
-            if state.meter.used() > budget {
-                state.overrun = Some(Overrun::Budget);
-                return Ok(UpdateDeadline::Interrupt);
-            }
-
-            // A guest with budget left lets other tasks run before it goes on.
-            Ok(UpdateDeadline::YieldCustom(
-                1,
-                Box::pin(tokio::task::yield_now()),
-            ))
-        });
-        // A guest may run without such points, by calling the host again and again. It cannot be
-        // paused here.
-        store.call_hook(move |mut store, hook| {
-            let state = store.data_mut();
-            if !matches!(hook, CallHook::ReturningFromHost) || !state.is_overdue() {
-                return Ok(());
-            }
-
-            state.overrun = if state.meter.used() > budget {
-                Some(Overrun::Budget)
-            } else {
-                (state.meter.unbroken() > UNBROKEN).then_some(Overrun::Unbroken)
-            };
-
-            if state.overrun.is_some() {
-                // Like an interruption after a tick, so that both have the same diagnosis.
-                Err(Trap::Interrupt.into())
-            } else {
-                Ok(())
-            }
-        });
+        limit_cpu(&mut store, limits.guest_cpu);
 
         // The default deadline is an epoch that has passed.
         store.set_epoch_deadline(1);
@@ -167,6 +140,46 @@ impl Blueprint {
             uses_left: varied(limits.uses),
         })
     }
+}
+
+/// Interrupts the guest when it has used this much CPU time, or blocks its thread.
+fn limit_cpu(store: &mut Store<State>, budget: Duration) {
+    // Runs at the first function call or loop iteration of a guest after a tick. The meter
+    // shows the CPU time that it has used.
+    store.epoch_deadline_callback(move |mut store| {
+        let state = store.data_mut();
+        if state.meter.used() > budget {
+            state.overrun = Some(Overrun::Budget);
+            return Ok(UpdateDeadline::Interrupt);
+        }
+
+        // A guest with budget left lets other tasks run before it goes on.
+        Ok(UpdateDeadline::YieldCustom(
+            1,
+            Box::pin(tokio::task::yield_now()),
+        ))
+    });
+    // A guest may run without such points, by calling the host again and again. It cannot be
+    // paused here.
+    store.call_hook(move |mut store, hook| {
+        let state = store.data_mut();
+        if !matches!(hook, CallHook::ReturningFromHost) || !state.is_overdue() {
+            return Ok(());
+        }
+
+        state.overrun = if state.meter.used() > budget {
+            Some(Overrun::Budget)
+        } else {
+            (state.meter.unbroken() > UNBROKEN).then_some(Overrun::Unbroken)
+        };
+
+        if state.overrun.is_some() {
+            // Like an interruption after a tick, so that both have the same diagnosis.
+            Err(Trap::Interrupt.into())
+        } else {
+            Ok(())
+        }
+    });
 }
 
 /// Returns a random number within 10 % of `uses`, so that instances do not retire together.

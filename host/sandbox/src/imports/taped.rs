@@ -190,81 +190,89 @@ fn randomness(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     })
 }
 
+type Pollable = (Lent<DynPollable>,);
+
 fn readiness(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    let mut poll = linker.instance("wasi:io/poll@0.2.12")?;
-    poll.func_wrap_async(
+    let mut interface = linker.instance("wasi:io/poll@0.2.12")?;
+    interface.func_wrap_async(
         "poll",
         |mut call: Call<'_>, (all,): (Vec<Lent<DynPollable>>,)| {
-            Box::new(async move {
-                let state = call.data_mut();
-                let tape = state.tape.clone();
-                let handles: Vec<_> = all.iter().map(Resource::rep).collect();
-                let arguments = (handles,);
-                let table = state.ctx().table;
-                let recorded: Option<Vec<u32>> = recalled(tape.as_ref(), "poll.poll", &arguments)?;
-
-                if let Some(ready) = recorded {
-                    // What was ready in the recording must be ready here before the guest uses it.
-                    for handle in ready
-                        .iter()
-                        .filter_map(|index| all.get(usize::try_from(*index).ok()?))
-                    {
-                        table.block(Resource::new_borrow(handle.rep())).await?;
-                    }
-                    return Ok((ready,));
-                }
-
-                let ready = table.poll(all).await?;
-                tape.iter()
-                    .for_each(|tape| tape.note("poll.poll", value(&arguments), &ready));
-
-                Ok((ready,))
-            })
+            Box::new(async move { Ok((poll(call.data_mut(), all).await?,)) })
         },
     )?;
 
-    poll.func_wrap_async(
+    interface.func_wrap_async(
         "[method]pollable.block",
-        |mut call: Call<'_>, (handle,): (Lent<DynPollable>,)| {
-            Box::new(async move {
-                let state = call.data_mut();
-                let tape = state.tape.clone();
-                let arguments = (handle.rep(),);
-
-                let recorded: Option<()> = recalled(tape.as_ref(), "poll.block", &arguments)?;
-                state.ctx().table.block(handle).await?;
-                if let Some(tape) = tape.filter(|_| recorded.is_none()) {
-                    tape.note("poll.block", value(&arguments), &());
-                }
-
-                Ok(())
-            })
+        |mut call: Call<'_>, (handle,): Pollable| {
+            Box::new(async move { block(call.data_mut(), handle).await })
         },
     )?;
 
-    poll.func_wrap_async(
+    interface.func_wrap_async(
         "[method]pollable.ready",
-        |mut call: Call<'_>, (handle,): (Lent<DynPollable>,)| {
-            Box::new(async move {
-                let state = call.data_mut();
-                let tape = state.tape.clone();
-                let arguments = (handle.rep(),);
-
-                let table = state.ctx().table;
-                if let Some(ready) = recalled(tape.as_ref(), "poll.ready", &arguments)? {
-                    if ready {
-                        table.block(handle).await?;
-                    }
-                    return Ok((ready,));
-                }
-
-                let ready = table.ready(handle).await?;
-                tape.iter()
-                    .for_each(|tape| tape.note("poll.ready", value(&arguments), &ready));
-                Ok((ready,))
-            })
+        |mut call: Call<'_>, (handle,): Pollable| {
+            Box::new(async move { Ok((is_ready(call.data_mut(), handle).await?,)) })
         },
     )
+}
+
+/// Waits until one of them is ready, and returns the indexes of those that are.
+async fn poll(state: &mut State, all: Vec<Lent<DynPollable>>) -> wasmtime::Result<Vec<u32>> {
+    let tape = state.tape.clone();
+    let handles: Vec<_> = all.iter().map(Resource::rep).collect();
+    let arguments = (handles,);
+    let table = state.ctx().table;
+    let recorded: Option<Vec<u32>> = recalled(tape.as_ref(), "poll.poll", &arguments)?;
+
+    if let Some(ready) = recorded {
+        // What was ready in the recording must be ready here before the guest uses it.
+        for handle in ready
+            .iter()
+            .filter_map(|index| all.get(usize::try_from(*index).ok()?))
+        {
+            table.block(Resource::new_borrow(handle.rep())).await?;
+        }
+        return Ok(ready);
+    }
+
+    let ready = table.poll(all).await?;
+    tape.iter()
+        .for_each(|tape| tape.note("poll.poll", value(&arguments), &ready));
+
+    Ok(ready)
+}
+
+/// Waits until it is ready.
+async fn block(state: &mut State, handle: Lent<DynPollable>) -> wasmtime::Result<()> {
+    let tape = state.tape.clone();
+    let arguments = (handle.rep(),);
+
+    let recorded: Option<()> = recalled(tape.as_ref(), "poll.block", &arguments)?;
+    state.ctx().table.block(handle).await?;
+    if let Some(tape) = tape.filter(|_| recorded.is_none()) {
+        tape.note("poll.block", value(&arguments), &());
+    }
+
+    Ok(())
+}
+
+/// Returns true if it is ready.
+async fn is_ready(state: &mut State, handle: Lent<DynPollable>) -> wasmtime::Result<bool> {
+    let tape = state.tape.clone();
+    let arguments = (handle.rep(),);
+
+    let table = state.ctx().table;
+    if let Some(ready) = recalled(tape.as_ref(), "poll.ready", &arguments)? {
+        if ready {
+            table.block(handle).await?;
+        }
+        return Ok(ready);
+    }
+
+    let ready = table.ready(handle).await?;
+    tape.iter()
+        .for_each(|tape| tape.note("poll.ready", value(&arguments), &ready));
+    Ok(ready)
 }
 
 /// Only whether something has arrived depends on time. What arrives is recorded with the exchange.
@@ -301,46 +309,21 @@ fn input(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     )
 }
 
+type Output = (Lent<DynOutputStream>,);
+type Write = (Lent<DynOutputStream>, Vec<u8>);
+
 /// How much a guest may write at a time, and whether the other side still reads, depends on time.
 fn output(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    let mut interface = linker.instance("wasi:io/streams@0.2.12")?;
-    type Stream = (Lent<DynOutputStream>,);
-    type Write = (Lent<DynOutputStream>, Vec<u8>);
+    writing(linker)?;
+    flushing(linker)
+}
 
+fn writing(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    let mut interface = linker.instance("wasi:io/streams@0.2.12")?;
     interface.func_wrap_async(
         "[method]output-stream.check-write",
-        |mut call: Call<'_>, (stream,): Stream| {
-            Box::new(async move {
-                let state = call.data_mut();
-                let tape = state.tape.clone();
-                let arguments = (stream.rep(),);
-
-                let permit = match recalled::<Option<u64>>(
-                    tape.as_ref(),
-                    "streams.check-write",
-                    &arguments,
-                )? {
-                    Some(Some(0)) => Ok(0),
-                    Some(Some(_)) => {
-                        writable(state, &stream).await?;
-                        state.ctx().table.check_write(stream)
-                    }
-                    Some(None) => Err(StreamError::Closed),
-                    None => {
-                        let permit = state.ctx().table.check_write(stream);
-                        tape.iter().for_each(|tape| {
-                            tape.note(
-                                "streams.check-write",
-                                value(&arguments),
-                                &permit.as_ref().ok(),
-                            );
-                        });
-                        permit
-                    }
-                };
-
-                answer(state, permit)
-            })
+        |mut call: Call<'_>, (stream,): Output| {
+            Box::new(async move { check_write(call.data_mut(), stream).await })
         },
     )?;
 
@@ -367,9 +350,29 @@ fn output(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         },
     )?;
 
+    let name = "[method]output-stream.blocking-write-and-flush";
+    interface.func_wrap_async(name, |mut call: Call<'_>, (stream, bytes): Write| {
+        Box::new(async move {
+            let state = call.data_mut();
+            let closing = Closing::of(state, "streams.blocking-write-and-flush", &stream)?;
+
+            let written = if closing.is_closed() {
+                CLOSED
+            } else {
+                let table = state.ctx().table;
+                table.blocking_write_and_flush(stream, bytes).await
+            };
+
+            closing.noted(state, written)
+        })
+    })
+}
+
+fn flushing(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    let mut interface = linker.instance("wasi:io/streams@0.2.12")?;
     interface.func_wrap_async(
         "[method]output-stream.flush",
-        |mut call: Call<'_>, (stream,): Stream| {
+        |mut call: Call<'_>, (stream,): Output| {
             Box::new(async move {
                 let state = call.data_mut();
                 let closing = Closing::of(state, "streams.flush", &stream)?;
@@ -387,7 +390,7 @@ fn output(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
     interface.func_wrap_async(
         "[method]output-stream.blocking-flush",
-        |mut call: Call<'_>, (stream,): Stream| {
+        |mut call: Call<'_>, (stream,): Output| {
             Box::new(async move {
                 let state = call.data_mut();
                 let closing = Closing::of(state, "streams.blocking-flush", &stream)?;
@@ -401,27 +404,33 @@ fn output(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                 closing.noted(state, flushed)
             })
         },
-    )?;
+    )
+}
 
-    let name = "[method]output-stream.blocking-write-and-flush";
-    interface.func_wrap_async(name, |mut call: Call<'_>, (stream, bytes): Write| {
-        Box::new(async move {
-            let state = call.data_mut();
-            let closing = Closing::of(state, "streams.blocking-write-and-flush", &stream)?;
+/// Returns how many bytes a guest may write to the stream.
+async fn check_write(state: &mut State, stream: Lent<DynOutputStream>) -> Answer<u64> {
+    let tape = state.tape.clone();
+    let arguments = (stream.rep(),);
+    let recorded: Option<Option<u64>> = recalled(tape.as_ref(), "streams.check-write", &arguments)?;
 
-            let written = if closing.is_closed() {
-                CLOSED
-            } else {
-                state
-                    .ctx()
-                    .table
-                    .blocking_write_and_flush(stream, bytes)
-                    .await
-            };
+    let permit = match recorded {
+        Some(Some(0)) => Ok(0),
+        Some(Some(_)) => {
+            writable(state, &stream).await?;
+            state.ctx().table.check_write(stream)
+        }
+        Some(None) => Err(StreamError::Closed),
+        None => {
+            let permit = state.ctx().table.check_write(stream);
+            let noted = permit.as_ref().ok();
+            tape.iter().for_each(|tape| {
+                tape.note("streams.check-write", value(&arguments), &noted);
+            });
+            permit
+        }
+    };
 
-            closing.noted(state, written)
-        })
-    })
+    answer(state, permit)
 }
 
 /// The answer on a stream that nobody reads any more.

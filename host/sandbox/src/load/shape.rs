@@ -97,6 +97,37 @@ impl Level {
             COMPONENTS,
         )
     }
+
+    /// Adds an alias. `outer` are the components around this one.
+    fn alias(&mut self, alias: ComponentAlias<'_>, outer: &[Self]) -> Result<(), LoadProblem> {
+        self.weight.define(0);
+        match alias {
+            ComponentAlias::Outer {
+                kind: ComponentOuterAliasKind::Component,
+                count,
+                index,
+            } => {
+                // 0 is this component, and 1 the one around it.
+                let from = match (count as usize).checked_sub(1) {
+                    None => component(&self.components, index),
+                    Some(up) => outer
+                        .iter()
+                        .rev()
+                        .nth(up)
+                        .map_or(NOWHERE, |it| component(&it.components, index)),
+                };
+
+                self.name(from)
+            }
+            // An instance may export any component that was passed to it, so its weight is not
+            // known.
+            ComponentAlias::InstanceExport {
+                kind: ComponentExternalKind::Component,
+                ..
+            } => Err(LoadProblem::PassesComponents),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Counts the parts while the payloads of a component are read.
@@ -198,35 +229,7 @@ impl Shape {
 
             Payload::ComponentAliasSection(section) => {
                 for alias in section.clone() {
-                    level.weight.define(0);
-                    match alias.map_err(malformed)? {
-                        ComponentAlias::Outer {
-                            kind: ComponentOuterAliasKind::Component,
-                            count,
-                            index,
-                        } => {
-                            // 0 is this component, and 1 the one around it.
-                            let from = match (count as usize).checked_sub(1) {
-                                None => component(&level.components, index),
-                                Some(up) => outer
-                                    .iter()
-                                    .rev()
-                                    .nth(up)
-                                    .map_or(NOWHERE, |it| component(&it.components, index)),
-                            };
-
-                            level.name(from)?;
-                        }
-                        // An instance may export any component that was passed to it, so its weight
-                        // is not known.
-                        ComponentAlias::InstanceExport {
-                            kind: ComponentExternalKind::Component,
-                            ..
-                        } => {
-                            return Err(LoadProblem::PassesComponents);
-                        }
-                        _ => {}
-                    }
+                    level.alias(alias.map_err(malformed)?, outer)?;
                 }
             }
 

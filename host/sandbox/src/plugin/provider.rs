@@ -10,6 +10,7 @@ use skydock_cloud::{
     Node, NodeSet, Presence, ProviderInfo, Route, Service, Zone,
 };
 
+use self::calls::BalancerCall;
 use crate::{imports::Subject, plugin::Plugin};
 
 impl Plugin {
@@ -58,11 +59,11 @@ impl CloudProvider for Plugin {
         service: &Service,
         nodes: &NodeSet,
     ) -> Result<LoadBalancerStatus, CloudError> {
-        let about = (
-            Subject::service(service).ensured(),
-            service.uid.as_str(),
+        let about = BalancerCall {
+            subject: Subject::service(service).ensured(),
+            uid: &service.uid,
             nodes,
-        );
+        };
 
         self.call_with_nodes(Function::Ensure, about, |guest| {
             guest.ensure_load_balancer(service)
@@ -75,7 +76,11 @@ impl CloudProvider for Plugin {
         service: &Service,
         nodes: &NodeSet,
     ) -> Result<(), CloudError> {
-        let about = (Subject::service(service), service.uid.as_str(), nodes);
+        let about = BalancerCall {
+            subject: Subject::service(service),
+            uid: &service.uid,
+            nodes,
+        };
         self.call_with_nodes(Function::UpdateNodes, about, |guest| {
             guest.update_load_balancer(service)
         })

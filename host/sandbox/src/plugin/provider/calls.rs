@@ -16,6 +16,14 @@ use crate::{
     plugin::Plugin,
 };
 
+/// What a call about a Service's load balancer gets.
+pub(super) struct BalancerCall<'a> {
+    pub(super) subject: Subject,
+    /// UID of the Service.
+    pub(super) uid: &'a str,
+    pub(super) nodes: &'a NodeSet,
+}
+
 /// Counts a call when it ends, also if its caller was canceled.
 struct Meter<'a> {
     metrics: &'a PluginMetrics,
@@ -40,18 +48,44 @@ impl Drop for Meter<'_> {
     }
 }
 
-/// Has the annotations of a call written, however the call ends.
-struct Left<'a> {
+/// Writes the annotations of a call when it is dropped, however the call ends.
+struct WriteNotes<'a> {
     notes: Option<Arc<Notes>>,
     cluster: &'a ClusterSlot,
 }
 
-impl Drop for Left<'_> {
+impl Drop for WriteNotes<'_> {
     fn drop(&mut self) {
         self.notes
             .iter()
             .for_each(|notes| notes.hand_over(self.cluster));
     }
+}
+
+/// Runs one call, unless its capability is suspended after failures.
+async fn supervised<'s, T: Send>(
+    generation: &Generation,
+    function: Function,
+    subject: Subject,
+    call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T> + Send,
+) -> Result<T, CallError> {
+    let scope = Scope {
+        capability: function.capability(),
+        namespace: subject.namespace(),
+    };
+    let admitted = generation.supervisor.admit(scope, Instant::now());
+    let attempt = admitted.map_err(CallError::BackOff)?;
+
+    let answer = generation.call(function, subject, call).await;
+    attempt.ended(match &answer {
+        // An error of the cloud shows that the plugin works.
+        Ok(_) | Err(CallError::Cloud(_)) => Some(false),
+        Err(error) if error.is_plugin_failure() => Some(true),
+        // Others, such as a full queue, show nothing about the plugin.
+        Err(_) => None,
+    });
+
+    answer
 }
 
 impl Plugin {
@@ -80,7 +114,7 @@ impl Plugin {
             subject.with_notes()
         };
 
-        let _left = Left {
+        let _write = WriteNotes {
             notes: subject.notes.clone(),
             cluster: &self.shared.cluster,
         };
@@ -110,25 +144,7 @@ impl Plugin {
             trap: Some("canceled"),
         };
 
-        let answer = async {
-            let scope = Scope {
-                capability: function.capability(),
-                namespace: subject.namespace(),
-            };
-            let admitted = generation.supervisor.admit(scope, Instant::now());
-            let attempt = admitted.map_err(CallError::BackOff)?;
-
-            let answer = generation.call(function, subject, call).await;
-            attempt.ended(match &answer {
-                // An error of the cloud shows that the plugin works.
-                Ok(_) | Err(CallError::Cloud(_)) => Some(false),
-                Err(error) if error.is_plugin_failure() => Some(true),
-                // Others, such as a full queue, show nothing about the plugin.
-                Err(_) => None,
-            });
-
-            answer
-        };
+        let answer = supervised(generation, function, subject, call);
         let answer = answer.instrument(span).await;
 
         meter.outcome = answer.as_ref().map_or_else(CallError::kind, |_| "ok");
@@ -182,9 +198,14 @@ impl Plugin {
     pub(super) async fn call_with_nodes<'s, T: Send>(
         &self,
         function: Function,
-        (subject, uid, nodes): (Subject, &str, &NodeSet),
+        balancer: BalancerCall<'_>,
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T> + Send,
     ) -> Result<T, CloudError> {
+        let BalancerCall {
+            subject,
+            uid,
+            nodes,
+        } = balancer;
         let last = &self.shared.last_nodes;
         let generation = self.current();
         let number = generation.info.number;

@@ -99,10 +99,8 @@ fn served(all: &BTreeSet<Capability>, unused: &[String]) -> Checked<BTreeSet<Cap
         .collect())
 }
 
-/// Checks the plugin's description of itself. `exported` are the capabilities of its component.
-fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<Introduction> {
-    let capabilities = served(exported, &info.unused)?;
-
+/// Checks the plugin's name and version.
+fn check_name(info: &plugin::PluginInfo) -> Checked<()> {
     let named = (1..=MAX_LABEL).contains(&info.name.len())
         && info
             .name
@@ -123,12 +121,13 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
         versioned.then_some(()),
     )?;
 
-    count(
-        "provider ID prefixes",
-        info.provider_id_prefixes.len(),
-        MAX_WISHES,
-    )?;
-    for prefix in &info.provider_id_prefixes {
+    Ok(())
+}
+
+/// Checks which provider IDs are the plugin's own.
+fn check_provider_ids(prefixes: &[String], capabilities: &BTreeSet<Capability>) -> Checked<()> {
+    count("provider ID prefixes", prefixes.len(), MAX_WISHES)?;
+    for prefix in prefixes {
         let scheme = prefix.split_once("://").map(|(scheme, _)| scheme);
         let named = scheme.is_some_and(|it| {
             !it.is_empty()
@@ -147,18 +146,23 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
     }
 
     // Without a prefix, no node could be its own.
-    if capabilities.contains(&Capability::Instances) && info.provider_id_prefixes.is_empty() {
+    if capabilities.contains(&Capability::Instances) && prefixes.is_empty() {
         return Err(AnswerError::Missing(
             "a provider ID prefix (required with `instances`)",
         ));
     }
 
+    Ok(())
+}
+
+/// Checks which annotations are the plugin's own.
+fn check_annotations(prefixes: &[String]) -> Checked<()> {
     count(
         "annotation prefixes",
-        info.annotation_prefixes.len(),
+        prefixes.len(),
         MAX_ANNOTATION_PREFIXES,
     )?;
-    for prefix in &info.annotation_prefixes {
+    for prefix in prefixes {
         let expected = "`DOMAIN/`, optionally followed by the beginning of a name, with a domain that does not belong to Kubernetes or Skydock";
         value(
             "annotation prefix",
@@ -168,14 +172,29 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
         )?;
     }
 
-    count("wanted hosts", info.wanted_hosts.len(), MAX_WISHES)?;
+    Ok(())
+}
+
+/// Returns the hosts that the plugin requests, in their canonical form.
+fn wanted_hosts(wanted: &[String]) -> Checked<Vec<String>> {
+    count("wanted hosts", wanted.len(), MAX_WISHES)?;
     // What is accepted is kept in the cluster, so it has one form, which is short.
-    let hosts = info.wanted_hosts.iter().map(|host| {
+    let hosts = wanted.iter().map(|host| {
         let rule = host.parse::<skydock_egress::TargetPattern>().ok();
         let rule = value("wanted host", host, "scheme://host:port", rule)?;
         Ok(rule.to_string())
     });
-    let wanted_hosts = hosts.collect::<Checked<_>>()?;
+    hosts.collect()
+}
+
+/// Checks the plugin's description of itself. `exported` are the capabilities of its component.
+fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<Introduction> {
+    let capabilities = served(exported, &info.unused)?;
+
+    check_name(&info)?;
+    check_provider_ids(&info.provider_id_prefixes, &capabilities)?;
+    check_annotations(&info.annotation_prefixes)?;
+    let wanted_hosts = wanted_hosts(&info.wanted_hosts)?;
 
     let batch = value(
         "max-batch",

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use skydock_cloud::ObjectKind;
 use skydock_recording::{List, observed, observed_later};
-use wasmtime::{StoreContextMut, component::Linker};
+use wasmtime::{
+    StoreContextMut,
+    component::{Linker, LinkerInstance},
+};
 
 use crate::{
     contract::v0_1::{
@@ -14,13 +17,21 @@ use crate::{
     imports::State,
 };
 
+type Call<'a> = StoreContextMut<'a, State>;
+
 const INTERFACE: &str = "skydock:provider/cluster@0.1.0";
 
 /// Linked manually, so that only a few complete lists are lent at a time
 /// ([`Lists`](crate::imports::Lists)).
 pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    type Call<'a> = StoreContextMut<'a, State>;
     let mut interface = linker.instance(INTERFACE)?;
+    add_lists(&mut interface)?;
+    add_identity(&mut interface)?;
+    add_json(&mut interface)
+}
+
+/// Complete lists of nodes and Services.
+fn add_lists(interface: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     interface.func_wrap_async("nodes", |call: Call<'_>, (): ()| {
         // The Service of the call then follows labels, taints and readiness of nodes, too.
         call.data().looks_at_nodes();
@@ -57,8 +68,11 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
                 observed_later(tape, "cluster.services", (), services).await?;
             Ok((services.0,))
         })
-    })?;
+    })
+}
 
+/// The cluster's identity, and the revision of what it has.
+fn add_identity(interface: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     interface.func_wrap("uid", |call: Call<'_>, (): ()| {
         let state = call.data();
         Ok((observed(state.tape(), "cluster.uid", (), |()| {
@@ -71,8 +85,11 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
         Ok((observed(state.tape(), "cluster.revision", (), |()| {
             state.cluster().and_then(|it| it.revision())
         })?,))
-    })?;
+    })
+}
 
+/// Single objects as the API server has them.
+fn add_json(interface: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     interface.func_wrap("node-json", |call: Call<'_>, arguments: (String,)| {
         let state = call.data();
         Ok((observed(
