@@ -68,7 +68,7 @@ fn the_table_has_the_functions_of_the_contract() {
 #[test]
 fn a_call_takes_the_arguments_of_its_types() {
     let arguments = Arguments {
-        nodes: vec![Arc::new(Node::default()); 2],
+        nodes: [Node::default(), Node::default()].map(Arc::new).into(),
         service: Service {
             name: "web".into(),
             ..Service::default()

@@ -99,7 +99,7 @@ impl Level {
     }
 
     /// Adds an alias. `outer` are the components around this one.
-    fn alias(&mut self, alias: ComponentAlias<'_>, outer: &[Self]) -> Result<(), LoadProblem> {
+    fn alias(&mut self, alias: &ComponentAlias<'_>, outer: &[Self]) -> Result<(), LoadProblem> {
         self.weight.define(0);
         match alias {
             ComponentAlias::Outer {
@@ -108,7 +108,8 @@ impl Level {
                 index,
             } => {
                 // 0 is this component, and 1 the one around it.
-                let from = match (count as usize).checked_sub(1) {
+                let (count, index) = (*count as usize, *index);
+                let from = match count.checked_sub(1) {
                     None => component(&self.components, index),
                     Some(up) => outer
                         .iter()
@@ -229,7 +230,7 @@ impl Shape {
 
             Payload::ComponentAliasSection(section) => {
                 for alias in section.clone() {
-                    level.alias(alias.map_err(malformed)?, outer)?;
+                    level.alias(&alias.map_err(malformed)?, outer)?;
                 }
             }
 
