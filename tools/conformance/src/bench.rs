@@ -14,7 +14,7 @@ use skydock_sandbox::{LoadError, Stage};
 pub use self::figures::{Figures, FunctionFigures};
 use crate::{
     KitError,
-    scenario::{Given, Step, Subject, World, delay, make},
+    scenario::{Called, Given, Step, Subject, World, delay, make},
     stand::{
         meter::{Meter, Reading},
         scene::Scene,
@@ -117,7 +117,7 @@ struct Loaded {
 /// Returns a call for all nodes and the Service.
 fn step(function: Function) -> Step {
     Step {
-        call: Some(function),
+        call: Some(Called(function)),
         service: function
             .takes(ArgumentKind::Service)
             .then(|| SERVICE.to_owned()),

@@ -25,7 +25,7 @@ use skydock_sandbox::{Compiler, GatewayProvider, Limits, PluginSource, Runtime, 
 pub use self::file::{Mistake, Scenarios};
 pub(crate) use self::{
     call::make,
-    file::{Given, Step},
+    file::{Called, Given, Step},
     patience::delay,
     world::World,
 };
@@ -179,7 +179,7 @@ impl Context<'_> {
         let needs = |steps: &[Spanned<Step>]| -> BTreeSet<Capability> {
             steps
                 .iter()
-                .filter_map(|step| Some(step.value.call?.capability()))
+                .filter_map(|step| Some(step.value.call?.0.capability()))
                 .collect()
         };
         if let Some(missing) = needs(&scenario.steps).into_iter().find(|it| !run.can(*it)) {
@@ -206,7 +206,7 @@ impl Context<'_> {
                 let is_without = step
                     .value
                     .call
-                    .is_some_and(|function| !run.can(function.capability()));
+                    .is_some_and(|called| !run.can(called.0.capability()));
 
                 let verdict = match &problem {
                     Some(earlier) if !is_cleanup => skipped(format!("{earlier} failed")),

@@ -11,7 +11,7 @@ use serde_saphyr::Spanned;
 pub use check::Mistake;
 pub(crate) use expect::{ErrorCase, Expect};
 pub(crate) use given::Given;
-pub(crate) use step::{Action, Http, Kill, Step};
+pub(crate) use step::{Action, Called, Http, Kill, Step};
 
 /// The version of the file format.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]

@@ -1,8 +1,11 @@
 //! A step of a scenario.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, EnumAccess, Error, VariantAccess as _, Visitor},
+};
 use serde_json::Value;
 use skydock_cloud::Function;
 
@@ -16,8 +19,7 @@ pub(crate) struct Step {
     /// For people, instead of what the step does.
     pub(crate) name: Option<String>,
     /// Calls a function of the plugin as a controller does.
-    #[serde(deserialize_with = "function")]
-    pub(crate) call: Option<Function>,
+    pub(crate) call: Option<Called>,
     /// Sends a request to the vendor's cloud.
     pub(crate) http: Option<Http>,
     /// Runs a program, in the folder of the file.
@@ -80,19 +82,51 @@ pub(crate) struct Kill {
     pub(crate) requests: Option<u64>,
 }
 
-/// Reads the name of a function, for example `instances.check`.
-fn function<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Function>, D::Error> {
-    let name = String::deserialize(deserializer)?;
-    let found = Function::named(&name).map(Some);
+/// A function of the contract, by its name, for example `instances.check`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Called(pub(crate) Function);
 
-    found.ok_or_else(|| {
-        let all: Vec<_> = Function::ALL.iter().map(|it| format!("`{it}`")).collect();
-        let all = all.join(", ");
-        D::Error::custom(format_args!(
-            "unknown function `{name}`, expected one of {all}"
-        ))
-    })
+impl<'de> Deserialize<'de> for Called {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Like an enum, so that an unknown name has a position and a suggestion.
+        deserializer.deserialize_enum("Function", &NAMES, FunctionName)
+    }
 }
+
+struct FunctionName;
+
+impl<'de> Visitor<'de> for FunctionName {
+    type Value = Called;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a function")
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, data: A) -> Result<Called, A::Error> {
+        let (called, rest) = data.variant_seed(self)?;
+        rest.unit_variant()?;
+        Ok(called)
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Called, E> {
+        let function = Function::named(name).map(Called);
+        function.ok_or_else(|| E::unknown_variant(name, &NAMES))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for FunctionName {
+    type Value = Called;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Called, D::Error> {
+        deserializer.deserialize_identifier(self)
+    }
+}
+
+/// The names of all functions. They are leaked once, because serde takes only static ones.
+static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let names = Function::ALL.iter().map(|it| &*it.to_string().leak());
+    names.collect()
+});
 
 /// What a step does.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +144,7 @@ impl Step {
     /// Returns what the step does, unless that is nothing, or several things.
     pub(crate) fn action(&self) -> Option<Action<'_>> {
         let all = [
-            self.call.map(Action::Call),
+            self.call.map(|Called(function)| Action::Call(function)),
             self.http.as_ref().map(Action::Http),
             self.run.as_deref().map(Action::Run),
             self.given.as_ref().map(Action::Given),
