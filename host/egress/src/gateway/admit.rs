@@ -163,8 +163,8 @@ fn check_reads(
 ) -> Result<(), RequestError> {
     let is_write =
         |client: &Arc<RuleClient>| client.rule.reads(&head.method, actions) == Verdict::No;
-    let names_write = |name: &String| !["GET", "HEAD", "OPTIONS"].contains(&name.as_str());
-    if candidates.iter().all(is_write) || overrides::named_in_uri(head).iter().any(names_write) {
+    let named = overrides::named_in_uri(head);
+    if candidates.iter().all(is_write) || overrides::write(&named).is_some() {
         Err(writes(&head.method))
     } else {
         Ok(())

@@ -281,7 +281,7 @@ fn mask_whole(client: &RuleClient, answer: Response<Bytes>) -> Result<Answer, Re
 /// Returns what a failed request tells about the host.
 fn failed(error: &RequestError, timeouts: Timeouts, limits: &Limits) -> Outcome {
     if !error.cause().is_unreachable() {
-        return Outcome::Unknown;
+        return Outcome::Unrelated;
     }
 
     // If the plugin requested shorter timeouts, a timeout does not mean that the host is down.

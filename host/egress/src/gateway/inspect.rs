@@ -89,6 +89,9 @@ impl Admitted {
                 let what = format!("body parameter with the method `{}`", beginning(name, 40));
                 return Err(other_method(Cause::RuleMethod, &what));
             }
+            if self.dry_run && overrides::write(&named).is_some() {
+                return Err(writes(&head.method));
+            }
         }
         if self.dry_run && client.rule.reads(&head.method, &self.actions) == Verdict::No {
             return Err(writes(&head.method));

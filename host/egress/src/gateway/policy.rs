@@ -8,9 +8,8 @@ use std::{
 use http::HeaderName;
 use skydock_cloud::PerKind;
 use skydock_credentials::Secret;
-use tokio::time::Instant;
 
-use super::{GatewayDependencies, http_client::HttpClient};
+use super::{GatewayDependencies, http_client::HttpClient, report_only::Reported};
 use crate::{
     limits::{connections::Connections, hosts::lock},
     network::dial::Connector,
@@ -35,8 +34,8 @@ pub(super) struct Policy {
     report_only_rules: Vec<Arc<RuleClient>>,
     /// SHA-256 of the component.
     pub(super) digest: Arc<str>,
-    /// When a denial by a rule in report-only mode was last logged.
-    pub(super) reported: Mutex<Option<Instant>>,
+    /// What was logged of denials by rules in report-only mode.
+    pub(super) reported: Mutex<Reported>,
     pub(super) warnings: Vec<ConfigWarning>,
 }
 
@@ -53,8 +52,8 @@ pub(super) struct RuleClient {
 }
 
 impl RuleClient {
-    /// Logs headers of the plugin that are not sent, each name once.
-    pub(super) fn log_removed(&self, plugin: &str, removed: Vec<HeaderName>) {
+    /// Logs headers of the plugin that are not sent, each name once, and the reason.
+    pub(super) fn log_removed(&self, plugin: &str, removed: Vec<HeaderName>, reason: &str) {
         for name in removed {
             let mut logged = lock(&self.logged);
             // A plugin can invent names.
@@ -64,8 +63,7 @@ impl RuleClient {
                     plugin,
                     rule = &*self.rule.name,
                     header = name.as_str(),
-                    "a header of the plugin is not sent beside the credential of the rule: if the cloud needs it, add it to \
-                     `headers` of the rule"
+                    "a header of the plugin is not sent: {reason}"
                 );
             }
         }

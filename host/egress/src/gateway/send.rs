@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{
     HeaderValue, Response,
-    header::{ACCEPT_CHARSET, ACCEPT_ENCODING, CONTENT_LENGTH, IF_RANGE, RANGE},
+    header::{ACCEPT_CHARSET, ACCEPT_ENCODING, CONTENT_LENGTH, HeaderName, IF_RANGE, RANGE},
     request::Parts,
 };
 use http_body::Body;
@@ -41,6 +41,10 @@ use crate::{
     },
     target::Target,
 };
+
+/// Why a header is not sent: the end of a sentence.
+const BESIDE_CREDENTIAL: &str = "it is beside the credential of the rule; if the cloud needs it, add it to `headers` of the rule";
+const OF_PROXIES: &str = "only proxies send it, to tell a server who is asking";
 
 /// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`].
 pub struct Admitted {
@@ -118,7 +122,8 @@ impl Admitted {
 
         // Before `rewrite`, which removes the header.
         let length = headers::content_length(&head.headers);
-        rewrite(&mut head, &content, length);
+        let removed = rewrite(&mut head, &content, length);
+        client.log_removed(&self.shared.plugin, removed, OF_PROXIES);
         if rule.credential.is_some() {
             self.make_maskable(&mut head, &client);
         }
@@ -189,10 +194,8 @@ impl Admitted {
     fn make_maskable(&self, head: &mut Parts, client: &RuleClient) {
         let rule = &client.rule;
         if rule.guest_auth == GuestAuth::Denied {
-            client.log_removed(
-                &self.shared.plugin,
-                headers::keep_listed(&mut head.headers, &rule.listed),
-            );
+            let removed = headers::keep_listed(&mut head.headers, &rule.listed);
+            client.log_removed(&self.shared.plugin, removed, BESIDE_CREDENTIAL);
         }
 
         head.headers
@@ -229,10 +232,11 @@ fn clean<B>(answer: &mut Response<B>, meter: &mut Meter) {
     meter.status = Some(answer.status().as_u16());
 }
 
-/// Converts the plugin's head into the one that is sent.
-fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) {
+/// Converts the plugin's head into the one that is sent. Returns the headers that it removes,
+/// except those of the connection.
+fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) -> Vec<HeaderName> {
     strip_hop_by_hop(&mut head.headers);
-    headers::strip_identity(&mut head.headers);
+    let removed = headers::strip_identity(&mut head.headers);
     head.headers.remove(CONTENT_LENGTH);
 
     // hyper sets the header itself if it knows the size of the body.
@@ -245,6 +249,7 @@ fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) {
 
     head.extensions.clear();
     head.version = http::Version::HTTP_11;
+    removed
 }
 
 async fn slot(slots: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, RequestError> {

@@ -62,7 +62,9 @@ pub(crate) enum Outcome {
     /// The connection succeeded, but there was no answer in time: the host may be down, or the
     /// request slow.
     Late,
-    /// Unknown: the request was canceled.
+    /// The request failed for a reason that says nothing about the host.
+    Unrelated,
+    /// Unknown: the request was canceled, or the plugin was less patient than the rule.
     Unknown,
 }
 
@@ -121,7 +123,7 @@ impl Breaker {
                     self.closed_until = Some(now + self.pause);
                 }
             }
-            Outcome::Unknown => {}
+            Outcome::Unrelated | Outcome::Unknown => {}
         }
     }
 }

@@ -301,6 +301,7 @@ impl Drop for Passed {
     fn drop(&mut self) {
         let now = Instant::now();
         let outcome = match self.outcome {
+            // Whoever gave up was patient enough.
             Outcome::Unknown if now >= self.entered + self.patience => Outcome::Late,
             outcome => outcome,
         };
@@ -411,6 +412,30 @@ mod tests {
                 (4, true, 300)
             ]
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_requests_without_an_outcome_count_as_late_after_a_while() {
+        let hosts = Hosts::default();
+        let ended_as = async |name, outcome: Option<Outcome>| {
+            let host = hosts.get(&target(name)).unwrap();
+            for _ in 0..10 {
+                let Ok(passed) = host.enter(CallKind::Nodes, PATIENCE) else {
+                    return false;
+                };
+                tokio::time::advance(PATIENCE).await;
+                match outcome {
+                    Some(outcome) => passed.ended(outcome),
+                    None => drop(passed),
+                }
+            }
+            true
+        };
+
+        assert!(!ended_as("canceled.example", None).await);
+        assert!(!ended_as("hurried.example", Some(Outcome::Unknown)).await);
+        assert!(ended_as("plugin-failed.example", Some(Outcome::Unrelated)).await);
+        assert!(ended_as("answered.example", Some(Outcome::Answered)).await);
     }
 
     #[tokio::test(start_paused = true)]

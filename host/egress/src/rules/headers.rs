@@ -274,9 +274,9 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     });
 }
 
-/// Removes headers with which proxies tell servers who is asking.
-pub(crate) fn strip_identity(headers: &mut HeaderMap) {
-    strip(headers, |name| !is_identity(name));
+/// Removes headers with which proxies tell servers who is asking, and returns their names.
+pub(crate) fn strip_identity(headers: &mut HeaderMap) -> Vec<HeaderName> {
+    strip(headers, |name| !is_identity(name))
 }
 
 /// Removes the headers that a plugin must not send beside a credential, and returns their names,
@@ -502,7 +502,9 @@ mod tests {
             ("accept", "c"),
         ];
         let mut headers = head(&sent).headers;
-        strip_identity(&mut headers);
+        let mut removed = strip_identity(&mut headers);
+        removed.sort_by(|one, two| one.as_str().cmp(two.as_str()));
+        assert_eq!(removed, ["via", "x-forwarded-client-cert"]);
         assert_eq!(headers.keys().collect::<Vec<_>>(), ["accept"]);
     }
 }

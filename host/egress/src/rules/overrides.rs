@@ -57,23 +57,64 @@ pub(crate) fn named_in_body(headers: &HeaderMap, body: &[u8]) -> Vec<String> {
     if ContentType::of(headers).is_ok_and(|content| content.is_json()) || looks_like_json(body) {
         return Vec::new();
     }
-    named(body)
+
+    let mut found = named(body);
+    found.extend(named_in_parts(body));
+    found
+}
+
+/// Returns the first of such values that does not only read.
+pub(crate) fn write(named: &[String]) -> Option<&str> {
+    let reads = |name: &&String| ["GET", "HEAD", "OPTIONS"].contains(&name.as_str());
+    named.iter().find(|name| !reads(name)).map(String::as_str)
 }
 
 fn named(text: &[u8]) -> Vec<String> {
-    let method = |pair: &[u8]| {
+    let value = |pair: &[u8]| {
         let mut halves = pair.splitn(2, |byte| *byte == b'=');
         let name = decode(beginning(without_blanks(halves.next()?)));
-        let has_http = memmem::find(&name.to_ascii_lowercase(), b"http").is_some();
-        if !has_http || !is_override(&name) {
-            return None;
-        }
-
-        let value = decode(beginning(halves.next().unwrap_or_default()));
-        Some(String::from_utf8_lossy(&value).trim().to_ascii_uppercase())
+        names_method(&name).then(|| method(&decode(beginning(halves.next().unwrap_or_default()))))
     };
+
     let pairs = text.split(|byte| b"&;".contains(byte));
-    pairs.filter_map(method).collect()
+    pairs.filter_map(value).collect()
+}
+
+fn named_in_parts(body: &[u8]) -> Vec<String> {
+    let value = |(name, after): (PartName, &[u8])| match name {
+        PartName::Whole(names) => names
+            .iter()
+            .any(|name| names_method(name))
+            .then(|| method(part_value(after))),
+        // Requests with such names are denied before.
+        PartName::Continued => None,
+    };
+
+    let lower = body.to_ascii_lowercase();
+    part_names(&lower).filter_map(value).collect()
+}
+
+/// Returns true for `httpMethod` in all of its spellings.
+fn names_method(name: &[u8]) -> bool {
+    memmem::find(&name.to_ascii_lowercase(), b"http").is_some() && is_override(name)
+}
+
+fn method(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).trim().to_ascii_uppercase()
+}
+
+/// Returns the first line of a part's value, given what follows its name, or nothing, which is no
+/// method, if the value is not found.
+fn part_value(after_name: &[u8]) -> &[u8] {
+    let ends: [&[u8]; 2] = [b"\r\n\r\n", b"\n\n"];
+    let starts = ends.iter().filter_map(|end| {
+        let at = memmem::find(after_name, end)?;
+        Some(at + end.len())
+    });
+
+    let value = starts.min().and_then(|at| after_name.get(at..));
+    let line = value.and_then(|value| value.split(|byte| b"\r\n".contains(byte)).next());
+    line.unwrap_or_default()
 }
 
 /// Returns true if servers may read a method in the body of this request: they do so only with
@@ -206,36 +247,53 @@ fn without_blanks(mut name: &[u8]) -> &[u8] {
     name
 }
 
-/// Returns a name of a part of a multipart body that means another method, wherever it is written.
+/// Returns a name of a part of a multipart body that means another method.
 fn multipart_override(body: &[u8]) -> Option<String> {
     let lower = body.to_ascii_lowercase();
-    let mut places = memmem::find_iter(&lower, b"name").peekable();
-    std::iter::from_fn(|| Some((places.next()?, places.peek().copied()))).find_map(|(at, next)| {
-        // A body can consist of nothing but such names. What has another in it is no method.
-        let rest = lower.get(at + b"name".len()..next.unwrap_or(lower.len()));
-        let rest = rest.unwrap_or_default();
+    part_names(&lower).find_map(|(name, _)| match name {
+        PartName::Whole(names) => names.iter().find(|name| is_field(name)).map(|it| shown(it)),
+        PartName::Continued => Some("`name*0`".to_owned()),
+    })
+}
 
-        let extended = rest.strip_prefix(b"*");
-        // A name that is continued (RFC 2231) is found only if all of its pieces are put together.
+/// The name of a part of a multipart body.
+enum PartName {
+    /// The name, in all of the ways in which servers read it.
+    Whole(Vec<Vec<u8>>),
+    /// A name that is continued (RFC 2231) is known only if all of its pieces are put together.
+    Continued,
+}
+
+/// Returns the names of the parts of a body in lower case, wherever they are written, each with
+/// what follows it until the next one.
+fn part_names(lower: &[u8]) -> impl Iterator<Item = (PartName, &[u8])> {
+    let mut places = memmem::find_iter(lower, b"name").peekable();
+    let places = std::iter::from_fn(move || Some((places.next()?, places.peek().copied())));
+
+    places.filter_map(|(at, next)| {
+        // A body can consist of nothing but such names. What has another in it is no method.
+        let after = lower.get(at + b"name".len()..next.unwrap_or(lower.len()));
+        let after = after.unwrap_or_default();
+
+        let extended = after.strip_prefix(b"*");
         if extended.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit)) {
-            return Some("`name*0`".to_owned());
+            return Some((PartName::Continued, after));
         }
 
-        let rest = extended.unwrap_or(rest).trim_ascii_start();
-        let value = rest.strip_prefix(b"=")?.trim_ascii_start();
+        let value = extended.unwrap_or(after).trim_ascii_start();
+        let value = value.strip_prefix(b"=")?.trim_ascii_start();
         let (value, ends) = match value.strip_prefix(b"\"") {
             Some(quoted) => (quoted, &b"\"\r\n"[..]),
             None => (value, &b";\r\n"[..]),
         };
 
         let value = beginning(without_blanks(value));
-        let name = value.split(|byte| ends.contains(byte)).next();
-        let name = decode(name?);
+        let name = decode(value.split(|byte| ends.contains(byte)).next()?);
 
         // In the extended form, the charset and the language come before the name; and PHP takes
         // single quotes, too.
-        let mut parts = name.split(|byte| *byte == b'\'');
-        parts.find(|part| is_field(part)).map(shown)
+        let names = name.split(|byte| *byte == b'\'').map(<[u8]>::to_vec);
+        Some((PartName::Whole(names.collect()), after))
     })
 }
 
@@ -315,24 +373,50 @@ mod tests {
             assert_eq!(named_in_uri(&head("GET", uri, &[])), expected, "{uri}");
         }
 
+        let form = "application/x-www-form-urlencoded";
+        let multipart = "multipart/form-data; boundary=x";
+        let many = "name=httpMethod;".repeat(20_000);
         for (kind, body, expected) in [
             (
-                "application/x-www-form-urlencoded",
+                form,
                 "httpMethod=POST&httpMethod=DELETE",
-                2,
+                &["POST", "DELETE"][..],
             ),
-            ("", "httpMethod=DELETE", 1),
-            ("application/json", "\"&httpMethod=DELETE&\"", 0),
+            ("", "httpMethod=DELETE", &["DELETE"]),
+            ("application/json", "\"&httpMethod=DELETE&\"", &[]),
+            (form, "{\"httpMethod\": \"GET\"}", &[]),
             (
-                "application/x-www-form-urlencoded",
-                "{\"httpMethod\": \"GET\"}",
-                0,
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name=\"httpMethod\"\r\n\r\nDelete\r\n--x--",
+                &["DELETE"],
+            ),
+            (
+                multipart,
+                "--x\nContent-Disposition: form-data; name='http_method[]'\nContent-Type: text/plain\n\n GET \n--x--",
+                &["GET"],
+            ),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name=httpMethod; filename=x\r\n\r\nGET\r\n--x--",
+                &[""],
+            ),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name*=utf-8''http%4dethod\r\n\r\n\r\nDELETE\r\n--x--",
+                &[""],
+            ),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name=method\r\n\r\nname=\"x\"\r\n--x--",
+                &[],
             ),
         ] {
             let head = head("POST", "/", &[("content-type", kind)]);
             let found = named_in_body(&head.headers, body.as_bytes());
-            assert_eq!(found.len(), expected, "{kind} {body}: {found:?}");
+            assert_eq!(found, expected, "{kind} {body}");
         }
+        let head = head("POST", "/", &[("content-type", multipart)]);
+        assert_eq!(named_in_body(&head.headers, many.as_bytes()).len(), 20_000);
     }
 
     #[test]

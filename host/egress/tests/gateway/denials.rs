@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Request;
-use skydock_egress::{Call, Cause, Closed, Code, Phase};
+use skydock_egress::{Call, Cause, Closed, Code, Phase, RequestError};
 
 use crate::support::{LONG, Names, Plugin, Server, get, post, request, rule, settings};
 
@@ -563,6 +563,8 @@ async fn a_dry_run_only_allows_reads() {
         post(&server, "/", "Action=Terminate"),
         post(&server, "/?Action=DescribeTags", "Action=Terminate"),
         get(&server, "/?Action=Terminate"),
+        get(&server, "/?httpMethod=DELETE"),
+        post(&server, "/", "Action=DescribeTags&httpMethod=DELETE"),
     ];
     for request in denied {
         let shown = format!("{} {} {}", request.method(), request.uri(), request.body());
@@ -584,6 +586,43 @@ async fn a_dry_run_only_allows_reads() {
             "{shown}"
         );
     }
+}
+
+// Holds: SEC-34
+#[tokio::test]
+async fn a_parameter_names_only_methods_that_the_rule_allows() {
+    const DELETE: &str =
+        "--x\r\nContent-Disposition: form-data; name=\"httpMethod\"\r\n\r\nDELETE\r\n--x--";
+    const GET: &str =
+        "--x\r\nContent-Disposition: form-data; name=\"httpMethod\"\r\n\r\nGET\r\n--x--";
+
+    let server = Server::plain().await;
+    let plugin = Plugin::to(&server, "methods: [GET, POST]");
+    let form = "application/x-www-form-urlencoded";
+    let multipart = "multipart/form-data; boundary=x";
+
+    for (path, kind, body, allowed) in [
+        ("/?httpMethod=DELETE", form, "", false),
+        ("/?httpMethod=GET", form, "", true),
+        ("/", form, "httpMethod=POST&httpMethod=DELETE", false),
+        ("/", form, "httpMethod=POST", true),
+        ("/", multipart, DELETE, false),
+        ("/", multipart, GET, true),
+    ] {
+        let mut request = post(&server, path, body);
+        let kind = kind.parse().unwrap();
+        request.headers_mut().insert("content-type", kind);
+
+        let answer = plugin.send(request).await;
+        let cause = answer.as_ref().err().map(RequestError::cause);
+        let expected = (!allowed).then_some(Cause::RuleMethod);
+        assert_eq!(cause, expected, "{path} {body}: {:?}", answer.err());
+    }
+
+    // A rule that allows all methods has nothing to protect.
+    let free = Plugin::to(&server, "");
+    let answer = free.send(get(&server, "/?httpMethod=DELETE")).await;
+    assert_eq!(answer.unwrap().status(), 200);
 }
 
 #[tokio::test]
