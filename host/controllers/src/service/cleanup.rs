@@ -87,9 +87,10 @@ impl Attempt<'_> {
     /// forever: an implementation that runs has seen the deletion as well.
     pub(super) async fn hand_over(&self, io: &mut dyn Io) -> Outcome {
         let object = &self.entry.object;
-        let (stays, added) = self.known.update(|state| {
-            let has_finalizer = has_finalizer(object);
-            let made = state.written.is_some() || is_noted(object) || (state.ours && has_finalizer);
+        let has_finalizer = has_finalizer(object);
+        let (stays, ours) = self.known.update(|state| {
+            let noted = is_noted(object) && !state.found;
+            let made = state.written.is_some() || noted || (state.ours && has_finalizer);
             let stays = if !state.phase.exists() {
                 Stays::Nothing
             } else if made {
@@ -100,13 +101,17 @@ impl Attempt<'_> {
                 Stays::Nothing
             };
             state.phase = Phase::Elsewhere;
-            (stays, state.ours)
+            (stays, state.ours || noted || !has_finalizer)
         });
         io.publish(Event::HandedOver(stays));
 
-        let ours = added || !has_finalizer(object) || is_noted(object);
         if deleting(object) || ours {
             self.release(io).await?;
+        // With the annotation, which is written before the cloud is asked, it would look like this
+        // host's the next time.
+        } else if is_noted(object) || self.goal == Goal::Ensure && note_to_write(object).is_some() {
+            let note = note_of_left(object, self.classes);
+            self.patch(io, Write::LeaveFinalizer { note }).await?;
         }
 
         io.forget();
@@ -162,6 +167,10 @@ impl Attempt<'_> {
             }
         };
 
+        self.patch(io, write).await
+    }
+
+    async fn patch(&self, io: &mut dyn Io, write: Write) -> Result<(), Failure> {
         unless_gone(io.write(write).await).map_err(|error| {
             Failure::Api("failed to remove load balancer cleanup finalizer", error)
         })

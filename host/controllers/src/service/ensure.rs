@@ -35,7 +35,10 @@ impl Attempt<'_> {
         if !has_finalizer || note.is_some() {
             match io.write(Write::AddFinalizer { note }).await {
                 // A finalizer that was there before may be that of another implementation.
-                Ok(()) => known.update(|state| state.ours |= !has_finalizer),
+                Ok(()) => known.update(|state| {
+                    state.ours |= !has_finalizer;
+                    state.found |= has_finalizer && !state.ours;
+                }),
                 Err(ApiError::Gone(_)) => return Ok(vec![Requeue::Reset]),
                 Err(error) => {
                     let what = "failed to add load balancer cleanup finalizer";

@@ -22,6 +22,9 @@ pub(crate) struct State {
     pub(crate) written: Option<LoadBalancerStatus>,
     /// This process has added the finalizer.
     pub(crate) ours: bool,
+    /// The finalizer was there before this process wrote the annotation with the class, so it may be
+    /// another implementation's although the annotation is there.
+    pub(crate) found: bool,
     /// The current work; `None` if the last attempt to ensure the load balancer has succeeded, or
     /// if there was none.
     pub(crate) work: Option<Work>,
@@ -167,6 +170,7 @@ impl State {
             looked: Looked::default(),
             written: None,
             ours: false,
+            found: false,
             work: None,
         }
     }

@@ -382,13 +382,18 @@ fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over()
         &finalizer(),
         &json!({"metadata": {"annotations": {ANNOTATION_CLASS: "left:x.io/y@uid-web"}}}),
     );
-    for (change, ours, wrote, removed, stays) in [
-        (json!({}), false, false, Some(false), Stays::Nothing),
-        (finalizer(), false, false, None, Stays::Possible),
-        (finalizer(), false, true, None, Stays::Known),
-        (finalizer(), true, false, Some(false), Stays::Known),
-        (noted, false, false, Some(true), Stays::Known),
-        (left, false, false, None, Stays::Possible),
+    let leave = Call::LeaveFinalizer {
+        note: "left:x.io/y@uid-web".into(),
+    };
+    let remove = |note| Call::RemoveFinalizer { note };
+    for (change, ours, wrote, call, stays) in [
+        (json!({}), false, false, remove(false), Stays::Nothing),
+        (finalizer(), false, false, Call::Forget, Stays::Possible),
+        (finalizer(), false, true, Call::Forget, Stays::Known),
+        (finalizer(), true, false, remove(false), Stays::Known),
+        (noted, false, false, remove(true), Stays::Known),
+        // This attempt has replaced the annotation.
+        (left, false, false, leave, Stays::Possible),
     ] {
         let entry = entry(&with::<Value>(&change, &served));
         let before = State {
@@ -406,7 +411,6 @@ fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over()
         };
         let ran = given.run(before, elsewhere);
         let next = ran.after("Ensure");
-        let call = removed.map_or(Call::Forget, |note| Call::RemoveFinalizer { note });
         assert_eq!(
             (&next.call, next.state.phase),
             (&call, Phase::Elsewhere),
@@ -449,6 +453,48 @@ fn a_finalizer_of_another_implementation_stays_when_the_type_changes() {
             let call = removed.map_or(Call::Forget, |note| Call::RemoveFinalizer { note });
             assert_eq!(ran.after(after).call, call, "{change} {ours} {after}");
         }
+    }
+}
+
+// Holds: S-24
+#[test]
+fn the_class_that_was_written_over_a_finalizer_that_was_found_does_not_claim_it() {
+    let class = json!({"spec": {"loadBalancerClass": "x.io/y"}});
+    let fresh = with::<Value>(&finalizer(), &class);
+    let note = |value: &str| json!({"metadata": {"annotations": {ANNOTATION_CLASS: value}}});
+    let noted = with::<Value>(&fresh, &note("x.io/y@uid-web"));
+    let left = with::<Value>(&fresh, &note("left:x.io/y@uid-web"));
+    let mut classes = crate::service::Classes::default();
+    classes.named.insert("x.io/y".to_owned());
+
+    let leave = Call::LeaveFinalizer {
+        note: "left:x.io/y@uid-web".into(),
+    };
+    let remove = Call::RemoveFinalizer { note: true };
+    for (change, found, expected) in [
+        // This attempt writes the annotation.
+        (&fresh, false, &leave),
+        (&left, false, &leave),
+        // An earlier attempt, which failed, has written it.
+        (&noted, true, &leave),
+        // An earlier process has written it.
+        (&noted, false, &remove),
+    ] {
+        let entry = entry(change);
+        let given = Given {
+            classes: &classes,
+            ..given(Goal::Ensure, &entry)
+        };
+        let before = State {
+            found,
+            ..state(Phase::Absent, OLD)
+        };
+        let elsewhere = Answers {
+            ensured: Err(CloudError::ImplementedElsewhere),
+            ..Answers::default()
+        };
+        let ran = given.run(before, elsewhere);
+        assert_eq!(ran.after("Ensure").call, *expected, "{change} {found}");
     }
 }
 
