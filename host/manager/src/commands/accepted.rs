@@ -463,6 +463,9 @@ mod tests {
         let store = store(&api);
         let error = store.read().await.unwrap_err().to_string();
         assert!(error.contains("skydock plugin accepted --reset"), "{error}");
+        api.answer("GET", LEASE, 200, lease(Some(r#"{"metal": {}}"#)));
+        let error = store.read().await.unwrap_err().to_string();
+        assert!(error.contains("missing field `digest`"), "{error}");
         api.answer("GET", LEASE, 200, lease(Some("{")));
         store.reset(None).await.unwrap();
         let lease_now = written(&api).remove(0);

@@ -21,21 +21,25 @@ pub(crate) const POWERS: [&str; 4] = [HTTP, CLUSTER, EVENTS, OBJECTS];
 
 /// What a plugin in service needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct Accepted {
     /// SHA-256 of the component, in hexadecimal.
     pub digest: String,
     /// Imports that reach beyond what every plugin has, without their versions.
+    #[serde(default)]
     pub imports: Vec<String>,
     /// Capabilities that it exports. `None` if an earlier Skydock has written this, which did not
     /// note all imports either.
+    #[serde(default)]
     pub exports: Option<Vec<String>>,
     /// Hosts that it requests.
+    #[serde(default)]
     pub hosts: Vec<String>,
     /// Prefixes of the provider IDs that it owns.
-    #[serde(rename = "providerIDs")]
+    #[serde(rename = "providerIDs", default)]
     pub provider_ids: Vec<String>,
     /// Prefixes of the keys of annotations that it writes.
+    #[serde(default)]
     pub annotations: Vec<String>,
 }
 
