@@ -44,7 +44,7 @@ use self::{
 use crate::objects::kinds::NodeKind;
 use crate::{
     ClientName,
-    calls::retry::Again,
+    calls::retry::RetryWhen,
     controller::{
         descriptor::{Descriptor, NeedsServices},
         shared::{Runner, Shared},
@@ -228,8 +228,8 @@ impl IpamController {
         };
 
         self.shared.api_error(entry.name(), &error);
-        let again = Again::after_write(&error);
-        if again == Again::BackOff {
+        let again = RetryWhen::after_write(&error);
+        if again == RetryWhen::BackOff {
             let message = format!("Cannot write Pod CIDR {}: {error}", ledger::list(cidrs));
             self.shared
                 .warning(entry, reason::CIDR_ASSIGNMENT_FAILED, message);

@@ -35,9 +35,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     brake::{BrakeOptions, History},
-    memory::Memory,
+    memory::LifecycleMemory,
     metrics::LifecycleMetrics,
-    plan::{Change, Look},
+    plan::{Change, Precheck},
     round::{Question, Round},
 };
 use crate::objects::kinds::NodeKind;
@@ -45,7 +45,7 @@ use crate::{
     ClientName,
     calls::pause::Pause,
     controller::{
-        batches::{Lanes, ask_all},
+        batches::{BatchSemaphores, ask_all},
         descriptor::{Descriptor, NeedsServices},
         shared::{Runner, Shared},
     },
@@ -101,8 +101,8 @@ pub(crate) struct LifecycleController {
     client: Client,
     options: LifecycleOptions,
     /// Set in a dry run.
-    said: Option<Arc<DryRunLog>>,
-    memory: Mutex<Memory>,
+    dry_run_log: Option<Arc<DryRunLog>>,
+    memory: Mutex<LifecycleMemory>,
     history: Mutex<History>,
     /// Number of ready nodes whose instances the cloud does not know, when it was asked last.
     denied: AtomicUsize,
@@ -111,7 +111,7 @@ pub(crate) struct LifecycleController {
     /// UIDs of nodes without provider ID, each of which has an event that says so.
     reported: Mutex<HashSet<String>>,
     pause: Pause,
-    lanes: Lanes,
+    lanes: BatchSemaphores,
 }
 
 /// Decided changes of a node's taints.
@@ -119,7 +119,7 @@ struct Tainting {
     entry: NodeEntry,
     changes: Vec<Change>,
     /// The answer of the cloud; `None` if it was not queried.
-    said: Option<Presence>,
+    presence: Option<Presence>,
 }
 
 /// The exclusive right to write a node; released when dropped.
@@ -143,7 +143,7 @@ impl LifecycleController {
         metrics: LifecycleMetrics,
         client: Client,
         options: LifecycleOptions,
-        said: Option<Arc<DryRunLog>>,
+        dry_run_log: Option<Arc<DryRunLog>>,
     ) -> Self {
         let options = LifecycleOptions {
             period: options.period.max(LEAST_PERIOD),
@@ -155,14 +155,14 @@ impl LifecycleController {
             metrics,
             client,
             options,
-            said,
+            dry_run_log,
             memory: Mutex::default(),
             history: Mutex::default(),
             denied: AtomicUsize::default(),
             writing: Mutex::default(),
             reported: Mutex::default(),
             pause: Pause::default(),
-            lanes: Lanes::new(BATCHES),
+            lanes: BatchSemaphores::new(BATCHES),
         }
     }
 
@@ -178,14 +178,14 @@ impl LifecycleController {
             if plan::unidentified(&entry.view) {
                 unidentified.push(Arc::clone(&entry));
             }
-            match plan::look(&entry.view, &info) {
-                Look::Settled(changes) if changes.is_empty() => {}
-                Look::Settled(changes) => settled.push(Tainting {
+            match plan::precheck(&entry.view, &info) {
+                Precheck::Settled(changes) if changes.is_empty() => {}
+                Precheck::Settled(changes) => settled.push(Tainting {
                     entry,
                     changes,
-                    said: None,
+                    presence: None,
                 }),
-                Look::Ask => not_ready.push(entry),
+                Precheck::Ask => not_ready.push(entry),
             }
         }
 
@@ -228,7 +228,7 @@ impl LifecycleController {
     fn questions(
         &self,
         not_ready: Vec<NodeEntry>,
-    ) -> Vec<(Question, crate::controller::batches::Fit)> {
+    ) -> Vec<(Question, crate::controller::batches::BatchLimit)> {
         let now = Instant::now();
         let mut memory = self.memory();
         // A node that was ready in the meantime starts without its earlier answers.
@@ -239,8 +239,8 @@ impl LifecycleController {
         }
 
         let question = |entry: NodeEntry| {
-            let (number, fit) = memory.ask(entry.uid(), &entry.view, now)?;
-            Some((Question { entry, number }, fit))
+            let (number, batch_limit) = memory.ask(entry.uid(), &entry.view, now)?;
+            Some((Question { entry, number }, batch_limit))
         };
         not_ready.into_iter().filter_map(question).collect()
     }
@@ -260,7 +260,7 @@ impl LifecycleController {
                 |Tainting {
                      entry,
                      changes,
-                     said,
+                     presence,
                  }| async move {
                     // This may have waited for a long time: if anything has changed since, the next
                     // pass decides again.
@@ -269,12 +269,12 @@ impl LifecycleController {
                         return;
                     };
 
-                    let still = |said| {
+                    let still = |presence| {
                         self.memory()
                             .get(entry.uid())
-                            .is_some_and(|known| known.says(said))
+                            .is_some_and(|known| known.says(presence))
                     };
-                    if !said.is_none_or(still) {
+                    if !presence.is_none_or(still) {
                         return;
                     }
 
@@ -305,7 +305,7 @@ impl LifecycleController {
         })
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, LifecycleMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     ClientName,
-    calls::retry::Again,
+    calls::retry::RetryWhen,
     controller::{
         descriptor::{Descriptor, NeedsServices},
         shared::{Runner, Shared},
@@ -54,15 +54,15 @@ impl MaintenanceController {
 
     /// Makes one call, after this number of consecutive conflicts. Returns the delay before the
     /// next.
-    async fn turn(&self, conflicts: &mut u32) -> Duration {
+    async fn pass(&self, conflicts: &mut u32) -> Duration {
         let (pause, conflict) = match self.shared.provider.maintain().await {
             Ok(pause) => (pause, false),
             Err(error) => {
                 self.shared.cloud_error("maintenance", &error);
-                let again = Again::after(&error);
+                let again = RetryWhen::after(&error);
                 (
-                    again.wait(&LIMITER, *conflicts).unwrap_or(LEFT_ALONE),
-                    again == Again::Soon,
+                    again.delay(&LIMITER, *conflicts).unwrap_or(LEFT_ALONE),
+                    again == RetryWhen::Soon,
                 )
             }
         };
@@ -86,8 +86,8 @@ impl Runner for MaintenanceController {
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let mut conflicts = 0;
         loop {
-            let turn = async {
-                let pause = self.turn(&mut conflicts).await;
+            let pass = async {
+                let pause = self.pass(&mut conflicts).await;
                 tokio::select! {
                     () = sleep(pause) => {}
                     () = self.swapped.notified() => conflicts = 0,
@@ -95,7 +95,7 @@ impl Runner for MaintenanceController {
             };
 
             // A running call is dropped at shutdown: the next leader repeats it.
-            if shutdown.run_until_cancelled(turn).await.is_none() {
+            if shutdown.run_until_cancelled(pass).await.is_none() {
                 return;
             }
         }

@@ -37,9 +37,9 @@ use self::{
     doubles::Doubles,
     due::Due,
     echo::Echo,
-    memory::{Memory, Warning},
+    memory::{NodeMemory, Warning},
     metrics::NodeMetrics,
-    plan::{Kept, Need},
+    plan::{Need, SyncedFields},
     round::Round,
 };
 use crate::objects::kinds::NodeKind;
@@ -47,9 +47,9 @@ use crate::{
     ClientName,
     calls::pause::Pause,
     controller::{
-        batches::{Lanes, ask_all},
+        batches::{BatchSemaphores, ask_all},
         descriptor::{Descriptor, NeedsServices},
-        shared::{Runner, Shared, apart},
+        shared::{Runner, Shared, spawn_joined},
     },
 };
 
@@ -84,7 +84,7 @@ pub struct NodeOptions {
     pub period: Duration,
     /// What is kept up to date in initialized nodes (`--reconcile-node-addresses`,
     /// `--reconcile-node-labels`).
-    pub kept: Kept,
+    pub kept: SyncedFields,
 }
 
 impl Default for NodeOptions {
@@ -93,7 +93,7 @@ impl Default for NodeOptions {
         Self {
             workers: 4,
             period: Duration::from_secs(300),
-            kept: Kept {
+            kept: SyncedFields {
                 addresses: true,
                 labels: true,
             },
@@ -112,8 +112,8 @@ pub(crate) struct NodeController {
     pause: Pause,
     echo: Arc<Echo>,
     doubles: Arc<Doubles>,
-    memory: Arc<Memory>,
-    lanes: Lanes,
+    memory: Arc<NodeMemory>,
+    lanes: BatchSemaphores,
     /// Nodes that took long when queried alone. They are processed outside of the workers, so that
     /// these stay free for other nodes.
     slow: mpsc::UnboundedSender<NodeEntry>,
@@ -128,7 +128,7 @@ impl NodeController {
         options: NodeOptions,
     ) -> Self {
         let queue = Arc::new(Queue::new(Limiter::NODES, shared.metrics.queue("Nodes")));
-        let memory = Arc::<Memory>::default();
+        let memory = Arc::<NodeMemory>::default();
         let echo = Arc::<Echo>::default();
 
         shared.nodes.subscribe({
@@ -176,7 +176,7 @@ impl NodeController {
             echo,
             doubles,
             memory,
-            lanes: Lanes::new(options.workers),
+            lanes: BatchSemaphores::new(options.workers),
             slow,
             slow_ones: tokio::sync::Mutex::new(slow_ones),
         }
@@ -218,10 +218,10 @@ impl NodeController {
                 .as_ref()
                 .map_or(Need::Nothing, |entry| plan::need(&entry.view, &info));
 
-            let rests = self.memory.rests(&key, Instant::now());
-            if !rests.is_zero() && matches!(need, Need::Initialization | Need::Labels(_)) {
+            let delay = self.memory.restore_delay(&key, Instant::now());
+            if !delay.is_zero() && matches!(need, Need::Initialization | Need::Labels(_)) {
                 self.queue.done(&key);
-                self.queue.add_after(key, rests, Priority::Change);
+                self.queue.add_after(key, delay, Priority::Change);
                 continue;
             }
 
@@ -234,19 +234,19 @@ impl NodeController {
                     asked.push(entry);
                 }
                 (Need::Foreign(id), Some(entry)) => {
-                    self.leave(&entry, &id, &info.provider_id_prefixes);
+                    self.skip_foreign(&entry, &id, &info.provider_id_prefixes);
                 }
-                _ => self.over(&key),
+                _ => self.mark_processed(&key),
             }
         }
 
         let (slow, asked): (Vec<_>, Vec<_>) = asked
             .into_iter()
-            .partition(|entry| self.memory.fit(entry.name()).slow);
+            .partition(|entry| self.memory.batch_limit(entry.name()).slow);
 
         for entry in slow {
             if let Err(unsent) = self.slow.send(entry) {
-                self.over(&unsent.0.key());
+                self.mark_processed(&unsent.0.key());
             }
         }
 
@@ -255,7 +255,7 @@ impl NodeController {
             |(entry, pairs)| async move {
                 let result = apply::labels(&self.client, &entry, &pairs).await;
                 if result.is_ok() {
-                    self.memory.mended(entry.name(), Instant::now());
+                    self.memory.note_restored(entry.name(), Instant::now());
                 }
                 self.finish(&entry, result);
                 self.queue.done(&entry.key());
@@ -266,8 +266,8 @@ impl NodeController {
     }
 
     /// Marks a node for which there is nothing to do as processed.
-    fn over(&self, key: &String) {
-        self.memory.waits_no_more(key);
+    fn mark_processed(&self, key: &String) {
+        self.memory.clear_progress(key);
         self.queue.forget(key);
         self.queue.done(key);
     }
@@ -281,7 +281,7 @@ impl NodeController {
         Box::pin(async move {
             let questions: Vec<_> = entries
                 .into_iter()
-                .map(|entry| (Arc::clone(&entry), self.memory.fit(entry.name())))
+                .map(|entry| (Arc::clone(&entry), self.memory.batch_limit(entry.name())))
                 .collect();
 
             let round = Round::new(self, stop);
@@ -295,8 +295,8 @@ impl NodeController {
         })
     }
 
-    fn leave(&self, entry: &NodeEntry, id: &str, prefixes: &[String]) {
-        self.over(&entry.key());
+    fn skip_foreign(&self, entry: &NodeEntry, id: &str, prefixes: &[String]) {
+        self.mark_processed(&entry.key());
         let waits = self.memory.warn(entry, Warning::Foreign, Instant::now());
         // Events expire, so the warning is repeated.
         self.queue.add_after(
@@ -335,7 +335,7 @@ impl Runner for NodeController {
         let sync = |keys| {
             let this = Arc::clone(&self);
             let stop = shutdown.clone();
-            apart(async move { this.sync(keys, &stop).await })
+            spawn_joined(async move { this.sync(keys, &stop).await })
         };
 
         tokio::select! {

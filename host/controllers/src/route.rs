@@ -11,7 +11,7 @@
 //! - A periodic check finds routes that were changed by others.
 
 mod conditions;
-mod flight;
+mod in_flight;
 pub(crate) mod metrics;
 mod network;
 mod plan;
@@ -162,13 +162,13 @@ pub(crate) struct RouteController {
     rhythm: Rhythm,
     process: ObjectReference,
     queue: Arc<Queue<()>>,
-    memory: Mutex<Memory>,
+    memory: Mutex<RouteMemory>,
 }
 
 /// What a run passes on to the next one, mainly when to retry. Everything else comes from the cloud
 /// and the nodes.
 #[derive(Default)]
-struct Memory {
+struct RouteMemory {
     /// Number of times that the memory was cleared: results of calls that started before that are
     /// ignored.
     forgotten: u64,
@@ -177,9 +177,9 @@ struct Memory {
     /// Consecutive runs that could not list the routes.
     failures: u32,
     /// Time of the next event about nearly too many routes.
-    tell_of_limit: Option<Instant>,
+    next_limit_report: Option<Instant>,
     /// Time of the next event about a node that has Pod CIDRs outside of the cluster's, by UID.
-    tell_of_outside: HashMap<String, Instant>,
+    next_outside_reports: HashMap<String, Instant>,
 }
 
 impl RouteController {
@@ -216,7 +216,7 @@ impl RouteController {
         }
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, RouteMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -254,9 +254,9 @@ impl Runner for RouteController {
     /// Forgets failures: a change that the previous plugin rejected may work with this one.
     fn recheck(&self) {
         let mut memory = self.memory();
-        *memory = Memory {
+        *memory = RouteMemory {
             forgotten: memory.forgotten + 1,
-            ..Memory::default()
+            ..RouteMemory::default()
         };
         drop(memory);
         self.queue.add((), Priority::Recheck);

@@ -65,7 +65,7 @@ use crate::objects::kinds::ServiceKind;
 use crate::{
     controller::{
         notes::Written,
-        shared::{Runner, Shared, apart},
+        shared::{Runner, Shared, spawn_joined},
     },
     objects::{holders::Holders, reads::Reads},
 };
@@ -196,7 +196,7 @@ impl ServiceController {
                 } else if let Some(known) =
                     kept().filter(|_| plan::needs_mending(old, new_object, &classes))
                 {
-                    let delay = known.mend(Instant::now());
+                    let delay = known.restore_delay(Instant::now());
                     queue.add_after(new.key(), delay, Priority::Change);
                 } else if known.get(&new.key()).is_some_and(|known| {
                     known.read(|state| {
@@ -241,7 +241,7 @@ impl ServiceController {
                             && eligibility::eligible(new, rules)
                             && known
                                 .selectors
-                                .tell_apart(&old.view.labels, &new.view.labels))
+                                .distinguish(&old.view.labels, &new.view.labels))
                 }
             };
 
@@ -330,7 +330,7 @@ impl Runner for ServiceController {
 
         let sync = |key: String, priority| {
             let this = Arc::clone(this);
-            apart(async move { this.sync(&key, priority).await })
+            spawn_joined(async move { this.sync(&key, priority).await })
         };
 
         tokio::join!(

@@ -202,14 +202,14 @@ fn next<T>(queue: &Mutex<VecDeque<T>>) -> Option<T> {
 #[async_trait]
 impl CloudProvider for FakeCloud {
     fn info(&self) -> Arc<ProviderInfo> {
-        let told = self.capabilities.lock().unwrap().clone();
+        let reported = self.capabilities.lock().unwrap().clone();
         let info = info();
         let max_batch = Some(*self.max_batch.lock().unwrap())
             .filter(|max| *max > 0)
             .unwrap_or(info.max_batch);
 
         Arc::new(ProviderInfo {
-            capabilities: told.unwrap_or_else(|| info.capabilities.clone()),
+            capabilities: reported.unwrap_or_else(|| info.capabilities.clone()),
             max_batch,
             ..info
         })

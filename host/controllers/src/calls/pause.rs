@@ -8,7 +8,7 @@ use std::{
 use skydock_cloud::CloudError;
 use tokio::time::Instant;
 
-use crate::calls::retry::Again;
+use crate::calls::retry::RetryWhen;
 
 /// Time until which no calls are made. Set by a call that failed as a whole because the cloud asked
 /// to wait.
@@ -18,7 +18,7 @@ pub(crate) struct Pause(Mutex<Option<Instant>>);
 impl Pause {
     /// Records the error of a whole call. An error that does not ask to wait is ignored.
     pub(crate) fn after(&self, error: &CloudError) {
-        if let Again::After(delay) = Again::after(error) {
+        if let RetryWhen::After(delay) = RetryWhen::after(error) {
             let until = Instant::now() + delay;
             let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             // Concurrent calls may have been asked to wait for different times.

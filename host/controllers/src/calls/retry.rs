@@ -16,11 +16,11 @@ const DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 
 /// How often, per second, what someone else has undone on an object is restored, and how often
 /// without delay: they may undo it again each time.
-pub(crate) const MENDS: (f64, f64) = (0.1, 3.0);
+pub(crate) const RESTORES: (f64, f64) = (0.1, 3.0);
 
 /// When to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum RetryWhen {
     /// Only when the object changes.
     OnChange,
     /// After exactly this delay; this is not counted as a failure.
@@ -31,11 +31,11 @@ pub(crate) enum Again {
     BackOff,
 }
 
-impl Again {
+impl RetryWhen {
     /// Returns when to retry after this error.
     #[must_use]
     pub(crate) fn after(error: &CloudError) -> Self {
-        Consequence::of(error).again
+        Consequence::of(error).retry
     }
 
     /// Returns when to repeat a write that failed in this way: an object that does not exist needs
@@ -57,7 +57,7 @@ impl Again {
 
     /// Returns the delay after this many earlier failures; `None` if only a change can help.
     #[must_use]
-    pub(crate) fn wait(self, limiter: &Limiter, failures: u32) -> Option<Duration> {
+    pub(crate) fn delay(self, limiter: &Limiter, failures: u32) -> Option<Duration> {
         match self {
             Self::OnChange => None,
             Self::After(delay) => Some(delay),
@@ -71,7 +71,7 @@ impl Again {
         self.schedule_as(queue, key, Priority::Change);
     }
 
-    /// Like [`Again::schedule`], with a priority: a re-check that failed may stay one, so that
+    /// Like [`RetryWhen::schedule`], with a priority: a re-check that failed may stay one, so that
     /// changes still go first.
     pub(crate) fn schedule_as<K: Clone + Eq + Hash>(
         self,
@@ -96,7 +96,7 @@ impl Again {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Consequence {
     /// When to retry.
-    again: Again,
+    retry: RetryWhen,
     /// Whether it deserves a warning event on the object.
     warns: bool,
     /// Whether it is counted in metrics.
@@ -109,20 +109,20 @@ impl Consequence {
     /// Work in progress is not a failure, a conflict is retried within moments, and objects of
     /// other implementations are ignored.
     fn of(error: &CloudError) -> Self {
-        let (again, warns, counts, passes) = match error {
-            CloudError::ImplementedElsewhere => (Again::OnChange, false, false, false),
-            CloudError::Invalid(_) => (Again::OnChange, true, true, false),
-            CloudError::InProgress(retry) => (Again::when_asked(retry), false, false, true),
-            CloudError::Throttled(retry) => (Again::when_asked(retry), true, true, true),
-            CloudError::Conflict(_) => (Again::Soon, false, true, true),
-            CloudError::Unavailable(_) => (Again::BackOff, true, true, true),
+        let (retry, warns, counts, passes) = match error {
+            CloudError::ImplementedElsewhere => (RetryWhen::OnChange, false, false, false),
+            CloudError::Invalid(_) => (RetryWhen::OnChange, true, true, false),
+            CloudError::InProgress(retry) => (RetryWhen::when_asked(retry), false, false, true),
+            CloudError::Throttled(retry) => (RetryWhen::when_asked(retry), true, true, true),
+            CloudError::Conflict(_) => (RetryWhen::Soon, false, true, true),
+            CloudError::Unavailable(_) => (RetryWhen::BackOff, true, true, true),
             CloudError::NotFound(_) | CloudError::Denied(_) | CloudError::Internal(_) => {
-                (Again::BackOff, true, true, false)
+                (RetryWhen::BackOff, true, true, false)
             }
         };
 
         Self {
-            again,
+            retry,
             warns,
             counts,
             passes,
@@ -166,54 +166,54 @@ mod tests {
         let text = String::new;
         let minute = Duration::from_secs(60);
         // the error; when to retry, whether it warns, counts, passes
-        for (error, again, rest) in [
+        for (error, retry, rest) in [
             (
                 CloudError::NotFound(text()),
-                Again::BackOff,
+                RetryWhen::BackOff,
                 (true, true, false),
             ),
             (
                 CloudError::ImplementedElsewhere,
-                Again::OnChange,
+                RetryWhen::OnChange,
                 (false, false, false),
             ),
             (
                 CloudError::Conflict(text()),
-                Again::Soon,
+                RetryWhen::Soon,
                 (false, true, true),
             ),
             (
                 CloudError::Throttled(retry(minute)),
-                Again::After(minute),
+                RetryWhen::After(minute),
                 (true, true, true),
             ),
             (
                 CloudError::InProgress(retry(minute)),
-                Again::After(minute),
+                RetryWhen::After(minute),
                 (false, false, true),
             ),
             (
                 CloudError::Denied(text()),
-                Again::BackOff,
+                RetryWhen::BackOff,
                 (true, true, false),
             ),
             (
                 CloudError::Invalid(text()),
-                Again::OnChange,
+                RetryWhen::OnChange,
                 (true, true, false),
             ),
             (
                 CloudError::Unavailable(text()),
-                Again::BackOff,
+                RetryWhen::BackOff,
                 (true, true, true),
             ),
             (
                 CloudError::Internal(text()),
-                Again::BackOff,
+                RetryWhen::BackOff,
                 (true, true, false),
             ),
         ] {
-            assert_eq!(Again::after(&error), again, "{error}");
+            assert_eq!(RetryWhen::after(&error), retry, "{error}");
             assert_eq!(
                 (warns(&error), counts(&error), passes(&error)),
                 rest,
@@ -228,27 +228,36 @@ mod tests {
             verb: "patch",
             resource: "nodes".to_owned(),
         };
-        for (error, again) in [
-            (ApiError::Gone(action()), Again::OnChange),
-            (ApiError::Changed(action()), Again::Soon),
-            (ApiError::Forbidden(action(), String::new()), Again::BackOff),
-            (ApiError::Rejected(action(), String::new()), Again::BackOff),
-            (ApiError::Failed(action(), String::new()), Again::BackOff),
+        for (error, retry) in [
+            (ApiError::Gone(action()), RetryWhen::OnChange),
+            (ApiError::Changed(action()), RetryWhen::Soon),
+            (
+                ApiError::Forbidden(action(), String::new()),
+                RetryWhen::BackOff,
+            ),
+            (
+                ApiError::Rejected(action(), String::new()),
+                RetryWhen::BackOff,
+            ),
+            (
+                ApiError::Failed(action(), String::new()),
+                RetryWhen::BackOff,
+            ),
         ] {
-            assert_eq!(Again::after_write(&error), again, "{error}");
+            assert_eq!(RetryWhen::after_write(&error), retry, "{error}");
         }
     }
 
     #[test]
     fn a_delay_is_clamped_to_100_ms_and_one_hour() {
-        let after = |delay| Again::after(&CloudError::InProgress(retry(delay)));
+        let after = |delay| RetryWhen::after(&CloudError::InProgress(retry(delay)));
         assert_eq!(
             after(Duration::ZERO),
-            Again::After(Duration::from_millis(100))
+            RetryWhen::After(Duration::from_millis(100))
         );
         assert_eq!(
             after(Duration::MAX),
-            Again::After(Duration::from_secs(3600))
+            RetryWhen::After(Duration::from_secs(3600))
         );
     }
 }

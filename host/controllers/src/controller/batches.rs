@@ -15,7 +15,7 @@ use futures::future::{BoxFuture, join_all};
 use skydock_cloud::{Answers, CloudError};
 use tokio::{sync::Semaphore, time::Instant};
 
-use crate::{calls::retry::Again, controller::shared::complete};
+use crate::{calls::retry::RetryWhen, controller::shared::complete};
 
 /// A call that took this long failed because it ran out of time. Each half would cost as much time
 /// again, so its elements are queried one by one.
@@ -28,14 +28,14 @@ const STRIKES: u32 = 4;
 
 /// How large a batch with this element may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fit {
+pub(crate) struct BatchLimit {
     /// Maximum number of elements in the batch, including this one.
     pub(crate) size: usize,
     /// The element was queried alone and took long: no other element waits for it.
     pub(crate) slow: bool,
 }
 
-impl Default for Fit {
+impl Default for BatchLimit {
     /// Allows batches as large as the provider accepts.
     fn default() -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Default for Fit {
     }
 }
 
-impl Fit {
+impl BatchLimit {
     /// Returns the size after the batch was answered by a provider that accepts at most `max`
     /// elements.
     #[must_use]
@@ -86,7 +86,10 @@ impl Failure<'_> {
     /// Returns true if no element is at fault: the cloud asks to wait, or another writer changed
     /// something at the same time.
     fn asks_for_time(&self) -> bool {
-        matches!(Again::after(self.error), Again::After(_) | Again::Soon)
+        matches!(
+            RetryWhen::after(self.error),
+            RetryWhen::After(_) | RetryWhen::Soon
+        )
     }
 
     /// Returns the size of the batches into which this one is split.
@@ -130,7 +133,7 @@ const SINGLE: usize = 4;
 
 /// Limits the number of concurrent calls.
 #[derive(Debug)]
-pub(crate) struct Lanes {
+pub(crate) struct BatchSemaphores {
     first: Semaphore,
     pieces: Semaphore,
     single: Semaphore,
@@ -142,7 +145,7 @@ pub(crate) struct Lanes {
     probes: AtomicUsize,
 }
 
-impl Lanes {
+impl BatchSemaphores {
     /// Creates lanes, `first` of which are for batches of full size. Parts of batches, single
     /// elements, and single elements that took long have separate lanes.
     pub(crate) fn new(first: usize) -> Self {
@@ -158,18 +161,18 @@ impl Lanes {
     }
 
     /// Returns true if the cloud seems to be unavailable.
-    fn are_dead(&self) -> bool {
+    fn cloud_unavailable(&self) -> bool {
         self.strikes.load(Ordering::Relaxed) >= STRIKES
     }
 
-    /// Returns the lane of a batch whose first element has this `fit`, for a provider that accepts
+    /// Returns the lane of a batch whose first element has this `batch_limit`, for a provider that accepts
     /// at most `max` elements.
-    fn of(&self, fit: Fit, max: usize) -> &Semaphore {
-        match fit {
-            Fit { slow: true, .. } => &self.slow,
-            Fit { size, .. } if size >= max => &self.first,
-            Fit { size: 1, .. } => &self.single,
-            Fit { .. } => &self.pieces,
+    fn of(&self, batch_limit: BatchLimit, max: usize) -> &Semaphore {
+        match batch_limit {
+            BatchLimit { slow: true, .. } => &self.slow,
+            BatchLimit { size, .. } if size >= max => &self.first,
+            BatchLimit { size: 1, .. } => &self.single,
+            BatchLimit { .. } => &self.pieces,
         }
     }
 }
@@ -180,7 +183,7 @@ pub(crate) struct Answered<T, R> {
     /// The answer; `None` if the cloud was not queried.
     pub(crate) result: Option<Result<R, CloudError>>,
     /// How large the next batch with this element may be.
-    pub(crate) fit: Fit,
+    pub(crate) batch_limit: BatchLimit,
 }
 
 /// Queries the cloud, and handles the answers.
@@ -201,19 +204,19 @@ pub(crate) trait Ask: Sync {
 /// Queries all elements in batches of at most `max`. Returns when all answers have been handled.
 pub(crate) async fn ask_all<A: Ask>(
     asker: &A,
-    items: impl IntoIterator<Item = (A::Item, Fit)>,
+    items: impl IntoIterator<Item = (A::Item, BatchLimit)>,
     max: usize,
-    lanes: &Lanes,
+    lanes: &BatchSemaphores,
 ) {
     let max = max.max(1);
     let round = Round { asker, lanes, max };
     let batches = in_batches(items, max).into_iter().map(|batch| {
         let batch = batch
             .into_iter()
-            .map(|(item, fit)| Element {
+            .map(|(item, batch_limit)| Element {
                 item,
-                before: fit,
-                fit,
+                before: batch_limit,
+                batch_limit,
             })
             .collect();
         round.ask(batch, None)
@@ -223,23 +226,31 @@ pub(crate) async fn ask_all<A: Ask>(
 }
 
 /// Groups elements that may be in one batch.
-fn in_batches<T>(items: impl IntoIterator<Item = (T, Fit)>, max: usize) -> Vec<Vec<(T, Fit)>> {
+fn in_batches<T>(
+    items: impl IntoIterator<Item = (T, BatchLimit)>,
+    max: usize,
+) -> Vec<Vec<(T, BatchLimit)>> {
     let mut items: Vec<_> = items.into_iter().collect();
 
     // The sort is stable: largest batches first, and within a size in the order of arrival.
-    items.sort_by_key(|(_, fit)| (fit.slow, std::cmp::Reverse(fit.size.min(max))));
+    items.sort_by_key(|(_, batch_limit)| {
+        (
+            batch_limit.slow,
+            std::cmp::Reverse(batch_limit.size.min(max)),
+        )
+    });
 
-    let mut batches: Vec<Vec<(T, Fit)>> = Vec::new();
-    for (item, fit) in items {
+    let mut batches: Vec<Vec<(T, BatchLimit)>> = Vec::new();
+    for (item, batch_limit) in items {
         match batches.last_mut() {
             Some(batch)
                 if batch
                     .first()
-                    .is_some_and(|(_, first)| fits(*first, fit, batch.len(), max)) =>
+                    .is_some_and(|(_, first)| fits(*first, batch_limit, batch.len(), max)) =>
             {
-                batch.push((item, fit));
+                batch.push((item, batch_limit));
             }
-            _ => batches.push(vec![(item, fit)]),
+            _ => batches.push(vec![(item, batch_limit)]),
         }
     }
 
@@ -248,7 +259,7 @@ fn in_batches<T>(items: impl IntoIterator<Item = (T, Fit)>, max: usize) -> Vec<V
 
 /// Returns true if the element may be added to a batch of `count` elements whose first one is
 /// `first`.
-fn fits(first: Fit, next: Fit, count: usize, max: usize) -> bool {
+fn fits(first: BatchLimit, next: BatchLimit, count: usize, max: usize) -> bool {
     let size = first.size.min(max);
     size == next.size.min(max) && count < size
 }
@@ -259,13 +270,13 @@ struct Element<T> {
     item: T,
     /// How large its batch could be before this round, and how large it can be after the answers so
     /// far.
-    before: Fit,
-    fit: Fit,
+    before: BatchLimit,
+    batch_limit: BatchLimit,
 }
 
 struct Round<'a, A> {
     asker: &'a A,
-    lanes: &'a Lanes,
+    lanes: &'a BatchSemaphores,
     max: usize,
 }
 
@@ -276,7 +287,7 @@ impl<A: Ask> Round<'_, A> {
         Box::pin(async move {
             let size = batch.len();
             let Some(first) = batch.first() else { return };
-            let lane = self.lanes.of(first.fit, self.max);
+            let lane = self.lanes.of(first.batch_limit, self.max);
 
             // Lets the other parts of the same batch get in line before the parts into which this
             // one may be split.
@@ -285,7 +296,7 @@ impl<A: Ask> Round<'_, A> {
             let permit = lane.acquire().await.ok();
 
             // Other calls may have failed while this one waited.
-            if let Some(error) = cut.filter(|_| self.lanes.are_dead()) {
+            if let Some(error) = cut.filter(|_| self.lanes.cloud_unavailable()) {
                 return self.give_up(batch, &error).await;
             }
 
@@ -331,7 +342,7 @@ impl<A: Ask> Round<'_, A> {
     async fn answered(&self, batch: Vec<Element<A::Item>>, answers: Answers<A::Answer>) {
         let mut answers = complete(answers, batch.len());
         self.settle(batch, |element| {
-            (answers.next(), element.fit.answered(self.max))
+            (answers.next(), element.batch_limit.answered(self.max))
         })
         .await;
     }
@@ -342,17 +353,19 @@ impl<A: Ask> Round<'_, A> {
         // A single element that takes long is moved out of the way of the others, whatever the
         // reason for its failure.
         let in_the_way = failure.size == 1 && failure.is_slow();
-        if !in_the_way && self.lanes.are_dead() && !self.is_there(&mut batch).await {
+        if !in_the_way && self.lanes.cloud_unavailable() && !self.is_there(&mut batch).await {
             return self.give_up(batch, &each).await;
         }
 
         batch
             .iter_mut()
-            .for_each(|element| element.fit = element.fit.failed(failure));
+            .for_each(|element| element.batch_limit = element.batch_limit.failed(failure));
 
         let Some(size) = failure.cut() else {
             return self
-                .settle(batch, |element| (Some(Err(each.clone())), element.fit))
+                .settle(batch, |element| {
+                    (Some(Err(each.clone())), element.batch_limit)
+                })
                 .await;
         };
 
@@ -396,14 +409,15 @@ impl<A: Ask> Round<'_, A> {
     async fn settle(
         &self,
         batch: Vec<Element<A::Item>>,
-        mut answer: impl FnMut(&Element<A::Item>) -> (Option<Result<A::Answer, CloudError>>, Fit) + Send,
+        mut answer: impl FnMut(&Element<A::Item>) -> (Option<Result<A::Answer, CloudError>>, BatchLimit)
+        + Send,
     ) {
         let answered = batch.into_iter().map(|element| {
-            let (result, fit) = answer(&element);
+            let (result, batch_limit) = answer(&element);
             Answered {
                 item: element.item,
                 result,
-                fit,
+                batch_limit,
             }
         });
         let answered = answered.collect();

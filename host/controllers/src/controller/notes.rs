@@ -1,6 +1,6 @@
 //! Writes annotations that a provider wants on nodes and Services, after its calls.
 
-mod waiting;
+mod pending;
 
 use std::{
     collections::HashMap,
@@ -20,9 +20,9 @@ use skydock_kube::{
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use self::waiting::{Annotations, MOST, Waiting};
+use self::pending::{Annotations, MOST, PendingAnnotations};
 use crate::{
-    calls::retry::Again,
+    calls::retry::RetryWhen,
     controller::shared::metrics::SharedMetrics,
     objects::kinds::{NodeKind, ServiceKind},
 };
@@ -51,7 +51,7 @@ pub(crate) struct Notes {
     /// When objects were written last, unless that was long ago.
     last: Mutex<HashMap<String, Instant>>,
     pace: Mutex<Bucket>,
-    waiting: Mutex<Waiting>,
+    pending: Mutex<PendingAnnotations>,
     written: Arc<Written>,
 }
 
@@ -125,7 +125,7 @@ impl Notes {
             queue,
             last: Mutex::default(),
             pace: Mutex::new(Bucket::full(PACE, Instant::now())),
-            waiting: Mutex::default(),
+            pending: Mutex::default(),
             written,
         }
     }
@@ -134,15 +134,15 @@ impl Notes {
         Arc::clone(&self.written)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, PendingAnnotations> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues a note. Values of the same object and key that still wait are overwritten.
     pub(crate) fn take(&self, note: Note) {
         let key = key(&note.object);
         let object = note.object.clone();
-        let omitted = self.waiting().add(&key, note);
+        let omitted = self.pending().add(&key, note);
 
         if let Some(omitted) = omitted {
             tracing::warn!(%object, "annotation {omitted} is not written, and perhaps others: too many of the provider's annotations are waiting");
@@ -201,7 +201,7 @@ impl Notes {
 
     /// Writes all annotations that wait once. Called when no call to the provider is running.
     pub(crate) async fn finish(&self) {
-        let keys = self.waiting().keys();
+        let keys = self.pending().keys();
         let write = async {
             for key in &keys {
                 self.write(key).await;
@@ -218,12 +218,12 @@ impl Notes {
     /// Writes the annotations that wait for an object. They wait until they are written, because the
     /// future may be dropped in between.
     async fn write(&self, key: &str) {
-        let Some((object, annotations)) = self.waiting().of(key) else {
+        let Some((object, annotations)) = self.pending().of(key) else {
             return self.queue.forget(&key.to_owned());
         };
 
         if let Err(error) = self.send(&object, &annotations).await
-            && let again @ Again::BackOff = Again::after_write(&error)
+            && let again @ RetryWhen::BackOff = RetryWhen::after_write(&error)
         {
             tracing::warn!(object = %object, "cannot write the provider's annotations: {error}");
             return again.schedule(&self.queue, &key.to_owned());
@@ -231,7 +231,7 @@ impl Notes {
 
         // It was written, or its object no longer exists.
         self.queue.forget(&key.to_owned());
-        self.waiting().remove(key, &annotations);
+        self.pending().remove(key, &annotations);
     }
 
     /// Returns the annotations for which the object has room beside those that are present.

@@ -16,7 +16,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use self::metrics::SharedMetrics;
 use crate::objects::kinds::NodeKind;
 use crate::{
-    calls::retry::{self, Again},
+    calls::retry::{self, RetryWhen},
     controller::descriptor::Controller,
 };
 
@@ -84,7 +84,7 @@ impl Shared {
     /// Counts and logs an error of the API server about an object. A conflict, or an object that
     /// does not exist, is only logged.
     pub(crate) fn api_error(&self, object: &str, error: &ApiError) {
-        if Again::after_write(error) == Again::BackOff {
+        if RetryWhen::after_write(error) == RetryWhen::BackOff {
             self.metrics.error(self.controller, "kubernetes");
             tracing::warn!(controller = self.controller.name, object, "{error}");
         } else {
@@ -95,7 +95,9 @@ impl Shared {
 
 /// Runs a future on a separate task, so that long computations do not delay others. The task ends
 /// when the caller is dropped, and its panic is passed on to the caller.
-pub(crate) async fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+pub(crate) async fn spawn_joined<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> T {
     match AbortOnDropHandle::new(tokio::spawn(work)).await {
         Ok(done) => done,
         Err(ended) => match ended.try_into_panic() {
@@ -137,8 +139,8 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_blocking_future_does_not_delay_others() {
         let (done, waits) = mpsc::channel();
-        let one = apart(async move { waits.recv_timeout(Duration::from_secs(20)) });
-        let other = apart(async move {
+        let one = spawn_joined(async move { waits.recv_timeout(Duration::from_secs(20)) });
+        let other = spawn_joined(async move {
             done.send(())
                 .map_err(|_| mpsc::RecvTimeoutError::Disconnected)
         });

@@ -105,18 +105,19 @@ impl Bench {
     /// Returns `NODE type reason` for each new event.
     fn events(&self) -> Vec<String> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let told = self.api.events().into_iter();
-        told.map(|event| {
-            assert_eq!(event["source"]["component"], "cidrAllocator");
-            [
-                &event["involvedObject"]["name"],
-                &event["type"],
-                &event["reason"],
-            ]
-            .map(text)
-            .join(" ")
-        })
-        .collect()
+        let reported = self.api.events().into_iter();
+        reported
+            .map(|event| {
+                assert_eq!(event["source"]["component"], "cidrAllocator");
+                [
+                    &event["involvedObject"]["name"],
+                    &event["type"],
+                    &event["reason"],
+                ]
+                .map(text)
+                .join(" ")
+            })
+            .collect()
     }
 
     fn metrics(&self) -> String {
@@ -260,12 +261,12 @@ async fn a_failed_write_is_retried_with_the_same_reserved_cidr() {
 // Holds: I-08
 #[tokio::test(start_paused = true)]
 async fn a_cidr_from_another_allocator_is_kept_and_ours_is_freed() {
-    let refused = json!({
+    let rejected = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422, "reason": "Invalid", "message": "no",
         "details": {"name": "a", "kind": "Node", "causes": [{"reason": "FieldValueForbidden", "field": "spec.podCIDRs"}]},
     });
     let bench = start(&TWO, &[node("a")], |api| {
-        api.answer("PATCH", "/api/v1/nodes/a", 422, refused);
+        api.answer("PATCH", "/api/v1/nodes/a", 422, rejected);
     });
     sleep(Duration::from_millis(50)).await;
     bench.shows(carrying("a", &["10.244.1.0/24"]));

@@ -128,8 +128,8 @@ pub(super) async fn delete(
     entry: &Entry<NodeKind>,
     dry_run: Option<&DryRunLog>,
 ) -> Result<(), ApiError> {
-    if let Some(said) = dry_run {
-        said.once(&format!("delete nodes/{}", entry.name()));
+    if let Some(log) = dry_run {
+        log.once(&format!("delete nodes/{}", entry.name()));
         return Ok(());
     }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{
     NodeEntry,
     brake::{BrakeOptions, Verdict},
-    memory::Memory,
+    memory::LifecycleMemory,
     plan,
 };
 
@@ -21,7 +21,7 @@ pub(super) struct Choice {
     /// Number of nodes that are not deleted because they are too many.
     pub(super) held: usize,
     /// Those of them that get an event.
-    pub(super) told: Vec<NodeEntry>,
+    pub(super) reported: Vec<NodeEntry>,
 }
 
 /// Returns true if [`choose`] would let a node go as far as its answer is concerned.
@@ -29,7 +29,7 @@ pub(super) fn would_delete(
     nodes: &[NodeEntry],
     deleted: &HashSet<String>,
     brake: &BrakeOptions,
-    memory: &Memory,
+    memory: &LifecycleMemory,
 ) -> bool {
     let (condemned, verdict) = judge(nodes, deleted, 0, brake, memory);
     let is_new = |entry: &&NodeEntry| memory.get(entry.uid()).is_some_and(|known| known.doomed);
@@ -42,7 +42,7 @@ fn judge<'a>(
     deleted: &HashSet<String>,
     denied: usize,
     brake: &BrakeOptions,
-    memory: &Memory,
+    memory: &LifecycleMemory,
 ) -> (Vec<&'a NodeEntry>, Verdict) {
     let counted = |entry: &NodeEntry| deleted.contains(entry.uid());
     let leaving = |entry: &NodeEntry| entry.object.deletion_timestamp.is_some();
@@ -81,7 +81,7 @@ pub(super) fn choose(
     deleted: &HashSet<String>,
     denied: usize,
     brake: &BrakeOptions,
-    memory: &mut Memory,
+    memory: &mut LifecycleMemory,
     now: Instant,
 ) -> Choice {
     let counted = |entry: &NodeEntry| deleted.contains(entry.uid());
@@ -101,7 +101,7 @@ pub(super) fn choose(
         verdict,
         going: Vec::new(),
         held,
-        told: Vec::new(),
+        reported: Vec::new(),
     };
 
     for entry in condemned {
@@ -115,11 +115,11 @@ pub(super) fn choose(
             known.going = true;
             choice.going.push(entry.clone());
         } else if known
-            .told
-            .is_none_or(|told| now.duration_since(told) >= REMINDER_PERIOD)
+            .reported
+            .is_none_or(|reported| now.duration_since(reported) >= REMINDER_PERIOD)
         {
-            known.told = Some(now);
-            choice.told.push(entry.clone());
+            known.reported = Some(now);
+            choice.reported.push(entry.clone());
         }
     }
 
@@ -147,8 +147,8 @@ mod tests {
         condemned: usize,
         open: usize,
         now: Instant,
-    ) -> (Vec<NodeEntry>, Memory) {
-        let mut memory = Memory::default();
+    ) -> (Vec<NodeEntry>, LifecycleMemory) {
+        let mut memory = LifecycleMemory::default();
         let entries: Vec<NodeEntry> = (0..nodes)
             .map(|n| Arc::new(Entry::new(node(&format!("n{n}")))))
             .collect();
@@ -187,7 +187,11 @@ mod tests {
                 (going, held),
                 "{condemned} {open} {deleted:?}"
             );
-            assert_eq!(choice.told.len(), held, "{condemned} {open} {deleted:?}");
+            assert_eq!(
+                choice.reported.len(),
+                held,
+                "{condemned} {open} {deleted:?}"
+            );
             let goes = (0..100)
                 .filter(|n| memory.goes(&format!("uid-n{n}")))
                 .count();
@@ -211,7 +215,7 @@ mod tests {
                 vec![]
             };
             assert_eq!(
-                (names(&choice.told), choice.held),
+                (names(&choice.reported), choice.held),
                 (held.clone(), held.len()),
                 "{open} open"
             );
@@ -317,14 +321,14 @@ mod tests {
     fn a_held_node_is_reported_again_after_a_while() {
         let (brake, start) = (BrakeOptions::default(), Instant::now());
         let (nodes, mut memory) = cluster(1, 1, 0, start);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for minutes in 0..=70 {
             let now = start + Duration::from_secs(60 * minutes);
             memory.entry("uid-n0").condemn(false);
             let choice = choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now);
             assert_eq!(choice.held, 1);
-            told.extend(choice.told.iter().map(|_| minutes));
+            reported.extend(choice.reported.iter().map(|_| minutes));
         }
-        assert_eq!(told, [0, 30, 60]);
+        assert_eq!(reported, [0, 30, 60]);
     }
 }

@@ -145,9 +145,9 @@ impl LifecycleController {
             };
             let why = format!("{stopped}{ready}");
             choice
-                .told
+                .reported
                 .iter()
-                .for_each(|entry| self.tell_stopped(entry, &why));
+                .for_each(|entry| self.report_stopped(entry, &why));
         }
 
         choice.going
@@ -168,7 +168,7 @@ impl LifecycleController {
         }
     }
 
-    fn tell_stopped(&self, entry: &NodeEntry, why: &str) {
+    fn report_stopped(&self, entry: &NodeEntry, why: &str) {
         let name = entry.name();
         let message = format!(
             "Node {name} is not deleted although the cloud reports that its instance does not exist: {why}. If the instance does \
@@ -197,7 +197,7 @@ impl LifecycleController {
 
         let name = entry.name();
         // A dry run reports it once, and not as done.
-        if self.said.is_none() {
+        if self.dry_run_log.is_none() {
             tracing::info!(node = name, "deleting node: its instance does not exist");
         }
 
@@ -205,7 +205,7 @@ impl LifecycleController {
             format!("Deleting node {name} because it does not exist in the cloud provider");
         self.shared.normal(&entry, reason::DELETING_NODE, message);
 
-        if let Err(error) = apply::delete(&self.client, &entry, self.said.as_deref()).await {
+        if let Err(error) = apply::delete(&self.client, &entry, self.dry_run_log.as_deref()).await {
             self.shared.api_error(name, &error);
             if !matches!(error, ApiError::Changed(_)) {
                 let message = format!("Failed deleting node {name}: {error}");

@@ -11,8 +11,8 @@ use skydock_kube::queue::with_jitter;
 use tokio::time::Instant;
 
 use crate::{
-    calls::{patience::Patience, retry::Again},
-    controller::batches::Fit,
+    calls::{progress::ProgressTracker, retry::RetryWhen},
+    controller::batches::BatchLimit,
 };
 
 /// Longest delay after consecutive errors: the absence of an instance must not be noticed much
@@ -21,7 +21,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A series of equal answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct AnswerSeries {
     /// The answer.
     pub presence: Presence,
     /// Number of answers.
@@ -30,7 +30,7 @@ pub struct Row {
     pub since: Instant,
 }
 
-impl Row {
+impl AnswerSeries {
     /// Returns the series after one more answer.
     #[must_use]
     pub fn after(row: Option<Self>, presence: Presence, now: Instant) -> Self {
@@ -58,14 +58,14 @@ enum Wait {
 
 /// What is remembered about one node.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
-    row: Option<Row>,
+pub struct KnownNode {
+    row: Option<AnswerSeries>,
     wait: Option<Wait>,
     failures: u32,
     /// Number of the query that is not answered yet.
     asked: Option<u64>,
     /// How large a batch with this node may be.
-    pub(crate) fit: Fit,
+    pub(crate) batch_limit: BatchLimit,
     /// Its deletion was decided, and no later answer has reverted that.
     pub condemned: bool,
     /// The last answer has condemned it, and this was not acted upon yet.
@@ -73,20 +73,20 @@ pub struct Known {
     /// The brake allows its deletion, which has not started yet.
     pub going: bool,
     /// Time of the last event about its stopped deletion.
-    pub told: Option<Instant>,
+    pub reported: Option<Instant>,
     /// How long the cloud has answered that an operation is in progress.
-    pub(crate) patience: Patience,
+    pub(crate) progress: ProgressTracker,
 }
 
-impl Known {
+impl KnownNode {
     /// Records an answer and returns its series. The node is not queried again before `next`.
-    pub fn answer(&mut self, presence: Presence, next: Instant, now: Instant) -> Row {
-        let row = Row::after(self.row, presence, now);
+    pub fn answer(&mut self, presence: Presence, next: Instant, now: Instant) -> AnswerSeries {
+        let row = AnswerSeries::after(self.row, presence, now);
         (self.row, self.wait, self.failures) = (Some(row), Some(Wait::Until(next)), 0);
         self.condemned &= presence == Presence::Absent;
         self.going &= self.condemned;
         self.doomed = false;
-        self.patience = Patience::default();
+        self.progress = ProgressTracker::default();
         row
     }
 
@@ -116,14 +116,14 @@ impl Known {
     pub fn error(&mut self, error: &CloudError, node: &Arc<Node>, period: Duration, now: Instant) {
         self.doomed = false;
 
-        self.wait = match Again::after(error) {
-            Again::After(delay) => {
+        self.wait = match RetryWhen::after(error) {
+            RetryWhen::After(delay) => {
                 self.wait = Some(Wait::Until(now + delay));
                 return;
             }
-            Again::OnChange => Some(Wait::Change(Arc::clone(node))),
-            Again::Soon => None,
-            Again::BackOff => {
+            RetryWhen::OnChange => Some(Wait::Change(Arc::clone(node))),
+            RetryWhen::Soon => None,
+            RetryWhen::BackOff => {
                 let wait = period
                     .saturating_mul(2_u32.saturating_pow(self.failures))
                     .min(LONGEST_WAIT);
@@ -148,20 +148,20 @@ impl Known {
         match &self.wait {
             None => true,
             Some(Wait::Until(until)) => now >= *until,
-            Some(Wait::Change(refused)) => **refused != *node,
+            Some(Wait::Change(rejected)) => **rejected != *node,
         }
     }
 }
 
 /// What is remembered about all nodes, by UID.
 #[derive(Debug, Default)]
-pub struct Memory {
-    nodes: HashMap<String, Known>,
+pub struct LifecycleMemory {
+    nodes: HashMap<String, KnownNode>,
     /// Number of queries so far, including those about nodes that were forgotten.
     questions: u64,
 }
 
-impl Memory {
+impl LifecycleMemory {
     /// Forgets everything, including open queries, because the plugin was replaced.
     pub fn clear(&mut self) {
         self.nodes.clear();
@@ -169,7 +169,12 @@ impl Memory {
 
     /// Starts a query about a node. Returns its number and how large its batch may be; `None` if a
     /// query is open, or if the node must not be queried now.
-    pub(crate) fn ask(&mut self, uid: &str, node: &Node, now: Instant) -> Option<(u64, Fit)> {
+    pub(crate) fn ask(
+        &mut self,
+        uid: &str,
+        node: &Node,
+        now: Instant,
+    ) -> Option<(u64, BatchLimit)> {
         if self
             .get(uid)
             .is_some_and(|known| known.asked.is_some() || !known.may_ask(node, now))
@@ -182,11 +187,11 @@ impl Memory {
         let known = self.entry(uid);
         known.asked = Some(number);
 
-        Some((number, known.fit))
+        Some((number, known.batch_limit))
     }
 
     /// Ends a query; returns `None` if it was forgotten.
-    pub fn answered(&mut self, uid: &str, question: u64) -> Option<&mut Known> {
+    pub fn answered(&mut self, uid: &str, question: u64) -> Option<&mut KnownNode> {
         let known = self
             .nodes
             .get_mut(uid)
@@ -215,12 +220,12 @@ impl Memory {
 
     /// Returns what is remembered about a node, if anything.
     #[must_use]
-    pub fn get(&self, uid: &str) -> Option<&Known> {
+    pub fn get(&self, uid: &str) -> Option<&KnownNode> {
         self.nodes.get(uid)
     }
 
     /// Returns what is remembered about a node, for changes.
-    pub fn entry(&mut self, uid: &str) -> &mut Known {
+    pub fn entry(&mut self, uid: &str) -> &mut KnownNode {
         self.nodes.entry(uid.to_owned()).or_default()
     }
 }
@@ -264,7 +269,7 @@ mod tests {
             ),
             (CloudError::Internal(String::new()), false, Some(5), Some(5)),
         ] {
-            let mut known = Known::default();
+            let mut known = KnownNode::default();
             known.answer(Presence::Absent, start, start);
             known.condemned = true;
             known.error(&error, &node, PERIOD, start);
@@ -280,8 +285,8 @@ mod tests {
     fn repeated_failures_back_off_until_an_answer() {
         let start = Instant::now();
         let node = Arc::new(Node::default());
-        let mut known = Known::default();
-        let wait = |known: &mut Known| {
+        let mut known = KnownNode::default();
+        let wait = |known: &mut KnownNode| {
             known.error(
                 &CloudError::Unavailable("down".into()),
                 &node,
@@ -313,7 +318,7 @@ mod tests {
                     uid: format!("uid-{number}"),
                     ..Node::default()
                 });
-                let mut known = Known::default();
+                let mut known = KnownNode::default();
                 known.error(
                     &CloudError::Unavailable("down".into()),
                     &node,
@@ -342,7 +347,7 @@ mod tests {
 
     #[test]
     fn only_the_answer_to_the_last_query_counts() {
-        let (mut memory, now) = (Memory::default(), Instant::now());
+        let (mut memory, now) = (LifecycleMemory::default(), Instant::now());
         let node = Node::default();
         let (first, _) = memory.ask("a", &node, now).unwrap();
         assert!(memory.ask("a", &node, now).is_none(), "it is asked about");
@@ -356,12 +361,12 @@ mod tests {
     #[test]
     fn a_different_answer_restarts_the_count_and_cancels_deletion() {
         let start = Instant::now();
-        let mut known = Known::default();
+        let mut known = KnownNode::default();
         let later = start + PERIOD;
         known.answer(Presence::Absent, start, start);
         assert_eq!(
             known.answer(Presence::Absent, later, later),
-            Row {
+            AnswerSeries {
                 presence: Presence::Absent,
                 answers: 2,
                 since: start
@@ -371,7 +376,7 @@ mod tests {
         known.condemned = true;
         assert_eq!(
             known.answer(Presence::Stopped, later, later),
-            Row {
+            AnswerSeries {
                 presence: Presence::Stopped,
                 answers: 1,
                 since: later

@@ -9,7 +9,7 @@ use std::time::Duration;
 use skydock_cloud::{Node, Presence, ProviderInfo, TaintEffect};
 use tokio::time::Instant;
 
-use super::memory::Row;
+use super::memory::AnswerSeries;
 use crate::{
     node::plan::uninitialized,
     objects::constants::{
@@ -39,7 +39,7 @@ pub enum Change {
 
 /// Result of looking at the node alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum Precheck {
     /// It is ready, or not owned by this provider: change its taints in this way; the list may be
     /// empty.
     Settled(Vec<Change>),
@@ -50,12 +50,12 @@ pub enum Look {
 /// Looks at a node. The cloud is only queried about nodes that are not ready and whose provider ID
 /// this provider owns.
 #[must_use]
-pub fn look(node: &Node, info: &ProviderInfo) -> Look {
+pub fn precheck(node: &Node, info: &ProviderInfo) -> Precheck {
     let owned = node.provider_id.as_ref().is_some_and(|id| info.owns(id));
     match (owned, node.ready) {
-        (true, true) => Look::Settled(back(node)),
-        (true, false) => Look::Ask,
-        (false, _) => Look::Settled(Vec::new()),
+        (true, true) => Precheck::Settled(back(node)),
+        (true, false) => Precheck::Ask,
+        (false, _) => Precheck::Settled(Vec::new()),
     }
 }
 
@@ -86,15 +86,21 @@ pub enum Act {
 
 /// Decides by the current series of equal answers.
 #[must_use]
-pub fn decide(node: &Node, row: Row, now: Instant, period: Duration, out_of_service: bool) -> Act {
-    let patience = if uninitialized(node) {
+pub fn decide(
+    node: &Node,
+    row: AnswerSeries,
+    now: Instant,
+    period: Duration,
+    out_of_service: bool,
+) -> Act {
+    let least = if uninitialized(node) {
         PATIENCE_BEFORE_INITIALIZATION.max(period)
     } else {
         period
     };
 
     let lasts = now.saturating_duration_since(row.since);
-    let sure = row.answers >= ANSWERS && lasts >= patience;
+    let sure = row.answers >= ANSWERS && lasts >= least;
 
     match row.presence {
         Presence::Absent if sure => Act::Delete,
@@ -208,7 +214,7 @@ mod tests {
         let since = Instant::now();
         decide(
             node,
-            Row {
+            AnswerSeries {
                 presence,
                 answers,
                 since,
@@ -222,7 +228,7 @@ mod tests {
     // Holds: L-05, L-06, L-13
     #[test]
     fn only_own_nodes_that_are_not_ready_are_queried() {
-        let settled = |changes: &[Change]| Look::Settled(changes.to_vec());
+        let settled = |changes: &[Change]| Precheck::Settled(changes.to_vec());
         for (id, ready, taints, expected) in [
             (Some("fake://1"), true, vec![], settled(&[])),
             (
@@ -237,15 +243,15 @@ mod tests {
                 vec![(TAINT_SHUTDOWN, TaintEffect::NoExecute)],
                 settled(&[]),
             ),
-            (Some("fake://1"), false, vec![], Look::Ask),
-            (Some("fake://1"), false, vec![SHUTDOWN], Look::Ask),
+            (Some("fake://1"), false, vec![], Precheck::Ask),
+            (Some("fake://1"), false, vec![SHUTDOWN], Precheck::Ask),
             (Some("aws:///i-1"), false, vec![], settled(&[])),
             (Some("aws:///i-1"), true, vec![SHUTDOWN], settled(&[])),
             (None, false, vec![], settled(&[])),
             (None, true, vec![SHUTDOWN], settled(&[])),
         ] {
             assert_eq!(
-                look(&node(id, ready, &taints), &info()),
+                precheck(&node(id, ready, &taints), &info()),
                 expected,
                 "{id:?} ready={ready} {taints:?}"
             );
@@ -395,12 +401,12 @@ mod tests {
             assert_eq!(act, Act::Taint(both.clone()));
         }
         assert_eq!(
-            look(&with_mark(node(Some("fake://1"), true, &taints)), &info()),
-            Look::Settled(both)
+            precheck(&with_mark(node(Some("fake://1"), true, &taints)), &info()),
+            Precheck::Settled(both)
         );
         assert_eq!(
-            look(&node(Some("fake://1"), true, &taints), &info()),
-            Look::Settled(vec![Change::RemoveShutdown])
+            precheck(&node(Some("fake://1"), true, &taints), &info()),
+            Precheck::Settled(vec![Change::RemoveShutdown])
         );
     }
 

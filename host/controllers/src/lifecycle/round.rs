@@ -12,7 +12,7 @@ use super::{
     plan::{self, Act},
 };
 use crate::{
-    calls::{patience::minutes, retry::SOON},
+    calls::{progress::minutes, retry::SOON},
     controller::batches::{Answered, Ask},
 };
 
@@ -81,7 +81,7 @@ impl<'a> Round<'a> {
                 number,
             },
             result,
-            fit,
+            batch_limit,
         } = answered;
 
         let controller = self.controller;
@@ -89,7 +89,7 @@ impl<'a> Round<'a> {
 
         // Otherwise the answer is from the previous plugin, or about a node that was ready in the
         // meantime.
-        memory.answered(asked.uid(), number)?.fit = fit;
+        memory.answered(asked.uid(), number)?.batch_limit = batch_limit;
         let result = result?;
 
         // The answer may have taken long: it is about a node that was not ready then.
@@ -118,7 +118,7 @@ impl<'a> Round<'a> {
             Err(error) => {
                 known.error(&error, &asked.view, period, now);
                 let shared = &controller.shared;
-                let lasted = known.patience.note(
+                let lasted = known.progress.note(
                     &error,
                     &shared.metrics.long_in_progress(shared.controller),
                     now,
@@ -183,7 +183,7 @@ impl Ask for Round<'_> {
                     changed.push(Tainting {
                         entry,
                         changes,
-                        said: Some(presence),
+                        presence: Some(presence),
                     });
                 }
                 Act::Taint(_) => {}

@@ -21,11 +21,11 @@ fn bench() -> Bench {
 }
 
 fn bench_with(options: LifecycleOptions) -> Bench {
-    bench_saying(options, None)
+    bench_logging(options, None)
 }
 
-/// Creates a bench; if `said` is set, for a dry run.
-fn bench_saying(options: LifecycleOptions, said: Option<Arc<DryRunLog>>) -> Bench {
+/// Creates a bench; if `dry_run_log` is set, for a dry run.
+fn bench_logging(options: LifecycleOptions, dry_run_log: Option<Arc<DryRunLog>>) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let metrics = Metrics::register(&mut Registry::default());
     let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics);
@@ -34,7 +34,7 @@ fn bench_saying(options: LifecycleOptions, said: Option<Arc<DryRunLog>>) -> Benc
         metrics.lifecycle,
         with_deadline(&api.client()),
         options,
-        said,
+        dry_run_log,
     ));
     Bench {
         api,
@@ -1061,7 +1061,7 @@ async fn a_held_node_gets_an_event_every_half_hour() {
     let bench = bench();
     bench.has_ready(3);
     bench.loses(&["n0", "n1"]);
-    let told = || {
+    let reported = || {
         bench
             .reasons()
             .iter()
@@ -1072,7 +1072,7 @@ async fn a_held_node_gets_an_event_every_half_hour() {
     for _ in 0..300 {
         bench.pass().await;
     }
-    assert_eq!(told(), 2, "within 25 minutes");
+    assert_eq!(reported(), 2, "within 25 minutes");
 
     for _ in 0..120 {
         bench.pass().await;
@@ -1082,7 +1082,7 @@ async fn a_held_node_gets_an_event_every_half_hour() {
         .iter()
         .filter(|request| request.method == "PATCH" && request.path.contains("/events/"))
         .count();
-    assert_eq!((told(), again), (4, 2), "the same events, counted on");
+    assert_eq!((reported(), again), (4, 2), "the same events, counted on");
 }
 
 #[tokio::test(start_paused = true)]
@@ -1111,7 +1111,7 @@ async fn a_single_node_is_kept_and_a_share_of_0_keeps_all() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_reports_the_deletion_but_does_not_delete() {
-    let bench = bench_saying(LifecycleOptions::default(), Some(Arc::default()));
+    let bench = bench_logging(LifecycleOptions::default(), Some(Arc::default()));
     bench.has_ready(2);
     bench.loses(&["n0"]);
     for _ in 0..3 {
@@ -1135,7 +1135,7 @@ async fn a_query_in_progress_for_ten_minutes_gets_an_event() {
             .long_in_progress(&CONTROLLER)
             .get()
     };
-    let told = || {
+    let reported = || {
         bench
             .reasons()
             .iter()
@@ -1146,12 +1146,12 @@ async fn a_query_in_progress_for_ten_minutes_gets_an_event() {
     for _ in 0..119 {
         bench.pass().await;
     }
-    assert_eq!((told(), long()), (0, 0), "within ten minutes");
+    assert_eq!((reported(), long()), (0, 0), "within ten minutes");
 
     for _ in 0..5 {
         bench.pass().await;
     }
-    assert_eq!((told(), long()), (1, 1));
+    assert_eq!((reported(), long()), (1, 1));
 
     let message = bench.events()[0]["message"].clone();
     let words = "The cloud has not reported for 10 minutes whether the instance exists, so the node is kept: ";
@@ -1160,7 +1160,7 @@ async fn a_query_in_progress_for_ten_minutes_gets_an_event() {
     bench.says("a", Ok(Presence::Running));
     bench.pass().await;
     bench.pass().await;
-    assert_eq!((told(), long()), (1, 0));
+    assert_eq!((reported(), long()), (1, 0));
 }
 
 // Holds: L-11, L-12

@@ -42,7 +42,7 @@ pub(crate) struct Setup<'a> {
     /// What has which addresses.
     pub(crate) holders: &'a Arc<Holders>,
     /// Set in a dry run.
-    pub(crate) said: Option<&'a Arc<DryRunLog>>,
+    pub(crate) dry_run_log: Option<&'a Arc<DryRunLog>>,
     /// True if requests of the previous leader may still arrive.
     pub(crate) unreleased: bool,
 }

@@ -11,23 +11,23 @@ use skydock_kube::dry_run::{self, DryRunLog};
 use crate::controller::clients::Clients;
 
 /// Returns a provider and API clients that change nothing. What they would change is reported in
-/// `said`.
-pub(crate) fn harmless(
+/// `log`.
+pub(crate) fn dry_run_clients(
     provider: Arc<dyn CloudProvider>,
     clients: &Clients,
-    said: &Arc<DryRunLog>,
+    log: &Arc<DryRunLog>,
 ) -> (Arc<dyn CloudProvider>, Clients) {
     let clients = Clients {
-        informers: dry_run::client(&clients.informers, said),
-        node: dry_run::client(&clients.node, said),
-        service: dry_run::client(&clients.service, said),
-        route: dry_run::client(&clients.route, said),
+        informers: dry_run::client(&clients.informers, log),
+        node: dry_run::client(&clients.node, log),
+        service: dry_run::client(&clients.service, log),
+        route: dry_run::client(&clients.route, log),
     };
 
     (
         Arc::new(Cloud {
             provider,
-            said: Arc::clone(said),
+            log: Arc::clone(log),
         }),
         clients,
     )
@@ -36,12 +36,12 @@ pub(crate) fn harmless(
 /// Forwards queries. Calls that would change the cloud are reported instead.
 struct Cloud {
     provider: Arc<dyn CloudProvider>,
-    said: Arc<DryRunLog>,
+    log: Arc<DryRunLog>,
 }
 
 impl Cloud {
     fn not_made<T>(&self, what: &str) -> Result<T, CloudError> {
-        self.said.once(what);
+        self.log.once(what);
         Err(CloudError::ImplementedElsewhere)
     }
 
@@ -53,7 +53,7 @@ impl Cloud {
             Call::Ensure { service, nodes } => {
                 let name = name(service);
                 let nodes = names(nodes);
-                self.said.once(&format!(
+                self.log.once(&format!(
                     "ensure the load balancer of Service {name} with {nodes}"
                 ));
                 // The Service has this status already, so that none is written.
@@ -62,14 +62,14 @@ impl Cloud {
             Call::UpdateNodes { service, nodes } => {
                 let name = name(service);
                 let nodes = names(nodes);
-                self.said.once(&format!(
+                self.log.once(&format!(
                     "update the load balancer of Service {name} to {nodes}"
                 ));
                 Ok(Answer::UpdateNodes(()))
             }
             Call::EnsureDeleted { service } => {
                 let name = name(service);
-                self.said
+                self.log
                     .once(&format!("delete the load balancer of Service {name}"));
                 Ok(Answer::EnsureDeleted(()))
             }

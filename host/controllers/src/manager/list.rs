@@ -37,14 +37,14 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         disabled_by: |_| None,
         build: |setup| {
             let options = setup.options.lifecycle;
-            let said = setup.said.cloned();
+            let dry_run_log = setup.dry_run_log.cloned();
             let metrics = setup.metrics.lifecycle.clone();
             Ok(Arc::new(LifecycleController::new(
                 setup.shared,
                 metrics,
                 setup.client,
                 options,
-                said,
+                dry_run_log,
             )))
         },
     },

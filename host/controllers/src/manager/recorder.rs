@@ -41,14 +41,14 @@ mod tests {
         );
         drop(recorder);
         writer.run(api.client(), CancellationToken::new()).await;
-        let told = api.requests()[0].body["message"]
+        let reported = api.requests()[0].body["message"]
             .as_str()
             .unwrap()
             .to_owned();
         assert!(
-            told.starts_with("\\u{1b}[2Jxxx") && told.len() <= 1024,
-            "{} bytes: {told}",
-            told.len()
+            reported.starts_with("\\u{1b}[2Jxxx") && reported.len() <= 1024,
+            "{} bytes: {reported}",
+            reported.len()
         );
     }
 }

@@ -64,15 +64,15 @@ pub enum RunError {
 pub async fn run(mut context: Context, events: EventWriter) -> Result<(), RunError> {
     context.clients = context.clients.with_deadlines();
 
-    let said = context.options.dry_run.then(Arc::<DryRunLog>::default);
-    if let Some(said) = &said {
+    let dry_run_log = context.options.dry_run.then(Arc::<DryRunLog>::default);
+    if let Some(dry_run_log) = &dry_run_log {
         (context.provider, context.clients) =
-            dry_run::harmless(context.provider, &context.clients, said);
+            dry_run::dry_run_clients(context.provider, &context.clients, dry_run_log);
     }
 
     let worked = context.worked.clone();
     let writing = tokio::spawn(events.run(context.clients.informers.clone(), worked.clone()));
-    let result = Box::pin(Host::new(context, said).run()).await;
+    let result = Box::pin(Host::new(context, dry_run_log).run()).await;
 
     // Another process may lead from here on; only the last events are still to be written.
     worked.cancel();

@@ -104,7 +104,7 @@ mod tests {
     // Holds: N-15, N-16
     #[test]
     fn zone_and_region_from_zones_take_precedence() {
-        let told = instance(Some("z1"), Some("r1"));
+        let reported = instance(Some("z1"), Some("r1"));
         for (zone, region, expected) in [
             (Some("z9"), Some("r9"), (Some("z9"), Some("r9"))),
             (Some("z9"), None, (Some("z9"), Some("r1"))),
@@ -116,7 +116,7 @@ mod tests {
                 region: region.map(Into::into),
             };
             assert_eq!(
-                located(told.clone(), Ok(zone)),
+                located(reported.clone(), Ok(zone)),
                 Ok(instance(expected.0, expected.1))
             );
         }

@@ -149,7 +149,7 @@ impl Doubles {
             }
 
             let info = provider.info();
-            let tell = |entry: &NodeEntry, claim: &Claim, others: &[Arc<str>]| {
+            let report = |entry: &NodeEntry, claim: &Claim, others: &[Arc<str>]| {
                 // A node without a provider ID may become this provider's.
                 let id = entry.view.provider_id.as_ref();
                 if id.is_none_or(|id| info.owns(id)) {
@@ -159,12 +159,12 @@ impl Doubles {
             };
 
             for (claim, others) in found {
-                tell(entry, &claim, &others);
+                report(entry, &claim, &others);
                 // Otherwise it was told when the second node came.
                 if let [other] = others.as_slice()
                     && let Some(other) = nodes.upgrade().and_then(|nodes| nodes.get(other))
                 {
-                    tell(&other, &claim, &[entry.name().into()]);
+                    report(&other, &claim, &[entry.name().into()]);
                 }
             }
         });

@@ -15,7 +15,7 @@ pub(super) struct Due(Mutex<State>);
 struct State {
     /// Due nodes, with the number of the mark that made them due.
     names: HashMap<String, u64>,
-    refused: HashMap<String, Arc<Node>>,
+    skipped: HashMap<String, Arc<Node>>,
     marks: u64,
 }
 
@@ -41,7 +41,7 @@ impl Due {
     ) -> Vec<String> {
         let mut state = self.state();
         if all {
-            state.refused.clear();
+            state.skipped.clear();
         }
 
         let mut now = State {
@@ -51,9 +51,9 @@ impl Due {
         let mut names = Vec::new();
 
         for node in nodes {
-            match state.refused.remove(&node.name) {
-                Some(refused) if refused == node => {
-                    drop(now.refused.insert(node.name.clone(), node));
+            match state.skipped.remove(&node.name) {
+                Some(skipped) if skipped == node => {
+                    drop(now.skipped.insert(node.name.clone(), node));
                 }
                 _ => {
                     now.names.insert(node.name.clone(), now.marks);
@@ -85,10 +85,10 @@ impl Due {
 
     /// Records that the cloud has no answer for the node until it changes. `asked` is the number of
     /// marks when the query started.
-    pub(super) fn refuse(&self, node: &Arc<Node>, asked: u64) {
+    pub(super) fn skip_until_change(&self, node: &Arc<Node>, asked: u64) {
         let mut state = self.state();
         if state.done(&node.name, asked) {
-            state.refused.insert(node.name.clone(), Arc::clone(node));
+            state.skipped.insert(node.name.clone(), Arc::clone(node));
         }
     }
 
@@ -113,11 +113,11 @@ mod tests {
     fn a_rejected_node_is_due_after_a_change_or_with_a_new_plugin() {
         let due = Due::default();
         assert_eq!(due.mark([node("a", true)], false), ["a"]);
-        due.refuse(&node("a", true), due.marks());
+        due.skip_until_change(&node("a", true), due.marks());
         assert!(!due.contains("a"));
         assert_eq!(due.mark([node("a", true)], false), Vec::<String>::new());
         assert_eq!(due.mark([node("a", false)], false), ["a"]);
-        due.refuse(&node("a", false), due.marks());
+        due.skip_until_change(&node("a", false), due.marks());
         assert_eq!(due.mark([node("a", false)], true), ["a"]);
         due.done("a", due.marks());
         assert!(!due.contains("a"));
@@ -131,9 +131,9 @@ mod tests {
         due.mark([node("a", true)], false);
         due.done("a", asked);
         assert!(due.contains("a"));
-        due.refuse(&node("a", true), asked);
+        due.skip_until_change(&node("a", true), asked);
         assert!(due.contains("a"));
-        due.refuse(&node("a", true), due.marks());
+        due.skip_until_change(&node("a", true), due.marks());
         assert_eq!(
             due.mark([node("a", true)], false),
             Vec::<String>::new(),

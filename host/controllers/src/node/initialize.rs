@@ -9,11 +9,11 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
     NodeController, NodeEntry, apply,
-    plan::{self, Initialization, Need, Refusal},
+    plan::{self, Initialization, Need, Rejection},
 };
 use crate::calls::{
-    patience::minutes,
-    retry::{self, Again},
+    progress::minutes,
+    retry::{self, RetryWhen},
 };
 use crate::objects::kinds::NodeKind;
 
@@ -22,7 +22,7 @@ use crate::objects::kinds::NodeKind;
 enum Unfinished {
     /// The cloud's answer is not sufficient.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Rejected(#[from] Rejection),
     /// The node could not be written.
     #[error(transparent)]
     Failed(#[from] ApiError),
@@ -45,13 +45,13 @@ impl NodeController {
         &self,
         entry: NodeEntry,
         instance: &Instance,
-        turns: &Semaphore,
+        writers: &Semaphore,
     ) {
-        if let Err(unfinished) = self.write_addresses(&entry, instance, turns).await {
+        if let Err(unfinished) = self.write_addresses(&entry, instance, writers).await {
             return self.unfinished(&entry, unfinished);
         }
 
-        let latest = match self.write_rest(&entry, instance, turns).await {
+        let latest = match self.write_rest(&entry, instance, writers).await {
             Ok(latest) => latest,
             Err(unfinished) => return self.unfinished(&entry, unfinished),
         };
@@ -59,7 +59,7 @@ impl NodeController {
         // The cache may still have the version with the taint, which is not to be initialized
         // again.
         self.memory.settle(&latest);
-        self.memory.mended(latest.name(), Instant::now());
+        self.memory.note_restored(latest.name(), Instant::now());
         // The last write removes the taint, so that both delays are the same.
         let age = age(&latest).as_secs_f64();
         self.metrics.taint_removal_delay.observe(age);
@@ -71,7 +71,7 @@ impl NodeController {
     }
 
     /// Returns what to write, unless another node has the provider ID.
-    fn plan(&self, entry: &NodeEntry, instance: &Instance) -> Result<Initialization, Refusal> {
+    fn plan(&self, entry: &NodeEntry, instance: &Instance) -> Result<Initialization, Rejection> {
         let mut plan = plan::initialize(&entry.view, instance)?;
         let info = self.shared.provider.info();
         plan.annotations
@@ -81,7 +81,7 @@ impl NodeController {
             && let Some(other) = self.doubles.ready(id, entry.name(), &self.shared.nodes)
         {
             let id = id.clone();
-            return Err(Refusal::TakenProviderId { id, other });
+            return Err(Rejection::TakenProviderId { id, other });
         }
 
         Ok(plan)
@@ -92,9 +92,9 @@ impl NodeController {
         &self,
         entry: &NodeEntry,
         instance: &Instance,
-        turns: &Semaphore,
+        writers: &Semaphore,
     ) -> Result<(), Unfinished> {
-        let turn = turns.acquire().await;
+        let permit = writers.acquire().await;
         let Some(wanted) = self.plan(entry, instance)?.addresses else {
             return Ok(());
         };
@@ -103,7 +103,7 @@ impl NodeController {
         let expectation = self.echo.expect(entry, &wanted);
         let written = apply::addresses(&self.client, entry, &wanted).await?;
         // Other nodes can be written while this one waits for the watch.
-        drop(turn);
+        drop(permit);
 
         let shows = |now: &NodeEntry| now.uid() == entry.uid() && now.view.addresses == wanted;
 
@@ -129,9 +129,9 @@ impl NodeController {
         &self,
         asked: &NodeEntry,
         instance: &Instance,
-        turns: &Semaphore,
+        writers: &Semaphore,
     ) -> Result<NodeEntry, Unfinished> {
-        let _turn = turns.acquire().await;
+        let _permit = writers.acquire().await;
         let info = self.shared.provider.info();
         let latest = self.shared.nodes.get(&asked.key()).filter(|latest| {
             latest.uid() == asked.uid() && plan::need(&latest.view, &info) == Need::Initialization
@@ -139,8 +139,13 @@ impl NodeController {
         let latest = latest.ok_or(Unfinished::Needless)?;
 
         let plan = self.plan(&latest, instance)?;
-        for refused in plan.labels.refused.iter().chain(&plan.annotations.refused) {
-            tracing::warn!(node = latest.name(), "{refused}");
+        for rejected in plan
+            .labels
+            .rejected
+            .iter()
+            .chain(&plan.annotations.rejected)
+        {
+            tracing::warn!(node = latest.name(), "{rejected}");
         }
 
         let written = apply::initialize(&self.client, &latest, &plan).await?;
@@ -155,11 +160,11 @@ impl NodeController {
     fn unfinished(&self, entry: &NodeEntry, why: Unfinished) {
         match why {
             Unfinished::Failed(error) => self.finish(entry, Err(error)),
-            Unfinished::Behind => Again::Soon.schedule(&self.queue, &entry.key()),
+            Unfinished::Behind => RetryWhen::Soon.schedule(&self.queue, &entry.key()),
             Unfinished::Needless => self.queue.forget(&entry.key()),
-            Unfinished::Refused(refusal) => {
-                tracing::warn!(node = entry.name(), "{refusal}");
-                let message = format!("Node cannot be initialized: {refusal}");
+            Unfinished::Rejected(rejection) => {
+                tracing::warn!(node = entry.name(), "{rejection}");
+                let message = format!("Node cannot be initialized: {rejection}");
                 self.shared
                     .warning(entry, reason::FAILED_TO_INITIALIZE, message);
                 self.queue.retry(entry.key());
@@ -167,9 +172,9 @@ impl NodeController {
         }
     }
 
-    pub(super) fn refuse(&self, entry: &NodeEntry, error: &CloudError) {
+    pub(super) fn reject(&self, entry: &NodeEntry, error: &CloudError) {
         self.shared.cloud_error(entry.name(), error);
-        self.tell_if_long(entry, error);
+        self.report_if_long(entry, error);
 
         if retry::warns(error) {
             self.shared.warning(
@@ -179,18 +184,21 @@ impl NodeController {
             );
         }
 
-        match Again::after(error) {
+        match RetryWhen::after(error) {
             // They are retried together with the others of the same call.
-            Again::BackOff => {}
+            RetryWhen::BackOff => {}
             again => again.schedule(&self.queue, &entry.key()),
         }
     }
 
     /// Reports an operation that has been in progress for a long time: it is not an error, so
     /// nothing else reports it.
-    fn tell_if_long(&self, entry: &NodeEntry, error: &CloudError) {
+    fn report_if_long(&self, entry: &NodeEntry, error: &CloudError) {
         let long = self.shared.metrics.long_in_progress(self.shared.controller);
-        if let Some(lasted) = self.memory.wait(entry.name(), error, &long, Instant::now()) {
+        if let Some(lasted) = self
+            .memory
+            .note_progress(entry.name(), error, &long, Instant::now())
+        {
             let lasted = minutes(lasted);
             let message =
                 format!("An operation on the instance has not finished after {lasted}: {error}");
@@ -206,8 +214,8 @@ impl NodeController {
 
         self.shared.api_error(entry.name(), &error);
         // What is retried within moments is not worth an event.
-        let again = Again::after_write(&error);
-        if again == Again::BackOff {
+        let again = RetryWhen::after_write(&error);
+        if again == RetryWhen::BackOff {
             self.shared.warning(
                 entry,
                 reason::FAILED_TO_INITIALIZE,

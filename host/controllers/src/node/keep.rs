@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{NodeController, NodeEntry, apply, memory::Warning, plan};
-use crate::calls::retry::Again;
+use crate::calls::retry::RetryWhen;
 
 impl NodeController {
     /// Makes all initialized nodes due, now and after every period. Never returns.
@@ -45,21 +45,26 @@ impl NodeController {
         entry: &NodeEntry,
         instance: &Instance,
         asked: u64,
-        turns: &Semaphore,
+        writers: &Semaphore,
     ) {
-        let _turn = turns.acquire().await;
+        let _permit = writers.acquire().await;
         let mut plan = plan::repair(&entry.view, instance, self.options.kept);
         let info = self.shared.provider.info();
         plan.annotations
             .keep_room(&entry.view.annotations, |key| info.may_annotate(key));
 
-        for refused in plan.labels.refused.iter().chain(&plan.annotations.refused) {
+        for rejected in plan
+            .labels
+            .rejected
+            .iter()
+            .chain(&plan.annotations.rejected)
+        {
             // Each period finds the same; the initialization has logged it as a warning.
-            tracing::debug!(node = entry.name(), "{refused}");
+            tracing::debug!(node = entry.name(), "{rejected}");
         }
 
-        if let Some(refused) = &plan.refused {
-            tracing::warn!(node = entry.name(), "addresses are not updated: {refused}");
+        if let Some(rejected) = &plan.rejected {
+            tracing::warn!(node = entry.name(), "addresses are not updated: {rejected}");
         }
 
         let result = apply::repair(&self.client, entry, &plan).await;
@@ -68,27 +73,29 @@ impl NodeController {
         }
 
         // What the next attempt would fix is retried; everything else waits for the next period.
-        match result.map_err(|error| Again::after_write(&error)) {
-            Err(again @ Again::Soon) => again.schedule(&self.queue, &entry.key()),
+        match result.map_err(|error| RetryWhen::after_write(&error)) {
+            Err(again @ RetryWhen::Soon) => again.schedule(&self.queue, &entry.key()),
             _ => self.next_period(entry, asked),
         }
     }
 
     /// Handles an error about an initialized node: the node is not changed, and is due again in the
     /// next period at the latest.
-    pub(super) fn put_off(&self, entry: &NodeEntry, error: &CloudError, asked: u64) {
+    pub(super) fn postpone(&self, entry: &NodeEntry, error: &CloudError, asked: u64) {
         self.shared.cloud_error(entry.name(), error);
         if matches!(error, CloudError::NotFound(_)) && entry.view.ready {
             self.report_unknown(entry, error);
         }
 
-        match Again::after(error) {
-            Again::OnChange => {
+        match RetryWhen::after(error) {
+            RetryWhen::OnChange => {
                 self.queue.forget(&entry.key());
-                self.due.refuse(&entry.view, asked);
+                self.due.skip_until_change(&entry.view, asked);
             }
-            Again::BackOff => self.next_period(entry, asked),
-            again @ (Again::After(_) | Again::Soon) => again.schedule(&self.queue, &entry.key()),
+            RetryWhen::BackOff => self.next_period(entry, asked),
+            again @ (RetryWhen::After(_) | RetryWhen::Soon) => {
+                again.schedule(&self.queue, &entry.key());
+            }
         }
     }
 
@@ -96,8 +103,8 @@ impl NodeController {
     /// gone, the node will be deleted when it is not ready any more; until then, its addresses may be
     /// those of nobody.
     fn report_unknown(&self, entry: &NodeEntry, error: &CloudError) {
-        let told = self.memory.warn(entry, Warning::Unknown, Instant::now());
-        if told.is_none() {
+        let waits = self.memory.warn(entry, Warning::Unknown, Instant::now());
+        if waits.is_none() {
             let id = entry.view.provider_id.as_deref().unwrap_or_default();
             let name = entry.name();
             let message = format!(

@@ -21,7 +21,7 @@ pub struct KeyPlan {
     /// removed, and if `None`, it is not changed.
     pub remembered: Option<String>,
     /// Values of the cloud that are ignored, with the reason.
-    pub refused: Vec<String>,
+    pub rejected: Vec<String>,
 }
 
 impl KeyPlan {
@@ -96,7 +96,7 @@ impl KeyPlan {
             if fits {
                 after.insert(key.clone(), value.clone());
             } else {
-                self.refused.push(format!(
+                self.rejected.push(format!(
                     "annotation {key} of the cloud is ignored: the node has too many or too large annotations"
                 ));
                 dropped.insert(key.clone());
@@ -137,13 +137,13 @@ fn follow(
     for (key, value) in in_cloud {
         match on_node.get(key) {
             _ if reserved(key) => {
-                plan.refused.push(format!(
+                plan.rejected.push(format!(
                     "{what} {key} of the cloud is ignored: this key is reserved"
                 ));
             }
             Some(other) if !before.contains(key.as_str()) => {
                 if other != value {
-                    plan.refused.push(format!(
+                    plan.rejected.push(format!(
                         "{what} {key} of the cloud is ignored: the node already has the value {other:?}"
                     ));
                 }
@@ -278,12 +278,12 @@ mod tests {
             ("k8snio/bar", "2"),
         ]);
         assert_eq!(plan.set, expected);
-        assert_eq!(plan.refused.len(), 5, "{:?}", plan.refused);
+        assert_eq!(plan.rejected.len(), 5, "{:?}", plan.rejected);
         let other = "label my.custom.label/foo of the cloud is ignored: the node already has the value \"bar\"";
         assert!(
-            plan.refused.contains(&other.to_owned()),
+            plan.rejected.contains(&other.to_owned()),
             "{:?}",
-            plan.refused
+            plan.rejected
         );
         assert_eq!(
             plan.remembered.as_deref(),
@@ -401,7 +401,7 @@ mod tests {
             (pairs(&[("x.example/a", "1")]), Some("x.example/a"))
         );
         assert_eq!(
-            fresh.refused,
+            fresh.rejected,
             [
                 "annotation x.example/theirs of the cloud is ignored: the node already has the value \"1\""
             ]
@@ -450,7 +450,7 @@ mod tests {
         };
         let mut plan = annotations(&node, &instance);
         plan.keep_room(&node.annotations, |key| key.starts_with("x.example/"));
-        assert_eq!((plan.set.len(), plan.refused.len()), (24, 40));
+        assert_eq!((plan.set.len(), plan.rejected.len()), (24, 40));
 
         let names: Vec<_> = plan.set.keys().cloned().collect();
         assert_eq!(plan.remembered, Some(names.join(",")));

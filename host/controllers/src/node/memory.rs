@@ -13,13 +13,13 @@ use tokio::time::Instant;
 
 use crate::objects::kinds::NodeKind;
 use crate::{
-    calls::{patience::Patience, retry::MENDS},
-    controller::batches::Fit,
+    calls::{progress::ProgressTracker, retry::RESTORES},
+    controller::batches::BatchLimit,
 };
 
 /// What is remembered about all nodes, by name.
 #[derive(Default)]
-pub(super) struct Memory(Mutex<HashMap<String, Remembered>>);
+pub(super) struct NodeMemory(Mutex<HashMap<String, Remembered>>);
 
 #[derive(Default)]
 struct Remembered {
@@ -28,11 +28,11 @@ struct Remembered {
     /// When warnings were last published, about the node with this UID.
     warned: HashMap<Warning, (String, Instant)>,
     /// How large a batch with this node may be, if it is limited.
-    fit: Option<Fit>,
+    batch_limit: Option<BatchLimit>,
     /// How long the cloud has answered that an operation is in progress.
-    patience: Option<Patience>,
+    progress: Option<ProgressTracker>,
     /// Limits how often the node is initialized and its labels are repaired.
-    mends: Option<Bucket>,
+    restores: Option<Bucket>,
 }
 
 /// A warning that is published again only after a while.
@@ -49,19 +49,19 @@ impl Remembered {
         let Self {
             settled,
             warned,
-            fit,
-            patience,
-            mends,
+            batch_limit,
+            progress,
+            restores,
         } = self;
         settled.is_none()
             && warned.is_empty()
-            && fit.is_none()
-            && patience.is_none()
-            && mends.is_none()
+            && batch_limit.is_none()
+            && progress.is_none()
+            && restores.is_none()
     }
 }
 
-impl Memory {
+impl NodeMemory {
     fn nodes(&self) -> MutexGuard<'_, HashMap<String, Remembered>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,7 +87,7 @@ impl Memory {
         let version = entry.resource_version();
         let version = (!version.is_empty()).then(|| version.to_owned());
         self.note(entry.name(), |node| {
-            (node.settled, node.patience) = (version, None);
+            (node.settled, node.progress) = (version, None);
         });
     }
 
@@ -142,32 +142,32 @@ impl Memory {
     }
 
     /// Returns how large a batch with this node may be.
-    pub(super) fn fit(&self, name: &str) -> Fit {
+    pub(super) fn batch_limit(&self, name: &str) -> BatchLimit {
         self.nodes()
             .get(name)
-            .and_then(|node| node.fit)
+            .and_then(|node| node.batch_limit)
             .unwrap_or_default()
     }
 
-    pub(super) fn set_fit(&self, name: &str, fit: Fit) {
-        if fit == Fit::default() {
-            self.change(name, |node| node.fit = None);
+    pub(super) fn set_batch_limit(&self, name: &str, batch_limit: BatchLimit) {
+        if batch_limit == BatchLimit::default() {
+            self.change(name, |node| node.batch_limit = None);
         } else {
-            self.note(name, |node| node.fit = Some(fit));
+            self.note(name, |node| node.batch_limit = Some(batch_limit));
         }
     }
 
     /// Forgets the limits of all batches: another plugin may handle larger ones.
     pub(super) fn forget_fits(&self) {
         self.nodes().retain(|_, node| {
-            node.fit = None;
+            node.batch_limit = None;
             !node.is_nothing()
         });
     }
 
     /// Records an error. Returns how long an operation on the node has been in progress if it is to
     /// be reported.
-    pub(super) fn wait(
+    pub(super) fn note_progress(
         &self,
         name: &str,
         error: &CloudError,
@@ -175,32 +175,34 @@ impl Memory {
         now: Instant,
     ) -> Option<Duration> {
         self.note(name, |node| {
-            let mut patience = node.patience.take().unwrap_or_default();
-            let lasted = patience.note(error, long, now);
-            node.patience = patience.is_tried().then_some(patience);
+            let mut progress = node.progress.take().unwrap_or_default();
+            let lasted = progress.note(error, long, now);
+            node.progress = progress.is_tried().then_some(progress);
             lasted
         })
     }
 
     /// Records that no operation on the node is in progress.
-    pub(super) fn waits_no_more(&self, name: &str) {
-        self.change(name, |node| node.patience = None);
+    pub(super) fn clear_progress(&self, name: &str) {
+        self.change(name, |node| node.progress = None);
     }
 
     /// Records that the node was initialized or its labels repaired, which someone else may undo.
-    pub(super) fn mended(&self, name: &str, now: Instant) {
+    pub(super) fn note_restored(&self, name: &str, now: Instant) {
         self.note(name, |node| {
-            let mends = node.mends.get_or_insert_with(|| Bucket::full(MENDS, now));
-            mends.reserve(now);
+            let restores = node
+                .restores
+                .get_or_insert_with(|| Bucket::full(RESTORES, now));
+            restores.reserve(now);
         });
     }
 
     /// Returns how long to wait before the node is initialized or repaired again.
-    pub(super) fn rests(&self, name: &str, now: Instant) -> Duration {
+    pub(super) fn restore_delay(&self, name: &str, now: Instant) -> Duration {
         let nodes = self.nodes();
-        let mends = nodes.get(name).and_then(|node| node.mends.as_ref());
-        mends.map_or(Duration::ZERO, |mends| {
-            mends.settled_at().saturating_duration_since(now)
+        let restores = nodes.get(name).and_then(|node| node.restores.as_ref());
+        restores.map_or(Duration::ZERO, |restores| {
+            restores.settled_at().saturating_duration_since(now)
         })
     }
 
@@ -219,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_node_without_state_is_not_remembered() {
-        let (memory, gauge, now) = (Memory::default(), Gauge::default(), Instant::now());
+        let (memory, gauge, now) = (NodeMemory::default(), Gauge::default(), Instant::now());
         let entry = Entry::new(node("a"));
         memory.settle(&entry);
         assert!(memory.is_settled(&entry));
@@ -236,25 +238,25 @@ mod tests {
         memory.changed("a");
         assert!(!memory.is_settled(&entry));
         memory.forget("a");
-        memory.set_fit(
+        memory.set_batch_limit(
             "a",
-            Fit {
+            BatchLimit {
                 size: 1,
                 slow: true,
             },
         );
         assert_eq!(
-            memory.fit("a"),
-            Fit {
+            memory.batch_limit("a"),
+            BatchLimit {
                 size: 1,
                 slow: true
             }
         );
 
-        memory.set_fit("a", Fit::default());
-        memory.set_fit(
+        memory.set_batch_limit("a", BatchLimit::default());
+        memory.set_batch_limit(
             "b",
-            Fit {
+            BatchLimit {
                 size: 2,
                 slow: false,
             },
@@ -264,11 +266,11 @@ mod tests {
             after: Duration::ZERO,
             message: String::new(),
         });
-        memory.wait("c", &at_it, &gauge, now);
-        memory.wait("c", &CloudError::Denied(String::new()), &gauge, now);
-        memory.wait("c", &at_it, &gauge, now);
-        memory.waits_no_more("c");
-        memory.set_fit("d", Fit::default());
+        memory.note_progress("c", &at_it, &gauge, now);
+        memory.note_progress("c", &CloudError::Denied(String::new()), &gauge, now);
+        memory.note_progress("c", &at_it, &gauge, now);
+        memory.clear_progress("c");
+        memory.set_batch_limit("d", BatchLimit::default());
         memory.changed("e");
         assert!(memory.nodes().is_empty());
     }

@@ -81,7 +81,7 @@ pub struct Initialization {
 
 /// Why a node cannot be initialized with the cloud's answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum Rejection {
     /// There is no provider ID, which Kubernetes needs to identify the instance.
     #[error("cloud provider does not set node provider ID for node {0}")]
     NoProviderId(String),
@@ -106,9 +106,9 @@ pub enum Refusal {
 ///
 /// Returns an error if the node would have no provider ID, or if the kubelet's `--node-ip` is not
 /// one of the cloud's addresses.
-pub fn initialize(node: &Node, instance: &Instance) -> Result<Initialization, Refusal> {
+pub fn initialize(node: &Node, instance: &Instance) -> Result<Initialization, Rejection> {
     if node.provider_id.is_none() && instance.provider_id.is_none() {
-        return Err(Refusal::NoProviderId(node.name.clone()));
+        return Err(Rejection::NoProviderId(node.name.clone()));
     }
 
     Ok(Initialization {
@@ -125,7 +125,7 @@ pub fn initialize(node: &Node, instance: &Instance) -> Result<Initialization, Re
 
 /// Which parts of an initialized node are kept up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct SyncedFields {
     /// Its addresses.
     pub addresses: bool,
     /// Its labels.
@@ -142,17 +142,17 @@ pub struct Repair {
     /// Changes of annotations.
     pub annotations: KeyPlan,
     /// Why the addresses are not changed although the cloud reports some.
-    pub refused: Option<ProvidedIpError>,
+    pub rejected: Option<ProvidedIpError>,
 }
 
 /// Returns what to write to update an initialized node.
 #[must_use]
-pub fn repair(node: &Node, instance: &Instance, kept: Kept) -> Repair {
+pub fn repair(node: &Node, instance: &Instance, kept: SyncedFields) -> Repair {
     let mut repair = Repair::default();
     if kept.addresses {
         match addresses::wanted(node, &instance.addresses) {
             Ok(wanted) => repair.addresses = wanted,
-            Err(error) => repair.refused = Some(error),
+            Err(error) => repair.rejected = Some(error),
         }
     }
 
@@ -275,7 +275,7 @@ mod tests {
         )
         .unwrap_err();
         assert!(
-            matches!(error, Refusal::ProvidedIp(ProvidedIpError::Unknown(_))),
+            matches!(error, Rejection::ProvidedIp(ProvidedIpError::Unknown(_))),
             "{error}"
         );
     }
@@ -417,20 +417,20 @@ mod tests {
         let plan = repair(
             &node,
             &instance,
-            Kept {
+            SyncedFields {
                 addresses: true,
                 labels: true,
             },
         );
         assert!(
-            plan.addresses.is_none() && plan.refused.is_some() && plan.labels.set.len() == 2,
+            plan.addresses.is_none() && plan.rejected.is_some() && plan.labels.set.len() == 2,
             "{plan:?}"
         );
         assert_eq!(
             repair(
                 &node,
                 &instance,
-                Kept {
+                SyncedFields {
                     addresses: false,
                     labels: false
                 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{NodeController, NodeEntry, WRITERS, added, describe, plan};
 use crate::{
-    calls::retry::Again,
+    calls::retry::RetryWhen,
     controller::batches::{Answered, Ask},
 };
 
@@ -32,7 +32,7 @@ pub(super) struct Round<'a> {
     /// Number of marks of due nodes when this round started.
     marks: u64,
     /// Limits concurrent writes.
-    turns: Semaphore,
+    writers: Semaphore,
     /// A query has failed and is retried with back-off.
     failed: AtomicBool,
 }
@@ -44,7 +44,7 @@ impl<'a> Round<'a> {
             controller,
             stop,
             marks,
-            turns: Semaphore::new(WRITERS),
+            writers: Semaphore::new(WRITERS),
             failed: AtomicBool::new(false),
         }
     }
@@ -54,14 +54,14 @@ impl<'a> Round<'a> {
         let key = entry.key();
 
         match (plan::uninitialized(&entry.view), answer) {
-            (true, Ok(instance)) => controller.initialize(entry, &instance, &self.turns).await,
-            (true, Err(error)) => controller.refuse(&entry, &error),
+            (true, Ok(instance)) => controller.initialize(entry, &instance, &self.writers).await,
+            (true, Err(error)) => controller.reject(&entry, &error),
             (false, Ok(instance)) => {
                 controller
-                    .repair(&entry, &instance, self.marks, &self.turns)
+                    .repair(&entry, &instance, self.marks, &self.writers)
                     .await;
             }
-            (false, Err(error)) => controller.put_off(&entry, &error, self.marks),
+            (false, Err(error)) => controller.postpone(&entry, &error, self.marks),
         }
 
         controller.queue.done(&key);
@@ -115,10 +115,12 @@ impl Ask for Round<'_> {
         for Answered {
             item: entry,
             result,
-            fit,
+            batch_limit,
         } in answered
         {
-            self.controller.memory.set_fit(entry.name(), fit);
+            self.controller
+                .memory
+                .set_batch_limit(entry.name(), batch_limit);
 
             let Some(answer) = result else {
                 self.put_back(&entry);
@@ -127,7 +129,7 @@ impl Ask for Round<'_> {
 
             let backs_off = answer
                 .as_ref()
-                .is_err_and(|error| Again::after(error) == Again::BackOff);
+                .is_err_and(|error| RetryWhen::after(error) == RetryWhen::BackOff);
             if backs_off && plan::uninitialized(&entry.view) {
                 failed.push(entry.key());
             }

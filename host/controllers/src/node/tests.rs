@@ -390,7 +390,7 @@ async fn initialization_delays_are_measured_once_per_node() {
 #[tokio::test(start_paused = true)]
 async fn derived_labels_are_patched_and_a_failure_is_retried() {
     let bench = bench_with(NodeOptions {
-        kept: Kept {
+        kept: SyncedFields {
             addresses: false,
             labels: false,
         },
@@ -496,7 +496,7 @@ async fn the_warning_on_a_foreign_node_is_repeated() {
         &json!({"spec": {"providerID": "aws:///i-1"}}),
     ));
     bench.start();
-    let told = || {
+    let reported = || {
         bench
             .api
             .requests()
@@ -506,11 +506,11 @@ async fn the_warning_on_a_foreign_node_is_repeated() {
     };
     for (minutes, expected) in [(1, 1), (28, 1), (2, 2), (28, 2), (3, 3)] {
         sleep(Duration::from_secs(minutes * 60)).await;
-        assert_eq!(told(), expected, "{minutes} minutes later");
+        assert_eq!(reported(), expected, "{minutes} minutes later");
     }
     bench.controller.shared.nodes.delete("a");
     sleep(Duration::from_secs(3600)).await;
-    assert_eq!((told(), bench.cloud.calls()), (3, Vec::new()));
+    assert_eq!((reported(), bench.cloud.calls()), (3, Vec::new()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -612,7 +612,7 @@ async fn a_node_initialized_by_others_meanwhile_is_not_patched() {
         json!({"metadata": {"uid": "uid-2"}}),
     ] {
         let bench = bench_with(NodeOptions {
-            kept: Kept {
+            kept: SyncedFields {
                 addresses: false,
                 labels: false,
             },
@@ -645,7 +645,7 @@ async fn a_node_initialized_by_others_meanwhile_is_not_patched() {
 #[tokio::test(start_paused = true)]
 async fn the_status_patch_replaces_addresses_and_nothing_else() {
     let bench = bench_with(NodeOptions {
-        kept: Kept {
+        kept: SyncedFields {
             addresses: true,
             labels: false,
         },
@@ -682,7 +682,7 @@ async fn the_status_patch_replaces_addresses_and_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn addresses_are_updated_from_the_cloud_each_period() {
     let bench = bench_with(NodeOptions {
-        kept: Kept {
+        kept: SyncedFields {
             addresses: true,
             labels: false,
         },
@@ -842,7 +842,7 @@ async fn the_taint_stays_until_the_watch_shows_the_addresses() {
 #[tokio::test(start_paused = true)]
 async fn disabled_updates_are_skipped_and_need_no_call() {
     let bench = bench_with(NodeOptions {
-        kept: Kept {
+        kept: SyncedFields {
             addresses: false,
             labels: true,
         },
@@ -856,7 +856,7 @@ async fn disabled_updates_are_skipped_and_need_no_call() {
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
 
     let idle = bench_with(NodeOptions {
-        kept: Kept {
+        kept: SyncedFields {
             addresses: false,
             labels: false,
         },
@@ -906,7 +906,7 @@ async fn a_restart_queries_full_batches_and_writes_nothing() {
 async fn each_error_of_a_new_node_decides_on_retry_and_event() {
     // Calls within 90 ms, 6 s and 8 s; whether an event is written. The back-off starts at 5 ms and
     // doubles each time.
-    for (error, (expected, told)) in every_error().into_iter().zip([
+    for (error, (expected, reported)) in every_error().into_iter().zip([
         ([5, 11, 11], true), // not found
         ([1, 1, 1], false),  // implemented elsewhere
         ([1, 6, 7], false),  // conflict: 100 ms, doubles each time
@@ -939,7 +939,7 @@ async fn each_error_of_a_new_node_decides_on_retry_and_event() {
             );
             assert_eq!(
                 bench.events().contains(&event),
-                told,
+                reported,
                 "{error}: {:?}",
                 bench.events()
             );
@@ -949,7 +949,7 @@ async fn each_error_of_a_new_node_decides_on_retry_and_event() {
 
 #[tokio::test(start_paused = true)]
 async fn other_initialization_failures_get_an_event_too() {
-    let told = |bench: &Bench| bench.events().remove(0);
+    let reported = |bench: &Bench| bench.events().remove(0);
     let bench = bench();
     bench.knows("a");
     bench
@@ -959,7 +959,7 @@ async fn other_initialization_failures_get_an_event_too() {
     bench.controller.shared.nodes.apply(node("a"));
     wait().await;
 
-    let (reason, message) = told(&bench);
+    let (reason, message) = reported(&bench);
     assert_eq!(reason, "FailedToInitialize");
     assert!(
         message.starts_with("Node cannot be updated: forbidden: cannot patch nodes/status"),
@@ -977,7 +977,7 @@ async fn other_initialization_failures_get_an_event_too() {
     bench.start();
     bench.controller.shared.nodes.apply(node("a"));
     wait().await;
-    let (reason, message) = told(&bench);
+    let (reason, message) = reported(&bench);
     assert_eq!(reason, "FailedToInitialize");
     assert!(
         message.starts_with("Node cannot be initialized: ") && message.contains("provider ID"),
@@ -1165,7 +1165,7 @@ async fn zones_override_the_zone_of_describe() {
 }
 
 /// Returns the nodes with this event, and its messages.
-fn told(bench: &Bench, reason: &str) -> Vec<(String, String)> {
+fn reported(bench: &Bench, reason: &str) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let events = bench.api.events();
     let of = events.iter().filter(|event| event["reason"] == reason);
@@ -1193,8 +1193,8 @@ async fn two_nodes_with_one_provider_id_are_both_told_once() {
     version("foreign", "1", "other://1");
     version("foreign-too", "1", "other://1");
     wait().await;
-    let mut told = told(&bench, "DuplicateProviderID");
-    told.sort();
+    let mut reported = reported(&bench, "DuplicateProviderID");
+    reported.sort();
 
     let message = |other: &str| {
         format!(
@@ -1206,7 +1206,7 @@ async fn two_nodes_with_one_provider_id_are_both_told_once() {
         ("a".to_owned(), message("b")),
         ("b".to_owned(), message("a")),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -1226,12 +1226,12 @@ async fn nodes_with_one_internal_address_are_initialized_and_told() {
     wait().await;
     assert_eq!(bench.controller.memory.settled().len(), 2);
 
-    let mut told: Vec<_> = told(&bench, "DuplicateNodeAddress")
+    let mut reported: Vec<_> = reported(&bench, "DuplicateNodeAddress")
         .into_iter()
         .map(|(node, _)| node)
         .collect();
-    told.sort();
-    assert_eq!(told, ["a", "b"]);
+    reported.sort();
+    assert_eq!(reported, ["a", "b"]);
 }
 
 /// A provider ID cannot be changed: a mistake would stay.
@@ -1255,12 +1255,12 @@ async fn a_provider_id_of_a_ready_node_is_not_given_to_another() {
     old("True", "1");
     bench.controller.shared.nodes.apply(node("new"));
     sleep(Duration::from_secs(10)).await;
-    let refused = &told(&bench, "FailedToInitialize")[0];
+    let rejected = &reported(&bench, "FailedToInitialize")[0];
 
     let message = "Node cannot be initialized: its provider ID \"fake://old\" is that of node old, which is ready";
     assert!(
-        refused.0 == "new" && refused.1.starts_with(message),
-        "{refused:?}"
+        rejected.0 == "new" && rejected.1.starts_with(message),
+        "{rejected:?}"
     );
     assert!(
         !bench

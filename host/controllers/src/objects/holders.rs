@@ -50,7 +50,7 @@ impl Elsewhere {
 
 #[derive(Default)]
 struct Index {
-    addresses: BTreeSet<(Place, Owner)>,
+    addresses: BTreeSet<(AddressOrName, Owner)>,
     /// Pod CIDRs, each with its nodes.
     pods: BTreeSet<(IpNet, Arc<str>)>,
     /// Number of Pod CIDRs of each prefix length: there are few lengths.
@@ -59,7 +59,7 @@ struct Index {
 
 /// An address, or a name in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum AddressOrName {
     Address(IpAddr),
     Name(Arc<str>),
 }
@@ -77,7 +77,7 @@ enum Owner {
 /// The addresses of one version of an object.
 #[derive(Debug, Default, PartialEq)]
 struct Claims {
-    addresses: Vec<(Place, Owner)>,
+    addresses: Vec<(AddressOrName, Owner)>,
     pods: Vec<(IpNet, Arc<str>)>,
 }
 
@@ -89,7 +89,8 @@ impl Claims {
         let addresses = node.addresses.iter().map(|it| {
             // Some clouds use IP addresses as names.
             let place = parsed(&it.address).unwrap_or_else(|| named(&it.address));
-            let is_name = matches!(place, Place::Name(_)) && it.kind == AddressKind::Hostname;
+            let is_name =
+                matches!(place, AddressOrName::Name(_)) && it.kind == AddressKind::Hostname;
             let owner = if is_name {
                 Owner::NodeName
             } else {
@@ -152,13 +153,13 @@ impl Claims {
 }
 
 /// Parses an address. Headless Services have `None`.
-fn parsed(text: &str) -> Option<Place> {
+fn parsed(text: &str) -> Option<AddressOrName> {
     let address = text.parse::<IpAddr>().ok()?;
-    Some(Place::Address(address.to_canonical()))
+    Some(AddressOrName::Address(address.to_canonical()))
 }
 
-fn named(text: &str) -> Place {
-    Place::Name(text.trim_end_matches('.').to_ascii_lowercase().into())
+fn named(text: &str) -> AddressOrName {
+    AddressOrName::Name(text.trim_end_matches('.').to_ascii_lowercase().into())
 }
 
 impl Index {
@@ -197,8 +198,12 @@ impl Index {
     /// Returns the keys of Services whose load balancers have one of these addresses, although it is
     /// a cluster IP, an external IP, or that of a load balancer that the provider leaves to another
     /// implementation. Other load balancers do not count: two could disturb each other without end.
-    fn doubled(&self, claims: &[(Place, Owner)], elsewhere: &Elsewhere) -> BTreeSet<Arc<str>> {
-        let is_taken = |address: &&Place| {
+    fn doubled(
+        &self,
+        claims: &[(AddressOrName, Owner)],
+        elsewhere: &Elsewhere,
+    ) -> BTreeSet<Arc<str>> {
+        let is_taken = |address: &&AddressOrName| {
             let mut owners = self.owners(address);
             owners.any(|owner| match owner {
                 Owner::ClusterIp(_) | Owner::ExternalIp(_) => true,
@@ -219,7 +224,7 @@ impl Index {
         balanced.collect()
     }
 
-    fn owners<'a>(&'a self, place: &'a Place) -> impl Iterator<Item = &'a Owner> {
+    fn owners<'a>(&'a self, place: &'a AddressOrName) -> impl Iterator<Item = &'a Owner> {
         // The least owner: the first variant, with the first of all keys.
         let first = (place.clone(), Owner::ClusterIp("".into()));
         self.addresses
@@ -298,7 +303,7 @@ impl Holders {
 
     /// Calls the handlers with each Service whose load balancer has one of these addresses although
     /// another object has it.
-    fn tell(&self, claims: &[(Place, Owner)]) {
+    fn tell(&self, claims: &[(AddressOrName, Owner)]) {
         let doubled = self.index().doubled(claims, &self.elsewhere);
 
         let handlers = self.handlers();
@@ -334,7 +339,7 @@ impl Holders {
     pub(crate) fn find(&self, address: IpAddr, serves: impl Fn(&str) -> bool) -> Vec<Holder> {
         let address = address.to_canonical();
         let index = self.index();
-        let place = Place::Address(address);
+        let place = AddressOrName::Address(address);
 
         let owned = index
             .owners(&place)
@@ -423,15 +428,15 @@ mod tests {
     #[test]
     fn a_load_balancer_is_checked_again_when_another_object_gets_its_address() {
         let (nodes, services) = Caches::default();
-        let (holders, told) = (
+        let (holders, reported) = (
             Holders::follow(&nodes, &services),
             Arc::<Mutex<Vec<String>>>::default(),
         );
-        let telling = Arc::clone(&told);
+        let telling = Arc::clone(&reported);
         holders.subscribe(move |key| telling.lock().unwrap().push(key));
         let apply = |name: &str, change: &Value| {
             services.apply(with(&service(name), change));
-            std::mem::take(&mut *told.lock().unwrap())
+            std::mem::take(&mut *reported.lock().unwrap())
         };
         let balanced = |version: &str, ip: &str| {
             json!({

@@ -18,7 +18,7 @@ use skydock_kube::{
 use tokio_util::sync::CancellationToken;
 
 use super::{NodeEntry, network::Network, tries::LIMITER};
-use crate::{calls::retry::Again, controller::shared::Shared};
+use crate::{calls::retry::RetryWhen, controller::shared::Shared};
 
 /// Maximum number of conditions that are written concurrently.
 const WRITERS: usize = 16;
@@ -103,7 +103,7 @@ impl Conditions {
     }
 
     /// Writes a condition; returns when to write it again.
-    async fn write(&self, name: &str) -> Again {
+    async fn write(&self, name: &str) -> RetryWhen {
         let wanted = self.lock().get(name).cloned();
         let Some(Wanted {
             entry,
@@ -111,7 +111,7 @@ impl Conditions {
             after_another,
         }) = wanted
         else {
-            return Again::OnChange;
+            return RetryWhen::OnChange;
         };
 
         // The cache may not show the condition that was written just before.
@@ -140,12 +140,12 @@ impl Conditions {
         if let Some(error) = &error {
             self.shared.api_error(name, error);
         }
-        let again = error.map_or(Again::OnChange, |error| Again::after_write(&error));
+        let again = error.map_or(RetryWhen::OnChange, |error| RetryWhen::after_write(&error));
 
         // Another condition may have been wanted during the request.
         let mut wanted = self.lock();
         let same = |now: &Wanted| now.network == network && now.entry.uid() == entry.uid();
-        if again == Again::OnChange && wanted.get(name).is_some_and(same) {
+        if again == RetryWhen::OnChange && wanted.get(name).is_some_and(same) {
             wanted.remove(name);
         }
 

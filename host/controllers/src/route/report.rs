@@ -9,7 +9,7 @@ use super::{
     NodeEntry, RouteController,
     work::{Change, Done},
 };
-use crate::calls::{patience::minutes, retry};
+use crate::calls::{progress::minutes, retry};
 
 pub(super) enum Report {
     /// The routes could not be listed.

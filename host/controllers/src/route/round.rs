@@ -6,8 +6,8 @@ use skydock_cloud::{NewRoute, Route};
 use tokio::time::Instant;
 
 use super::{
-    Memory, NodeEntry,
-    flight::Flight,
+    NodeEntry, RouteMemory,
+    in_flight::InFlight,
     network::{Network, Standing},
     plan::{self, Plan},
     tries::Next,
@@ -146,7 +146,7 @@ impl Round {
     }
 
     /// Returns all changes that can be started now.
-    pub(super) fn due(&self, memory: &Memory, flight: &Flight, now: Instant) -> Due {
+    pub(super) fn due(&self, memory: &RouteMemory, in_flight: &InFlight, now: Instant) -> Due {
         let deletes = self
             .plan
             .deletes
@@ -154,7 +154,7 @@ impl Round {
             .enumerate()
             .filter(|(index, route)| {
                 !self.gone.contains(index)
-                    && !flight.deletes(route)
+                    && !in_flight.deletes(route)
                     && memory.deletes.due(route, now)
             });
         let deletes = deletes
@@ -163,7 +163,7 @@ impl Round {
 
         Due {
             deletes,
-            ..self.creates_due(0..self.plan.creates.len(), memory, flight, now)
+            ..self.creates_due(0..self.plan.creates.len(), memory, in_flight, now)
         }
     }
 
@@ -171,22 +171,22 @@ impl Round {
     pub(super) fn freed_by(
         &self,
         routes: &[Route],
-        memory: &Memory,
-        flight: &Flight,
+        memory: &RouteMemory,
+        in_flight: &InFlight,
         now: Instant,
     ) -> Due {
         let waiting: BTreeSet<usize> = routes
             .iter()
             .flat_map(|route| self.waiting_for(route))
             .collect();
-        self.creates_due(waiting.into_iter(), memory, flight, now)
+        self.creates_due(waiting.into_iter(), memory, in_flight, now)
     }
 
     fn creates_due(
         &self,
         indices: impl Iterator<Item = usize>,
-        memory: &Memory,
-        flight: &Flight,
+        memory: &RouteMemory,
+        in_flight: &InFlight,
         now: Instant,
     ) -> Due {
         let mut due = Due::default();
@@ -195,11 +195,11 @@ impl Round {
             indices.filter_map(|index| Some((index, self.plan.creates.get(index)?)))
         {
             let route = &create.route;
-            if self.made.contains(&index) || !self.is_free(index) || flight.creates(route) {
+            if self.made.contains(&index) || !self.is_free(index) || in_flight.creates(route) {
                 continue;
             }
 
-            if flight.is_in_the_place_of(route) {
+            if in_flight.is_in_the_place_of(route) {
                 due.blocked = true;
             } else if memory.creates.due(route, now) {
                 due.creates
@@ -238,13 +238,13 @@ impl Round {
     }
 
     /// Returns when the first of the failed changes is to be retried.
-    pub(super) fn next(&self, memory: &Memory, flight: &Flight) -> Next {
+    pub(super) fn next(&self, memory: &RouteMemory, in_flight: &InFlight) -> Next {
         let creates = memory.creates.next(|route| {
             let index = self.creates.get(&route.key()).copied();
-            let waits = flight.creates(route) || flight.is_in_the_place_of(route);
+            let waits = in_flight.creates(route) || in_flight.is_in_the_place_of(route);
             !waits && index.is_some_and(|index| !self.made.contains(&index) && self.is_free(index))
         });
-        let deletes = memory.deletes.next(|route| !flight.deletes(route));
+        let deletes = memory.deletes.next(|route| !in_flight.deletes(route));
         creates.or(deletes)
     }
 
@@ -253,14 +253,14 @@ impl Round {
     pub(super) fn verdict(
         &self,
         entry: &NodeEntry,
-        memory: &Memory,
-        flight: &Flight,
+        memory: &RouteMemory,
+        in_flight: &InFlight,
     ) -> Option<Network> {
         // The list may show a route that an earlier round is deleting.
         let goes = |route: &Route| {
             !self.deletes(route) && self.keeps(entry.name(), &route.destination_cidr)
         };
-        if flight.deletes_of(entry.name()).any(goes) {
+        if in_flight.deletes_of(entry.name()).any(goes) {
             return None;
         }
 
@@ -277,10 +277,10 @@ impl Round {
                 self.plan
                     .deletes
                     .get(*delete)
-                    .is_some_and(|route| flight.deletes(route))
+                    .is_some_and(|route| in_flight.deletes(route))
             };
 
-            if flight.creates(&create.route) || create.after.iter().any(goes) {
+            if in_flight.creates(&create.route) || create.after.iter().any(goes) {
                 return None;
             }
 

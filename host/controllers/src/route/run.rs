@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     GATHER, Rhythm, RouteController, plan,
     report::Report,
-    state::{State, Turn},
+    state::{Effects, State},
     tries::Next,
     work::{Done, Work},
 };
@@ -33,7 +33,7 @@ pub(super) struct Run<'a> {
 /// A completed call.
 pub(super) enum Event {
     Listed(Result<Vec<Route>, CloudError>),
-    /// With `Memory::forgotten`(super::Memory) when the call started.
+    /// With `RouteMemory::forgotten`(super::Memory) when the call started.
     Created(Vec<Done<NewRoute>>, u64),
     Deleted(Vec<Done<Route>>, u64),
 }
@@ -59,13 +59,13 @@ impl<'a> Run<'a> {
             let stop = self.stop.clone();
             let queue = &self.controller.queue;
 
-            let turn = async move {
+            let effects = async move {
                 tokio::select! { () = pause => {}, () = stop.cancelled() => {} }
                 queue.take().await
             };
 
             tokio::select! {
-                turn = turn, if !self.state.is_listing() => match turn {
+                effects = effects, if !self.state.is_listing() => match effects {
                     Some(_) if !self.stop.is_cancelled() => self.list(),
                     _ => break,
                 },
@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
             .metrics
             .long_in_progress(controller.shared.controller);
 
-        let turn = match event {
+        let effects = match event {
             Event::Listed(listed) => self.listed(listed, now),
             Event::Created(done, begun) => {
                 self.state
@@ -122,16 +122,16 @@ impl<'a> Run<'a> {
             }
         };
 
-        self.perform(turn);
+        self.perform(effects);
         self.schedule();
     }
 
-    fn listed(&mut self, listed: Result<Vec<Route>, CloudError>, now: Instant) -> Turn {
+    fn listed(&mut self, listed: Result<Vec<Route>, CloudError>, now: Instant) -> Effects {
         let controller = self.controller;
         controller.queue.done(&());
         let ended = self.state.end_list(&controller.memory());
         let Some(meanwhile) = ended else {
-            return Turn::default();
+            return Effects::default();
         };
 
         let routes = match listed {
@@ -147,11 +147,11 @@ impl<'a> Run<'a> {
         let nodes: Vec<_> = entries.iter().map(|entry| &*entry.view).collect();
         let plan = plan::plan(routes, &nodes, &controller.cidrs);
 
-        let mut turn =
+        let mut effects =
             self.state
                 .listed(&mut controller.memory(), &meanwhile, (plan, entries), now);
-        turn.reports.splice(0..0, near_limit);
-        turn
+        effects.reports.splice(0..0, near_limit);
+        effects
     }
 
     /// Sets the metrics of the number of routes, and returns what to report about it.
@@ -169,12 +169,12 @@ impl<'a> Run<'a> {
 
     fn perform(
         &mut self,
-        Turn {
+        Effects {
             reports,
             due,
             networks,
             list_again,
-        }: Turn,
+        }: Effects,
     ) {
         let controller = self.controller;
         reports.iter().for_each(|report| controller.report(report));

@@ -1,5 +1,5 @@
 //! What is known about routes, and what follows from each answer of the cloud. There is no I/O
-//! here; `run.rs` performs what a [`Turn`] says.
+//! here; `run.rs` performs what a [`Effects`] says.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,8 @@ use skydock_kube::events::REMINDER_PERIOD;
 use tokio::time::Instant;
 
 use super::{
-    Memory, NodeEntry,
-    flight::Flight,
+    NodeEntry, RouteMemory,
+    in_flight::InFlight,
     network::Network,
     plan::Plan,
     report::Report,
@@ -25,7 +25,7 @@ pub(super) struct State {
     /// Set while the list of routes is being requested.
     listing: Option<Listing>,
     round: Round,
-    flight: Flight,
+    in_flight: InFlight,
     /// When to retry the last list if it failed: nothing else can be retried before it has
     /// succeeded.
     relist: Option<Next>,
@@ -37,7 +37,7 @@ pub(super) struct State {
 /// contains them.
 #[derive(Default)]
 pub(super) struct Listing {
-    /// [`Memory::forgotten`] when the request was sent.
+    /// [`RouteMemory::forgotten`] when the request was sent.
     begun: u64,
     created: Vec<NewRoute>,
     deleted: Vec<Route>,
@@ -45,7 +45,7 @@ pub(super) struct Listing {
 
 /// What follows from an answer.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct Effects {
     pub(super) reports: Vec<Report>,
     /// Changes to request from the cloud. They count as in progress.
     pub(super) due: Due,
@@ -57,7 +57,7 @@ pub(super) struct Turn {
 
 impl State {
     /// Records that the list of routes is being requested.
-    pub(super) fn begin_list(&mut self, memory: &Memory) {
+    pub(super) fn begin_list(&mut self, memory: &RouteMemory) {
         self.listing = Some(Listing {
             begun: memory.forgotten,
             ..Listing::default()
@@ -71,7 +71,7 @@ impl State {
 
     /// Ends a request of the list. Returns `None` if the plugin was replaced in the meantime and
     /// will be queried at once: the list of the previous plugin may come from a different cloud.
-    pub(super) fn end_list(&mut self, memory: &Memory) -> Option<Listing> {
+    pub(super) fn end_list(&mut self, memory: &RouteMemory) -> Option<Listing> {
         self.relist = None;
         Some(self.listing.take().unwrap_or_default())
             .filter(|listing| listing.begun == memory.forgotten)
@@ -80,26 +80,26 @@ impl State {
     /// Handles a list that failed: nothing is changed.
     pub(super) fn list_failed(
         &mut self,
-        memory: &mut Memory,
+        memory: &mut RouteMemory,
         error: CloudError,
         now: Instant,
-    ) -> Turn {
+    ) -> Effects {
         self.relist = Some(Next::after(&error, memory.failures, now));
         memory.failures = memory.failures.saturating_add(1);
-        Turn {
+        Effects {
             reports: vec![Report::ListFailed(error)],
-            ..Turn::default()
+            ..Effects::default()
         }
     }
 
     /// Begins a round with this comparison of the listed routes with these nodes.
     pub(super) fn listed(
         &mut self,
-        memory: &mut Memory,
+        memory: &mut RouteMemory,
         meanwhile: &Listing,
         (plan, entries): (Plan, Vec<NodeEntry>),
         now: Instant,
-    ) -> Turn {
+    ) -> Effects {
         memory.failures = 0;
         memory.deletes.keep(plan.deletes.iter());
         memory
@@ -129,7 +129,7 @@ impl State {
         }
 
         self.blocked = false;
-        let due = self.start(self.round.due(memory, &self.flight, now));
+        let due = self.start(self.round.due(memory, &self.in_flight, now));
         let reports = self.outside(memory, now);
 
         let entries = self
@@ -139,7 +139,7 @@ impl State {
             .filter(|entry| !doubtful.contains(entry.name()));
         let networks = self.networks(entries, memory);
 
-        Turn {
+        Effects {
             reports,
             due,
             networks,
@@ -149,9 +149,9 @@ impl State {
 
     /// Returns reports about nodes whose Pod CIDRs are outside of the cluster's; again after a
     /// while, because events expire.
-    fn outside(&self, memory: &mut Memory, now: Instant) -> Vec<Report> {
+    fn outside(&self, memory: &mut RouteMemory, now: Instant) -> Vec<Report> {
         // Taken, so that nodes that have no such Pod CIDRs are not remembered.
-        let before = std::mem::take(&mut memory.tell_of_outside);
+        let before = std::mem::take(&mut memory.next_outside_reports);
         let mut reports = Vec::new();
 
         for (node, cidrs) in self.round.outside() {
@@ -159,7 +159,7 @@ impl State {
                 continue;
             };
             let waits = before.get(entry.uid()).filter(|at| now < **at);
-            memory.tell_of_outside.insert(
+            memory.next_outside_reports.insert(
                 entry.uid().to_owned(),
                 waits.copied().unwrap_or(now + REMINDER_PERIOD),
             );
@@ -177,37 +177,37 @@ impl State {
         self.blocked |= due.blocked;
         due.deletes
             .iter()
-            .for_each(|(route, _)| self.flight.begin_delete(route));
+            .for_each(|(route, _)| self.in_flight.begin_delete(route));
 
         let mut creates = Vec::new();
         for (route, size) in due.creates {
             // Overlapping routes are created one after the other.
-            if self.flight.is_in_the_place_of(&route) {
+            if self.in_flight.is_in_the_place_of(&route) {
                 self.blocked = true;
                 continue;
             }
-            self.flight.begin_create(&route);
+            self.in_flight.begin_create(&route);
             creates.push((route, size));
         }
 
         Due { creates, ..due }
     }
 
-    /// Records results of creations that were requested when [`Memory::forgotten`] was `begun`.
+    /// Records results of creations that were requested when [`RouteMemory::forgotten`] was `begun`.
     pub(super) fn created(
         &mut self,
-        memory: &mut Memory,
+        memory: &mut RouteMemory,
         done: Vec<Done<NewRoute>>,
         begun: u64,
         (now, long): (Instant, &Gauge),
-    ) -> Turn {
+    ) -> Effects {
         let mut nodes = Vec::new();
         let mut reports = Vec::new();
         let mut list_again = self.blocked;
 
         for done in done {
             let route = done.change.clone();
-            self.flight.end_create(&route);
+            self.in_flight.end_create(&route);
             let node = self.round.entry(&route.target_node).cloned();
             nodes.push(route.target_node.clone());
 
@@ -245,7 +245,7 @@ impl State {
             }
         }
 
-        Turn {
+        Effects {
             reports,
             networks: self.networks_of(nodes, memory),
             list_again,
@@ -253,14 +253,14 @@ impl State {
         }
     }
 
-    /// Records results of deletions that were requested when [`Memory::forgotten`] was `begun`.
+    /// Records results of deletions that were requested when [`RouteMemory::forgotten`] was `begun`.
     pub(super) fn deleted(
         &mut self,
-        memory: &mut Memory,
+        memory: &mut RouteMemory,
         done: Vec<Done<Route>>,
         begun: u64,
         (now, long): (Instant, &Gauge),
-    ) -> Turn {
+    ) -> Effects {
         let mut nodes = Vec::new();
         let mut reports = Vec::new();
         let mut gone = Vec::new();
@@ -273,7 +273,7 @@ impl State {
             ..
         } in done
         {
-            self.flight.end_delete(&change);
+            self.in_flight.end_delete(&change);
             nodes.extend(self.round.nodes_waiting_for(&change));
 
             match result {
@@ -305,8 +305,8 @@ impl State {
             }
         }
 
-        let due = self.start(self.round.freed_by(&gone, memory, &self.flight, now));
-        Turn {
+        let due = self.start(self.round.freed_by(&gone, memory, &self.in_flight, now));
+        Effects {
             reports,
             due,
             networks: self.networks_of(nodes, memory),
@@ -314,7 +314,11 @@ impl State {
         }
     }
 
-    fn networks_of(&self, mut nodes: Vec<String>, memory: &Memory) -> Vec<(NodeEntry, Network)> {
+    fn networks_of(
+        &self,
+        mut nodes: Vec<String>,
+        memory: &RouteMemory,
+    ) -> Vec<(NodeEntry, Network)> {
         nodes.sort_unstable();
         nodes.dedup();
         self.networks(
@@ -326,25 +330,25 @@ impl State {
     fn networks<'a>(
         &self,
         entries: impl Iterator<Item = &'a NodeEntry>,
-        memory: &Memory,
+        memory: &RouteMemory,
     ) -> Vec<(NodeEntry, Network)> {
         let known = |entry: &NodeEntry| {
             Some((
                 entry.clone(),
-                self.round.verdict(entry, memory, &self.flight)?,
+                self.round.verdict(entry, memory, &self.in_flight)?,
             ))
         };
         entries.filter_map(known).collect()
     }
 
     /// Returns when something is to be retried. Changes are retried after a list.
-    pub(super) fn next_try(&self, memory: &Memory) -> Next {
+    pub(super) fn next_try(&self, memory: &RouteMemory) -> Next {
         self.relist
-            .unwrap_or_else(|| self.round.next(memory, &self.flight))
+            .unwrap_or_else(|| self.round.next(memory, &self.in_flight))
     }
 }
 
-impl Memory {
+impl RouteMemory {
     /// Returns the report that the limit of routes is nearly reached, unless it was made recently:
     /// a longer list is rejected as a whole, and then new nodes get no routes.
     pub(super) fn near_limit(
@@ -354,10 +358,10 @@ impl Memory {
         now: Instant,
     ) -> Option<Report> {
         let limit = limit.filter(|limit| routes >= limit - limit / 5)?;
-        if self.tell_of_limit.is_some_and(|at| now < at) {
+        if self.next_limit_report.is_some_and(|at| now < at) {
             return None;
         }
-        self.tell_of_limit = Some(now + REMINDER_PERIOD);
+        self.next_limit_report = Some(now + REMINDER_PERIOD);
         Some(Report::NearLimit { routes, limit })
     }
 }

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::{network::Standing, work::Change};
 use crate::calls::{
-    patience::Patience,
-    retry::{self, Again},
+    progress::ProgressTracker,
+    retry::{self, RetryWhen},
 };
 
 /// Delay after a failure: 1 s, doubling up to a minute.
@@ -33,11 +33,11 @@ pub(super) struct Next {
 impl Next {
     /// Returns when to retry after this error and this many earlier failures.
     pub(super) fn after(error: &CloudError, failures: u32, now: Instant) -> Self {
-        let again = Again::after(error);
-        let at = again.wait(&LIMITER, failures).map(|wait| now + wait);
+        let again = RetryWhen::after(error);
+        let at = again.delay(&LIMITER, failures).map(|wait| now + wait);
         Self {
             at,
-            asked: at.filter(|_| matches!(again, Again::After(_))),
+            asked: at.filter(|_| matches!(again, RetryWhen::After(_))),
         }
     }
 
@@ -64,7 +64,7 @@ struct Tried<T> {
     /// Maximum size of the next batch with this change.
     batch: usize,
     /// How long the cloud has answered that an operation is in progress.
-    patience: Patience,
+    progress: ProgressTracker,
 }
 
 impl<T> Default for Tries<T> {
@@ -112,12 +112,12 @@ impl<T: Change> Tries<T> {
         now: Instant,
         long: &Gauge,
     ) -> Option<Duration> {
-        let (failures, batch, mut patience) = self.get(&change).map_or_else(
-            || (0, usize::MAX, Patience::default()),
-            |it| (it.failures, it.batch, it.patience.clone()),
+        let (failures, batch, mut progress) = self.get(&change).map_or_else(
+            || (0, usize::MAX, ProgressTracker::default()),
+            |it| (it.failures, it.batch, it.progress.clone()),
         );
 
-        let lasted = patience.note(error, long, now);
+        let lasted = progress.note(error, long, now);
         let tried = Tried {
             failures: failures.saturating_add(1),
             next: Next::after(error, failures, now),
@@ -127,7 +127,7 @@ impl<T: Change> Tries<T> {
                 _ => Standing::Missing,
             },
             batch: spoiled.map_or(batch, |size| (size / 2).max(1)),
-            patience,
+            progress,
             change,
         };
 
@@ -242,7 +242,7 @@ mod tests {
                 message: String::new(),
             })
         };
-        for (name, error, at, told) in [
+        for (name, error, at, reported) in [
             ("a", asked(50 * second), Some(50), Some(50)),
             ("b", asked(70 * second), Some(50), Some(50)),
             ("c", unavailable(), Some(1), Some(50)),
@@ -254,7 +254,7 @@ mod tests {
                 tries.next(|_| true),
                 Next {
                     at: later(at),
-                    asked: later(told)
+                    asked: later(reported)
                 },
                 "{name}"
             );

@@ -14,12 +14,12 @@ use super::{
     Classes, ServiceController, ServiceEntry,
     event::Event,
     io::{ControllerIo, Io},
-    known::{Known, Waiting},
+    known::{Deferred, KnownService},
     nodes::Nodes,
     plan::Goal,
 };
 use crate::{
-    calls::retry::{self, Again},
+    calls::retry::{self, RetryWhen},
     objects::{convert::ConvertError, kinds::ServiceKind},
 };
 
@@ -29,7 +29,7 @@ pub(super) struct Attempt<'a> {
     /// The version of the Service.
     pub(super) entry: &'a Entry<ServiceKind>,
     /// What is known about it.
-    pub(super) known: &'a Known,
+    pub(super) known: &'a KnownService,
     /// A re-check reports only what it changes.
     pub(super) priority: Priority,
     pub(super) classes: &'a Classes,
@@ -41,7 +41,7 @@ pub(super) enum Requeue {
     /// Reset the back-off of this attempt.
     Reset,
     /// Retry this attempt.
-    Retry(Again),
+    Retry(RetryWhen),
     /// Check the load balancer after the period of checks.
     Check,
     /// Ensure the load balancer after this delay.
@@ -72,28 +72,30 @@ pub(super) enum Failure {
     Nodes(#[source] CloudError),
     /// The cloud could not say whether there is a load balancer whose nodes could not be updated.
     #[error("{0}")]
-    Look(#[source] CloudError),
+    GetLoadBalancer(#[source] CloudError),
 }
 
 impl Failure {
     /// Returns when to retry.
-    fn again(&self) -> Again {
+    fn again(&self) -> RetryWhen {
         match self {
-            Self::Cloud(_, error) | Self::Gone(error) | Self::Nodes(error) | Self::Look(error) => {
-                Again::after(error)
-            }
-            Self::Api(_, ApiError::Changed(_)) => Again::Soon,
-            Self::Api(..) => Again::BackOff,
-            Self::Invalid(_) => Again::OnChange,
+            Self::Cloud(_, error)
+            | Self::Gone(error)
+            | Self::Nodes(error)
+            | Self::GetLoadBalancer(error) => RetryWhen::after(error),
+            Self::Api(_, ApiError::Changed(_)) => RetryWhen::Soon,
+            Self::Api(..) => RetryWhen::BackOff,
+            Self::Invalid(_) => RetryWhen::OnChange,
         }
     }
 
     /// Returns true if it is reported by an event.
     fn warns(&self) -> bool {
         match self {
-            Self::Cloud(_, error) | Self::Gone(error) | Self::Nodes(error) | Self::Look(error) => {
-                retry::warns(error)
-            }
+            Self::Cloud(_, error)
+            | Self::Gone(error)
+            | Self::Nodes(error)
+            | Self::GetLoadBalancer(error) => retry::warns(error),
             Self::Api(..) | Self::Invalid(_) => true,
         }
     }
@@ -106,7 +108,7 @@ impl ServiceController {
     pub(super) async fn attempt(
         &self,
         key: &str,
-        known: &Known,
+        known: &KnownService,
         goal: Goal,
         entry: Option<ServiceEntry>,
         priority: Priority,
@@ -116,7 +118,7 @@ impl ServiceController {
             Err(_) => {
                 let nodes = goal == Goal::UpdateNodes;
                 let sync = (!nodes).then_some(priority);
-                known.wait(Waiting { sync, nodes });
+                known.defer(Deferred { sync, nodes });
 
                 // The other work may have ended just before.
                 let Ok(busy) = known.busy.try_lock() else {
@@ -146,18 +148,18 @@ impl ServiceController {
         // Unlocked before the waiting work is read: whoever finds it locked until then has added
         // its work.
         drop(busy);
-        match known.waiting() {
+        match known.take_deferred() {
             // It includes the nodes.
-            Waiting {
+            Deferred {
                 sync: Some(priority),
                 ..
             } => self
                 .queue
                 .try_after(key.to_owned(), Duration::ZERO, priority),
-            Waiting { nodes: true, .. } => self
+            Deferred { nodes: true, .. } => self
                 .node_queue
                 .add(Nodes::Of(key.to_owned()), Priority::Change),
-            Waiting { .. } => {}
+            Deferred { .. } => {}
         }
     }
 
@@ -220,7 +222,7 @@ impl Attempt<'_> {
         }
 
         match failure.again() {
-            Again::OnChange => vec![Requeue::Reset, Requeue::Check],
+            RetryWhen::OnChange => vec![Requeue::Reset, Requeue::Check],
             again => vec![Requeue::Retry(again)],
         }
     }

@@ -29,7 +29,7 @@ impl Attempt<'_> {
         // created or deleted.
         let mut exists = true;
         if !self.known.read(|state| state.phase.requested()) {
-            match io.look().await {
+            match io.get_load_balancer().await {
                 // An earlier process may have written it.
                 Ok(Some(status)) => self.known.update(|state| {
                     state.written.get_or_insert(status);

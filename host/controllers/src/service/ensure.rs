@@ -10,7 +10,7 @@ use super::{
     io::Io,
     plan::{has_finalizer, note_to_write, wants_load_balancer},
     selection::Choice,
-    state::{Announced, Sent, State},
+    state::{Announced, SentNodes, State},
 };
 
 impl Attempt<'_> {
@@ -49,7 +49,7 @@ impl Attempt<'_> {
 
         // They are sent even if there are none.
         let Choice { nodes, fingerprint } = io.select_nodes().await;
-        if nodes.is_empty() && changed && known.update(State::tell_no_nodes) {
+        if nodes.is_empty() && changed && known.update(State::report_no_nodes) {
             io.publish(Event::NoNodes);
         }
 
@@ -82,7 +82,7 @@ impl Attempt<'_> {
 
     /// Ends an attempt whose call failed. It may keep failing, and the nodes of an existing load
     /// balancer must not wait for that: they are updated separately.
-    fn not_ensured(&self, io: &mut dyn Io, before: Sent, error: CloudError) -> Vec<Requeue> {
+    fn not_ensured(&self, io: &mut dyn Io, before: SentNodes, error: CloudError) -> Vec<Requeue> {
         let missed = self.known.update(|state| state.not_ensured(before, &error));
 
         let failure = Failure::Cloud("failed to ensure load balancer", error);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use skydock_cloud::{CloudError, NodeSet, reason};
 use skydock_kube::events::EventType::{self, Normal, Warning};
 
-use crate::calls::patience::minutes;
+use crate::calls::progress::minutes;
 
 /// Maximum number of node names in one event.
 const NAMES: usize = 20;

@@ -13,7 +13,7 @@ use super::{
     apply::Write,
     attempt::Failure,
     event::{Event, Stays},
-    known::Known,
+    known::KnownService,
     nodes::Nodes,
     selection::Choice,
 };
@@ -35,7 +35,7 @@ pub(super) trait Io: Send {
     async fn update_nodes(&mut self, nodes: &NodeSet) -> Result<(), CloudError>;
 
     /// Asks the cloud whether there is a load balancer.
-    async fn look(&mut self) -> Result<Option<LoadBalancerStatus>, CloudError>;
+    async fn get_load_balancer(&mut self) -> Result<Option<LoadBalancerStatus>, CloudError>;
 
     /// Has the cloud delete the load balancer.
     async fn delete(&mut self) -> Result<(), CloudError>;
@@ -59,7 +59,7 @@ pub(super) trait Io: Send {
 /// What the controller does for one attempt.
 pub(super) struct ControllerIo<'a> {
     pub(super) controller: &'a ServiceController,
-    pub(super) known: &'a Known,
+    pub(super) known: &'a KnownService,
     pub(super) entry: &'a Entry<ServiceKind>,
     /// The key under which the Service is remembered.
     pub(super) key: String,
@@ -73,7 +73,8 @@ impl ControllerIo<'_> {
         let service = &self.entry.view.service;
         let looked = controller.shared.provider.looked_at(&service.uid);
         // So far, changes that only such a provider sees have caused no pass.
-        if self.known.look(looked) && !controller.looks_at_nodes.swap(true, Ordering::SeqCst) {
+        if self.known.set_looked(looked) && !controller.looks_at_nodes.swap(true, Ordering::SeqCst)
+        {
             controller.selection.changed(true);
             controller
                 .node_queue
@@ -130,7 +131,7 @@ impl Io for ControllerIo<'_> {
         updated
     }
 
-    async fn look(&mut self) -> Result<Option<LoadBalancerStatus>, CloudError> {
+    async fn get_load_balancer(&mut self) -> Result<Option<LoadBalancerStatus>, CloudError> {
         let provider = &self.controller.shared.provider;
         provider.get_load_balancer(&self.entry.view.service).await
     }
@@ -169,7 +170,7 @@ impl Io for ControllerIo<'_> {
                 self.controller.metrics.nodesync_error.inc();
                 shared.cloud_error(&self.key, error);
             }
-            Failure::Look(error) => shared.cloud_error(&self.key, error),
+            Failure::GetLoadBalancer(error) => shared.cloud_error(&self.key, error),
             Failure::Api(_, error) => shared.api_error(&self.key, error),
             Failure::Invalid(error) => {
                 shared.metrics.error(shared.controller, "invalid");

@@ -14,19 +14,19 @@ use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
 
 use super::{ServiceEntry, plan, state::State};
-use crate::calls::{patience::Patience, retry::MENDS};
+use crate::calls::{progress::ProgressTracker, retry::RESTORES};
 
 /// A Service that this process works on.
-pub(super) struct Known {
+pub(super) struct KnownService {
     /// Locked while the cloud is called for this Service.
     pub(super) busy: tokio::sync::Mutex<()>,
-    memory: Mutex<Memory>,
+    memory: Mutex<ServiceMemory>,
     /// Work that was requested while it was busy, to be done after that.
-    waiting: Mutex<Waiting>,
+    deferred: Mutex<Deferred>,
 }
 
 /// What is remembered about a Service.
-struct Memory {
+struct ServiceMemory {
     /// The version that was processed last.
     entry: ServiceEntry,
     /// Its node selector, if it has one. When the labels of a node change, they are compared with
@@ -34,33 +34,33 @@ struct Memory {
     selector: Option<Arc<Selector>>,
     state: State,
     /// How long the cloud has answered during the current work that an operation is in progress.
-    patience: Patience,
+    progress: ProgressTracker,
     /// Limits how often what someone else has removed is restored.
-    mends: Bucket,
+    restores: Bucket,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct Deferred {
     pub(super) sync: Option<Priority>,
     pub(super) nodes: bool,
 }
 
-impl Known {
+impl KnownService {
     pub(super) fn new(entry: ServiceEntry, selector: Option<Arc<Selector>>) -> Self {
         let state = State::new(plan::served(&entry.object));
 
-        let memory = Memory {
+        let memory = ServiceMemory {
             entry,
             selector,
             state,
-            patience: Patience::default(),
-            mends: Bucket::full(MENDS, Instant::now()),
+            progress: ProgressTracker::default(),
+            restores: Bucket::full(RESTORES, Instant::now()),
         };
 
         Self {
             busy: tokio::sync::Mutex::default(),
             memory: Mutex::new(memory),
-            waiting: Mutex::default(),
+            deferred: Mutex::default(),
         }
     }
 
@@ -79,14 +79,14 @@ impl Known {
 
         // What is in progress during later work is timed from its own start.
         if memory.state.work.is_none() {
-            memory.patience = Patience::default();
+            memory.progress = ProgressTracker::default();
         }
         result
     }
 
     /// Records what the provider has looked at of the nodes. Returns true if that is more than
     /// before.
-    pub(super) fn look(&self, looked: Looked) -> bool {
+    pub(super) fn set_looked(&self, looked: Looked) -> bool {
         let state = &mut self.lock().state;
         looked > std::mem::replace(&mut state.looked, looked)
     }
@@ -94,34 +94,34 @@ impl Known {
     /// Records that an operation failed. Returns for how long it has been in progress if this is to
     /// be reported.
     pub(super) fn note(&self, error: &CloudError, long: &Gauge) -> Option<Duration> {
-        self.lock().patience.note(error, long, Instant::now())
+        self.lock().progress.note(error, long, Instant::now())
     }
 
     /// Returns when to restore what someone else has removed.
-    pub(super) fn mend(&self, now: Instant) -> Duration {
-        let mends = &mut self.lock().mends;
-        let wait = mends.settled_at().saturating_duration_since(now);
+    pub(super) fn restore_delay(&self, now: Instant) -> Duration {
+        let restores = &mut self.lock().restores;
+        let wait = restores.settled_at().saturating_duration_since(now);
         if wait.is_zero() {
-            mends.reserve(now)
+            restores.reserve(now)
         } else {
             wait
         }
     }
 
     /// Requests work to be done after the current work.
-    pub(super) fn wait(&self, what: Waiting) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn defer(&self, what: Deferred) {
+        let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
         // The more urgent request decides.
-        waiting.sync = waiting.sync.into_iter().chain(what.sync).min();
-        waiting.nodes |= what.nodes;
+        deferred.sync = deferred.sync.into_iter().chain(what.sync).min();
+        deferred.nodes |= what.nodes;
     }
 
     /// Returns and clears the work that was requested in the meantime.
-    pub(super) fn waiting(&self) -> Waiting {
-        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn take_deferred(&self) -> Deferred {
+        std::mem::take(&mut *self.deferred.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Memory> {
+    fn lock(&self) -> MutexGuard<'_, ServiceMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -129,17 +129,17 @@ impl Known {
 /// All known Services, by key. An entry is removed when its load balancer is deleted.
 #[derive(Default)]
 pub(super) struct KnownServices {
-    services: Mutex<HashMap<String, Arc<Known>>>,
+    services: Mutex<HashMap<String, Arc<KnownService>>>,
     /// Node selectors of all known Services.
     pub(super) selectors: Selectors,
 }
 
 impl KnownServices {
-    pub(super) fn get(&self, key: &str) -> Option<Arc<Known>> {
+    pub(super) fn get(&self, key: &str) -> Option<Arc<KnownService>> {
         self.lock().get(key).cloned()
     }
 
-    pub(super) fn all(&self) -> Vec<(String, Arc<Known>)> {
+    pub(super) fn all(&self) -> Vec<(String, Arc<KnownService>)> {
         self.lock()
             .iter()
             .map(|(key, known)| (key.clone(), Arc::clone(known)))
@@ -159,11 +159,11 @@ impl KnownServices {
     ///
     /// An invalid version does not replace a valid one: it may lack the source ranges, and updating
     /// nodes with it would open the load balancer to all clients.
-    pub(super) fn remember(&self, key: &str, entry: &ServiceEntry) -> Arc<Known> {
+    pub(super) fn remember(&self, key: &str, entry: &ServiceEntry) -> Arc<KnownService> {
         let selector = self.selectors.in_use(&entry.view.node_selector);
 
         let mut all = self.lock();
-        let new = || Arc::new(Known::new(Arc::clone(entry), selector.clone()));
+        let new = || Arc::new(KnownService::new(Arc::clone(entry), selector.clone()));
         let known = all.entry(key.to_owned()).or_insert_with(new);
 
         let mut memory = known.lock();
@@ -186,7 +186,7 @@ impl KnownServices {
         aside
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Known>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<KnownService>>> {
         self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -222,7 +222,7 @@ impl Selectors {
     }
 
     /// Returns true if a selector in use matches one of the two sets of labels but not the other.
-    pub(super) fn tell_apart(
+    pub(super) fn distinguish(
         &self,
         old: &BTreeMap<String, String>,
         new: &BTreeMap<String, String>,
@@ -259,25 +259,25 @@ mod tests {
 
     #[test]
     fn work_arriving_while_busy_is_kept_until_requested() {
-        let known = Known::new(entry(&json!({})), None);
-        known.wait(Waiting {
+        let known = KnownService::new(entry(&json!({})), None);
+        known.defer(Deferred {
             nodes: true,
             sync: Some(Priority::Recheck),
         });
-        known.wait(Waiting {
+        known.defer(Deferred {
             nodes: false,
             sync: Some(Priority::Change),
         });
-        known.wait(Waiting::default());
+        known.defer(Deferred::default());
 
-        let waiting = known.waiting();
+        let deferred = known.take_deferred();
         assert_eq!(
-            (waiting.nodes, waiting.sync),
+            (deferred.nodes, deferred.sync),
             (true, Some(Priority::Change))
         );
 
-        let waiting = known.waiting();
-        assert_eq!((waiting.nodes, waiting.sync), (false, None));
+        let deferred = known.take_deferred();
+        assert_eq!((deferred.nodes, deferred.sync), (false, None));
     }
 
     #[test]
@@ -332,10 +332,12 @@ mod tests {
             pairs(&[("pool", "edge"), ("a", "b")]),
             pairs(&[("pool", "core")]),
         );
-        assert!(selectors.tell_apart(&inside, &outside) && selectors.tell_apart(&outside, &inside));
-        assert!(!selectors.tell_apart(&inside, &pairs(&[("pool", "edge")])));
-        assert!(!selectors.tell_apart(&outside, &pairs(&[])));
+        assert!(
+            selectors.distinguish(&inside, &outside) && selectors.distinguish(&outside, &inside)
+        );
+        assert!(!selectors.distinguish(&inside, &pairs(&[("pool", "edge")])));
+        assert!(!selectors.distinguish(&outside, &pairs(&[])));
         drop(edge);
-        assert!(!selectors.tell_apart(&inside, &outside));
+        assert!(!selectors.distinguish(&inside, &outside));
     }
 }

@@ -11,7 +11,7 @@ use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
 
 use super::{GATHER, ServiceController, plan::Goal, state::Follow};
-use crate::controller::shared::apart;
+use crate::controller::shared::spawn_joined;
 
 /// Work on the nodes behind load balancers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +95,7 @@ impl ServiceController {
             Nodes::Of(key) => {
                 let this = Arc::clone(self);
                 let one = key.clone();
-                apart(async move { this.update_nodes(&one).await }).await;
+                spawn_joined(async move { this.update_nodes(&one).await }).await;
                 // Also after a failure: its retries do not prolong the pass.
                 self.passes.end(&key);
             }

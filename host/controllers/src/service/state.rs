@@ -6,7 +6,7 @@ use skydock_kube::queue::Priority;
 use tokio::time::Instant;
 
 use super::{plan::same_status, selection::Fingerprint};
-use crate::calls::retry::Again;
+use crate::calls::retry::RetryWhen;
 
 /// What is known about a Service. It changes only while the Service is worked on, in an
 /// [`Attempt`](super::attempt::Attempt).
@@ -15,7 +15,7 @@ pub(crate) struct State {
     /// What the cloud has.
     pub(crate) phase: Phase,
     /// Which nodes it has.
-    pub(crate) sent: Sent,
+    pub(crate) sent: SentNodes,
     /// What the provider has looked at of them.
     pub(crate) looked: Looked,
     /// The last written status, if any: the cache may not contain it yet.
@@ -58,7 +58,7 @@ pub(crate) enum Phase {
 
 /// Which nodes were sent to the cloud last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum SentNodes {
     /// It is not known: only an earlier process may have sent nodes.
     Unknown,
     /// These nodes.
@@ -166,7 +166,7 @@ impl State {
 
         Self {
             phase,
-            sent: Sent::Unknown,
+            sent: SentNodes::Unknown,
             looked: Looked::default(),
             written: None,
             ours: false,
@@ -178,9 +178,9 @@ impl State {
     /// Returns what to do if these are the current nodes.
     pub(crate) fn follow(&self, current: Fingerprint, now: Instant) -> Follow {
         match self.sent {
-            Sent::Nodes(sent) if sent.is_same(current, self.looked) => return Follow::Nothing,
+            SentNodes::Nodes(sent) if sent.is_same(current, self.looked) => return Follow::Nothing,
             // The attempt that is scheduled for then includes them.
-            Sent::Postponed(until) if now < until => return Follow::Nothing,
+            SentNodes::Postponed(until) if now < until => return Follow::Nothing,
             _ => {}
         }
 
@@ -195,9 +195,9 @@ impl State {
     }
 
     /// Returns true if the nodes that were sent are these.
-    pub(super) fn has_sent(&self, nodes: Sent) -> bool {
+    pub(super) fn has_sent(&self, nodes: SentNodes) -> bool {
         match (self.sent, nodes) {
-            (Sent::Nodes(sent), Sent::Nodes(nodes)) => sent.is_same(nodes, self.looked),
+            (SentNodes::Nodes(sent), SentNodes::Nodes(nodes)) => sent.is_same(nodes, self.looked),
             (sent, nodes) => sent == nodes,
         }
     }
@@ -232,15 +232,15 @@ impl State {
     }
 
     /// Returns true if it is to be reported that there are no nodes: not again by a retry.
-    pub(super) fn tell_no_nodes(&mut self) -> bool {
+    pub(super) fn report_no_nodes(&mut self) -> bool {
         !std::mem::replace(&mut self.work().no_nodes, true)
     }
 
     /// Applies while the cloud ensures the load balancer with these nodes, and also if that fails:
     /// the cloud may have applied a part of it. Returns what was sent before.
-    pub(super) fn ensuring(&mut self, nodes: Fingerprint) -> Sent {
+    pub(super) fn ensuring(&mut self, nodes: Fingerprint) -> SentNodes {
         self.phase = self.phase.ensuring();
-        std::mem::replace(&mut self.sent, Sent::Nodes(nodes))
+        std::mem::replace(&mut self.sent, SentNodes::Nodes(nodes))
     }
 
     /// Applies after the cloud has ensured the load balancer. Returns true if its status is to be
@@ -262,7 +262,7 @@ impl State {
 
     /// Applies after the cloud has failed to ensure the load balancer. `before` is what was sent
     /// before. Returns true if the nodes of an existing load balancer may not have been updated.
-    pub(super) fn not_ensured(&mut self, before: Sent, error: &CloudError) -> bool {
+    pub(super) fn not_ensured(&mut self, before: SentNodes, error: &CloudError) -> bool {
         if matches!(error, CloudError::Invalid(_)) {
             self.phase = self.phase.rejected();
         }
@@ -272,8 +272,8 @@ impl State {
             // A wait that the cloud has asked for goes on, and the first update after a start still
             // emits no event.
             self.sent = match before {
-                Sent::Unknown | Sent::Postponed(_) => before,
-                Sent::Nodes(_) | Sent::Failed => Sent::Failed,
+                SentNodes::Unknown | SentNodes::Postponed(_) => before,
+                SentNodes::Nodes(_) | SentNodes::Failed => SentNodes::Failed,
             };
         }
         missed
@@ -288,21 +288,21 @@ impl State {
 
     /// Returns what to do about these nodes, and what was sent before. If it is to update them,
     /// this applies while the cloud does that.
-    pub(super) fn updating(&mut self, nodes: Fingerprint, now: Instant) -> (Follow, Sent) {
+    pub(super) fn updating(&mut self, nodes: Fingerprint, now: Instant) -> (Follow, SentNodes) {
         let (follow, before) = (self.follow(nodes, now), self.sent);
         if follow == Follow::Update {
-            self.sent = Sent::Nodes(nodes);
+            self.sent = SentNodes::Nodes(nodes);
         }
         (follow, before)
     }
 
     /// Applies after the cloud has failed to update the nodes. `again` says when it may succeed.
-    pub(super) fn not_updated(&mut self, again: Again, now: Instant) {
+    pub(super) fn not_updated(&mut self, again: RetryWhen, now: Instant) {
         self.sent = match again {
             // Other nodes.
-            Again::OnChange => self.sent,
-            Again::After(delay) => Sent::Postponed(now + delay),
-            Again::Soon | Again::BackOff => Sent::Failed,
+            RetryWhen::OnChange => self.sent,
+            RetryWhen::After(delay) => SentNodes::Postponed(now + delay),
+            RetryWhen::Soon | RetryWhen::BackOff => SentNodes::Failed,
         };
     }
 }

@@ -18,10 +18,10 @@ use super::{
     attempt::{Attempt, Failure, Requeue},
     event::Event,
     io::Io,
-    known::Known,
+    known::KnownService,
     plan::Goal,
     selection::{Choice, Fingerprint},
-    state::{Phase, Sent, State},
+    state::{Phase, SentNodes, State},
 };
 use crate::testing::{service, with};
 
@@ -31,8 +31,8 @@ static CLASSES: Classes = Classes {
 };
 
 /// Nodes that were sent, and others.
-pub(super) const OLD: Sent = Sent::Nodes(Fingerprint::of(1));
-pub(super) const NEW: Sent = Sent::Nodes(Fingerprint::of(2));
+pub(super) const OLD: SentNodes = SentNodes::Nodes(Fingerprint::of(1));
+pub(super) const NEW: SentNodes = SentNodes::Nodes(Fingerprint::of(2));
 
 pub(super) const PHASES: [Phase; 10] = [
     Phase::Absent,
@@ -59,7 +59,7 @@ pub(super) const PHASES: [Phase; 10] = [
     Phase::Elsewhere,
 ];
 
-pub(super) fn state(phase: Phase, sent: Sent) -> State {
+pub(super) fn state(phase: Phase, sent: SentNodes) -> State {
     State {
         phase,
         sent,
@@ -92,7 +92,7 @@ pub(super) fn given(goal: Goal, entry: &ServiceEntry) -> Given<'_> {
 impl Given<'_> {
     /// Runs the attempt with what is known before, and these answers.
     pub(super) fn run(&self, before: State, answers: Answers) -> Ran {
-        let known = Known::new(Arc::clone(self.entry), None);
+        let known = KnownService::new(Arc::clone(self.entry), None);
         known.update(|state| *state = before);
         let attempt = Attempt {
             goal: self.goal,
@@ -149,7 +149,7 @@ pub(super) enum Call {
     SelectNodes,
     Ensure(NodeSet),
     UpdateNodes(NodeSet),
-    Look,
+    GetLoadBalancer,
     Delete,
     AddFinalizer {
         note: Option<String>,
@@ -199,7 +199,7 @@ impl Ran {
 
 /// Answers from a script, and records what is done.
 struct Script<'a> {
-    known: &'a Known,
+    known: &'a KnownService,
     answers: Answers,
     failure: Option<String>,
     events: Vec<Event>,
@@ -238,8 +238,8 @@ impl Io for Script<'_> {
         self.answers.updated.clone()
     }
 
-    async fn look(&mut self) -> Result<Option<LoadBalancerStatus>, CloudError> {
-        self.call(Call::Look);
+    async fn get_load_balancer(&mut self) -> Result<Option<LoadBalancerStatus>, CloudError> {
+        self.call(Call::GetLoadBalancer);
         self.answers.found.clone()
     }
 
@@ -338,6 +338,6 @@ pub(super) fn forbidden() -> ApiError {
     ApiError::Forbidden(action(), "grant it".to_owned())
 }
 
-pub(super) fn refused() -> ApiError {
+pub(super) fn rejected() -> ApiError {
     ApiError::Rejected(action(), "by a webhook".to_owned())
 }

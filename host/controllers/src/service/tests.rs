@@ -894,10 +894,10 @@ async fn a_hand_over_is_told_once() {
         bench.cloud.ensure.lock().unwrap().push_back(answer);
         bench.has(changed(&served(version), version)).await;
     }
-    let mut told = bench.events();
-    told.retain(|(reason, _)| reason == "ImplementedElsewhere");
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].1.contains("stays in the cloud"), "{told:?}");
+    let mut reported = bench.events();
+    reported.retain(|(reason, _)| reason == "ImplementedElsewhere");
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(reported[0].1.contains("stays in the cloud"), "{reported:?}");
 }
 
 // Holds: S-33

@@ -11,9 +11,9 @@ use super::{
     io::Io,
     plan::{Need, need},
     selection::Choice,
-    state::{Follow, Phase, Sent},
+    state::{Follow, Phase, SentNodes},
 };
-use crate::calls::retry::{self, Again};
+use crate::calls::retry::{self, RetryWhen};
 
 /// Time for which changes of nodes are gathered for a load balancer that does not exist yet: each
 /// is another attempt to create it.
@@ -39,8 +39,8 @@ impl Attempt<'_> {
         let phase = known.read(|state| state.phase);
         let before = match known.update(|state| state.updating(fingerprint, now)) {
             // The scheduled attempt may be this one, which something else has started.
-            (Follow::Nothing, Sent::Postponed(until)) if now < until => {
-                return vec![resend(phase, Again::After(until - now))];
+            (Follow::Nothing, SentNodes::Postponed(until)) if now < until => {
+                return vec![resend(phase, RetryWhen::After(until - now))];
             }
             (Follow::Nothing, _) => return finished,
             (Follow::Retry, _) => return vec![Requeue::Ensure(GATHER_FOR_NEW)],
@@ -51,7 +51,7 @@ impl Attempt<'_> {
             Ok(()) => {
                 match before {
                     // After a start, it is not known which nodes the load balancer had.
-                    Sent::Unknown => {}
+                    SentNodes::Unknown => {}
                     _ if nodes.is_empty() => io.publish(Event::NoNodes),
                     _ => io.publish(Event::Updated),
                 }
@@ -78,13 +78,13 @@ impl Attempt<'_> {
         error: CloudError,
     ) -> Vec<Requeue> {
         let now = Instant::now();
-        let again = Again::after(&error);
+        let again = RetryWhen::after(&error);
         let phase = self.known.read(|state| state.phase);
         io.count(&Failure::Nodes(error.clone()));
 
         let warns = retry::warns(&error)
             && match again {
-                Again::After(_) => phase.exists(),
+                RetryWhen::After(_) => phase.exists(),
                 _ => may_exist(io).await,
             };
         if warns {
@@ -93,7 +93,7 @@ impl Attempt<'_> {
 
         self.known.update(|state| state.not_updated(again, now));
         match again {
-            Again::OnChange => vec![Requeue::Reset],
+            RetryWhen::OnChange => vec![Requeue::Reset],
             again => vec![resend(phase, again)],
         }
     }
@@ -101,23 +101,23 @@ impl Attempt<'_> {
 
 /// Asks the cloud whether there is a load balancer. Without an answer, there may be one.
 async fn may_exist(io: &mut dyn Io) -> bool {
-    match io.look().await {
+    match io.get_load_balancer().await {
         Ok(found) => found.is_some(),
         Err(CloudError::NotFound(_)) => false,
         Err(error) => {
-            io.count(&Failure::Look(error));
+            io.count(&Failure::GetLoadBalancer(error));
             true
         }
     }
 }
 
 /// Returns how to retry. Ensuring the load balancer includes its nodes.
-fn resend(phase: Phase, again: Again) -> Requeue {
+fn resend(phase: Phase, again: RetryWhen) -> Requeue {
     match again {
         // It is already being ensured, which may fail before the nodes are updated; or ensuring it
         // would be rejected.
         again if phase.requested() || phase.is_rejected() => Requeue::Retry(again),
-        Again::After(delay) => Requeue::Ensure(delay),
+        RetryWhen::After(delay) => Requeue::Ensure(delay),
         _ => Requeue::Ensure(Duration::ZERO),
     }
 }

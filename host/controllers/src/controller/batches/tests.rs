@@ -28,9 +28,9 @@ impl Numbers {
     async fn ask_all(&self, count: u32, max: usize) {
         ask_all(
             self,
-            (0..count).map(|number| (number, Fit::default())),
+            (0..count).map(|number| (number, BatchLimit::default())),
             max,
-            &Lanes::new(4),
+            &BatchSemaphores::new(4),
         )
         .await;
     }
@@ -52,7 +52,7 @@ impl Numbers {
         (bad.collect(), last.unwrap_or_default())
     }
 
-    fn fit(&self, number: u32) -> Fit {
+    fn batch_limit(&self, number: u32) -> BatchLimit {
         self.settled
             .lock()
             .unwrap()
@@ -60,7 +60,7 @@ impl Numbers {
             .find(|(_, answered)| answered.item == number)
             .unwrap()
             .1
-            .fit
+            .batch_limit
     }
 }
 
@@ -110,15 +110,15 @@ async fn an_item_that_traps_or_times_out_delays_no_other() {
         "all others have their answer when the first call is over"
     );
     assert_eq!(
-        numbers.fit(17),
-        Fit {
+        numbers.batch_limit(17),
+        BatchLimit {
             size: 1,
             slow: false
         }
     );
     assert_eq!(
-        numbers.fit(71),
-        Fit {
+        numbers.batch_limit(71),
+        BatchLimit {
             size: 1,
             slow: true
         }
@@ -138,7 +138,7 @@ async fn an_unavailable_cloud_gets_few_calls_and_batches_stay_large() {
         let calls = numbers.calls.lock().unwrap().clone();
         assert!(calls.len() <= 6, "{calls:?}");
         let smaller = (0..100)
-            .filter(|number| numbers.fit(*number) != Fit::default())
+            .filter(|number| numbers.batch_limit(*number) != BatchLimit::default())
             .count();
         assert!(smaller <= 4, "{smaller} would go in smaller batches");
     }
@@ -152,13 +152,13 @@ async fn many_trapping_items_do_not_block_the_others() {
             .any(|number| number % 10 == 3)
             .then(|| (Duration::from_millis(1), trap()))
     });
-    let lanes = Lanes::new(4);
+    let lanes = BatchSemaphores::new(4);
     // Before the cloud is considered unavailable, a single number is queried, which may be one that
     // traps.
     for _ in 0..6 {
         let known: Vec<_> = {
             let settled = numbers.settled.lock().unwrap();
-            let fit = |number| {
+            let batch_limit = |number| {
                 settled
                     .iter()
                     .rev()
@@ -168,7 +168,8 @@ async fn many_trapping_items_do_not_block_the_others() {
                 .map(|number| {
                     (
                         number,
-                        fit(number).map_or(Fit::default(), |(_, answered)| answered.fit),
+                        batch_limit(number)
+                            .map_or(BatchLimit::default(), |(_, answered)| answered.batch_limit),
                     )
                 })
                 .collect()
@@ -205,7 +206,11 @@ async fn throttling_progress_and_conflicts_do_not_split_a_batch() {
             took: DEADLINE,
         };
         assert_eq!(failure.cut(), None, "{error}");
-        assert_eq!(Fit::default().failed(&failure), Fit::default(), "{error}");
+        assert_eq!(
+            BatchLimit::default().failed(&failure),
+            BatchLimit::default(),
+            "{error}"
+        );
         assert_eq!(failure.of_each(), error);
     }
 }
@@ -239,12 +244,12 @@ async fn a_permanent_error_counts_only_for_a_single_item() {
 #[test]
 fn a_failed_batch_is_halved_or_split_into_singles_if_slow() {
     let quick = Duration::from_millis(4999);
-    for (size, took, pieces, fit) in [
+    for (size, took, pieces, batch_limit) in [
         (
             100,
             quick,
             Some(50),
-            Fit {
+            BatchLimit {
                 size: 50,
                 slow: false,
             },
@@ -253,7 +258,7 @@ fn a_failed_batch_is_halved_or_split_into_singles_if_slow() {
             3,
             quick,
             Some(1),
-            Fit {
+            BatchLimit {
                 size: 1,
                 slow: false,
             },
@@ -262,7 +267,7 @@ fn a_failed_batch_is_halved_or_split_into_singles_if_slow() {
             100,
             SLOW,
             Some(1),
-            Fit {
+            BatchLimit {
                 size: 1,
                 slow: false,
             },
@@ -271,7 +276,7 @@ fn a_failed_batch_is_halved_or_split_into_singles_if_slow() {
             1,
             quick,
             None,
-            Fit {
+            BatchLimit {
                 size: 1,
                 slow: false,
             },
@@ -280,7 +285,7 @@ fn a_failed_batch_is_halved_or_split_into_singles_if_slow() {
             1,
             SLOW,
             None,
-            Fit {
+            BatchLimit {
                 size: 1,
                 slow: true,
             },
@@ -293,8 +298,8 @@ fn a_failed_batch_is_halved_or_split_into_singles_if_slow() {
             took,
         };
         assert_eq!(
-            (failure.cut(), Fit::default().failed(&failure)),
-            (pieces, fit),
+            (failure.cut(), BatchLimit::default().failed(&failure)),
+            (pieces, batch_limit),
             "{size} {took:?}"
         );
     }
@@ -302,34 +307,34 @@ fn a_failed_batch_is_halved_or_split_into_singles_if_slow() {
 
 #[test]
 fn the_batch_size_doubles_after_each_answer() {
-    let mut fit = Fit {
+    let mut batch_limit = BatchLimit {
         size: 1,
         slow: true,
     };
     let mut sizes = Vec::new();
     for _ in 0..5 {
-        fit = fit.answered(10);
-        sizes.push(fit.size);
+        batch_limit = batch_limit.answered(10);
+        sizes.push(batch_limit.size);
     }
     assert_eq!(sizes, [2, 4, 8, usize::MAX, usize::MAX]);
-    assert!(!fit.slow);
+    assert!(!batch_limit.slow);
 }
 
 #[test]
 fn batches_are_filled_with_items_of_the_same_fit() {
-    let fit = |size| Fit { size, slow: false };
-    let slow = Fit {
+    let batch_limit = |size| BatchLimit { size, slow: false };
+    let slow = BatchLimit {
         size: 1,
         slow: true,
     };
 
     let items = [
-        ("a", Fit::default()),
+        ("a", BatchLimit::default()),
         ("b", slow),
-        ("c", fit(2)),
-        ("d", Fit::default()),
-        ("e", fit(1)),
-        ("f", fit(2)),
+        ("c", batch_limit(2)),
+        ("d", BatchLimit::default()),
+        ("e", batch_limit(1)),
+        ("f", batch_limit(2)),
     ];
     let names = |max| -> Vec<String> {
         let batches = in_batches(items, max);
@@ -345,12 +350,12 @@ fn batches_are_filled_with_items_of_the_same_fit() {
 
 #[test]
 fn each_batch_size_has_its_own_lane() {
-    let lanes = Lanes::new(4);
-    let is = |fit, lane| std::ptr::eq(lanes.of(fit, 100), lane);
+    let lanes = BatchSemaphores::new(4);
+    let is = |batch_limit, lane| std::ptr::eq(lanes.of(batch_limit, 100), lane);
     assert!(
-        is(Fit::default(), &lanes.first)
+        is(BatchLimit::default(), &lanes.first)
             && is(
-                Fit {
+                BatchLimit {
                     size: 100,
                     slow: false
                 },
@@ -359,13 +364,13 @@ fn each_batch_size_has_its_own_lane() {
     );
     assert!(
         is(
-            Fit {
+            BatchLimit {
                 size: 99,
                 slow: false
             },
             &lanes.pieces
         ) && is(
-            Fit {
+            BatchLimit {
                 size: 2,
                 slow: false
             },
@@ -374,13 +379,13 @@ fn each_batch_size_has_its_own_lane() {
     );
     assert!(
         is(
-            Fit {
+            BatchLimit {
                 size: 1,
                 slow: false
             },
             &lanes.single
         ) && is(
-            Fit {
+            BatchLimit {
                 size: 1,
                 slow: true
             },
@@ -390,8 +395,8 @@ fn each_batch_size_has_its_own_lane() {
 }
 
 /// Returns lanes in which the last calls have all failed.
-fn dead_lanes() -> Lanes {
-    let lanes = Lanes::new(4);
+fn dead_lanes() -> BatchSemaphores {
+    let lanes = BatchSemaphores::new(4);
     lanes.strikes.store(STRIKES, Ordering::Relaxed);
     lanes
 }
@@ -403,7 +408,7 @@ async fn one_answered_item_shows_that_the_cloud_is_available() {
         numbers.settled.lock().unwrap().clear();
         ask_all(
             &numbers,
-            (first..4).map(|number| (number, Fit::default())),
+            (first..4).map(|number| (number, BatchLimit::default())),
             4,
             &dead_lanes(),
         )
@@ -417,12 +422,12 @@ async fn an_item_is_not_blamed_while_the_cloud_is_unavailable() {
     let numbers = Numbers::new(|_| Some((Duration::ZERO, late())));
     ask_all(
         &numbers,
-        [(0, Fit::default())].into_iter(),
+        [(0, BatchLimit::default())].into_iter(),
         100,
         &dead_lanes(),
     )
     .await;
-    assert_eq!(numbers.fit(0), Fit::default());
+    assert_eq!(numbers.batch_limit(0), BatchLimit::default());
 }
 
 #[tokio::test(start_paused = true)]
@@ -431,7 +436,7 @@ async fn slow_single_items_do_not_delay_other_items() {
     let slow = (0..20).map(|number| {
         (
             number,
-            Fit {
+            BatchLimit {
                 size: 1,
                 slow: true,
             },
@@ -440,14 +445,14 @@ async fn slow_single_items_do_not_delay_other_items() {
     let others = (20..24).map(|number| {
         (
             number,
-            Fit {
+            BatchLimit {
                 size: 1,
                 slow: false,
             },
         )
     });
 
-    let lanes = Lanes::new(4);
+    let lanes = BatchSemaphores::new(4);
     ask_all(&numbers, slow.chain(others), 100, &lanes).await;
     assert_eq!(
         numbers.unanswered().1,

@@ -97,8 +97,8 @@ fn cidrs_that_overlap_service_cidrs_are_not_allocated() {
 #[test]
 fn an_out_of_range_cidr_warns_once_and_blocks_nothing() {
     let mut ledger = small();
-    let told = Decision::Warn(vec![Problem::OutOfRange(net("192.168.7.0/24"))]);
-    assert_eq!(ledger.sees("a", &["192.168.7.0/24"]), told);
+    let reported = Decision::Warn(vec![Problem::OutOfRange(net("192.168.7.0/24"))]);
+    assert_eq!(ledger.sees("a", &["192.168.7.0/24"]), reported);
     assert_eq!(ledger.sees("a", &["192.168.7.0/24"]), Decision::Nothing);
     assert_eq!(
         ledger.sees("b", &["nonsense"]),
@@ -114,13 +114,13 @@ fn an_out_of_range_cidr_warns_once_and_blocks_nothing() {
 fn a_cidr_of_two_nodes_warns_and_is_free_when_both_are_gone() {
     let mut ledger = ledger(&[("10.244.0.0/23", 24)], &[]);
     assert_eq!(ledger.sees("a", &["10.244.0.0/24"]), Decision::Nothing);
-    let told = Problem::Shared {
+    let reported = Problem::Shared {
         cidr: net("10.244.0.128/25"),
         with: "a".to_owned(),
     };
     assert_eq!(
         ledger.sees("b", &["10.244.0.128/25"]),
-        Decision::Warn(vec![told])
+        Decision::Warn(vec![reported])
     );
     assert_eq!(ledger.asks("c"), assign(&["10.244.1.0/24"]));
     ledger.forget(&node("a", &[]));
@@ -202,14 +202,15 @@ fn a_reserved_cidr_is_offered_again_until_the_node_has_it() {
 fn a_cidr_written_by_others_stays_and_the_reserved_is_freed() {
     let mut ledger = ledger(&[("10.244.0.0/23", 24)], &[]);
     assert_eq!(ledger.asks("a"), assign(&["10.244.0.0/24"]));
-    let told = Problem::WrittenByOther(vec![net("10.244.0.0/24")]);
+    let reported = Problem::WrittenByOther(vec![net("10.244.0.0/24")]);
     assert!(
-        told.to_string()
+        reported
+            .to_string()
             .contains("set --allocate-node-cidrs=false in kube-controller-manager")
     );
     assert_eq!(
         ledger.sees("a", &["10.244.1.0/24"]),
-        Decision::Warn(vec![told])
+        Decision::Warn(vec![reported])
     );
     assert_eq!(ledger.asks("b"), assign(&["10.244.0.0/24"]));
 }

@@ -37,7 +37,7 @@ use crate::{
 pub(super) struct Host {
     context: Context,
     /// Set in a dry run.
-    said: Option<Arc<DryRunLog>>,
+    dry_run_log: Option<Arc<DryRunLog>>,
     pub(super) nodes: Arc<Informer<NodeKind>>,
     pub(super) services: Arc<Informer<ServiceKind>>,
     notes: Arc<Notes>,
@@ -52,7 +52,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn new(context: Context, said: Option<Arc<DryRunLog>>) -> Self {
+    pub(super) fn new(context: Context, dry_run_log: Option<Arc<DryRunLog>>) -> Self {
         let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) =
             Default::default();
 
@@ -80,7 +80,7 @@ impl Host {
 
         Self {
             context,
-            said,
+            dry_run_log,
             holders,
             nodes,
             services,
@@ -283,7 +283,7 @@ impl Host {
             notes: &self.notes,
             reads: &self.reads,
             holders: &self.holders,
-            said: self.said.as_ref(),
+            dry_run_log: self.dry_run_log.as_ref(),
             unreleased: *unreleased,
         })
     }

@@ -141,10 +141,10 @@ fn map(pairs: BTreeMap<String, Vec<u8>>) -> Option<BTreeMap<String, String>> {
 
 /// Converts a time; returns `None` if it is missing or out of range.
 fn time(time: Option<Time>) -> Option<meta::Time> {
-    let told = time.filter(|it| it.seconds.is_some() || it.nanos.is_some())?;
+    let reported = time.filter(|it| it.seconds.is_some() || it.nanos.is_some())?;
     Timestamp::new(
-        told.seconds.unwrap_or_default(),
-        told.nanos.unwrap_or_default(),
+        reported.seconds.unwrap_or_default(),
+        reported.nanos.unwrap_or_default(),
     )
     .ok()
     .map(meta::Time)

@@ -26,7 +26,7 @@ fn entry(name: &str, cidr: &str) -> NodeEntry {
 /// A state with its memory, at a time.
 struct Bench {
     state: State,
-    memory: Memory,
+    memory: RouteMemory,
     now: Instant,
     long: Gauge,
 }
@@ -34,7 +34,7 @@ struct Bench {
 fn bench() -> Bench {
     Bench {
         state: State::default(),
-        memory: Memory::default(),
+        memory: RouteMemory::default(),
         now: Instant::now(),
         long: Gauge::default(),
     }
@@ -42,12 +42,12 @@ fn bench() -> Bench {
 
 impl Bench {
     /// Begins a round with these routes and nodes.
-    fn lists(&mut self, routes: Vec<Route>, nodes: &[NodeEntry]) -> Turn {
+    fn lists(&mut self, routes: Vec<Route>, nodes: &[NodeEntry]) -> Effects {
         self.state.begin_list(&self.memory);
         self.listed(routes, nodes)
     }
 
-    fn listed(&mut self, routes: Vec<Route>, nodes: &[NodeEntry]) -> Turn {
+    fn listed(&mut self, routes: Vec<Route>, nodes: &[NodeEntry]) -> Effects {
         let meanwhile = self.state.end_list(&self.memory).unwrap();
         let views: Vec<_> = nodes.iter().map(|entry| &*entry.view).collect();
         let plan = plan::plan(
@@ -63,8 +63,13 @@ impl Bench {
         )
     }
 
-    fn created(&mut self, turn: &Turn, result: &Result<(), CloudError>, begun: u64) -> Turn {
-        let done = turn
+    fn created(
+        &mut self,
+        effects: &Effects,
+        result: &Result<(), CloudError>,
+        begun: u64,
+    ) -> Effects {
+        let done = effects
             .due
             .creates
             .iter()
@@ -74,8 +79,13 @@ impl Bench {
             .created(&mut self.memory, done, begun, (self.now, &self.long))
     }
 
-    fn deleted(&mut self, turn: &Turn, result: &Result<(), CloudError>, begun: u64) -> Turn {
-        let done = turn
+    fn deleted(
+        &mut self,
+        effects: &Effects,
+        result: &Result<(), CloudError>,
+        begun: u64,
+    ) -> Effects {
+        let done = effects
             .due
             .deletes
             .iter()
@@ -101,15 +111,16 @@ fn done<T>(change: T, result: &Result<(), CloudError>) -> Done<T> {
 }
 
 /// Returns the CIDRs that are to be created, and the names of the routes to be deleted.
-fn due(turn: &Turn) -> (Vec<&str>, Vec<&str>) {
-    let creates = turn
+fn due(effects: &Effects) -> (Vec<&str>, Vec<&str>) {
+    let creates = effects
         .due
         .creates
         .iter()
         .map(|(route, _)| route.destination_cidr.as_str());
     (
         creates.collect(),
-        turn.due
+        effects
+            .due
             .deletes
             .iter()
             .map(|(route, _)| route.name.as_str())
@@ -117,8 +128,9 @@ fn due(turn: &Turn) -> (Vec<&str>, Vec<&str>) {
     )
 }
 
-fn networks(turn: &Turn) -> Vec<(&str, Network)> {
-    turn.networks
+fn networks(effects: &Effects) -> Vec<(&str, Network)> {
+    effects
+        .networks
         .iter()
         .map(|(entry, network)| (entry.name(), *network))
         .collect()
@@ -380,12 +392,12 @@ fn a_failed_list_changes_nothing_and_is_retried() {
         bench.state.begin_list(&bench.memory);
         assert!(bench.state.is_listing());
         bench.state.end_list(&bench.memory).unwrap();
-        let turn = bench
+        let effects = bench
             .state
             .list_failed(&mut bench.memory, unavailable(), bench.now);
-        assert!(matches!(&turn.reports[..], [Report::ListFailed(_)]));
+        assert!(matches!(&effects.reports[..], [Report::ListFailed(_)]));
         assert_eq!(
-            (due(&turn), networks(&turn), turn.list_again),
+            (due(&effects), networks(&effects), effects.list_again),
             ((vec![], vec![]), vec![], false)
         );
         assert_eq!(bench.next(), Some(Duration::from_secs(seconds)));
@@ -446,15 +458,15 @@ fn a_reached_limit_is_reported_every_half_hour() {
         (4, Some(4), &[0, 30, 60]),
         (1000, None, &[]),
     ] {
-        let (start, mut memory) = (Instant::now(), Memory::default());
-        let told: Vec<_> = (0..=70)
+        let (start, mut memory) = (Instant::now(), RouteMemory::default());
+        let reported: Vec<_> = (0..=70)
             .filter(|at| {
                 memory
                     .near_limit(routes, limit, start + minute * *at)
                     .is_some()
             })
             .collect();
-        assert_eq!(told, expected, "{routes} {limit:?}");
+        assert_eq!(reported, expected, "{routes} {limit:?}");
     }
 }
 
@@ -464,11 +476,11 @@ fn pod_cidrs_outside_the_cluster_are_reported_every_half_hour() {
     let nodes = [entry("a", "10.244.1.0/24"), entry("b", "192.0.2.0/24")];
     let start = bench.now;
 
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for minutes in 0..=70 {
         bench.now = start + Duration::from_secs(60 * minutes);
-        let turn = bench.lists(Vec::new(), &nodes);
-        for report in &turn.reports {
+        let effects = bench.lists(Vec::new(), &nodes);
+        for report in &effects.reports {
             let Report::Outside(entry, cidrs) = report else {
                 panic!("another report")
             };
@@ -476,14 +488,14 @@ fn pod_cidrs_outside_the_cluster_are_reported_every_half_hour() {
                 (entry.name(), &cidrs[..]),
                 ("b", &["192.0.2.0/24".to_owned()][..])
             );
-            told.push(minutes);
+            reported.push(minutes);
         }
     }
-    assert_eq!(told, [0, 30, 60]);
+    assert_eq!(reported, [0, 30, 60]);
 
     bench.lists(Vec::new(), &[]);
     assert!(
-        bench.memory.tell_of_outside.is_empty(),
+        bench.memory.next_outside_reports.is_empty(),
         "what is gone is forgotten"
     );
 }

@@ -6,10 +6,10 @@ use tokio::time::Instant;
 use super::{
     super::{
         plan::has_finalizer,
-        state::{Phase, Sent, State},
+        state::{Phase, SentNodes, State},
         testing::{
             Answers, Call, Given, OLD, PHASES, Ran, broken, changed, choice, entry, forbidden,
-            given, gone, refused, state, status,
+            given, gone, rejected, state, status,
         },
     },
     *,
@@ -57,7 +57,7 @@ impl Path {
         for &(name, number) in numbers {
             let answer = answer(&mut Answers::default(), name, number).unwrap();
             path.calls.push((name, answer.is_ok()));
-            let judges = given.goal != Goal::UpdateNodes || name != "Look";
+            let judges = given.goal != Goal::UpdateNodes || name != "GetLoadBalancer";
             path.elsewhere |= judges && answer == Err(Some(CloudError::ImplementedElsewhere));
             path.rejected |=
                 name == "UpdateNodes" && matches!(answer, Err(Some(CloudError::Invalid(_))));
@@ -84,7 +84,7 @@ const NAMES: &[&str] = &[
     "SelectNodes",
     "Ensure",
     "UpdateNodes",
-    "Look",
+    "GetLoadBalancer",
     "Delete",
     "WriteStatus",
     "ClearStatus",
@@ -111,7 +111,7 @@ fn answer(
 ) -> Option<Result<(), Option<CloudError>>> {
     // A success, and each error of the API server.
     let write = || {
-        let errors = [gone(), changed(), broken(), forbidden(), refused()];
+        let errors = [gone(), changed(), broken(), forbidden(), rejected()];
         [Ok(())].into_iter().chain(errors.map(Err)).nth(number)
     };
     // The same for the cloud.
@@ -145,7 +145,7 @@ fn answer(
             Some(of(&answers.updated))
         }
         // The first two are successes.
-        "Look" => {
+        "GetLoadBalancer" => {
             let answer = call(number.saturating_sub(1))?;
             let found = (number > 0).then(|| status("192.0.2.1"));
             answers.found = answer.clone().map(|()| found);
@@ -195,7 +195,7 @@ fn follow(given: &Given<'_>, before: &State, all: &mut Vec<Path>) {
 struct Case {
     goal: Goal,
     phase: Phase,
-    sent: Sent,
+    sent: SentNodes,
     change: Value,
 }
 
@@ -210,7 +210,7 @@ fn paths(goals: &[Goal]) -> Vec<(Case, Path)> {
         named: [CLASS.to_owned()].into(),
         unnamed: true,
     };
-    let later = Sent::Postponed(Instant::now() + Duration::from_secs(3600));
+    let later = SentNodes::Postponed(Instant::now() + Duration::from_secs(3600));
     let mut paths = Vec::new();
     for changes in [
         vec![],
@@ -225,7 +225,7 @@ fn paths(goals: &[Goal]) -> Vec<(Case, Path)> {
             .iter()
             .flat_map(|goal| PHASES.map(|phase| (*goal, phase)))
         {
-            for sent in [OLD, Sent::Unknown, Sent::Failed, later] {
+            for sent in [OLD, SentNodes::Unknown, SentNodes::Failed, later] {
                 let given = Given {
                     classes: &classes,
                     ..given(goal, &entry)
@@ -357,7 +357,7 @@ fn nodes_wait_for_a_load_balancer_and_for_their_time() {
             case.phase,
             Phase::Absent | Phase::Deleting | Phase::Elsewhere | Phase::Ensuring { exists: false }
         );
-        let waits = matches!(case.sent, Sent::Postponed(_));
+        let waits = matches!(case.sent, SentNodes::Postponed(_));
         assert_eq!(
             path.has("UpdateNodes"),
             !none && !waits,

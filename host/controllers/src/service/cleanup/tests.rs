@@ -13,7 +13,7 @@ use super::{
     *,
 };
 use crate::{
-    calls::retry::Again,
+    calls::retry::RetryWhen,
     objects::constants::{ANNOTATION_CLASS, FINALIZER},
     testing::{every_error, with},
 };
@@ -74,7 +74,7 @@ fn the_cloud_is_asked_first_unless_a_request_is_unfinished() {
         } else {
             assert_eq!(
                 (&first.call, &first.events[..]),
-                (&Call::Look, &[][..]),
+                (&Call::GetLoadBalancer, &[][..]),
                 "{phase:?}"
             );
             assert_eq!(first.state, announced(phase, None), "{phase:?}");
@@ -87,7 +87,7 @@ fn the_cloud_is_asked_first_unless_a_request_is_unfinished() {
 fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
     let entry = entry(&with(&finalizer(), &deleting()));
     let release = Call::RemoveFinalizer { note: false };
-    for (answer, before, call, told) in [
+    for (answer, before, call, reported) in [
         (Ok(Some(status("192.0.2.1"))), None, Call::Delete, true),
         (
             Ok(Some(status("192.0.2.1"))),
@@ -118,9 +118,9 @@ fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
         };
         let before = announced(Phase::Present, before);
         let ran = given(Goal::CleanUp, &entry).run(before, found(answer.clone()));
-        let next = ran.after("Look");
+        let next = ran.after("GetLoadBalancer");
         assert_eq!((&next.call, next.state.phase), (&call, phase), "{answer:?}");
-        let events = match (told, elsewhere) {
+        let events = match (reported, elsewhere) {
             (true, _) => vec![Event::Deleting],
             (false, true) => vec![Event::HandedOver(Stays::Possible)],
             (false, false) => vec![],
@@ -131,10 +131,13 @@ fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
 
 /// Returns the expected retry and warning for each error of [`every_error`], unless it is a
 /// success.
-fn retries() -> [Option<(Again, bool)>; 9] {
-    let delay = Again::After(Duration::from_secs(7));
-    let back_off = Some((Again::BackOff, true));
-    let (soon, rejected) = (Some((Again::Soon, false)), Some((Again::OnChange, true)));
+fn retries() -> [Option<(RetryWhen, bool)>; 9] {
+    let delay = RetryWhen::After(Duration::from_secs(7));
+    let back_off = Some((RetryWhen::BackOff, true));
+    let (soon, rejected) = (
+        Some((RetryWhen::Soon, false)),
+        Some((RetryWhen::OnChange, true)),
+    );
     [
         back_off,
         None,
@@ -148,8 +151,8 @@ fn retries() -> [Option<(Again, bool)>; 9] {
     ]
 }
 
-fn requeue(again: Again) -> Vec<Requeue> {
-    if again == Again::OnChange {
+fn requeue(again: RetryWhen) -> Vec<Requeue> {
+    if again == RetryWhen::OnChange {
         vec![Requeue::Reset, Requeue::Check]
     } else {
         vec![Requeue::Retry(again)]
@@ -164,7 +167,7 @@ fn the_finalizer_stays_if_the_cloud_cannot_say_what_it_has() {
         let (again, warns) = expected.unwrap();
         let before = state(Phase::Present, OLD);
         let ran = given(Goal::CleanUp, &entry).run(before, found(Err(error.clone())));
-        let done = ran.after("Look");
+        let done = ran.after("GetLoadBalancer");
         assert_eq!(
             (&done.call, done.state.phase),
             (&Call::Done(requeue(again)), Phase::Present),
@@ -352,8 +355,12 @@ fn a_service_is_forgotten_after_its_object_is_clean() {
     let failed = |again| Call::Done(vec![Requeue::Retry(again)]);
     for (error, released, cleared) in [
         (gone(), Call::Forget, Call::Forget),
-        (changed(), failed(Again::Soon), Call::Forget),
-        (broken(), failed(Again::BackOff), failed(Again::BackOff)),
+        (changed(), failed(RetryWhen::Soon), Call::Forget),
+        (
+            broken(),
+            failed(RetryWhen::BackOff),
+            failed(RetryWhen::BackOff),
+        ),
     ] {
         let again = match &error {
             ApiError::Gone(_) => gone(),
@@ -438,7 +445,10 @@ fn a_finalizer_of_another_implementation_stays_when_the_type_changes() {
         let entry = entry(&change);
         let elsewhere = Err(CloudError::ImplementedElsewhere);
         for (answers, after) in [
-            (found(Err(CloudError::ImplementedElsewhere)), "Look"),
+            (
+                found(Err(CloudError::ImplementedElsewhere)),
+                "GetLoadBalancer",
+            ),
             (deleted(elsewhere), "Delete"),
         ] {
             let before = State {

@@ -15,7 +15,7 @@ use super::{
     },
     *,
 };
-use crate::{calls::retry::Again, objects::constants::FINALIZER, testing::every_error};
+use crate::{calls::retry::RetryWhen, objects::constants::FINALIZER, testing::every_error};
 
 const SUCCESS: [Requeue; 2] = [Requeue::Reset, Requeue::Check];
 
@@ -38,7 +38,7 @@ fn an_attempt_begins_with_event_and_finalizer() {
     let class =
         json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"loadBalancerClass": "x.io/y"}});
     let note = Some("x.io/y@uid-web".to_owned());
-    for (change, priority, announced, told, call) in [
+    for (change, priority, announced, reported, call) in [
         (
             json!({}),
             Priority::Change,
@@ -90,9 +90,13 @@ fn an_attempt_begins_with_event_and_finalizer() {
         }
         .run(before, Answers::default());
         let first = ran.first();
-        let events = if told { vec![Event::Ensuring] } else { vec![] };
+        let events = if reported {
+            vec![Event::Ensuring]
+        } else {
+            vec![]
+        };
         assert_eq!((&first.events, &first.call), (&events, &call), "{change}");
-        let announced = if told {
+        let announced = if reported {
             Some(Announced::Ensuring)
         } else {
             announced
@@ -143,12 +147,12 @@ fn only_a_written_finalizer_leads_to_the_cloud() {
         (Err(gone()), Call::Done(vec![Requeue::Reset]), false),
         (
             Err(changed()),
-            Call::Done(vec![Requeue::Retry(Again::Soon)]),
+            Call::Done(vec![Requeue::Retry(RetryWhen::Soon)]),
             true,
         ),
         (
             Err(broken()),
-            Call::Done(vec![Requeue::Retry(Again::BackOff)]),
+            Call::Done(vec![Requeue::Retry(RetryWhen::BackOff)]),
             true,
         ),
     ] {
@@ -170,7 +174,7 @@ fn only_a_written_finalizer_leads_to_the_cloud() {
 #[test]
 fn nodes_are_remembered_before_the_call_even_if_there_are_none() {
     let entry = entry(&json!({}));
-    for (names, priority, said, told) in [
+    for (names, priority, reported_before, reported) in [
         (&["n1"][..], Priority::Change, false, false),
         (&[], Priority::Change, false, true),
         (&[], Priority::Change, true, false),
@@ -179,7 +183,7 @@ fn nodes_are_remembered_before_the_call_even_if_there_are_none() {
         for phase in PHASES {
             let before = State {
                 work: Some(Work {
-                    no_nodes: said,
+                    no_nodes: reported_before,
                     ..Work::default()
                 }),
                 ..state(phase, OLD)
@@ -205,10 +209,14 @@ fn nodes_are_remembered_before_the_call_even_if_there_are_none() {
             );
             assert_eq!(
                 call.events,
-                if told { vec![Event::NoNodes] } else { vec![] },
+                if reported {
+                    vec![Event::NoNodes]
+                } else {
+                    vec![]
+                },
                 "{names:?} {priority:?}"
             );
-            assert_eq!(during.work.unwrap().no_nodes, said || told);
+            assert_eq!(during.work.unwrap().no_nodes, reported_before || reported);
         }
     }
 }
@@ -217,17 +225,17 @@ fn nodes_are_remembered_before_the_call_even_if_there_are_none() {
 #[test]
 fn each_error_of_ensure_decides_on_phase_event_and_retry() {
     let entry = entry(&json!({}));
-    let delay = Again::After(Duration::from_secs(7));
+    let delay = RetryWhen::After(Duration::from_secs(7));
     let expected = [
-        Some((Again::BackOff, true)),
+        Some((RetryWhen::BackOff, true)),
         None,
-        Some((Again::Soon, false)),
+        Some((RetryWhen::Soon, false)),
         Some((delay, true)),
         Some((delay, false)),
-        Some((Again::BackOff, true)),
-        Some((Again::OnChange, true)),
-        Some((Again::BackOff, true)),
-        Some((Again::BackOff, true)),
+        Some((RetryWhen::BackOff, true)),
+        Some((RetryWhen::OnChange, true)),
+        Some((RetryWhen::BackOff, true)),
+        Some((RetryWhen::BackOff, true)),
     ];
     for (error, expected) in every_error().into_iter().zip(expected) {
         let ran = given(Goal::Ensure, &entry).run(state(Phase::Absent, OLD), ensured(&error));
@@ -255,7 +263,7 @@ fn each_error_of_ensure_decides_on_phase_event_and_retry() {
             );
             continue;
         };
-        let rejected = again == Again::OnChange;
+        let rejected = again == RetryWhen::OnChange;
         let requeue = if rejected {
             SUCCESS.into()
         } else {
@@ -283,12 +291,12 @@ fn each_error_of_ensure_decides_on_phase_event_and_retry() {
 #[test]
 fn an_existing_load_balancer_gets_the_nodes_of_a_failed_call() {
     let entry = entry(&json!({}));
-    let later = Sent::Postponed(Instant::now() + Duration::from_secs(7));
+    let later = SentNodes::Postponed(Instant::now() + Duration::from_secs(7));
     for (exists, before, missed) in [
-        (true, OLD, Some(Sent::Failed)),
+        (true, OLD, Some(SentNodes::Failed)),
         (true, later, Some(later)),
-        (true, Sent::Failed, Some(Sent::Failed)),
-        (true, Sent::Unknown, Some(Sent::Unknown)),
+        (true, SentNodes::Failed, Some(SentNodes::Failed)),
+        (true, SentNodes::Unknown, Some(SentNodes::Unknown)),
         (true, NEW, None),
         (false, OLD, None),
     ] {
@@ -365,7 +373,7 @@ fn success_is_reported_if_anything_was_written_or_reported() {
     };
     let (same, other) = (cached("192.0.2.1"), cached("192.0.2.2"));
     let none = Work::default();
-    for (work, told) in [
+    for (work, reported) in [
         (none, false),
         (
             Work {
@@ -409,7 +417,11 @@ fn success_is_reported_if_anything_was_written_or_reported() {
         let done = ran.after("Ensure");
         assert_eq!(
             done.events,
-            if told { vec![Event::Ensured] } else { vec![] },
+            if reported {
+                vec![Event::Ensured]
+            } else {
+                vec![]
+            },
             "{work:?}"
         );
         assert_eq!(done.state, state(Phase::Present, NEW), "the work has ended");
@@ -430,8 +442,8 @@ fn a_status_that_cannot_be_written_is_retried() {
     let entry = entry(&json!({}));
     for (written, expected) in [
         (Err(gone()), Ok(())),
-        (Err(changed()), Err(Again::Soon)),
-        (Err(broken()), Err(Again::BackOff)),
+        (Err(changed()), Err(RetryWhen::Soon)),
+        (Err(broken()), Err(RetryWhen::BackOff)),
     ] {
         let answers = Answers {
             written,

@@ -62,12 +62,12 @@ fn the_phase_decides_what_other_nodes_need() {
     let (now, second) = (Instant::now(), Duration::from_secs(1));
     for &(phase, _, _, follow) in PHASES {
         for (sent, expected) in [
-            (Sent::Unknown, follow),
-            (Sent::Failed, follow),
-            (Sent::Nodes(Fingerprint::of(2)), follow),
-            (Sent::Nodes(NOW), Follow::Nothing),
-            (Sent::Postponed(now + second), Follow::Nothing),
-            (Sent::Postponed(now), follow),
+            (SentNodes::Unknown, follow),
+            (SentNodes::Failed, follow),
+            (SentNodes::Nodes(Fingerprint::of(2)), follow),
+            (SentNodes::Nodes(NOW), Follow::Nothing),
+            (SentNodes::Postponed(now + second), Follow::Nothing),
+            (SentNodes::Postponed(now), follow),
         ] {
             let state = State {
                 phase,
@@ -91,12 +91,12 @@ fn what_the_provider_looks_at_decides_which_nodes_are_others() {
         (MOVED, Looked::Nodes, Follow::Update),
     ] {
         let state = State {
-            sent: Sent::Nodes(NOW),
+            sent: SentNodes::Nodes(NOW),
             looked,
             ..State::new(true)
         };
         assert_eq!(state.follow(current, Instant::now()), expected, "{state:?}");
-        let same = state.has_sent(Sent::Nodes(current));
+        let same = state.has_sent(SentNodes::Nodes(current));
         assert_eq!(same, expected == Follow::Nothing, "{state:?}");
     }
 }

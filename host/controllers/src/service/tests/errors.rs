@@ -116,7 +116,7 @@ async fn each_error_decides_on_retry_and_warning_for_each_call() {
         }
     }
     // A missing load balancer is recreated; but a deletion must report it as success.
-    for (way, again, told) in [
+    for (way, again, reported) in [
         (Way::Ensure, Some(5000), true),
         (Way::Get, None, false),
         (Way::Delete, Some(5000), true),
@@ -127,8 +127,8 @@ async fn each_error_decides_on_retry_and_warning_for_each_call() {
             seen(way, &CloudError::NotFound(text())).await,
             Seen {
                 again,
-                warned: told,
-                counted: told
+                warned: reported,
+                counted: reported
             },
             "{way:?}: not found"
         );

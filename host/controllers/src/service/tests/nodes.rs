@@ -124,7 +124,7 @@ async fn a_missing_load_balancer_gets_no_failed_update_event() {
         Ok(Some(LoadBalancerStatus::default())),
         Err(CloudError::Internal("who knows".into())),
     ];
-    for (answer, told) in none
+    for (answer, reported) in none
         .map(|it| (it, 0))
         .into_iter()
         .chain(some.map(|it| (it, 1)))
@@ -144,7 +144,7 @@ async fn a_missing_load_balancer_gets_no_failed_update_event() {
             .into_iter()
             .filter(|reason| reason == "UpdateLoadBalancerFailed")
             .count();
-        assert_eq!(failed, told, "{answer:?}");
+        assert_eq!(failed, reported, "{answer:?}");
     }
 }
 
@@ -553,12 +553,12 @@ async fn a_delay_that_an_update_asks_for_holds_for_all_nodes() {
             gate.add_permits(100);
             wait().await;
             assert_eq!(bench.calls(), ["update web n1,n2"], "{error}");
-            let told = matches!(error, CloudError::Throttled(_));
+            let reported = matches!(error, CloudError::Throttled(_));
             assert_eq!(
                 bench
                     .reasons()
                     .contains(&"UpdateLoadBalancerFailed".to_owned()),
-                told,
+                reported,
                 "{error}"
             );
             for n in 0..30 {
@@ -1112,11 +1112,11 @@ async fn after_a_start_all_load_balancers_get_their_nodes_at_once() {
 
     let calls = bench.calls();
     for n in 0..100 {
-        let told = calls
+        let reported = calls
             .iter()
             .filter(|call| call.ends_with(&format!(" s{n} n1")))
             .count();
-        assert!(told >= 1, "s{n}: {calls:?}");
+        assert!(reported >= 1, "s{n}: {calls:?}");
     }
     assert!(
         calls

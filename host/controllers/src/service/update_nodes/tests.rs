@@ -66,8 +66,8 @@ fn other_nodes_are_sent_to_what_exists() {
         for (before, known) in [
             (OLD, false),
             (NEW, true),
-            (Sent::Unknown, false),
-            (Sent::Failed, false),
+            (SentNodes::Unknown, false),
+            (SentNodes::Failed, false),
         ] {
             let (call, sent) = match phase {
                 _ if known => (nothing(), before),
@@ -97,8 +97,8 @@ fn other_nodes_are_sent_to_what_exists() {
 async fn an_attempt_before_its_time_is_postponed() {
     let (entry, now) = (entry(&json!({})), Instant::now());
     let delay = Duration::from_secs(7);
-    let (later, due) = (Sent::Postponed(now + delay), Sent::Postponed(now));
-    let again = || Call::Done(vec![Requeue::Retry(Again::After(delay))]);
+    let (later, due) = (SentNodes::Postponed(now + delay), SentNodes::Postponed(now));
+    let again = || Call::Done(vec![Requeue::Retry(RetryWhen::After(delay))]);
     for (phase, sent, call, after) in [
         (
             Phase::Present,
@@ -138,10 +138,10 @@ fn an_update_is_reported_if_the_nodes_before_are_known() {
     let entry = entry(&json!({}));
     for (before, names, events) in [
         (OLD, &["n"][..], vec![Event::Updated]),
-        (Sent::Failed, &["n"], vec![Event::Updated]),
+        (SentNodes::Failed, &["n"], vec![Event::Updated]),
         (OLD, &[], vec![Event::NoNodes]),
-        (Sent::Unknown, &["n"], vec![]),
-        (Sent::Unknown, &[], vec![]),
+        (SentNodes::Unknown, &["n"], vec![]),
+        (SentNodes::Unknown, &[], vec![]),
     ] {
         let ran = given(Goal::UpdateNodes, &entry).run(state(SERVED, before), selected(names));
         let done = ran.after("UpdateNodes");
@@ -199,17 +199,17 @@ async fn a_failed_update_is_followed_by_an_ensure_or_a_retry() {
     let given = given(Goal::UpdateNodes, &entry);
     let (now, delay) = (Instant::now(), Duration::from_secs(7));
     let (back_off, after) = (
-        (Some(Duration::ZERO), Again::BackOff),
-        (Some(delay), Again::After(delay)),
+        (Some(Duration::ZERO), RetryWhen::BackOff),
+        (Some(delay), RetryWhen::After(delay)),
     );
     let expected = [
         None,
         None,
-        Some((Some(Duration::ZERO), Again::Soon)),
+        Some((Some(Duration::ZERO), RetryWhen::Soon)),
         Some(after),
         Some(after),
         Some(back_off),
-        Some((None, Again::OnChange)),
+        Some((None, RetryWhen::OnChange)),
         Some(back_off),
         Some(back_off),
     ];
@@ -221,17 +221,17 @@ async fn a_failed_update_is_followed_by_an_ensure_or_a_retry() {
             let Some((ensure, again)) = expected else {
                 continue;
             };
-            let asked = matches!(again, Again::After(_));
+            let asked = matches!(again, RetryWhen::After(_));
             let ran = given.run(state(phase, OLD), updated(&error));
             let failed = ran.after("UpdateNodes");
             assert_eq!(failed.failure.as_deref(), Some("Nodes"), "{error}");
-            let done = if failed.call == Call::Look {
+            let done = if failed.call == Call::GetLoadBalancer {
                 assert!(
                     retry::warns(&error) && !asked && failed.events.is_empty(),
                     "{error}"
                 );
                 assert_eq!(failed.state, state(phase, NEW), "{error}");
-                ran.after("Look")
+                ran.after("GetLoadBalancer")
             } else {
                 failed
             };
@@ -242,14 +242,14 @@ async fn a_failed_update_is_followed_by_an_ensure_or_a_retry() {
             };
             assert_eq!(done.call, Call::Done(requeue), "{error} {phase:?}");
             let sent = match again {
-                Again::After(delay) => Sent::Postponed(now + delay),
-                Again::OnChange => NEW,
-                Again::Soon | Again::BackOff => Sent::Failed,
+                RetryWhen::After(delay) => SentNodes::Postponed(now + delay),
+                RetryWhen::OnChange => NEW,
+                RetryWhen::Soon | RetryWhen::BackOff => SentNodes::Failed,
             };
             // Whether there is a load balancer is not asked of a cloud that wants to be left in
             // peace.
-            let told = asked && retry::warns(&error) && phase.exists();
-            let events = if told {
+            let reported = asked && retry::warns(&error) && phase.exists();
+            let events = if reported {
                 vec![Event::UpdateFailed(nodes(&["n"]), error.clone())]
             } else {
                 vec![]
@@ -284,13 +284,17 @@ fn a_failed_update_of_no_load_balancer_is_no_event() {
             ..updated(&error)
         };
         let ran = given(Goal::UpdateNodes, &entry).run(state(SERVED, OLD), answers);
-        let done = ran.after("Look");
+        let done = ran.after("GetLoadBalancer");
         let failed = vec![Event::UpdateFailed(nodes(&["n"]), error.clone())];
         assert_eq!(
             done.events,
             if exists { failed } else { vec![] },
             "{found:?}"
         );
-        assert_eq!(done.failure.as_deref() == Some("Look"), logged, "{found:?}");
+        assert_eq!(
+            done.failure.as_deref() == Some("GetLoadBalancer"),
+            logged,
+            "{found:?}"
+        );
     }
 }

@@ -106,14 +106,14 @@ fn a_node_with_invalid_text_and_times_can_be_read() {
         .into_iter()
         .zip(1..)
         .map(|(text, number)| field(number, text));
-    let told = [
+    let reported = [
         field(3, &time(253_402_300_799)),
         field(4, &time(1)),
         field(5, b"\xff"),
         field(6, b"\xff"),
     ]
     .concat();
-    let condition = [condition.flatten().collect(), told].concat();
+    let condition = [condition.flatten().collect(), reported].concat();
     let address = [field(1, b"InternalIP"), field(2, b"\xff")].concat();
 
     let info: Vec<u8> = (1..=10).flat_map(|number| field(number, b"\xff")).collect();

@@ -16,7 +16,7 @@ const MOST_BYTES: usize = 16 << 20;
 
 /// What waits, by the key of its object.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct PendingAnnotations {
     objects: HashMap<String, Object>,
     bytes: usize,
 }
@@ -29,7 +29,7 @@ struct Object {
     omitted: bool,
 }
 
-impl Waiting {
+impl PendingAnnotations {
     /// Adds annotations; they replace those with the same keys. If one is omitted because too many
     /// wait, and none of this object was before, it returns its key.
     pub(super) fn add(&mut self, key: &str, note: Note) -> Option<String> {
@@ -118,15 +118,15 @@ mod tests {
     // Holds: SEC-62
     #[test]
     fn annotations_of_an_object_are_limited() {
-        let mut waiting = Waiting::default();
+        let mut pending = PendingAnnotations::default();
         let mut add =
-            |number: usize, value: &str| waiting.add("u", note(format!("k{number}"), value));
+            |number: usize, value: &str| pending.add("u", note(format!("k{number}"), value));
         let omitted: Vec<_> = (0..2 * MOST)
             .filter_map(|number| add(number, "1"))
             .collect();
         assert_eq!(omitted, [format!("k{MOST}")], "the first is reported");
         assert_eq!(add(0, "2"), None);
-        let (_, annotations) = waiting.of("u").unwrap();
+        let (_, annotations) = pending.of("u").unwrap();
         assert_eq!(annotations.len(), MOST);
         assert_eq!(annotations["k0"].as_deref(), Some("2"));
     }
@@ -134,33 +134,33 @@ mod tests {
     // Holds: SEC-04, SEC-62
     #[test]
     fn all_annotations_together_are_limited() {
-        let mut waiting = Waiting::default();
+        let mut pending = PendingAnnotations::default();
         let value = "v".repeat(4096);
         for object in 0..1000 {
             for number in 0..MOST {
-                waiting.add(&object.to_string(), note(format!("k{number:02}"), &value));
+                pending.add(&object.to_string(), note(format!("k{number:02}"), &value));
             }
         }
-        assert!(waiting.bytes <= MOST_BYTES && waiting.bytes > MOST_BYTES - 4200);
-        assert!(waiting.objects.len() < 70, "{}", waiting.objects.len());
-        assert!(waiting.add("0", note("k00".to_owned(), "")).is_none());
-        for key in waiting.keys() {
-            let (_, annotations) = waiting.of(&key).unwrap();
-            waiting.remove(&key, &annotations);
+        assert!(pending.bytes <= MOST_BYTES && pending.bytes > MOST_BYTES - 4200);
+        assert!(pending.objects.len() < 70, "{}", pending.objects.len());
+        assert!(pending.add("0", note("k00".to_owned(), "")).is_none());
+        for key in pending.keys() {
+            let (_, annotations) = pending.of(&key).unwrap();
+            pending.remove(&key, &annotations);
         }
-        assert_eq!((waiting.bytes, waiting.objects.len()), (0, 0));
+        assert_eq!((pending.bytes, pending.objects.len()), (0, 0));
     }
 
     #[test]
     fn what_changes_while_it_is_written_waits_on() {
-        let mut waiting = Waiting::default();
-        waiting.add("u", note("a".to_owned(), "1"));
-        waiting.add("u", note("b".to_owned(), "1"));
-        let (_, written) = waiting.of("u").unwrap();
-        waiting.add("u", note("b".to_owned(), "2"));
-        waiting.remove("u", &written);
-        let (_, left) = waiting.of("u").unwrap();
+        let mut pending = PendingAnnotations::default();
+        pending.add("u", note("a".to_owned(), "1"));
+        pending.add("u", note("b".to_owned(), "1"));
+        let (_, written) = pending.of("u").unwrap();
+        pending.add("u", note("b".to_owned(), "2"));
+        pending.remove("u", &written);
+        let (_, left) = pending.of("u").unwrap();
         assert_eq!(left, [("b".to_owned(), Some("2".to_owned()))].into());
-        assert_eq!(waiting.bytes, 2);
+        assert_eq!(pending.bytes, 2);
     }
 }

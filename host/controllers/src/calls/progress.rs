@@ -16,10 +16,10 @@ const LONG: Duration = Duration::from_secs(10 * 60);
 
 /// Tracks for how long an operation on one object has been in progress.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct ProgressTracker {
     since: Option<Instant>,
     /// Time of the next report.
-    tell: Option<Instant>,
+    next_report: Option<Instant>,
     counted: Option<Arc<Counted>>,
 }
 
@@ -33,7 +33,7 @@ impl Drop for Counted {
     }
 }
 
-impl Patience {
+impl ProgressTracker {
     /// Returns true while an operation is in progress.
     pub(crate) fn is_tried(&self) -> bool {
         self.since.is_some()
@@ -56,11 +56,11 @@ impl Patience {
         }
 
         let since = *self.since.get_or_insert(now);
-        if now < *self.tell.get_or_insert(since + LONG) {
+        if now < *self.next_report.get_or_insert(since + LONG) {
             return None;
         }
 
-        self.tell = Some(now + REMINDER_PERIOD);
+        self.next_report = Some(now + REMINDER_PERIOD);
         self.counted.get_or_insert_with(|| {
             long.inc();
             Arc::new(Counted(long.clone()))
@@ -88,47 +88,49 @@ mod tests {
             after: minute,
             message: String::new(),
         });
-        let (start, gauge, mut patience) = (Instant::now(), Gauge::default(), Patience::default());
-        assert!(!patience.is_tried());
+        let (start, gauge, mut progress) =
+            (Instant::now(), Gauge::default(), ProgressTracker::default());
+        assert!(!progress.is_tried());
 
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for minutes in 0..=75 {
-            if let Some(lasted) = patience.note(&at_it, &gauge, start + minutes * minute) {
+            if let Some(lasted) = progress.note(&at_it, &gauge, start + minutes * minute) {
                 assert_eq!(lasted, minutes * minute);
-                told.push(minutes);
+                reported.push(minutes);
             }
             assert_eq!(gauge.get(), i64::from(minutes >= 10), "{minutes}");
         }
-        assert_eq!(told, [10, 40, 70]);
+        assert_eq!(reported, [10, 40, 70]);
 
-        let other =
-            |patience: &mut Patience, error| patience.note(&error, &gauge, start + 76 * minute);
+        let other = |progress: &mut ProgressTracker, error| {
+            progress.note(&error, &gauge, start + 76 * minute)
+        };
         assert_eq!(
-            other(&mut patience, CloudError::Unavailable(String::new())),
+            other(&mut progress, CloudError::Unavailable(String::new())),
             None
         );
-        assert!(patience.is_tried());
+        assert!(progress.is_tried());
         assert_eq!(
             gauge.get(),
             1,
             "nobody knows that it is not in progress any more"
         );
         assert_eq!(
-            other(&mut patience, CloudError::Denied(String::new())),
+            other(&mut progress, CloudError::Denied(String::new())),
             None
         );
-        assert_eq!((patience.is_tried(), gauge.get()), (false, 0));
-        assert_eq!(patience.note(&at_it, &gauge, start + 77 * minute), None);
-        assert_eq!(patience.note(&at_it, &gauge, start + 86 * minute), None);
-        assert!(patience.note(&at_it, &gauge, start + 87 * minute).is_some());
+        assert_eq!((progress.is_tried(), gauge.get()), (false, 0));
+        assert_eq!(progress.note(&at_it, &gauge, start + 77 * minute), None);
+        assert_eq!(progress.note(&at_it, &gauge, start + 86 * minute), None);
+        assert!(progress.note(&at_it, &gauge, start + 87 * minute).is_some());
 
         let busy = CloudError::Conflict(String::new());
-        patience = Patience::default();
-        assert_eq!(patience.note(&busy, &gauge, start), None);
+        progress = ProgressTracker::default();
+        assert_eq!(progress.note(&busy, &gauge, start), None);
 
-        let lasted = patience.note(&busy, &gauge, start + LONG);
+        let lasted = progress.note(&busy, &gauge, start + LONG);
         assert_eq!(lasted, Some(LONG), "a conflict that does not end");
-        drop(patience);
+        drop(progress);
         assert_eq!(gauge.get(), 0, "what is forgotten is in progress no more");
     }
 }

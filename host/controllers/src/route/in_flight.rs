@@ -10,7 +10,7 @@ use super::work::Change;
 
 /// Changes in progress, by key.
 #[derive(Default)]
-pub(super) struct Flight {
+pub(super) struct InFlight {
     creates: HashMap<String, String>,
     deletes: HashMap<String, Route>,
     /// For each CIDR, the number of routes being created whose destination is equal to it or inside
@@ -37,7 +37,7 @@ fn count(counts: &mut HashMap<IpNet, usize>, net: IpNet, up: bool) {
     }
 }
 
-impl Flight {
+impl InFlight {
     pub(super) fn creates(&self, route: &NewRoute) -> bool {
         self.creates.contains_key(&route.key())
     }
@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn a_route_waits_for_an_overlapping_one_being_created() {
-        let mut flight = Flight::default();
-        flight.begin_create(&new("a", "10.0.4.0/24"));
+        let mut in_flight = InFlight::default();
+        in_flight.begin_create(&new("a", "10.0.4.0/24"));
         for (cidr, waits) in [
             ("10.0.4.0/24", true),
             ("10.0.4.128/25", true),
@@ -118,15 +118,19 @@ mod tests {
             ("fd00::/64", false),
             ("pods", false),
         ] {
-            assert_eq!(flight.is_in_the_place_of(&new("b", cidr)), waits, "{cidr}");
+            assert_eq!(
+                in_flight.is_in_the_place_of(&new("b", cidr)),
+                waits,
+                "{cidr}"
+            );
         }
-        flight.begin_create(&new("c", "10.0.5.0/24"));
+        in_flight.begin_create(&new("c", "10.0.5.0/24"));
 
-        flight.end_create(&new("a", "10.0.4.0/24"));
-        assert!(!flight.is_in_the_place_of(&new("b", "10.0.4.0/24")));
-        assert!(flight.is_in_the_place_of(&new("b", "10.0.0.0/16")));
+        in_flight.end_create(&new("a", "10.0.4.0/24"));
+        assert!(!in_flight.is_in_the_place_of(&new("b", "10.0.4.0/24")));
+        assert!(in_flight.is_in_the_place_of(&new("b", "10.0.0.0/16")));
 
-        flight.end_create(&new("c", "10.0.5.0/24"));
-        assert!(flight.exact.is_empty() && flight.inside.is_empty());
+        in_flight.end_create(&new("c", "10.0.5.0/24"));
+        assert!(in_flight.exact.is_empty() && in_flight.inside.is_empty());
     }
 }
