@@ -4,7 +4,7 @@
 //! disk delays a call. What waits for it counts toward the memory of the plugin. What it cannot
 //! write is missing, and the log says so.
 
-mod note;
+mod event;
 mod writer;
 
 use std::{
@@ -27,8 +27,8 @@ use skydock_resources::{
     own_directory::{self, NotOwn},
 };
 
-pub(super) use self::note::Note;
-pub use self::writer::film::COMPRESSED;
+pub(super) use self::event::Event;
+pub use self::writer::recording_file::COMPRESSED;
 use self::writer::{Message, Writer};
 
 /// End of the names of recordings.
@@ -153,13 +153,13 @@ impl Recordings {
 
     /// Opens the file of an instance. Names of files are ordered by time. What waits to be written
     /// counts toward the memory of the plugin.
-    pub(super) fn open_reel(
+    pub(super) fn open_file(
         &self,
         plugin: &str,
         generation: u64,
         started_ms: u64,
         memory: &Arc<Account>,
-    ) -> Reel {
+    ) -> EventSender {
         let instance = self.0.instances.fetch_add(1, Ordering::Relaxed) + 1;
         // The operator's name for the plugin may have any characters.
         let plugin: String = plugin
@@ -173,7 +173,7 @@ impl Recordings {
             name,
         });
 
-        Reel {
+        EventSender {
             archive: Arc::clone(&self.0),
             memory: Arc::clone(memory),
             file: instance,
@@ -223,7 +223,7 @@ impl Drop for Archive {
 }
 
 /// The file of one instance.
-pub(super) struct Reel {
+pub(super) struct EventSender {
     archive: Arc<Archive>,
     /// The memory of the plugin.
     memory: Arc<Account>,
@@ -233,14 +233,14 @@ pub(super) struct Reel {
     cut: bool,
 }
 
-impl Reel {
+impl EventSender {
     /// Returns the number of the instance, which counts those of all plugins in this process.
     pub(super) fn instance(&self) -> u64 {
         self.file
     }
 
     /// Masks and writes something later.
-    pub(super) fn write(&mut self, note: Note) {
+    pub(super) fn write(&mut self, event: Event) {
         if self.cut {
             return;
         }
@@ -248,13 +248,13 @@ impl Reel {
             return self.stop("it was not masked and written fast enough");
         }
 
-        let size = note.size();
+        let size = event.size();
         let mut held = Share::new(&self.memory);
         if !held.take(size) {
             return self.stop("the plugin's limit memory-total was reached");
         }
 
-        self.send(note, size, held);
+        self.send(event, size, held);
     }
 
     /// Writes why the rest is missing.
@@ -262,16 +262,16 @@ impl Reel {
         if !std::mem::replace(&mut self.cut, true) {
             tracing::warn!("a recording is incomplete: {why}");
             // Without a share of the memory: this is written even if nothing is left of it.
-            self.send(Note::Cut(why.to_owned()), 0, Share::new(&self.memory));
+            self.send(Event::Cut(why.to_owned()), 0, Share::new(&self.memory));
         }
     }
 
-    fn send(&mut self, note: Note, size: usize, held: Share) {
+    fn send(&mut self, event: Event, size: usize, held: Share) {
         self.size += size as u64;
         self.archive.backlog.fetch_add(size, Ordering::Relaxed);
-        self.archive.send(Message::Note {
+        self.archive.send(Message::Event {
             file: self.file,
-            note,
+            event,
             size,
             held,
         });
@@ -285,7 +285,7 @@ impl Reel {
     }
 }
 
-impl Drop for Reel {
+impl Drop for EventSender {
     fn drop(&mut self) {
         self.archive.send(Message::Close { file: self.file });
     }

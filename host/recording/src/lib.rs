@@ -62,18 +62,18 @@ pub enum Tape {
 /// The recording does not go on as the plugin does: the call ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the recording ends here, or differs")]
-pub struct Departed;
+pub struct Diverged;
 
 impl Tape {
     /// Returns the recorded answer of a function of the host, if this tape is played and has one.
     ///
     /// # Errors
-    /// [`Departed`], if the plugin did something else when it was recorded.
+    /// [`Diverged`], if the plugin did something else when it was recorded.
     pub fn recall<T: DeserializeOwned>(
         &self,
         function: &'static str,
         arguments: &impl Serialize,
-    ) -> Result<Option<T>, Departed> {
+    ) -> Result<Option<T>, Diverged> {
         match self {
             Self::Recording(_) => Ok(None),
             Self::Playing(player) => player.recall(function, value(arguments)),
@@ -91,13 +91,13 @@ impl Tape {
 /// Runs a function of the host, or returns its recorded answer. `T` is what is written and read.
 ///
 /// # Errors
-/// [`Departed`].
+/// [`Diverged`].
 pub fn observed<A: Serialize, T: Serialize + DeserializeOwned>(
     tape: Option<&Tape>,
     function: &'static str,
     arguments: A,
     live: impl FnOnce(A) -> T,
-) -> Result<T, Departed> {
+) -> Result<T, Diverged> {
     let Some(tape) = tape else {
         return Ok(live(arguments));
     };
@@ -116,7 +116,7 @@ pub fn observed<A: Serialize, T: Serialize + DeserializeOwned>(
 /// Like [`observed`], for a function that waits.
 ///
 /// # Errors
-/// [`Departed`].
+/// [`Diverged`].
 pub async fn observed_later<
     A: Serialize,
     T: Serialize + DeserializeOwned,
@@ -126,7 +126,7 @@ pub async fn observed_later<
     function: &'static str,
     arguments: A,
     live: impl FnOnce(A) -> F,
-) -> Result<T, Departed> {
+) -> Result<T, Diverged> {
     let Some(tape) = tape else {
         return Ok(live(arguments).await);
     };

@@ -12,11 +12,11 @@ use serde_json::Value;
 use tokio::{sync::Notify, task::JoinSet};
 
 use super::{
-    Departed, Difference,
+    Difference, Diverged,
     compare::{alike, first, short, shown},
     entry::{Ending, RequestHead, ResponseHead},
     mask::Masks,
-    script::{Ended, Exchange, Scene, Script, Step},
+    script::{Ended, Exchange, RecordedCall, Script, Step},
     value,
 };
 
@@ -79,8 +79,8 @@ pub struct Player {
 }
 
 struct Playing {
-    scenes: VecDeque<Scene>,
-    scene: Scene,
+    recorded_calls: VecDeque<RecordedCall>,
+    recorded_call: RecordedCall,
     exchanges: BTreeMap<u64, Exchange>,
     last: BTreeMap<&'static str, Value>,
     masks: Masks,
@@ -96,12 +96,12 @@ impl Player {
     /// Creates the player of a recording.
     #[must_use]
     pub fn new(script: Script) -> Self {
-        let mut scenes: VecDeque<_> = script.scenes.into();
-        let scene = scenes.pop_front().unwrap_or_default();
+        let mut recorded_calls: VecDeque<_> = script.recorded_calls.into();
+        let recorded_call = recorded_calls.pop_front().unwrap_or_default();
 
         let playing = Playing {
-            scenes,
-            scene,
+            recorded_calls,
+            recorded_call,
             exchanges: script.exchanges,
             last: BTreeMap::new(),
             masks: Masks::default(),
@@ -125,12 +125,12 @@ impl Player {
     /// Starts the next call, and returns its function and arguments.
     pub fn next(&self) -> Option<(String, Value)> {
         let mut playing = self.playing();
-        playing.outcome.uneven |= !playing.scene.steps.is_empty();
-        playing.scene = playing.scenes.pop_front()?;
+        playing.outcome.uneven |= !playing.recorded_call.steps.is_empty();
+        playing.recorded_call = playing.recorded_calls.pop_front()?;
 
         Some((
-            playing.scene.function.clone(),
-            playing.scene.arguments.value(),
+            playing.recorded_call.function.clone(),
+            playing.recorded_call.arguments.value(),
         ))
     }
 
@@ -150,7 +150,7 @@ impl Player {
         &self,
         function: &'static str,
         mut arguments: Value,
-    ) -> Result<Option<T>, Departed> {
+    ) -> Result<Option<T>, Diverged> {
         let mut playing = self.playing();
         playing.masks.value(&mut arguments);
         let answer = playing.take(function, &arguments);
@@ -174,7 +174,7 @@ impl Player {
                     error.to_string(),
                 );
                 self.over.notify_one();
-                Err(Departed)
+                Err(Diverged)
             }
         }
     }
@@ -316,7 +316,7 @@ impl Player {
 
         if playing.is_over() || playing.starved {
             playing.outcome.calls += 1;
-            playing.outcome.unreached = playing.scene.steps.len();
+            playing.outcome.unreached = playing.recorded_call.steps.len();
         } else {
             let expected = playing.next_step().unwrap_or_else(|| playing.ending());
             playing.differs(
@@ -330,9 +330,9 @@ impl Player {
 
 impl Playing {
     fn differs(&mut self, what: String, expected: String, came: String) {
-        let Scene {
+        let RecordedCall {
             number, function, ..
-        } = &self.scene;
+        } = &self.recorded_call;
 
         let difference = Difference {
             call: *number,
@@ -348,17 +348,17 @@ impl Playing {
 
     /// Returns true if the current call had not ended when the recording did.
     fn is_open(&self) -> bool {
-        self.scene.ended.is_none() && self.scene.number > 0
+        self.recorded_call.ended.is_none() && self.recorded_call.number > 0
     }
 
     /// Returns true if that is so, and the plugin has done all that was recorded.
     fn is_over(&self) -> bool {
-        self.is_open() && self.scene.steps.is_empty()
+        self.is_open() && self.recorded_call.steps.is_empty()
     }
 
     /// Returns the position of the next step that must be as recorded.
     fn next_exact(&self) -> Option<usize> {
-        self.scene.steps.iter().position(|step| match step {
+        self.recorded_call.steps.iter().position(|step| match step {
             Step::Host { function, .. } => Care::of(function) == Care::Exact,
             Step::Request(_) => true,
         })
@@ -366,7 +366,7 @@ impl Playing {
 
     fn next_step(&self) -> Option<String> {
         self.next_exact()
-            .and_then(|at| self.scene.steps.get(at))
+            .and_then(|at| self.recorded_call.steps.get(at))
             .map(|step| self.described(step))
     }
 
@@ -388,7 +388,7 @@ impl Playing {
     }
 
     fn ending(&self) -> String {
-        match &self.scene.ended {
+        match &self.recorded_call.ended {
             Some(Ended::Answer(answer)) => format!("the answer {}", shown(&answer.value())),
             Some(Ended::Trap(kind)) => format!("the end of the instance ({kind})"),
             None => "nothing: the call did not end".to_owned(),
@@ -399,8 +399,8 @@ impl Playing {
     fn done(&mut self, at: usize) {
         // The lines of a write are recorded before the write, which is recorded when it has ended.
         let is_line = |step: &Step| matches!(step, Step::Host { function, .. } if function == LINE);
-        self.outcome.uneven |= !self.scene.steps.iter().take(at).all(is_line);
-        self.scene.steps.remove(at);
+        self.outcome.uneven |= !self.recorded_call.steps.iter().take(at).all(is_line);
+        self.recorded_call.steps.remove(at);
         self.outcome.steps += 1;
     }
 
@@ -408,10 +408,10 @@ impl Playing {
         &mut self,
         function: &'static str,
         arguments: &Value,
-    ) -> Result<Option<Value>, Departed> {
+    ) -> Result<Option<Value>, Diverged> {
         self.went_on |= self.is_over();
         if self.difference.is_some() || self.went_on {
-            return Err(Departed);
+            return Err(Diverged);
         }
 
         let care = Care::of(function);
@@ -419,12 +419,12 @@ impl Playing {
         let found = match care {
             Care::Exact => self
                 .next_exact()
-                .filter(|at| self.scene.steps.get(*at).is_some_and(is_same)),
-            Care::Repeats | Care::Lives => self.scene.steps.iter().position(is_same),
+                .filter(|at| self.recorded_call.steps.get(*at).is_some_and(is_same)),
+            Care::Repeats | Care::Lives => self.recorded_call.steps.iter().position(is_same),
         };
 
         if let Some(at) = found
-            && let Some(Step::Host { answer, .. }) = self.scene.steps.get(at).cloned()
+            && let Some(Step::Host { answer, .. }) = self.recorded_call.steps.get(at).cloned()
         {
             self.done(at);
             let answer = answer.value();
@@ -440,11 +440,11 @@ impl Playing {
             Care::Exact => {
                 let next = self
                     .next_exact()
-                    .and_then(|at| self.scene.steps.get(at))
+                    .and_then(|at| self.recorded_call.steps.get(at))
                     .cloned();
 
                 self.unlike(next, function, arguments);
-                Err(Departed)
+                Err(Diverged)
             }
             Care::Repeats => Ok(self.last.get(function).cloned()),
             Care::Lives => Ok(None),
@@ -484,7 +484,7 @@ impl Playing {
         self.masks.value(&mut came);
 
         let at = self.next_exact();
-        let step = at.and_then(|at| self.scene.steps.get(at)).cloned();
+        let step = at.and_then(|at| self.recorded_call.steps.get(at)).cloned();
 
         let (Some(at), Some(Step::Request(exchange))) = (at, &step) else {
             let expected = step.map_or_else(|| self.ending(), |step| self.described(&step));
@@ -535,8 +535,8 @@ impl Playing {
         }
 
         // What is left may be called more or less often.
-        self.outcome.uneven |= !self.scene.steps.is_empty();
-        match (&self.scene.ended, came) {
+        self.outcome.uneven |= !self.recorded_call.steps.is_empty();
+        match (&self.recorded_call.ended, came) {
             (Some(Ended::Answer(recorded)), Ok(answer)) => match first(&recorded.value(), answer) {
                 Some((path, expected, came)) => {
                     self.differs(format!("answer{path}"), expected, came);

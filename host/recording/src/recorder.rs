@@ -15,7 +15,7 @@ use skydock_credentials::Secret;
 use skydock_resources::account::Account;
 
 use super::{
-    archive::{Note, Recordings, Reel},
+    archive::{Event, EventSender, Recordings},
     entry::{Ending, Entry, FORMAT, Header, RequestHead, ResponseHead},
     value,
 };
@@ -29,7 +29,7 @@ pub struct Recorder {
 }
 
 struct Writing {
-    reel: Reel,
+    sender: EventSender,
     calls: u64,
     exchanges: u64,
     /// Secrets of credentials that the thread knows.
@@ -62,7 +62,7 @@ impl Recorder {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let started_ms = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
-        let reel = recordings.open_reel(plugin, generation, started_ms, memory);
+        let sender = recordings.open_file(plugin, generation, started_ms, memory);
 
         let header = Header {
             format: FORMAT,
@@ -71,12 +71,12 @@ impl Recorder {
             plugin: plugin.to_owned(),
             generation,
             component: component.to_owned(),
-            instance: reel.instance(),
+            instance: sender.instance(),
             started_ms,
         };
 
         let writing = Writing {
-            reel,
+            sender,
             calls: 0,
             exchanges: 0,
             known: Vec::new(),
@@ -87,7 +87,7 @@ impl Recorder {
             full: AtomicBool::new(false),
         };
 
-        recorder.write(Note::Plain(Entry::Recording(header)));
+        recorder.write(Event::Plain(Entry::Recording(header)));
         recorder
     }
 
@@ -95,8 +95,8 @@ impl Recorder {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, note: Note) {
-        self.writing().reel.write(note);
+    fn write(&self, event: Event) {
+        self.writing().sender.write(event);
     }
 
     /// Writes that a call of the plugin begins.
@@ -106,7 +106,7 @@ impl Recorder {
         writing.calls += 1;
         let number = writing.calls;
 
-        writing.reel.write(Note::Entry(Entry::Call {
+        writing.sender.write(Event::Entry(Entry::Call {
             number,
             function: function.to_owned(),
             arguments,
@@ -117,13 +117,13 @@ impl Recorder {
     pub fn answer(&self, answer: &impl Serialize) {
         let answer = value(answer);
         let mut writing = self.writing();
-        writing.reel.write(Note::Entry(Entry::Answer(answer)));
-        self.full.store(writing.reel.is_full(), Ordering::Relaxed);
+        writing.sender.write(Event::Entry(Entry::Answer(answer)));
+        self.full.store(writing.sender.is_full(), Ordering::Relaxed);
     }
 
     /// Writes that the call has ended the instance.
     pub fn trap(&self, kind: &str) {
-        self.write(Note::Plain(Entry::Trap(kind.to_owned())));
+        self.write(Event::Plain(Entry::Trap(kind.to_owned())));
     }
 
     /// Returns true if the instance should not be used for another call.
@@ -133,7 +133,7 @@ impl Recorder {
 
     /// Writes a function of the host.
     pub(super) fn host(&self, function: &str, arguments: Value, answer: Value) {
-        self.write(Note::Host {
+        self.write(Event::Host {
             function: function.to_owned(),
             arguments,
             answer,
@@ -147,20 +147,20 @@ impl Recorder {
         let exchange = writing.exchanges;
 
         writing
-            .reel
-            .write(Note::Entry(Entry::Request { exchange, head }));
+            .sender
+            .write(Event::Entry(Entry::Request { exchange, head }));
 
         exchange
     }
 
     /// Keeps a part of the body of a request.
     pub fn sent(&self, exchange: u64, part: &[u8]) {
-        self.write(Note::Sent(exchange, Bytes::copy_from_slice(part)));
+        self.write(Event::Sent(exchange, Bytes::copy_from_slice(part)));
     }
 
     /// Writes the body of a request.
     pub fn request_body(&self, exchange: u64, complete: bool) {
-        self.write(Note::SentAll(exchange, complete));
+        self.write(Event::SentAll(exchange, complete));
     }
 
     /// Masks these secrets of credentials from here on.
@@ -171,32 +171,32 @@ impl Recorder {
 
         if !new.is_empty() {
             writing.known = secrets;
-            writing.reel.write(Note::Known(new));
+            writing.sender.write(Event::Known(new));
         }
     }
 
     /// Writes a response.
     pub fn response(&self, exchange: u64, head: ResponseHead) {
-        self.write(Note::Entry(Entry::Response { exchange, head }));
+        self.write(Event::Entry(Entry::Response { exchange, head }));
     }
 
     /// Writes nothing more, and says why.
     pub fn stop(&self, why: &str) {
-        self.writing().reel.stop(why);
+        self.writing().sender.stop(why);
     }
 
     /// Keeps a part of the body of a response.
     pub fn received(&self, exchange: u64, part: &[u8]) {
-        self.write(Note::Received(exchange, Bytes::copy_from_slice(part)));
+        self.write(Event::Received(exchange, Bytes::copy_from_slice(part)));
     }
 
     /// Writes the body of a response.
     pub fn response_body(&self, exchange: u64) {
-        self.write(Note::ReceivedAll(exchange));
+        self.write(Event::ReceivedAll(exchange));
     }
 
     /// Writes how an exchange ended.
     pub fn end(&self, exchange: u64, ending: Ending) {
-        self.write(Note::Entry(Entry::End { exchange, ending }));
+        self.write(Event::Entry(Entry::End { exchange, ending }));
     }
 }

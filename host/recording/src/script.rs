@@ -66,8 +66,8 @@ pub enum ScriptError {
 pub struct Script {
     /// Where the recording comes from.
     pub header: Header,
-    /// The first scene is the instantiation; each other is a call.
-    pub(crate) scenes: Vec<Scene>,
+    /// The first is the instantiation; each other is a call of the plugin.
+    pub(crate) recorded_calls: Vec<RecordedCall>,
     pub(super) exchanges: BTreeMap<u64, Exchange>,
     /// Why the recording is incomplete.
     pub cut: Option<String>,
@@ -100,7 +100,7 @@ impl<'de> Deserialize<'de> for Raw {
 
 /// A call of the plugin.
 #[derive(Debug, Default)]
-pub(crate) struct Scene {
+pub(crate) struct RecordedCall {
     /// Its number; 0 for the instantiation.
     pub(crate) number: u64,
     pub(crate) function: String,
@@ -215,7 +215,7 @@ impl Script {
 
         let mut script = Self {
             header,
-            scenes: vec![Scene::default()],
+            recorded_calls: vec![RecordedCall::default()],
             exchanges: BTreeMap::new(),
             cut: None,
         };
@@ -235,17 +235,18 @@ impl Script {
             }
         }
 
-        if script
-            .scenes
-            .last()
-            .is_some_and(|scene| scene.number > 0 && scene.ended.is_none())
-        {
-            script
-                .cut
+        script.check_end();
+        Ok(script)
+    }
+
+    /// Cuts the recording at a last call that has no end.
+    fn check_end(&mut self) {
+        let last = self.recorded_calls.last();
+
+        if last.is_some_and(|call| call.number > 0 && call.ended.is_none()) {
+            self.cut
                 .get_or_insert_with(|| "its last call has no end".to_owned());
         }
-
-        Ok(script)
     }
 
     fn exchange(&mut self, number: u64) -> Result<&mut Exchange, &'static str> {
@@ -255,14 +256,15 @@ impl Script {
     }
 
     fn step(&mut self, step: Step) {
-        if let Some(scene) = self.scenes.last_mut() {
-            scene.steps.push_back(step);
+        if let Some(call) = self.recorded_calls.last_mut() {
+            call.steps.push_back(step);
         }
     }
 
     fn end(&mut self, ended: Ended) -> Result<(), &'static str> {
-        let scene = self.scenes.last_mut().filter(|scene| scene.ended.is_none());
-        scene.ok_or("the call has ended before")?.ended = Some(ended);
+        let call = self.recorded_calls.last_mut();
+        let open = call.filter(|call| call.ended.is_none());
+        open.ok_or("the call has ended before")?.ended = Some(ended);
         Ok(())
     }
 
@@ -275,12 +277,12 @@ impl Script {
                 function,
                 arguments,
             } => {
-                match self.scenes.last() {
-                    Some(Scene {
+                match self.recorded_calls.last() {
+                    Some(RecordedCall {
                         ended: Some(Ended::Trap(_)),
                         ..
                     }) => return Err("the instance had ended before"),
-                    Some(Scene {
+                    Some(RecordedCall {
                         number: 1..,
                         ended: None,
                         ..
@@ -288,11 +290,11 @@ impl Script {
                     _ => {}
                 }
 
-                self.scenes.push(Scene {
+                self.recorded_calls.push(RecordedCall {
                     number,
                     function,
                     arguments,
-                    ..Scene::default()
+                    ..RecordedCall::default()
                 });
             }
             Line::Host {
@@ -368,18 +370,21 @@ mod tests {
         let script = read(&lines.join("\n").into_bytes()).unwrap();
         assert_eq!(
             script
-                .scenes
+                .recorded_calls
                 .iter()
                 .map(|it| it.steps.len())
                 .collect::<Vec<_>>(),
             [1, 1, 0]
         );
-        let Some(Ended::Answer(answer)) = &script.scenes[1].ended else {
-            panic!("{:?}", script.scenes)
+        let Some(Ended::Answer(answer)) = &script.recorded_calls[1].ended else {
+            panic!("{:?}", script.recorded_calls)
         };
         assert_eq!(answer.value(), json!({"Ok": []}));
         assert_eq!(
-            (script.scenes[2].ended.is_none(), script.cut.is_some()),
+            (
+                script.recorded_calls[2].ended.is_none(),
+                script.cut.is_some()
+            ),
             (true, true)
         );
         assert!(script.exchanges[&1].sent_first);
@@ -400,7 +405,7 @@ mod tests {
             let script = read(&whole[..end]).unwrap();
             assert!(script.cut.is_some(), "{end}");
         }
-        assert_eq!(read(&whole[..first]).unwrap().scenes.len(), 1);
+        assert_eq!(read(&whole[..first]).unwrap().recorded_calls.len(), 1);
         for end in 0..HEADER.len() {
             assert!(
                 matches!(read(&whole[..end]), Err(ScriptError::Empty(_))),
@@ -488,6 +493,6 @@ mod tests {
             "{HEADER}\n{{\"call\":{{\"number\":1,\"function\":\"f\",\"arguments\":[{{}},{{}}]}}}}\n"
         );
         let script = read(text.as_bytes()).unwrap();
-        assert_eq!(script.scenes[1].arguments.0.get(), "[{},{}]");
+        assert_eq!(script.recorded_calls[1].arguments.0.get(), "[{},{}]");
     }
 }

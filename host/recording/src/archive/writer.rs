@@ -1,6 +1,6 @@
 //! The thread that masks and writes recordings, and removes the oldest ones.
 
-pub(crate) mod film;
+pub(crate) mod recording_file;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -20,10 +20,10 @@ use rustix::{
 };
 use skydock_resources::account::Share;
 
-use super::{super::mask::Masks, Note, SUFFIX};
+use super::{super::mask::Masks, Event, SUFFIX};
 use crate::entry::Entry;
 
-use self::film::Film;
+use self::recording_file::RecordingFile;
 
 /// What the thread is told.
 pub(super) enum Message {
@@ -31,9 +31,9 @@ pub(super) enum Message {
         file: u64,
         name: String,
     },
-    Note {
+    Event {
         file: u64,
-        note: Note,
+        event: Event,
         /// Bytes that waited for the thread.
         size: usize,
         /// Returned when it is written.
@@ -44,7 +44,7 @@ pub(super) enum Message {
     },
 }
 
-/// Returns true for a name that [`open_reel`](super::Recordings::open_reel) gives. Other files are
+/// Returns true for a name that [`open_file`](super::Recordings::open_file) gives. Other files are
 /// not ours to remove.
 fn is_name(name: &str) -> bool {
     let parts = name
@@ -61,7 +61,7 @@ pub(super) struct Writer {
     path: PathBuf,
     limit: u64,
     backlog: Arc<AtomicUsize>,
-    open: HashMap<u64, Film>,
+    open: HashMap<u64, RecordingFile>,
     /// Complete files, the oldest first.
     closed: VecDeque<(String, u64)>,
     /// Bytes of all files.
@@ -124,28 +124,28 @@ impl Writer {
             Message::Open { file, name } => {
                 let opened = self.create(&name);
                 let opened = opened.inspect_err(|error| self.tell(&name, error)).ok();
-                self.open.insert(file, Film::new(name, opened));
+                self.open.insert(file, RecordingFile::new(name, opened));
             }
-            Message::Note {
+            Message::Event {
                 file,
-                note,
+                event,
                 size,
                 held,
             } => {
                 self.backlog.fetch_sub(size, Ordering::Relaxed);
 
-                let film = self.open.get_mut(&file);
-                let Some(film) = film.filter(|film| film.file.is_some()) else {
+                let recording = self.open.get_mut(&file);
+                let Some(recording) = recording.filter(|recording| recording.file.is_some()) else {
                     return;
                 };
 
-                for line in film.lines(note, held, &self.masks) {
+                for line in recording.lines(event, held, &self.masks) {
                     self.write(file, &line);
                 }
             }
             Message::Close { file } => {
-                if let Some(film) = self.open.remove(&file) {
-                    self.closed.push_back((film.name, film.size));
+                if let Some(recording) = self.open.remove(&file) {
+                    self.closed.push_back((recording.name, recording.size));
                 }
             }
         }
@@ -167,10 +167,12 @@ impl Writer {
         let room = self.make_room(line.len() as u64);
         let silent = std::mem::replace(&mut self.silent, !room);
 
-        let Some(film) = self.open.get_mut(&file) else {
+        let Some(recording) = self.open.get_mut(&file) else {
             return;
         };
-        let Some(to) = &mut film.file else { return };
+        let Some(to) = &mut recording.file else {
+            return;
+        };
 
         let last = (!room).then(|| cut("the limit of all recordings was reached"));
         let written = to.write_all(last.as_deref().unwrap_or(line));
@@ -178,14 +180,14 @@ impl Writer {
 
         if is_last {
             // What follows a gap would make no sense.
-            film.file = None;
+            recording.file = None;
         } else {
-            film.size += line.len() as u64;
+            recording.size += line.len() as u64;
             self.total += line.len() as u64;
         }
 
         if let Err(error) = &written {
-            let name = film.name.clone();
+            let name = recording.name.clone();
             self.tell(&name, error);
         }
 

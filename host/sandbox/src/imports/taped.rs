@@ -6,7 +6,7 @@
 //! played, a guest is told that something is ready when it was ready in the recording, and the host
 //! waits for it until then; nothing takes the time that it took.
 
-use skydock_recording::{Departed, Payload, Tape, value};
+use skydock_recording::{Diverged, Payload, Tape, value};
 use wasmtime::{
     StoreContextMut,
     component::{Linker, Resource},
@@ -78,7 +78,7 @@ fn recalled<T: serde::de::DeserializeOwned>(
     tape: Option<&Tape>,
     function: &'static str,
     arguments: &impl serde::Serialize,
-) -> Result<Option<T>, Departed> {
+) -> Result<Option<T>, Diverged> {
     tape.map_or(Ok(None), |tape| tape.recall(function, arguments))
 }
 
@@ -449,7 +449,7 @@ impl Closing {
         state: &State,
         function: &'static str,
         stream: &Lent<DynOutputStream>,
-    ) -> Result<Self, Departed> {
+    ) -> Result<Self, Diverged> {
         let arguments = (stream.rep(),);
         let was = recalled(state.tape.as_ref(), function, &arguments)?;
         Ok(Self {

@@ -12,7 +12,7 @@ use skydock_resources::account::Share;
 
 use super::super::{
     super::{entry::Entry, mask::Masks, value},
-    Note,
+    Event,
 };
 use crate::Payload;
 
@@ -35,7 +35,7 @@ const ALONE: usize = 16;
 /// Maximum bytes of a secret that is found before the end of the body.
 const OVERLAP: usize = 4 << 10;
 
-pub(super) struct Film {
+pub(super) struct RecordingFile {
     pub(super) name: String,
     /// None after an error, and if the limit was reached.
     pub(super) file: Option<File>,
@@ -109,7 +109,7 @@ fn alone(body: &[u8]) -> Option<&str> {
     is_token.then_some(text)
 }
 
-impl Film {
+impl RecordingFile {
     pub(super) fn new(name: String, file: Option<File>) -> Self {
         Self {
             name,
@@ -123,34 +123,23 @@ impl Film {
     }
 
     /// Returns the lines to write, masked.
-    pub(super) fn lines(&mut self, note: Note, held: Share, masks: &Masks) -> Vec<Vec<u8>> {
+    pub(super) fn lines(&mut self, event: Event, held: Share, masks: &Masks) -> Vec<Vec<u8>> {
         if self.ended {
             return Vec::new();
         }
-        match note {
-            Note::Plain(entry) => vec![line(&entry)],
-            Note::Cut(why) => vec![line(&Entry::Cut(why))],
-            Note::Known(secrets) => {
+        match event {
+            Event::Plain(entry) => vec![line(&entry)],
+            Event::Cut(why) => vec![line(&Entry::Cut(why))],
+            Event::Known(secrets) => {
                 let texts = secrets.iter().filter_map(Secret::expose_str);
                 texts.for_each(|it| masks.know(it));
                 Vec::new()
             }
-            Note::Entry(entry) => {
-                match &entry {
-                    Entry::Request { exchange, head }
-                        if !["GET", "HEAD"].contains(&head.method.as_str()) =>
-                    {
-                        self.writes.insert(*exchange);
-                    }
-                    Entry::End { exchange, .. } => {
-                        self.writes.remove(exchange);
-                    }
-                    _ => {}
-                }
-
+            Event::Entry(entry) => {
+                self.follow_writes(&entry);
                 vec![masked(&entry, masks)]
             }
-            Note::Host {
+            Event::Host {
                 function,
                 mut arguments,
                 mut answer,
@@ -163,59 +152,85 @@ impl Film {
                     answer,
                 })]
             }
-            Note::Sent(exchange, bytes) => {
+            Event::Sent(exchange, bytes) => {
                 let body = self.sent.entry(exchange).or_default();
                 body.pieces.push((bytes, held));
                 Vec::new()
             }
-            Note::SentAll(exchange, complete) => {
-                let body = self.sent.remove(&exchange).unwrap_or_default();
-
-                if is_compressed(&body.whole()) {
-                    return self.end();
-                }
-
-                let entry = Entry::RequestBody {
-                    exchange,
-                    body: Payload(body.whole()),
-                    complete,
-                };
-                vec![masked(&entry, masks)]
-            }
-            Note::Received(exchange, bytes) => {
-                // The plugin may write it to its log before the body has ended.
-                let body = self.received.entry(exchange).or_default();
-                body.last.extend_from_slice(&bytes);
-
-                if self.writes.contains(&exchange)
-                    && let Some(token) = alone(&body.last)
-                {
-                    masks.know(token);
-                }
-
-                // Only to learn its secrets: the whole body is masked when it has ended.
-                masks.bytes(&body.last);
-                body.last.drain(..body.last.len().saturating_sub(OVERLAP));
-                body.pieces.push((bytes, held));
+            Event::SentAll(exchange, complete) => self.sent_all(exchange, complete, masks),
+            Event::Received(exchange, bytes) => {
+                self.received(exchange, bytes, held, masks);
                 Vec::new()
             }
-            Note::ReceivedAll(exchange) => {
-                let body = self.received.remove(&exchange).unwrap_or_default();
-                let whole = body.whole();
-
-                if is_compressed(&whole) {
-                    return self.end();
-                }
-
-                if self.writes.contains(&exchange)
-                    && let Some(token) = alone(&whole)
-                {
-                    masks.know(token);
-                }
-
-                pieces(exchange, &body, masks)
-            }
+            Event::ReceivedAll(exchange) => self.received_all(exchange, masks),
         }
+    }
+
+    /// Remembers which exchanges may be logins.
+    fn follow_writes(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Request { exchange, head }
+                if !["GET", "HEAD"].contains(&head.method.as_str()) =>
+            {
+                self.writes.insert(*exchange);
+            }
+            Entry::End { exchange, .. } => {
+                self.writes.remove(exchange);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the lines of a request's body.
+    fn sent_all(&mut self, exchange: u64, complete: bool, masks: &Masks) -> Vec<Vec<u8>> {
+        let body = self.sent.remove(&exchange).unwrap_or_default();
+
+        if is_compressed(&body.whole()) {
+            return self.end();
+        }
+
+        let entry = Entry::RequestBody {
+            exchange,
+            body: Payload(body.whole()),
+            complete,
+        };
+        vec![masked(&entry, masks)]
+    }
+
+    /// Keeps a part of a response's body.
+    fn received(&mut self, exchange: u64, bytes: Bytes, held: Share, masks: &Masks) {
+        // The plugin may write it to its log before the body has ended.
+        let body = self.received.entry(exchange).or_default();
+        body.last.extend_from_slice(&bytes);
+
+        if self.writes.contains(&exchange)
+            && let Some(token) = alone(&body.last)
+        {
+            masks.know(token);
+        }
+
+        // Only to learn its secrets: the whole body is masked when it has ended.
+        masks.bytes(&body.last);
+        body.last.drain(..body.last.len().saturating_sub(OVERLAP));
+        body.pieces.push((bytes, held));
+    }
+
+    /// Returns the lines of a response's body.
+    fn received_all(&mut self, exchange: u64, masks: &Masks) -> Vec<Vec<u8>> {
+        let body = self.received.remove(&exchange).unwrap_or_default();
+        let whole = body.whole();
+
+        if is_compressed(&whole) {
+            return self.end();
+        }
+
+        if self.writes.contains(&exchange)
+            && let Some(token) = alone(&whole)
+        {
+            masks.know(token);
+        }
+
+        pieces(exchange, &body, masks)
     }
 
     /// Ends the recording at a compressed body.
@@ -297,10 +312,10 @@ mod tests {
     #[test]
     fn secrets_of_credentials_and_logins_are_not_written() {
         let account = Account::new(1 << 20, Gauge::default());
-        let (mut film, masks) = (Film::new("a".into(), None), Masks::default());
-        let mut write = |note| film.lines(note, Share::new(&account), &masks).concat();
+        let (mut file, masks) = (RecordingFile::new("a".into(), None), Masks::default());
+        let mut write = |event| file.lines(event, Share::new(&account), &masks).concat();
         let request = |exchange, method: &str| {
-            Note::Entry(Entry::Request {
+            Event::Entry(Entry::Request {
                 exchange,
                 head: RequestHead {
                     method: method.to_owned(),
@@ -312,7 +327,7 @@ mod tests {
         };
         let old = "TkKcBEKa4w9z2LqP7xYm3Vn8Rb5Td";
         let session = "b00db39f948d13ea1e59b4d6fce56389";
-        let mut text = write(Note::Known(vec![
+        let mut text = write(Event::Known(vec![
             Secret::from(old),
             "fifteen-bytes-k".into(),
         ]));
@@ -325,8 +340,8 @@ mod tests {
             ),
         ];
         for (exchange, body) in bodies {
-            text.extend(write(Note::Received(exchange, body.into())));
-            text.extend(write(Note::ReceivedAll(exchange)));
+            text.extend(write(Event::Received(exchange, body.into())));
+            text.extend(write(Event::ReceivedAll(exchange)));
         }
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("previous=xxxx"), "{text}");

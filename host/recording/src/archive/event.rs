@@ -10,7 +10,7 @@ use super::super::entry::Entry;
 const OVERHEAD: usize = 32;
 
 /// Something to mask and to write.
-pub(crate) enum Note {
+pub(crate) enum Event {
     /// A line without secrets.
     Plain(Entry),
     /// A line whose texts may have secrets.
@@ -38,7 +38,7 @@ pub(crate) enum Note {
     Cut(String),
 }
 
-impl Note {
+impl Event {
     /// Returns about how many bytes it takes until it is written.
     pub(super) fn size(&self) -> usize {
         match self {
