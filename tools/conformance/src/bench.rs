@@ -14,11 +14,11 @@ use skydock_sandbox::{LoadError, Stage};
 pub use self::figures::{Figures, FunctionFigures};
 use crate::{
     KitError,
-    scenario::{Called, Given, Step, Subject, World, delay, make},
-    stand::{
+    harness::{
+        loaded_plugin::LoadedPlugin,
         meter::{Meter, Reading},
-        scene::Scene,
     },
+    scenario::{Called, Given, Step, Subject, World, delay, make},
 };
 
 /// What to measure.
@@ -73,13 +73,13 @@ pub async fn bench(options: BenchOptions) -> Result<Figures, BenchError> {
 
     // This one finds the compiled code: its stages are those of a start.
     let second = Box::pin(bench.load()).await?;
-    let generation = second.scene.plugin.generation();
+    let generation = second.plugin.inner.generation();
 
     // Each function gets a plugin of its own: the peak of memory is that of the plugin's whole
     // life.
     let mut functions = Vec::new();
     for &function in Function::ALL {
-        let can = second.scene.info().can(function.capability());
+        let can = second.plugin.info().can(function.capability());
         if can && (options.writes || function.only_reads()) {
             functions.push(bench.measure(function, Box::pin(bench.load()).await?).await);
         }
@@ -91,7 +91,7 @@ pub async fn bench(options: BenchOptions) -> Result<Figures, BenchError> {
         plugin: generation.name.clone(),
         version: generation.version.clone(),
         digest: generation.digest.clone(),
-        bytes: second.scene.plugin.size(),
+        bytes: second.plugin.inner.size(),
         compile: compiled.unwrap_or_default(),
         start: stages(&second).iter().map(|(_, took)| *took).sum(),
         functions,
@@ -99,7 +99,7 @@ pub async fn bench(options: BenchOptions) -> Result<Figures, BenchError> {
 }
 
 fn stages(loaded: &Loaded) -> Vec<(Stage, Duration)> {
-    loaded.scene.plugin.generation().stages
+    loaded.plugin.inner.generation().stages
 }
 
 struct Bench<'a> {
@@ -109,7 +109,7 @@ struct Bench<'a> {
 
 /// A plugin in service, whose metrics are those of one function.
 struct Loaded {
-    scene: Scene,
+    plugin: LoadedPlugin,
     meter: Arc<Meter>,
     world: World,
 }
@@ -148,13 +148,13 @@ impl Bench<'_> {
         };
         let (runtime, meter, source) = subject.start(self.cache, subject.limits.clone())?;
         let meter = Arc::new(meter);
-        let scene = Box::pin(Scene::open(&runtime, Arc::clone(&meter), source)).await?;
+        let plugin = Box::pin(LoadedPlugin::open(&runtime, Arc::clone(&meter), source)).await?;
         let world = World::default();
 
         world.give(&given(&self.options.nodes));
-        scene.show(Arc::clone(&world.stage) as _);
+        plugin.set_cluster(Arc::clone(&world.cluster) as _);
         Ok(Loaded {
-            scene,
+            plugin,
             meter,
             world,
         })
@@ -194,7 +194,7 @@ impl Bench<'_> {
 
         for _ in 0..self.options.calls {
             let begun = Instant::now();
-            let made = make(&*loaded.scene.plugin, &loaded.world, function, &step, true).await;
+            let made = make(&*loaded.plugin.inner, &loaded.world, function, &step, true).await;
             times.push(begun.elapsed());
             let problem = made.map_or_else(Some, |it| it.error().map(ToString::to_string));
             failures += usize::from(problem.is_some());
@@ -222,7 +222,7 @@ impl Loaded {
     /// Makes a call until it succeeds, or nothing helps. What it needs may not exist, as without a
     /// cloud.
     async fn settle(&self, function: Function, on_wait: fn(&str, &CloudError)) {
-        if !self.scene.info().can(function.capability()) {
+        if !self.plugin.info().can(function.capability()) {
             return;
         }
         let begun = Instant::now();
@@ -230,7 +230,7 @@ impl Loaded {
         let mut failures = 0;
 
         loop {
-            let made = make(&*self.scene.plugin, &self.world, function, &step, true).await;
+            let made = make(&*self.plugin.inner, &self.world, function, &step, true).await;
             let Ok(made) = made else { return };
             let Some(error) = made.error() else { return };
             let Some(wait) = delay(error, failures) else {

@@ -14,7 +14,7 @@ pub(crate) use self::{
     memory::flat,
 };
 
-use crate::{Verdict, stand::observation::Observation};
+use crate::{Verdict, harness::observation::Observation};
 
 /// Reasons for ending an instance that are about time.
 const TIME: [&str; 2] = ["cpu", "deadline"];

@@ -7,15 +7,19 @@ mod routes;
 
 use std::{path::PathBuf, sync::Arc};
 
-use skydock_cloud::Capability;
+use skydock_cloud::{Capability, Node};
 use skydock_sandbox::{
     CallError, Compiler, Limits, LoadError, LoadProblem, PluginSource, RuntimeOptions, Stage,
 };
 
+use self::{balancers::Balanced, calls::Calls, routes::Routed};
 use crate::{
     Check, Finding, KitError, Report, Subjects, Verdict,
+    harness::{
+        fake_cluster::FakeCluster, loaded_plugin::LoadedPlugin, meter::Reading, objects,
+        observation::Observation,
+    },
     judge::{self, failed, skipped},
-    stand::{meter::Reading, objects, scene::Scene, stage},
 };
 
 /// What to check, and how.
@@ -39,13 +43,13 @@ pub struct Options {
 /// that a leak in one of two calls of a function shows.
 const HANDLES: usize = 200;
 
-/// Loads scenes of one plugin; it is compiled once.
+/// Loads one plugin again and again; it is compiled once.
 pub(crate) struct Loader {
     options: Options,
     cache: PathBuf,
 }
 
-pub(crate) type Loaded = Result<Scene, LoadError>;
+pub(crate) type Loaded = Result<LoadedPlugin, LoadError>;
 
 impl Loader {
     async fn load(&self, limits: Limits) -> Result<Loaded, KitError> {
@@ -60,7 +64,7 @@ impl Loader {
             ..runtime
         };
         // The future is large.
-        Box::pin(Scene::load(options, source)).await
+        Box::pin(LoadedPlugin::load(options, source)).await
     }
 }
 
@@ -78,137 +82,183 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
 
     let mut report = Report::new(Subjects::Conformance);
     let limits = loader.options.limits.clone();
-    // Used once, an instance has nothing left of an earlier call.
-    let fresh = Limits {
-        uses: 1,
-        ..limits.clone()
-    };
-
     let first = loader.load(limits.clone()).await?;
     report.findings.extend(loading(&first));
 
-    let Ok(scene) = first else {
-        // The report has a line for each check, also for those that were not made.
-        let rest = Check::ALL
-            .iter()
-            .copied()
-            .filter(|it| report.findings.iter().all(|found| found.check != it.name()));
-        let rest: Vec<_> = rest
-            .map(|check| Finding::new(check, skipped("it was not loaded")))
-            .collect();
-
-        report.findings.extend(rest);
+    let Ok(plugin) = first else {
+        skip_others(&mut report, "it was not loaded");
         return Ok(report);
     };
 
-    let second = loader.load(fresh).await?;
-    let mut add = |check, verdict| report.findings.push(Finding::new(check, verdict));
-
-    let second = match second {
-        Ok(second) => second,
+    // Used once, an instance has nothing left of an earlier call.
+    let limits = Limits { uses: 1, ..limits };
+    let fresh = match loader.load(limits).await? {
+        Ok(fresh) => fresh,
         Err(error) => {
-            let says = format!("the second instance was rejected: {error}");
-            add(
-                Check::Configure,
-                failed(
-                    "the same result in each instance",
-                    says,
-                    "keep no state outside the instance",
-                ),
-            );
+            let seen = format!("the second instance was rejected: {error}");
+            report.add(Check::Configure, unlike_the_first(seen));
             return Ok(report);
         }
     };
 
-    let one = scene.introduction();
-    let other = second.introduction();
-    let hint = "derive `info` from the configuration only";
-    let stable = if one == other {
-        Verdict::Ok
-    } else {
-        failed(&one, other, hint)
-    };
+    report.add(Check::InfoStable, info_stable(&plugin, &fresh));
+    garbage::run(&loader, &mut report).await?;
 
-    add(Check::InfoStable, stable);
-    garbage::run(&loader, &mut add).await?;
-
-    let nodes = objects::nodes(&scene.info());
-    let stage = Arc::new(stage::Stage::new(nodes.clone()));
-    for scene in [&scene, &second] {
-        scene.show(Arc::clone(&stage));
+    let nodes = objects::nodes(&plugin.info());
+    let cluster = Arc::new(FakeCluster::new(nodes.clone()));
+    for plugin in [&plugin, &fresh] {
+        plugin.set_cluster(Arc::clone(&cluster));
     }
 
-    let called = calls::run(&scene, &second, &nodes).await;
-    let balanced = balancers::run(&scene, &second, &nodes, &stage).await;
-    let routed = routes::run(&scene, &nodes).await;
-
-    let all = called.all().chain(balanced.all()).chain(routed.all());
-    // A call that was not made says nothing about the plugin.
-    let all: Vec<_> = all.filter(|it| !it.is_uncalled()).collect();
-    // Unusual objects may well be `invalid`, and may take longer.
-    let usual: Vec<_> = all
-        .iter()
-        .copied()
-        .filter(|it| !called.is_unusual(it))
-        .collect();
+    let observed = Observed::of(&plugin, &fresh, &nodes, &cluster).await;
     // The gateway counts the requests of all instances but the first.
-    add(
-        Check::NoEarlyRequest,
-        quiet(&scene.reading(), &second.reading()),
-    );
+    let early = quiet(&plugin.reading(), &fresh.reading());
+    report.add(Check::NoEarlyRequest, early);
 
-    add(Check::Answers, judge::answers(&all));
-    add(Check::Order, called.order());
-    add(Check::Lookup, calls::lookup(&scene, &nodes).await);
-    add(Check::Repeatable, called.repeatable());
-    add(Check::Empty, balanced.empty(&called.empty));
-    add(
-        Check::Unusual,
-        judge::unusual(&called.unusual.iter().collect::<Vec<_>>()),
-    );
-    add(Check::RefusedCloud, judge::refused_cloud(&all));
-    add(Check::ErrorCase, judge::error_case(&usual));
-    add(Check::ErrorText, judge::error_text(&all));
-    add(Check::Deadlines, judge::deadlines(&all));
-    add(Check::NoWait, judge::no_wait(&usual));
-    add(Check::NoTrap, judge::no_trap(&all));
+    let lookup = calls::lookup(&plugin, &nodes).await;
+    observed.judge_calls(&mut report, lookup);
 
-    // Without a limit of uses, all calls are made in one instance, in which a leak adds up.
-    let many = Limits {
-        uses: usize::MAX / 4,
-        handles: HANDLES.min(limits.handles),
-        ..limits
-    };
-
-    let flat = match loader.load(many).await? {
-        Ok(scene) => {
-            scene.show(stage);
-            calls::flat(&scene, &nodes, loader.options.calls).await
-        }
-        Err(error) => failed(
-            "the same result in each instance",
-            error.to_string(),
-            "keep no state outside the instance",
-        ),
-    };
-
-    add(Check::Flat, flat);
-    add(Check::TwoInstances, called.two_instances());
-    add(Check::EnsureAgain, balanced.ensure_again());
-    add(Check::UpdateMissing, balanced.update_missing());
-    add(Check::DeleteTwice, balanced.delete_twice());
-    add(
-        Check::RoutesAgain,
-        routed.again(scene.info().can(Capability::Routes)),
-    );
-    add(Check::NoMemory, called.no_memory(balanced.pairs()));
+    let flat = flat(&loader, &nodes, cluster).await?;
+    report.add(Check::Flat, flat);
+    observed.judge_repetitions(&mut report, plugin.info().can(Capability::Routes));
 
     Ok(report)
 }
 
+/// All calls but those whose number matters.
+struct Observed {
+    called: Calls,
+    balanced: Balanced,
+    routed: Routed,
+}
+
+impl Observed {
+    /// Calls all functions. `fresh` has an instance for each call.
+    async fn of(
+        plugin: &LoadedPlugin,
+        fresh: &LoadedPlugin,
+        nodes: &[Arc<Node>],
+        cluster: &FakeCluster,
+    ) -> Self {
+        Self {
+            called: calls::run(plugin, fresh, nodes).await,
+            balanced: balancers::run(plugin, fresh, nodes, cluster).await,
+            routed: routes::run(plugin, nodes).await,
+        }
+    }
+
+    /// Returns the calls that were made one after the other.
+    fn sequential(&self) -> Vec<&Observation> {
+        let all = self.called.sequential();
+        let all = all.chain(self.balanced.all()).chain(self.routed.all());
+
+        // A call that was not made says nothing about the plugin.
+        all.filter(|it| !it.is_uncalled()).collect()
+    }
+
+    /// Judges each call for itself.
+    fn judge_calls(&self, report: &mut Report, lookup: Verdict) {
+        let Self {
+            called, balanced, ..
+        } = self;
+
+        let sequential = self.sequential();
+        // Unusual objects may well be `invalid`, and may take longer.
+        let usual: Vec<_> = sequential
+            .iter()
+            .copied()
+            .filter(|it| !called.is_unusual(it))
+            .collect();
+        let unusual: Vec<_> = called.unusual.iter().collect();
+
+        report.add(Check::Answers, judge::answers(&sequential));
+        report.add(Check::Order, called.order());
+        report.add(Check::Lookup, lookup);
+        report.add(Check::Repeatable, called.repeatable());
+        report.add(Check::Empty, balanced.empty(&called.empty));
+        report.add(Check::Unusual, judge::unusual(&unusual));
+        report.add(Check::RefusedCloud, judge::refused_cloud(&sequential));
+        report.add(Check::ErrorCase, judge::error_case(&usual));
+        report.add(Check::ErrorText, judge::error_text(&sequential));
+        report.add(Check::Deadlines, judge::deadlines(&sequential));
+        report.add(Check::NoWait, judge::no_wait(&usual));
+        report.add(Check::NoTrap, judge::no_trap(&sequential));
+    }
+
+    /// Judges calls that must have the same result as others.
+    fn judge_repetitions(&self, report: &mut Report, exports_routes: bool) {
+        let Self {
+            called,
+            balanced,
+            routed,
+        } = self;
+
+        report.add(Check::TwoInstances, called.two_instances());
+        report.add(Check::EnsureAgain, balanced.ensure_again());
+        report.add(Check::UpdateMissing, balanced.update_missing());
+        report.add(Check::DeleteTwice, balanced.delete_twice());
+        report.add(Check::RoutesAgain, routed.again(exports_routes));
+        report.add(Check::NoMemory, called.no_memory(balanced.pairs()));
+    }
+}
+
+/// Adds a line for each check that was not made: a report has all of them.
+fn skip_others(report: &mut Report, reason: &str) {
+    for &check in Check::ALL {
+        if report.findings.iter().all(|it| it.check != check.name()) {
+            report.add(check, skipped(reason));
+        }
+    }
+}
+
+/// Returns the verdict about a plugin that was loaded before, and then rejected.
+fn unlike_the_first(seen: String) -> Verdict {
+    failed(
+        "the same result in each instance",
+        seen,
+        "keep no state outside the instance",
+    )
+}
+
+/// Judges whether two instances describe themselves in the same way.
+fn info_stable(one: &LoadedPlugin, other: &LoadedPlugin) -> Verdict {
+    let one = one.introduction();
+    let other = other.introduction();
+    let hint = "derive `info` from the configuration only";
+
+    if one == other {
+        Verdict::Ok
+    } else {
+        failed(&one, other, hint)
+    }
+}
+
+/// Makes many calls, and judges whether memory and handles grow.
+async fn flat(
+    loader: &Loader,
+    nodes: &[Arc<Node>],
+    cluster: Arc<FakeCluster>,
+) -> Result<Verdict, KitError> {
+    let limits = &loader.options.limits;
+    // Without a limit of uses, all calls are made in one instance, in which a leak adds up.
+    let many = Limits {
+        uses: usize::MAX / 4,
+        handles: HANDLES.min(limits.handles),
+        ..limits.clone()
+    };
+
+    Ok(match loader.load(many).await? {
+        Ok(plugin) => {
+            plugin.set_cluster(cluster);
+            calls::flat(&plugin, nodes, loader.options.calls).await
+        }
+        Err(error) => unlike_the_first(error.to_string()),
+    })
+}
+
 /// Judges how the plugin was loaded.
 fn loading<T>(loaded: &Result<T, LoadError>) -> Vec<Finding> {
-    let stages = |stage: Stage| match stage {
+    let check_of = |stage: Stage| match stage {
         Stage::Configure => Check::Configure,
         Stage::Info | Stage::Identity => Check::Info,
         _ => Check::Component,
@@ -216,7 +266,7 @@ fn loading<T>(loaded: &Result<T, LoadError>) -> Vec<Finding> {
     let wrong = loaded
         .as_ref()
         .err()
-        .map(|error| (stages(error.stage), error));
+        .map(|error| (check_of(error.stage), error));
 
     let mut findings = Vec::new();
     for check in [Check::Component, Check::Configure, Check::Info] {
@@ -226,7 +276,7 @@ fn loading<T>(loaded: &Result<T, LoadError>) -> Vec<Finding> {
                     "see `skydock plugin inspect`; pass the configuration that the plugin needs";
                 findings.push(Finding::new(
                     check,
-                    failed(check.text().1, error.to_string(), hint),
+                    failed(check.text(), error.to_string(), hint),
                 ));
                 break;
             }
@@ -248,8 +298,8 @@ fn quiet(one: &Reading, other: &Reading) -> Verdict {
     }
 }
 
-/// Returns true if the plugin returned an error, and did not trap.
-pub(crate) fn refusal(error: &LoadError) -> Option<&skydock_cloud::CloudError> {
+/// Returns the error, if the plugin returned one and did not trap.
+pub(crate) fn returned_error(error: &LoadError) -> Option<&skydock_cloud::CloudError> {
     match &error.source {
         LoadProblem::Refused(error) => Some(error),
         LoadProblem::Call(CallError::Refused(error)) => Some(error),

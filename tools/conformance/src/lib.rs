@@ -12,12 +12,12 @@
 mod bench;
 mod check;
 mod error;
+mod harness;
 mod judge;
 mod kit;
 mod obligation;
 mod report;
 mod scenario;
-mod stand;
 
 pub use bench::{BenchError, BenchOptions, Figures, FunctionFigures, bench};
 pub use check::Check;

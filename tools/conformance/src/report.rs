@@ -48,10 +48,9 @@ pub struct Finding {
 
 impl Finding {
     pub(crate) fn new(check: Check, verdict: Verdict) -> Self {
-        let (name, text) = check.text();
         Self {
-            check: name.to_owned(),
-            text: text.to_owned(),
+            check: check.name().to_owned(),
+            text: check.text().to_owned(),
             at: None,
             verdict,
         }
@@ -119,6 +118,11 @@ impl Report {
             contract: CONTRACT,
             findings: Vec::new(),
         }
+    }
+
+    /// Adds the line of a check.
+    pub(crate) fn add(&mut self, check: Check, verdict: Verdict) {
+        self.findings.push(Finding::new(check, verdict));
     }
 
     /// Returns true if no check failed.

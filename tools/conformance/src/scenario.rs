@@ -32,8 +32,8 @@ pub(crate) use self::{
 use self::{file::Scenario, run::Run, variables::Variables};
 use crate::{
     Finding, KitError, Report, Subjects, Verdict,
+    harness::{loaded_plugin::without_egress, meter::Meter},
     judge::{failed, skipped},
-    stand::{meter::Meter, scene::without_egress},
 };
 
 /// Creates the network access of a plugin, whose metrics are added to the registry.
@@ -156,9 +156,6 @@ impl Context<'_> {
         cache: &std::path::Path,
         findings: &mut Vec<Finding>,
     ) -> Result<bool, KitError> {
-        let file = &self.file.scenarios;
-        let scenario = self.scenario;
-
         // The future is large.
         let mut run = match Box::pin(Run::start(self, subject, cache)).await? {
             Ok(run) => run,
@@ -174,27 +171,44 @@ impl Context<'_> {
             }
         };
 
-        // Steps build on each other, so a scenario that needs more than the plugin has is skipped
-        // as a whole.
-        let needs = |steps: &[Spanned<Step>]| -> BTreeSet<Capability> {
-            steps
-                .iter()
-                .filter_map(|step| Some(step.value.call?.0.capability()))
-                .collect()
-        };
-        if let Some(missing) = needs(&scenario.steps).into_iter().find(|it| !run.can(*it)) {
-            let verdict = skipped(format!("it does not export `{missing}`"));
-            let skips = scenario
-                .steps
-                .iter()
-                .zip(1..)
-                .map(|(step, number)| self.finding("", number, step, verdict.clone()));
-
+        if let Some(skips) = self.skipped(&run) {
             findings.extend(skips);
-            return Ok(true);
+        } else {
+            self.run_steps(&mut run, findings).await?;
         }
+        Ok(true)
+    }
 
+    /// Returns the findings about a plugin that does not export what the steps need. They build on
+    /// each other, so such a scenario is skipped as a whole.
+    fn skipped(&self, run: &Run<'_>) -> Option<Vec<Finding>> {
+        let steps = &self.scenario.steps;
+        let needed: BTreeSet<Capability> = steps
+            .iter()
+            .filter_map(|step| Some(step.value.call?.0.capability()))
+            .collect();
+
+        let missing = needed.into_iter().find(|it| !run.can(*it))?;
+        let verdict = skipped(format!("it does not export `{missing}`"));
+        let skips = steps
+            .iter()
+            .zip(1..)
+            .map(|(step, number)| self.finding("", number, step, verdict.clone()));
+
+        Some(skips.collect())
+    }
+
+    /// Performs the steps of the file and of the scenario. After the first failure, only what
+    /// cleans up is done.
+    async fn run_steps(
+        &self,
+        run: &mut Run<'_>,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), KitError> {
+        let file = &self.file.scenarios;
+        let scenario = self.scenario;
         let mut problem = None;
+
         for (part, steps, is_cleanup) in [
             ("before.", &file.before, false),
             ("", &scenario.steps, false),
@@ -227,7 +241,7 @@ impl Context<'_> {
             }
         }
 
-        Ok(true)
+        Ok(())
     }
 
     fn loaded(&self, verdict: Verdict) -> Finding {

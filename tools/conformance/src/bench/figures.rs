@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::{Serialize, Serializer};
 use skydock_cloud::text::escape;
 
-use crate::stand::meter::Reading;
+use crate::harness::meter::Reading;
 
 /// Figures of a plugin.
 #[derive(Clone, Debug, Serialize)]

@@ -3,7 +3,7 @@
 use super::{failed, skipped};
 use crate::{
     Verdict,
-    stand::observation::{Element, Observation},
+    harness::observation::{Element, Observation},
 };
 
 /// Returns true if both are the same for a controller. After a request was denied, texts of errors

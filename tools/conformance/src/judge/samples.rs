@@ -6,7 +6,7 @@ use skydock_cloud::{CloudError, Function};
 
 use crate::{
     Verdict,
-    stand::observation::{Element, Observation, Value},
+    harness::observation::{Element, Observation, Value},
 };
 
 pub(super) fn seen(

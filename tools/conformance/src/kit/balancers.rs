@@ -6,8 +6,10 @@ use skydock_cloud::{Answer, Capability, CloudError, Function, LoadBalancerStatus
 
 use crate::{
     Verdict,
+    harness::{
+        fake_cluster::FakeCluster, loaded_plugin::LoadedPlugin, objects, observation::Observation,
+    },
     judge::{self, difference, failed, sequence, skipped},
-    stand::{objects, observation::Observation, scene::Scene, stage::Stage},
 };
 
 /// The calls in their order.
@@ -33,66 +35,66 @@ pub(super) struct Balanced {
 }
 
 pub(super) async fn run(
-    scene: &Scene,
-    fresh: &Scene,
+    plugin: &LoadedPlugin,
+    fresh: &LoadedPlugin,
     nodes: &[Arc<Node>],
-    stage: &Stage,
+    cluster: &FakeCluster,
 ) -> Balanced {
-    if !scene.info().can(Capability::LoadBalancers) {
+    if !plugin.info().can(Capability::LoadBalancers) {
         return Balanced {
             kept: None,
             fresh: None,
         };
     }
     Balanced {
-        kept: Some(live(scene, nodes, stage).await),
-        fresh: Some(live(fresh, nodes, stage).await),
+        kept: Some(live(plugin, nodes, cluster).await),
+        fresh: Some(live(fresh, nodes, cluster).await),
     }
 }
 
-async fn live(scene: &Scene, nodes: &[Arc<Node>], stage: &Stage) -> Life {
+async fn live(plugin: &LoadedPlugin, nodes: &[Arc<Node>], cluster: &FakeCluster) -> Life {
     let mut with = objects::arguments(nodes);
-    stage.serve(Some(&with.service));
+    cluster.set_service(Some(&with.service));
 
     let unknown = "a Service without a load balancer";
-    let before = scene.call(Function::Get, unknown, &with).await;
-    let missing = scene.call(Function::UpdateNodes, unknown, &with).await;
+    let before = plugin.call(Function::Get, unknown, &with).await;
+    let missing = plugin.call(Function::UpdateNodes, unknown, &with).await;
 
-    let (first, answer) = scene.answer(Function::Ensure, "a Service", &with).await;
+    let (first, answer) = plugin.answer(Function::Ensure, "a Service", &with).await;
     // Controllers pass the status that they have written.
     if let Some(Answer::Ensure(status)) = answer {
         with.service.status = status;
     }
-    stage.serve(Some(&with.service));
+    cluster.set_service(Some(&with.service));
 
-    let again = scene
+    let again = plugin
         .call(Function::Ensure, "the same Service again", &with)
         .await;
 
-    let get = scene.call(Function::Get, "a Service", &with).await;
-    let get_twice = scene.call(Function::Get, "a Service again", &with).await;
+    let get = plugin.call(Function::Get, "a Service", &with).await;
+    let get_twice = plugin.call(Function::Get, "a Service again", &with).await;
 
     let nodes = std::mem::take(&mut with.node_set);
-    let without_nodes = scene
+    let without_nodes = plugin
         .call(Function::Ensure, "a Service and no nodes", &with)
         .await;
     with.node_set = nodes;
-    let update = scene.call(Function::UpdateNodes, "a Service", &with).await;
-    let get_again = scene.call(Function::Get, "a Service", &with).await;
+    let update = plugin.call(Function::UpdateNodes, "a Service", &with).await;
+    let get_again = plugin.call(Function::Get, "a Service", &with).await;
 
     // The Service still exists: Kubernetes deletes it when its finalizer is removed.
     with.service.deleting = true;
-    stage.serve(Some(&with.service));
-    let delete = scene
+    cluster.set_service(Some(&with.service));
+    let delete = plugin
         .call(Function::EnsureDeleted, "a Service", &with)
         .await;
-    let delete_again = scene
+    let delete_again = plugin
         .call(Function::EnsureDeleted, "a deleted Service", &with)
         .await;
 
     with.service.status = LoadBalancerStatus::default();
-    stage.serve(None);
-    let gone = scene.call(Function::Get, "a deleted Service", &with).await;
+    cluster.set_service(None);
+    let gone = plugin.call(Function::Get, "a deleted Service", &with).await;
 
     Life {
         before,

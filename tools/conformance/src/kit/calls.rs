@@ -10,8 +10,8 @@ use skydock_cloud::{ArgumentKind, Arguments, Capability, Function, Node};
 
 use crate::{
     Verdict,
+    harness::{loaded_plugin::LoadedPlugin, objects, observation::Observation},
     judge::{self, equal},
-    stand::{objects, observation::Observation, scene::Scene},
 };
 
 /// Observations of calls about nodes.
@@ -34,12 +34,12 @@ pub(super) struct Calls {
 const UNUSUAL: &str = "unusual objects";
 
 /// Asks all functions about nodes.
-async fn ask(scene: &Scene, with: &'static str, nodes: &[Arc<Node>]) -> Vec<Observation> {
+async fn ask(plugin: &LoadedPlugin, with: &'static str, nodes: &[Arc<Node>]) -> Vec<Observation> {
     let mut arguments = Arguments {
         nodes: nodes.to_vec(),
         ..Arguments::default()
     };
-    scene.call_all(with, &mut arguments, is_about_nodes).await
+    plugin.call_all(with, &mut arguments, is_about_nodes).await
 }
 
 /// Returns true for a function that is called with nodes alone.
@@ -47,13 +47,13 @@ fn is_about_nodes(function: Function) -> bool {
     function.arguments() == [ArgumentKind::Nodes]
 }
 
-/// Calls the functions in `scene`, and in `fresh`, which has an instance for each call.
-pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>]) -> Calls {
-    let once = ask(scene, "nodes", nodes).await;
-    let again = ask(scene, "the same nodes again", nodes).await;
+/// Calls the functions in `plugin`, and in `fresh`, which has an instance for each call.
+pub(super) async fn run(plugin: &LoadedPlugin, fresh: &LoadedPlugin, nodes: &[Arc<Node>]) -> Calls {
+    let once = ask(plugin, "nodes", nodes).await;
+    let again = ask(plugin, "the same nodes again", nodes).await;
 
     let turned: Vec<_> = nodes.iter().rev().cloned().collect();
-    let mut reversed = ask(scene, "nodes in reverse order", &turned).await;
+    let mut reversed = ask(plugin, "nodes in reverse order", &turned).await;
     for it in &mut reversed {
         if let Ok(elements) = &mut it.answer {
             elements.reverse();
@@ -62,7 +62,7 @@ pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>]) -> Ca
 
     let mut single = Vec::new();
     for node in nodes {
-        single.push(ask(scene, "one node", std::slice::from_ref(node)).await);
+        single.push(ask(plugin, "one node", std::slice::from_ref(node)).await);
     }
 
     let concurrent =
@@ -72,11 +72,11 @@ pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>]) -> Ca
         .flat_map(|seen| once.iter().cloned().zip(seen))
         .collect();
 
-    let mixed = mixed(scene, nodes).await;
-    let unusual = unusual(scene, nodes).await;
+    let mixed = mixed(plugin, nodes).await;
+    let unusual = unusual(plugin, nodes).await;
 
     let is_maintenance = |it: Function| it.capability() == Capability::Maintenance;
-    let others = scene
+    let others = plugin
         .call_all("nothing", &mut Arguments::default(), is_maintenance)
         .await;
 
@@ -84,7 +84,7 @@ pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>]) -> Ca
         single: joined(&once, &single),
         mixed,
         fresh: ask(fresh, "nodes in a fresh instance", nodes).await,
-        empty: ask(scene, "no nodes", &[]).await,
+        empty: ask(plugin, "no nodes", &[]).await,
         once,
         again,
         reversed,
@@ -95,13 +95,13 @@ pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>]) -> Ca
 }
 
 /// Asks about the nodes together with unusual ones.
-async fn mixed(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
-    let info = scene.info();
+async fn mixed(plugin: &LoadedPlugin, nodes: &[Arc<Node>]) -> Vec<Observation> {
+    let info = plugin.info();
     let mut all = nodes.to_vec();
     all.extend(objects::unusual_nodes(&info));
     all.truncate(info.max_batch);
 
-    let mut seen = ask(scene, "nodes with unusual ones", &all).await;
+    let mut seen = ask(plugin, "nodes with unusual ones", &all).await;
     for it in &mut seen {
         // Of the wrong length, it was rejected.
         let _ = it
@@ -115,9 +115,9 @@ async fn mixed(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
 }
 
 /// Calls the functions with unusual objects. Maintenance is about none.
-async fn unusual(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
-    let mut arguments = objects::unusual_arguments(&scene.info(), nodes);
-    scene
+async fn unusual(plugin: &LoadedPlugin, nodes: &[Arc<Node>]) -> Vec<Observation> {
+    let mut arguments = objects::unusual_arguments(&plugin.info(), nodes);
+    plugin
         .call_all(UNUSUAL, &mut arguments, |it| {
             it.capability() != Capability::Maintenance
         })
@@ -145,7 +145,8 @@ fn pairs(one: &[Observation], other: &[Observation]) -> Vec<(Observation, Observ
 }
 
 impl Calls {
-    pub(super) fn all(&self) -> impl Iterator<Item = &Observation> {
+    /// Returns the calls that were made one after the other.
+    pub(super) fn sequential(&self) -> impl Iterator<Item = &Observation> {
         let nodes = [
             &self.once,
             &self.again,
@@ -199,8 +200,8 @@ impl Calls {
 }
 
 /// Asks about a node with the provider ID of one instance and the name of another.
-pub(super) async fn lookup(scene: &Scene, nodes: &[Arc<Node>]) -> Verdict {
-    if !scene.info().can(Capability::Instances) {
+pub(super) async fn lookup(plugin: &LoadedPlugin, nodes: &[Arc<Node>]) -> Verdict {
+    if !plugin.info().can(Capability::Instances) {
         return judge::skipped("it does not export `instances`");
     }
 
@@ -215,12 +216,14 @@ pub(super) async fn lookup(scene: &Scene, nodes: &[Arc<Node>]) -> Verdict {
             nodes: vec![Arc::clone(node)],
             ..Arguments::default()
         };
-        scene.call(Function::Describe, "one node", &arguments).await
+        plugin
+            .call(Function::Describe, "one node", &arguments)
+            .await
     };
 
     let first = describe(one).await;
     let second = describe(other).await;
-    let provider_id = scene.provider_id(one).await;
+    let provider_id = plugin.provider_id(one).await;
 
     let by_id = describe(&Arc::new(Node {
         provider_id,
@@ -232,8 +235,8 @@ pub(super) async fn lookup(scene: &Scene, nodes: &[Arc<Node>]) -> Verdict {
 }
 
 /// Makes many calls of each function in one instance, until it is certain whether memory grows.
-pub(super) async fn flat(scene: &Scene, nodes: &[Arc<Node>], calls: usize) -> Verdict {
-    let before = scene.reading();
+pub(super) async fn flat(plugin: &LoadedPlugin, nodes: &[Arc<Node>], calls: usize) -> Verdict {
+    let before = plugin.reading();
     let mut peaks = Vec::new();
     let mut rounds = 0;
     let begun = Instant::now();
@@ -245,14 +248,14 @@ pub(super) async fn flat(scene: &Scene, nodes: &[Arc<Node>], calls: usize) -> Ve
         while rounds < end {
             // What a round creates, it deletes.
             let mut arguments = objects::arguments(nodes);
-            let made = scene.call_all("objects", &mut arguments, |_| true).await;
+            let made = plugin.call_all("objects", &mut arguments, |_| true).await;
             rounds += 1;
 
             if made.is_empty() {
                 return judge::skipped("it exports no function that can be called often");
             }
 
-            let ended = scene.reading().ended_since(&before);
+            let ended = plugin.reading().ended_since(&before);
             if ended.iter().any(|kind| judge::is_late(kind)) {
                 return judge::skipped("a call exceeded its time: see `deadlines`");
             }
@@ -265,7 +268,7 @@ pub(super) async fn flat(scene: &Scene, nodes: &[Arc<Node>], calls: usize) -> Ve
             }
         }
 
-        let reading = scene.reading();
+        let reading = plugin.reading();
         peaks.push(reading.memory);
         if let Some(verdict) = judge::flat(&peaks, &reading.ended_since(&before), rounds) {
             return verdict;

@@ -3,9 +3,9 @@
 use skydock_cloud::CloudError;
 use skydock_sandbox::{ConfigSecrets, PluginSource, Stage};
 
-use super::{Loader, refusal};
+use super::{Loader, returned_error};
 use crate::{
-    Check, KitError, Verdict,
+    Check, KitError, Report, Verdict,
     judge::{failed, skipped},
 };
 
@@ -20,10 +20,7 @@ const GARBAGE: [&str; 3] = [
 ];
 
 /// Loads the plugin with each bad configuration.
-pub(super) async fn run(
-    loader: &Loader,
-    add: &mut impl FnMut(Check, Verdict),
-) -> Result<(), KitError> {
+pub(super) async fn run(loader: &Loader, report: &mut Report) -> Result<(), KitError> {
     let file = tempfile::NamedTempFile::new()?;
     let mut accepted = 0;
     let mut wrong = None;
@@ -48,7 +45,7 @@ pub(super) async fn run(
                 }
 
                 // A plugin that is rejected before `configure` has not seen the text.
-                let invalid = matches!(refusal(&error), Some(CloudError::Invalid(text)) if !text.trim().is_empty());
+                let invalid = matches!(returned_error(&error), Some(CloudError::Invalid(text)) if !text.trim().is_empty());
                 if error.stage >= Stage::Configure && !invalid {
                     wrong = wrong.or(Some(error.to_string()));
                 }
@@ -56,7 +53,7 @@ pub(super) async fn run(
         }
     }
 
-    add(
+    report.add(
         Check::Garbage,
         garbage(
             accepted,
@@ -69,7 +66,7 @@ pub(super) async fn run(
     let unquoted = quoted.map_or(Verdict::Ok, |it| {
         failed("a reason without values", it, hint)
     });
-    add(
+    report.add(
         Check::GarbageUnquoted,
         if accepted == GARBAGE.len() {
             skipped("it accepts any configuration")

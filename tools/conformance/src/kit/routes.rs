@@ -6,8 +6,8 @@ use skydock_cloud::{Answer, Arguments, Capability, Function, NewRoute, Node, Rou
 
 use crate::{
     Verdict,
+    harness::{loaded_plugin::LoadedPlugin, objects, observation::Observation},
     judge::{difference, failed, sequence, skipped},
-    stand::{objects, observation::Observation, scene::Scene},
 };
 
 /// The life of routes.
@@ -22,14 +22,14 @@ pub(super) struct Routed {
 }
 
 /// Creates twice, once all together and once each alone; lists twice, deletes twice, and lists.
-pub(super) async fn run(scene: &Scene, nodes: &[Arc<Node>]) -> Routed {
-    if !scene.info().can(Capability::Routes) {
+pub(super) async fn run(plugin: &LoadedPlugin, nodes: &[Arc<Node>]) -> Routed {
+    if !plugin.info().can(Capability::Routes) {
         return Routed::default();
     }
     let mut with = objects::arguments(nodes);
     let wanted = with.new_routes.clone();
     let mut seen = vec![
-        scene
+        plugin
             .call(Function::CreateRoutes, "new routes", &with)
             .await,
     ];
@@ -38,7 +38,7 @@ pub(super) async fn run(scene: &Scene, nodes: &[Arc<Node>]) -> Routed {
     for route in &wanted {
         with.new_routes = vec![route.clone()];
         again.push(
-            scene
+            plugin
                 .call(Function::CreateRoutes, "an existing route", &with)
                 .await,
         );
@@ -46,7 +46,7 @@ pub(super) async fn run(scene: &Scene, nodes: &[Arc<Node>]) -> Routed {
     seen.extend(Observation::together(&again));
 
     let list = async |with: &Arguments| {
-        let (seen, answer) = scene.answer(Function::ListRoutes, "nothing", with).await;
+        let (seen, answer) = plugin.answer(Function::ListRoutes, "nothing", with).await;
         match answer {
             Some(Answer::ListRoutes(routes)) => (seen, routes),
             _ => (seen, Vec::new()),
@@ -57,9 +57,9 @@ pub(super) async fn run(scene: &Scene, nodes: &[Arc<Node>]) -> Routed {
 
     let ours = objects::created(routes, &wanted);
     with.routes.clone_from(&ours);
-    seen.push(scene.call(Function::DeleteRoutes, "routes", &with).await);
+    seen.push(plugin.call(Function::DeleteRoutes, "routes", &with).await);
     let deleted = "deleted routes";
-    seen.push(scene.call(Function::DeleteRoutes, deleted, &with).await);
+    seen.push(plugin.call(Function::DeleteRoutes, deleted, &with).await);
 
     let (rest, routes) = list(&with).await;
     seen.push(rest);

@@ -8,7 +8,7 @@ use super::{
     matching::{Order, difference},
     world::World,
 };
-use crate::stand::answer::{Part, parts};
+use crate::harness::answer::{Part, parts};
 
 /// How a call ended.
 pub(crate) struct Answered {
@@ -273,7 +273,7 @@ mod tests {
 
             assert_eq!(answered.error(), result.as_ref().err());
             assert_eq!(
-                world.stage.services().is_empty(),
+                world.cluster.services().is_empty(),
                 gone,
                 "{result:?} {writes}"
             );

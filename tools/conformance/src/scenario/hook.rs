@@ -25,7 +25,7 @@ pub(super) struct Seen {
     code: i32,
     text: String,
     /// What a program has written to standard error.
-    said: String,
+    stderr: String,
 }
 
 /// Sends a request.
@@ -77,7 +77,7 @@ fn send(request: ureq::http::request::Builder, body: Option<&Value>) -> Result<S
     Ok(Seen {
         code: answer.status().as_u16().into(),
         text,
-        said: String::new(),
+        stderr: String::new(),
     })
 }
 
@@ -135,7 +135,7 @@ pub(super) async fn run(
         // Without a code, a signal has ended it.
         code: output.status.code().unwrap_or(-1),
         text: String::from_utf8_lossy(&output.stdout).into_owned(),
-        said: String::from_utf8_lossy(&output.stderr).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     })
 }
 
@@ -175,14 +175,14 @@ pub(super) fn judge_program(
     let exit = expect.exit.unwrap_or(0);
 
     if seen.code != exit {
-        let said = if seen.said.trim().is_empty() {
+        let output = if seen.stderr.trim().is_empty() {
             &seen.text
         } else {
-            &seen.said
+            &seen.stderr
         };
         return Some((
             format!("exit code {exit}"),
-            format!("exit code {}: {}", seen.code, short(said)),
+            format!("exit code {}: {}", seen.code, short(output)),
         ));
     }
 
@@ -280,7 +280,7 @@ mod tests {
         let seen = |code, text: &str| Seen {
             code,
             text: text.to_owned(),
-            said: String::new(),
+            stderr: String::new(),
         };
         let judge = |seen: &Seen, text: &str| judge_answer(seen, &expect(text), &variables);
         assert_eq!(judge(&seen(204, ""), "{}"), None);

@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn a_subset_is_enough() {
         let seen = json!({"id": "lb-1", "targets": ["a", "b"], "labels": {"x": "1"}, "port": 80});
-        for (expected, told) in [
+        for (expected, message) in [
             (json!({"id": "lb-*", "labels": {}}), None),
             (json!({"targets": ["b", "a"], "port": 80.0}), None),
             (json!({"none": null}), None),
@@ -150,11 +150,11 @@ mod tests {
             (json!([]), Some("the answer is {")),
         ] {
             let found = difference(&expected, &seen, Order::Any);
-            assert_eq!(found.is_some(), told.is_some(), "{expected}: {found:?}");
+            assert_eq!(found.is_some(), message.is_some(), "{expected}: {found:?}");
             assert!(
                 found
-                    .zip(told)
-                    .is_none_or(|(found, told)| found.starts_with(told)),
+                    .zip(message)
+                    .is_none_or(|(found, message)| found.starts_with(message)),
                 "{expected}"
             );
         }

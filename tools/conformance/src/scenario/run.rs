@@ -22,11 +22,11 @@ use super::{
 };
 use crate::{
     KitError, Verdict,
-    judge::{failed, skipped},
-    stand::{
+    harness::{
+        loaded_plugin::LoadedPlugin,
         meter::{Meter, Reading},
-        scene::Scene,
     },
+    judge::{failed, skipped},
 };
 
 /// Time between two looks at something that is not yet as expected.
@@ -48,7 +48,7 @@ pub(super) struct Run<'a> {
     files: Files,
     world: World,
     /// The plugin in the leader, and in other replicas if calls were made at once.
-    scenes: Vec<Scene>,
+    replicas: Vec<LoadedPlugin>,
 }
 
 type Problem = (String, String);
@@ -76,7 +76,7 @@ impl<'a> Run<'a> {
             source,
             files,
             world,
-            scenes: Vec::new(),
+            replicas: Vec::new(),
         };
 
         Ok(run.load().await.map(|()| run))
@@ -85,22 +85,22 @@ impl<'a> Run<'a> {
     /// Loads the plugin, in one more replica.
     async fn load(&mut self) -> Result<(), LoadError> {
         // The future is large, as that of `reload`.
-        let scene = Box::pin(Scene::open(
+        let replica = Box::pin(LoadedPlugin::open(
             &self.runtime,
             Arc::clone(&self.meter),
             self.source.clone(),
         ))
         .await?;
 
-        scene.show(Arc::clone(&self.world.stage) as _);
-        self.scenes.push(scene);
+        replica.set_cluster(Arc::clone(&self.world.cluster) as _);
+        self.replicas.push(replica);
         Ok(())
     }
 
     pub(super) fn can(&self, capability: Capability) -> bool {
-        self.scenes
+        self.replicas
             .first()
-            .is_some_and(|scene| scene.info().can(capability))
+            .is_some_and(|replica| replica.info().can(capability))
     }
 
     /// Performs a step.
@@ -144,11 +144,11 @@ impl<'a> Run<'a> {
 
     async fn reload(&self) -> Result<(), Problem> {
         let expected = || "a new generation in service".to_owned();
-        let Some(scene) = self.scenes.first() else {
+        let Some(replica) = self.replicas.first() else {
             return Ok(());
         };
 
-        match Box::pin(scene.plugin.reload()).await {
+        match Box::pin(replica.inner.reload()).await {
             Ok(Reload::Swapped(_)) => Ok(()),
             Ok(Reload::Unchanged) => Err((expected(), "the files have not changed".to_owned())),
             Err(error) => Err((expected(), error.to_string())),
@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
     }
 
     async fn restart(&mut self) -> Result<(), Problem> {
-        self.scenes.clear();
+        self.replicas.clear();
         self.load().await.map_err(|error| {
             (
                 "a plugin that is loaded again".to_owned(),
@@ -228,7 +228,7 @@ impl<'a> Run<'a> {
         }
 
         let at_once = step.at_once.unwrap_or(1) as usize;
-        while self.scenes.len() < at_once {
+        while self.replicas.len() < at_once {
             if let Err(error) = self.load().await {
                 return Ok(self.verdict(Err(("a replica".to_owned(), error.to_string()))));
             }
@@ -237,10 +237,10 @@ impl<'a> Run<'a> {
         let mut ended = Ok(());
         for _ in 0..step.times.unwrap_or(1) {
             let calls = self
-                .scenes
+                .replicas
                 .iter()
                 .take(at_once)
-                .map(|scene| self.attempts(scene, function, step));
+                .map(|replica| self.attempts(replica, function, step));
             ended = join_all(calls).await.into_iter().collect();
 
             if ended.is_err() {
@@ -257,7 +257,7 @@ impl<'a> Run<'a> {
     /// Makes a call, and repeats it as controllers do until it is as expected, or time is over.
     async fn attempts(
         &self,
-        scene: &Scene,
+        replica: &LoadedPlugin,
         function: Function,
         step: &Step,
     ) -> Result<(), Problem> {
@@ -269,7 +269,7 @@ impl<'a> Run<'a> {
             let before = self.meter.read();
             // An answer that is lost is not written to the cluster.
             let made = call::make(
-                &*scene.plugin,
+                &*replica.inner,
                 &self.world,
                 function,
                 step,
@@ -306,7 +306,7 @@ impl<'a> Run<'a> {
 
     /// Makes a call and drops it in the middle, which ends its instance.
     async fn killed(&self, function: Function, step: &Step, kill: Kill) -> Verdict {
-        let Some(scene) = self.scenes.first() else {
+        let Some(replica) = self.replicas.first() else {
             return skipped("the plugin is not loaded");
         };
         let begun = Instant::now();
@@ -326,7 +326,7 @@ impl<'a> Run<'a> {
         };
 
         tokio::select! {
-            answered = call::make(&*scene.plugin, &self.world, function, step, false) => {
+            answered = call::make(&*replica.inner, &self.world, function, step, false) => {
                 let ended = answered.map_or_else(|sentence| sentence, |it| it.shown());
                 skipped(format!("the call ended before it was killed: {}", self.context.variables.redact(&ended)))
             }
@@ -336,7 +336,7 @@ impl<'a> Run<'a> {
 
     /// Makes a call, and replaces the plugin while it waits for the answer to its first request.
     async fn call_and_swap(&self, function: Function, step: &Step) -> Verdict {
-        let Some(scene) = self.scenes.first() else {
+        let Some(replica) = self.replicas.first() else {
             return skipped("the plugin is not loaded");
         };
 
@@ -351,7 +351,7 @@ impl<'a> Run<'a> {
             let _ = tokio::time::timeout(Duration::from_secs(10), until(is_asked)).await;
             self.reload().await.map(|()| Instant::now())
         };
-        let called = async { (self.attempts(scene, function, step).await, Instant::now()) };
+        let called = async { (self.attempts(replica, function, step).await, Instant::now()) };
 
         let (replaced, (called, ended)) = join(replaced, called).await;
         match replaced {

@@ -12,12 +12,12 @@ use skydock_cloud::{
 };
 
 use super::file::{Given, Step};
-use crate::stand::{answer::Part as _, stage::Stage};
+use crate::harness::{answer::Part as _, fake_cluster::FakeCluster};
 
 /// Objects of the cluster, of which the plugin sees those that exist.
 #[derive(Default)]
 pub(crate) struct World {
-    pub(crate) stage: Arc<Stage>,
+    pub(crate) cluster: Arc<FakeCluster>,
     state: Mutex<State>,
 }
 
@@ -261,10 +261,10 @@ impl World {
     }
 
     fn show(&self, state: &State) {
-        self.stage
+        self.cluster
             .set_nodes(state.nodes.values().cloned().map(Arc::new).collect());
         let services = state.services.values().filter(|served| served.exists);
-        self.stage.set_services(
+        self.cluster.set_services(
             services
                 .map(|served| Arc::new(served.service.clone()))
                 .collect(),
@@ -310,7 +310,7 @@ mod tests {
             .collect();
         assert_eq!(order, ["n1", "n2"]);
 
-        let node = world.stage.node("n1").unwrap();
+        let node = world.cluster.node("n1").unwrap();
         assert_eq!(
             node.labels
                 .get("topology.kubernetes.io/zone")
@@ -320,7 +320,7 @@ mod tests {
 
         world.give(&serde_saphyr::from_str("nodes: [{name: n1}]").unwrap());
         assert_eq!(
-            world.stage.node("n1").unwrap().provider_id.as_deref(),
+            world.cluster.node("n1").unwrap().provider_id.as_deref(),
             Some("x://1")
         );
     }
@@ -337,12 +337,12 @@ mod tests {
         world.service("web", Some(false)).unwrap();
         world.ensured("web", &status);
         assert_eq!(
-            world.stage.service("default", "web").unwrap().status,
+            world.cluster.service("default", "web").unwrap().status,
             status
         );
         assert!(world.service("web", Some(true)).unwrap().deleting);
         world.deleted("web");
-        assert!(world.stage.services().is_empty());
+        assert!(world.cluster.services().is_empty());
         assert_eq!(
             world.service("web", None).unwrap().status,
             LoadBalancerStatus::default()
@@ -364,7 +364,7 @@ mod tests {
             },
         );
         world.described("n1", &Instance::default());
-        assert_eq!(world.stage.node("n1").unwrap().addresses, [address]);
+        assert_eq!(world.cluster.node("n1").unwrap().addresses, [address]);
     }
 
     #[test]

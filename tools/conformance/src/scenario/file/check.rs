@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt};
 use serde_saphyr::{Location, Spanned};
 use skydock_cloud::{ArgumentKind, Function};
 
-use super::{Action, Given, Scenario, Scenarios, Step};
+use super::{Action, Given, Kill, Scenario, Scenarios, Step};
 
 /// A mistake, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,48 +116,72 @@ fn takes_nodes(function: Function) -> bool {
     function.answers_each() || function.takes(ArgumentKind::NodeSet)
 }
 
+/// Checks a step whose objects have these names.
 fn check_step(step: &Spanned<Step>, names: &Names<'_>) -> Result<(), Mistake> {
-    let wrong = |sentence: String| Err(at(step.referenced, sentence));
-    let step = &step.value;
+    let checked = check_fields(&step.value)
+        .and_then(|()| check_values(&step.value))
+        .and_then(|()| check_names(&step.value, names));
 
+    checked.map_err(|sentence| at(step.referenced, sentence))
+}
+
+/// Checks that the fields of a step go together, and that none is missing.
+fn check_fields(step: &Step) -> Result<(), String> {
     let Some(action) = step.action() else {
-        return wrong(
+        return Err(
             "a step has exactly one of `call`, `http`, `run`, `given`, `wait`, `swap` and `restart`; `swap` may be with `call`"
                 .to_owned(),
         );
     };
 
-    let function = if let Action::Call(function) = action {
-        Some(function)
-    } else {
-        None
-    };
+    let misplaced = fields(action, step)
+        .into_iter()
+        .find(|(_, is_set, fits)| *is_set && !fits);
+    if let Some((field, ..)) = misplaced {
+        return Err(format!("`{field}` does not go with the rest of this step"));
+    }
 
-    let is_call = function.is_some();
-    let is_run = matches!(action, Action::Run(_));
-    let is_hook = is_run || matches!(action, Action::Http(_));
-    let is_plain = !(step.kill.is_some() || step.answer_lost);
+    if is_about_service(action) && step.service.is_none() {
+        return Err("`service` is missing".to_owned());
+    }
 
+    let is_never = |kill: Kill| kill.after.is_none() && kill.requests.is_none();
+    if step.kill.is_some_and(is_never) {
+        return Err("`kill` needs `after` or `requests`".to_owned());
+    }
+
+    Ok(())
+}
+
+/// Returns true for a call about a Service.
+fn is_about_service(action: Action<'_>) -> bool {
+    matches!(action, Action::Call(function) if function.takes(ArgumentKind::Service))
+}
+
+/// Returns each field, whether it is set, and whether it means something with the rest of the step.
+fn fields(action: Action<'_>, step: &Step) -> [(&'static str, bool, bool); 14] {
     let expect = &step.expect;
-    let about_service = function.is_some_and(|it| it.takes(ArgumentKind::Service));
 
-    // Each field, whether it is set, and whether it means something with the rest of the step.
-    let fields = [
-        (
-            "nodes",
-            step.nodes.is_some(),
-            function.is_some_and(takes_nodes),
-        ),
-        ("service", step.service.is_some(), about_service),
-        ("times", step.times.is_some(), is_call && is_plain),
+    let is_call = matches!(action, Action::Call(_));
+    let is_about_nodes = matches!(action, Action::Call(function) if takes_nodes(function));
+    let is_http = matches!(action, Action::Http(_));
+    let is_run = matches!(action, Action::Run(_));
+
+    let is_killed = step.kill.is_some();
+    let is_plain = is_call && !is_killed && !step.answer_lost;
+
+    [
+        ("nodes", step.nodes.is_some(), is_about_nodes),
+        ("service", step.service.is_some(), is_about_service(action)),
+        ("times", step.times.is_some(), is_plain),
         (
             "atOnce",
             step.at_once.is_some(),
-            is_call && is_plain && step.times.is_none() && !step.swap,
+            is_plain && step.times.is_none() && !step.swap,
         ),
         (
             "kill",
-            step.kill.is_some(),
+            is_killed,
             is_call && !step.answer_lost && !step.swap,
         ),
         ("answerLost", step.answer_lost, is_call && !step.swap),
@@ -165,97 +189,75 @@ fn check_step(step: &Spanned<Step>, names: &Names<'_>) -> Result<(), Mistake> {
         (
             "within",
             step.within.is_some(),
-            is_hook || is_call && step.kill.is_none(),
+            is_http || is_run || is_call && !is_killed,
         ),
         (
             "expect.answer",
             expect.answer.is_some(),
-            is_call && step.kill.is_none() && expect.error.is_none(),
+            is_call && !is_killed && expect.error.is_none(),
         ),
-        ("expect.error", expect.error.is_some(), is_call && is_plain),
+        ("expect.error", expect.error.is_some(), is_plain),
         (
             "expect.maxRequests",
             !expect.max_requests.is_empty(),
-            is_call && step.kill.is_none() && step.at_once.is_none(),
+            is_call && !is_killed && step.at_once.is_none(),
         ),
-        (
-            "expect.status",
-            expect.status.is_some(),
-            matches!(action, Action::Http(_)),
-        ),
+        ("expect.status", expect.status.is_some(), is_http),
         ("expect.exit", expect.exit.is_some(), is_run),
-        ("expect.json", expect.json.is_some(), is_hook),
-    ];
+        ("expect.json", expect.json.is_some(), is_http || is_run),
+    ]
+}
 
-    if let Some((field, ..)) = fields
-        .into_iter()
-        .find(|(_, is_set, fits)| *is_set && !fits)
-    {
-        return wrong(format!("`{field}` does not go with the rest of this step"));
-    }
-
-    if about_service && step.service.is_none() {
-        return wrong("`service` is missing".to_owned());
-    }
-
-    if step
-        .kill
-        .is_some_and(|kill| kill.after.is_none() && kill.requests.is_none())
-    {
-        return wrong("`kill` needs `after` or `requests`".to_owned());
-    }
-
+/// Checks the values that types allow, and that mean nothing.
+fn check_values(step: &Step) -> Result<(), String> {
     if step.run.as_ref().is_some_and(Vec::is_empty) {
-        return wrong("`run` needs a program".to_owned());
+        return Err("`run` needs a program".to_owned());
     }
 
     if step.times == Some(0) || step.at_once.is_some_and(|many| !(2..=16).contains(&many)) {
-        return wrong("expected at least 1 for `times`, and 2 to 16 for `atOnce`".to_owned());
+        return Err("expected at least 1 for `times`, and 2 to 16 for `atOnce`".to_owned());
     }
 
-    if let Some(url) = step
-        .http
-        .as_ref()
-        .map(|http| &http.url)
-        .filter(|url| url.starts_with("https:"))
-    {
-        return wrong(format!(
+    let url = step.http.as_ref().map(|http| &http.url);
+    if let Some(url) = url.filter(|url| url.starts_with("https:")) {
+        return Err(format!(
             "{url}: `http` has no TLS; use `run` with a program such as curl"
         ));
     }
 
     let is_method = |key: &str| key == "all" || key.bytes().all(|b| b.is_ascii_uppercase());
-    if let Some(key) = expect.max_requests.keys().find(|key| !is_method(key)) {
-        return wrong(format!(
+    let mut methods = step.expect.max_requests.keys();
+    if let Some(key) = methods.find(|key| !is_method(key)) {
+        return Err(format!(
             "`maxRequests`: {key:?} is not a valid method; expected for example POST, or `all`"
         ));
     }
 
-    let unknown = |kind: &str, name: &str, known: &BTreeSet<&str>| {
+    Ok(())
+}
+
+/// Checks that the objects of a step exist.
+fn check_names(step: &Step, names: &Names<'_>) -> Result<(), String> {
+    let known = |kind: &str, name: &str, known: &BTreeSet<&str>| {
+        if known.contains(name) {
+            return Ok(());
+        }
+
         let known: Vec<_> = known.iter().copied().collect();
-        format!(
+        Err(format!(
             "unknown {kind} `{name}`; expected one of `{}`",
             known.join("`, `")
-        )
+        ))
     };
 
-    if let Some(name) = step
-        .nodes
-        .iter()
-        .flatten()
-        .find(|name| !names.nodes.contains(name.as_str()))
-    {
-        return wrong(unknown("node", name, &names.nodes));
+    for name in step.nodes.iter().flatten() {
+        known("node", name, &names.nodes)?;
+    }
+    if let Some(name) = &step.service {
+        known("Service", name, &names.services)?;
     }
 
-    match step
-        .service
-        .as_ref()
-        .filter(|name| !names.services.contains(name.as_str()))
-    {
-        Some(name) => wrong(unknown("Service", name, &names.services)),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -319,8 +321,9 @@ mod tests {
             ),
             ("{wait: 1s, within: 2s}", "9:5: `within` does not go"),
         ] {
-            let told = mistake(&format!("- name: a\n  steps:\n  - {step}\n")).unwrap_or_default();
-            assert!(told.starts_with(expected), "{told}\n{expected}");
+            let message =
+                mistake(&format!("- name: a\n  steps:\n  - {step}\n")).unwrap_or_default();
+            assert!(message.starts_with(expected), "{message}\n{expected}");
         }
 
         assert_eq!(mistake("- {name: a, steps: [{swap: true}]}\n"), None);
@@ -376,7 +379,7 @@ mod tests {
     fn each_field_goes_with_some_steps_only() {
         let get = "call: load-balancers.get, service: web";
         let check = "call: instances.check";
-        let refused = [
+        let rejected = [
             ("{wait: 1s, times: 2}", "times"),
             (
                 "{call: instances.check, kill: {after: 1s}, times: 2}",
@@ -432,10 +435,11 @@ mod tests {
             ),
         ];
 
-        for (step, field) in refused {
-            let told = mistake(&format!("- name: a\n  steps:\n  - {step}\n")).unwrap_or_default();
+        for (step, field) in rejected {
+            let message =
+                mistake(&format!("- name: a\n  steps:\n  - {step}\n")).unwrap_or_default();
             assert_eq!(
-                told,
+                message,
                 format!("9:5: `{field}` does not go with the rest of this step"),
                 "{step}"
             );

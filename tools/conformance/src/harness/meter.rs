@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_sandbox::PluginMetrics;
 
-/// The metrics of one scene.
+/// The metrics of one loaded plugin.
 pub(crate) struct Meter {
     registry: Registry,
     pub(crate) plugin: PluginMetrics,

@@ -20,14 +20,15 @@ use skydock_sandbox::{
 };
 
 use crate::{
-    KitError, judge,
-    stand::{
+    KitError,
+    harness::{
         answer::{Part, parts},
+        fake_cluster::FakeCluster,
         meter::{Meter, Reading},
         objects,
         observation::Observation,
-        stage::Stage,
     },
+    judge,
 };
 
 /// A gateway that denies each request.
@@ -70,9 +71,9 @@ pub(crate) fn without_egress(
     ))))
 }
 
-/// A plugin in service.
-pub(crate) struct Scene {
-    pub(crate) plugin: Arc<Plugin>,
+/// A plugin in service, and what its calls did.
+pub(crate) struct LoadedPlugin {
+    pub(crate) inner: Arc<Plugin>,
     meter: Arc<Meter>,
     slot: ClusterSlot,
     /// Number of calls that have exceeded their time.
@@ -82,7 +83,7 @@ pub(crate) struct Scene {
 /// Number of calls that may exceed their time. Each may take two minutes, and there are many.
 const LATE: usize = 2;
 
-impl Scene {
+impl LoadedPlugin {
     /// Loads the plugin; the outer error is not the plugin's.
     pub(crate) async fn load(
         options: RuntimeOptions,
@@ -114,9 +115,9 @@ impl Scene {
         source: PluginSource,
     ) -> Result<Self, LoadError> {
         let slot = ClusterSlot::default();
-        let plugin = Plugin::load(runtime, source, slot.clone()).await?;
+        let inner = Plugin::load(runtime, source, slot.clone()).await?;
         Ok(Self {
-            plugin,
+            inner,
             meter,
             slot,
             late: AtomicUsize::new(0),
@@ -124,20 +125,21 @@ impl Scene {
     }
 
     pub(crate) fn info(&self) -> Arc<ProviderInfo> {
-        self.plugin.info()
+        self.inner.info()
     }
 
-    /// Returns everything that the plugin has said of itself.
+    /// Returns how the plugin describes itself.
     pub(crate) fn introduction(&self) -> String {
         let info = self.info();
         format!(
             "{info:?}, wanted hosts {:?}",
-            self.plugin.generation().accepted.hosts
+            self.inner.generation().accepted.hosts
         )
     }
 
-    pub(crate) fn show(&self, stage: Arc<Stage>) {
-        self.slot.set(stage);
+    /// Sets the cluster that the plugin sees.
+    pub(crate) fn set_cluster(&self, cluster: Arc<FakeCluster>) {
+        self.slot.set(cluster);
     }
 
     pub(crate) fn reading(&self) -> Reading {
@@ -170,7 +172,7 @@ impl Scene {
         // The metrics are read before the clock starts and after it stops, as that takes time, too.
         let before = self.meter.read();
         let started = Instant::now();
-        let answer = call.make(&*self.plugin).await;
+        let answer = call.make(&*self.inner).await;
         let took = started.elapsed();
         let after = self.meter.read();
 
@@ -224,11 +226,7 @@ impl Scene {
 
     /// Returns the provider ID that a node would get.
     pub(crate) async fn provider_id(&self, node: &Arc<Node>) -> Option<String> {
-        let described = self
-            .plugin
-            .describe(std::slice::from_ref(node))
-            .await
-            .ok()?;
+        let described = self.inner.describe(std::slice::from_ref(node)).await.ok()?;
         described.into_iter().next()?.ok()?.provider_id
     }
 }

@@ -13,12 +13,12 @@ use skydock_cloud::{
 
 /// A cluster whose objects can be replaced.
 #[derive(Default)]
-pub(crate) struct Stage {
+pub(crate) struct FakeCluster {
     nodes: Mutex<Vec<Arc<Node>>>,
     services: Mutex<Vec<Arc<Service>>>,
 }
 
-impl Stage {
+impl FakeCluster {
     pub(crate) fn new(nodes: Vec<Arc<Node>>) -> Self {
         Self {
             nodes: Mutex::new(nodes),
@@ -27,7 +27,7 @@ impl Stage {
     }
 
     /// Sets the only Service.
-    pub(crate) fn serve(&self, service: Option<&Service>) {
+    pub(crate) fn set_service(&self, service: Option<&Service>) {
         self.set_services(service.map(|it| Arc::new(it.clone())).into_iter().collect());
     }
 
@@ -41,7 +41,7 @@ impl Stage {
 }
 
 #[async_trait]
-impl Cluster for Stage {
+impl Cluster for FakeCluster {
     fn uid(&self) -> Option<String> {
         Some("5a1c0de5-0000-4000-8000-000000000001".to_owned())
     }
