@@ -3,12 +3,12 @@
 //! An option is a name in `options.rs`, where it is also read, a field of [`Config`], and a row of
 //! the table of options in `README.md`.
 
-use ini::Problem;
+use problem::Problem;
 
 use crate::client::endpoint::{Endpoint, Endpoints, Override, partition_suffix};
 
-pub(crate) mod ini;
 mod options;
+mod problem;
 
 /// The IP family of node addresses (`NodeIPFamilies`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

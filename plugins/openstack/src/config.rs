@@ -10,7 +10,6 @@ use std::{collections::BTreeMap, time::Duration};
 use ipnet::IpNet;
 
 mod go;
-mod ini;
 mod problem;
 mod sections;
 
@@ -202,10 +201,12 @@ impl Config {
     /// # Errors
     /// Returns all problems.
     pub fn parse(text: &str, options: &[(String, String)]) -> Result<Self, Problems> {
-        let (entries, mut problems) = ini::read(text);
+        let file = skydock_gcfg::parse(text);
+        let entries = &file.entries;
+        let mut problems: Vec<Problem> = file.problems.iter().map(Problem::from).collect();
         let mut config = Self::default();
 
-        for entry in &entries {
+        for entry in entries {
             problems.extend(sections::apply(&mut config, entry).err());
         }
 
@@ -220,9 +221,9 @@ impl Config {
         }
 
         // These read the complete configuration: a default can contradict a setting.
-        problems.extend(sections::monitor(&config, &entries));
-        problems.extend(sections::defaults(&config, &entries));
-        problems.extend(sections::method(&mut config, &entries));
+        problems.extend(sections::monitor(&config, entries));
+        problems.extend(sections::defaults(&config, entries));
+        problems.extend(sections::method(&mut config, entries));
 
         problems.sort_by_key(|problem| problem.line);
         // An unknown section is reported by its header and by each of its settings.

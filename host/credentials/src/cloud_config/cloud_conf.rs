@@ -1,17 +1,15 @@
 //! The `cloud.conf` of the OpenStack cloud-controller-manager: the host uses the secrets, and the
 //! plugin receives the rest.
 
-mod ini;
-
 use std::{collections::BTreeSet, ops::Range};
 
+use skydock_gcfg::{Entry, boolean};
 use skydock_secrets::{Finding, in_configuration};
 
-use self::ini::{Contents, Entry, contents};
-use crate::masking::secret::Secret;
 use crate::{
     cloud_config::keystone_login::{Key, KeystoneLogin, Words},
     config::IssuerUrl,
+    masking::secret::Secret,
 };
 
 /// Why a file cannot be used. Errors contain the line and the key, but never a value.
@@ -47,18 +45,36 @@ const SECRETS: [&str; 4] = [
     "token",
 ];
 
+/// Keys in `[Global]` that may have no value, which means true.
+const BOOLEANS: [&str; 2] = ["tls-insecure", "use-clouds"];
+
 /// Returns the login for the host, and the text without its secrets and comments, line by line, for
 /// the plugin.
 ///
 /// # Errors
 /// [`CloudConfError`] if the text does not contain a login, or contains a secret in a wrong place.
 pub fn split_cloud_conf(text: &str) -> Result<(KeystoneLogin, String), CloudConfError> {
-    let Contents { entries, comments } =
-        contents(text).map_err(|(line, problem)| CloudConfError::Syntax { line, problem })?;
-    let global: Vec<&Entry> = entries.iter().filter(|entry| entry.is_global()).collect();
+    let file = skydock_gcfg::parse(text);
+    if let Some(problem) = file.problems.first() {
+        // Not with its key, which may be a part of a secret.
+        return Err(CloudConfError::Syntax {
+            line: problem.line,
+            problem: problem.reason,
+        });
+    }
+
+    let global: Vec<Setting> = file.entries.into_iter().filter_map(global).collect();
+    let lacks_value =
+        |setting: &&Setting| setting.value.is_none() && !BOOLEANS.contains(&setting.key.as_str());
+    if let Some(setting) = global.iter().find(lacks_value) {
+        return Err(CloudConfError::Syntax {
+            line: setting.lines.start,
+            problem: "a value is missing",
+        });
+    }
 
     let login = login(&global).map_err(|problem| CloudConfError::Login { problem })?;
-    let rest = without_secrets(text, &global, &comments);
+    let rest = without_secrets(text, &global, &file.comments);
 
     // Only known keys are removed: a secret in another place must not reach the plugin.
     match in_configuration(&rest) {
@@ -67,13 +83,40 @@ pub fn split_cloud_conf(text: &str) -> Result<(KeystoneLogin, String), CloudConf
     }
 }
 
+/// A setting in section `[Global]`.
+struct Setting {
+    /// In lower case.
+    key: String,
+    value: Option<Secret>,
+    /// The line numbers, from 1.
+    lines: Range<usize>,
+}
+
+impl Setting {
+    fn text(&self) -> Option<&str> {
+        self.value.as_ref()?.expose_str()
+    }
+}
+
+/// Returns the setting, if it is one in section `[Global]`.
+fn global(entry: Entry) -> Option<Setting> {
+    if !entry.section.eq_ignore_ascii_case("global") || !entry.subsection.is_empty() {
+        return None;
+    }
+    Some(Setting {
+        key: entry.key?.to_ascii_lowercase(),
+        value: entry.value.map(Secret::new),
+        lines: entry.lines,
+    })
+}
+
 /// Returns the text without the secrets in section `[Global]`, and without comments, because these
 /// may contain old ones. Each line stays where it is.
-fn without_secrets(text: &str, global: &[&Entry], comments: &[Range<usize>]) -> String {
+fn without_secrets(text: &str, global: &[Setting], comments: &[Range<usize>]) -> String {
     let hidden: BTreeSet<usize> = global
         .iter()
-        .filter(|entry| SECRETS.contains(&entry.key.as_str()))
-        .flat_map(|entry| entry.lines.clone())
+        .filter(|setting| SECRETS.contains(&setting.key.as_str()))
+        .flat_map(|setting| setting.lines.clone())
         .collect();
 
     let mut out = String::with_capacity(text.len());
@@ -106,22 +149,18 @@ fn without_secrets(text: &str, global: &[&Entry], comments: &[Range<usize>]) -> 
     out
 }
 
-fn login(global: &[&Entry]) -> Result<KeystoneLogin, String> {
+fn login(global: &[Setting]) -> Result<KeystoneLogin, String> {
     // As in gcfg, the last value is used. An empty value counts as missing.
+    let last = |key: &str| global.iter().rfind(|setting| setting.key == key);
     let get = |key: &str| {
-        let value = global
-            .iter()
-            .rev()
-            .find(|entry| entry.key == key)
-            .map(|entry| entry.value.expose_str());
-        value
-            .flatten()
+        last(key)
+            .and_then(Setting::text)
             .filter(|value| !value.is_empty())
             .map(str::to_owned)
     };
     let secret = |key: &str| get(key).map(Secret::new);
 
-    if get("use-clouds").is_some_and(|value| !value.eq_ignore_ascii_case("false")) {
+    if last("use-clouds").is_some_and(|setting| boolean(setting.text()) != Some(false)) {
         return Err(
             "`use-clouds` would read secrets from another file: name that in the credential \
                     (`cloudsFile` instead of `cloudConf`), or write the login here"

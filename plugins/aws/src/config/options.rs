@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use regex_lite::Regex;
+use skydock_gcfg::{Entry, boolean};
 
-use super::{
-    Family, SharedProbe,
-    ini::{self, Entry, Problem},
-};
+use super::{Family, SharedProbe, problem::Problem};
 use crate::client::endpoint::{Endpoint, Override};
 
 /// The options of `[Global]` in lower case: gcfg ignores case.
@@ -32,6 +30,9 @@ const GLOBAL: &[&str] = &[
     "endpoint",
 ];
 
+/// The options of `[Global]` that may have no value, which means true.
+const FLAGS: [&str; 2] = ["disablesecuritygroupingress", "disablestrictzonecheck"];
+
 /// The options of `[ServiceOverride "…"]`.
 const OVERRIDE: &[&str] = &[
     "service",
@@ -52,40 +53,14 @@ pub(super) struct Raw {
 impl Raw {
     /// Sorts the entries and rejects unknown ones.
     pub(super) fn read(text: &str, given: &[(String, String)]) -> Result<Self, Problem> {
+        let file = skydock_gcfg::parse(text);
+        if let Some(problem) = file.problems.first() {
+            return Err(Problem::at(problem.line, problem.to_string()));
+        }
+
         let mut raw = Self::default();
-        for Entry {
-            line,
-            section,
-            subsection,
-            key,
-            value,
-        } in ini::parse(text)?
-        {
-            let name = key.to_ascii_lowercase();
-            let value = value.unwrap_or_else(|| "true".into());
-            match section.to_ascii_lowercase().as_str() {
-                "global" => {
-                    known_global(&name, &key, line)?;
-                    raw.global
-                        .entry(name)
-                        .or_insert((line, Vec::new()))
-                        .1
-                        .push(value);
-                }
-                "serviceoverride" if OVERRIDE.contains(&name.as_str()) => {
-                    raw.overrides
-                        .entry(subsection)
-                        .or_default()
-                        .insert(name, (line, value));
-                }
-                "serviceoverride" => {
-                    return Err(Problem::at(
-                        line,
-                        format!("unknown option {key} of a ServiceOverride"),
-                    ));
-                }
-                _ => return Err(Problem::at(line, format!("unknown section [{section}]"))),
-            }
+        for entry in file.entries {
+            raw.add(entry)?;
         }
 
         for (key, value) in given {
@@ -107,6 +82,49 @@ impl Raw {
         Ok(raw)
     }
 
+    /// Adds an entry of the file.
+    fn add(&mut self, entry: Entry) -> Result<(), Problem> {
+        let line = entry.lines.start;
+        let problem = |reason: String| Problem::at(line, reason);
+        // The header of a section sets nothing.
+        let Some(key) = entry.key else {
+            return Ok(());
+        };
+        let name = key.to_ascii_lowercase();
+        let no_value = || problem(format!("{key} has no value"));
+
+        match entry.section.to_ascii_lowercase().as_str() {
+            "global" if entry.subsection.is_empty() => {
+                known_global(&name, &key, line)?;
+                let is_flag = FLAGS.contains(&name.as_str());
+                let is_list = name == "nodeipfamilies";
+                let (_, values) = self.global.entry(name).or_insert((line, Vec::new()));
+                match entry.value {
+                    Some(value) => values.push(value),
+                    None if is_flag => values.push("true".to_owned()),
+                    // As in gcfg, this removes the values before it.
+                    None if is_list => values.clear(),
+                    None => return Err(no_value()),
+                }
+            }
+            "global" => return Err(problem("section [Global] has no subsections".to_owned())),
+            "serviceoverride" if OVERRIDE.contains(&name.as_str()) => {
+                let value = entry.value.ok_or_else(no_value)?;
+                self.overrides
+                    .entry(entry.subsection)
+                    .or_default()
+                    .insert(name, (line, value));
+            }
+            "serviceoverride" => {
+                return Err(problem(format!(
+                    "unknown option {key} of a ServiceOverride"
+                )));
+            }
+            _ => return Err(problem(format!("unknown section [{}]", entry.section))),
+        }
+        Ok(())
+    }
+
     /// Returns the last value of an option, or `None` if it is missing or empty.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let (_, values) = self.global.get(name)?;
@@ -122,16 +140,11 @@ impl Raw {
 
     /// Returns a boolean, with the values that gcfg accepts.
     pub(super) fn flag(&self, name: &str) -> Result<bool, Problem> {
-        match self
-            .text(name)
-            .as_deref()
-            .map(str::to_ascii_lowercase)
-            .as_deref()
-        {
-            None | Some("false" | "no" | "off" | "0") => Ok(false),
-            Some("true" | "yes" | "on" | "1") => Ok(true),
-            Some(_) => Err(self.problem(name, format!("{name} must be true or false"))),
-        }
+        let Some(text) = self.text(name) else {
+            return Ok(false);
+        };
+        boolean(Some(&text))
+            .ok_or_else(|| self.problem(name, format!("{name} must be true or false")))
     }
 
     /// Returns `Region`, or the region of `Zone`.

@@ -138,6 +138,14 @@ fn rejects_invalid_settings_with_name_and_line() {
         ),
         ("[Global]\nRegion = a-1\nRegoin = b", 3, "Regoin"),
         ("[Globul]\nRegion = a-1", 2, "Globul"),
+        ("[Global]\nRegion = a-1\nVPC", 3, "VPC"),
+        (
+            "[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nService",
+            4,
+            "Service",
+        ),
+        ("[Global \"x\"]\nRegion = a-1", 2, "subsections"),
+        ("[Global]\nRegion = a-1\nVPC = \"v", 3, "VPC"),
         (
             "[Global]\nRegion = a-1\nNodeIPFamilies = ipv5",
             3,
@@ -194,6 +202,16 @@ fn rejects_invalid_settings_with_name_and_line() {
         assert_eq!(problem.line, line, "{text}: {problem}");
         assert!(problem.reason.contains(word), "{text}: {problem}");
     }
+}
+
+#[test]
+fn an_option_without_value_is_a_flag_or_clears_a_list() {
+    let config = parse(
+        "[Global]\nRegion = a-1\nDisableSecurityGroupIngress ; yes\nNodeIPFamilies = ipv6\nNodeIPFamilies\n",
+    )
+    .unwrap();
+    assert!(config.keep_node_groups);
+    assert_eq!(config.families, [Family::V4]);
 }
 
 #[test]

@@ -2,15 +2,6 @@
 
 use std::time::Duration;
 
-/// Parses a boolean of `gcfg`. A key without a value means true.
-pub(super) fn boolean(value: Option<&str>) -> Result<bool, String> {
-    match value.map(str::to_ascii_lowercase).as_deref() {
-        None | Some("true" | "yes" | "on" | "1") => Ok(true),
-        Some("false" | "no" | "off" | "0") => Ok(false),
-        Some(_) => Err("expected `true` or `false`".to_owned()),
-    }
-}
-
 /// Parses a decimal or hexadecimal number without a sign.
 pub(super) fn number(value: &str) -> Result<u64, String> {
     let value = value.trim();
@@ -88,17 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn booleans_and_numbers_are_parsed_like_in_gcfg() {
-        assert_eq!(
-            ["TRUE", "yes", "on", "1"].map(|value| boolean(Some(value))),
-            [const { Ok(true) }; 4]
-        );
-        assert_eq!(
-            ["False", "no", "off", "0"].map(|value| boolean(Some(value))),
-            [const { Ok(false) }; 4]
-        );
-        assert_eq!(boolean(None), Ok(true));
-        assert!(boolean(Some("maybe")).is_err());
+    fn numbers_are_parsed_like_in_gcfg() {
         assert_eq!((number("10"), number("0x10")), (Ok(10), Ok(16)));
         assert!(number("-1").is_err() && number("ten").is_err());
     }

@@ -8,9 +8,18 @@ const TOLD: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The line, starting at 1, or 0 if the problem has no position.
-    pub line: u64,
+    pub line: usize,
     /// What is wrong and what is expected, in one sentence, without values that could be secrets.
     pub reason: String,
+}
+
+impl From<&skydock_gcfg::Problem> for Problem {
+    fn from(problem: &skydock_gcfg::Problem) -> Self {
+        Self {
+            line: problem.line,
+            reason: problem.to_string(),
+        }
+    }
 }
 
 /// All problems of a configuration, in the order of the file. Never empty.

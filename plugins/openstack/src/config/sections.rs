@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use skydock_gcfg::Entry;
+
 use super::{
     Class, Config, Interface, LoadBalancer, Networking, go,
-    ini::Entry,
     problem::{Problem, nearest},
 };
 use crate::load_balancers::desired_load_balancer::SubnetSpec;
@@ -130,7 +131,7 @@ const OVN_METHOD: &str = "SOURCE_IP_PORT";
 /// Returns the problem with the statement.
 pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
     let at = |reason: String| Problem {
-        line: entry.line,
+        line: entry.lines.start,
         reason,
     };
 
@@ -232,7 +233,7 @@ pub(super) fn monitor(config: &Config, entries: &[Entry]) -> Vec<Problem> {
     let wrong = checks.into_iter().filter(|(is_wrong, ..)| *is_wrong);
     wrong
         .map(|(_, keys, reason)| Problem {
-            line: last(entries, &keys).map_or(0, |entry| entry.line),
+            line: last(entries, &keys).map_or(0, |entry| entry.lines.start),
             reason: reason.to_owned(),
         })
         .collect()
@@ -276,7 +277,7 @@ pub(super) fn defaults(config: &Config, entries: &[Entry]) -> Vec<Problem> {
     let wrong = checks.into_iter().filter(|(is_wrong, ..)| *is_wrong);
     wrong
         .map(|(_, key, reason)| Problem {
-            line: last(entries, &[key]).map_or(0, |entry| entry.line),
+            line: last(entries, &[key]).map_or(0, |entry| entry.lines.start),
             reason: format!("`{key}`: {reason}"),
         })
         .collect()
@@ -302,7 +303,7 @@ pub(super) fn method(config: &mut Config, entries: &[Entry]) -> Option<Problem> 
         None => OVN_METHOD.clone_into(&mut lb.lb_method),
         Some(entry) if lb.lb_method != OVN_METHOD => {
             return Some(Problem {
-                line: entry.line,
+                line: entry.lines.start,
                 reason: format!(
                     "`lb-method`: `lb-provider=ovn` supports only `{OVN_METHOD}`, its default: remove the setting"
                 ),
@@ -322,8 +323,8 @@ pub(super) fn option(config: &mut Config, key: &str, value: &str) -> Result<(), 
     let at = |reason: String| Problem { line: 0, reason };
     match key {
         "regional-provider-ids" => {
-            config.regional_ids = go::boolean(Some(value))
-                .map_err(|reason| at(format!("option `{key}`: {reason}")))?;
+            config.regional_ids =
+                boolean(Some(value)).map_err(|reason| at(format!("option `{key}`: {reason}")))?;
             Ok(())
         }
         _ => Err(at(format!(
@@ -331,6 +332,11 @@ pub(super) fn option(config: &mut Config, key: &str, value: &str) -> Result<(), 
             hint(key, &["regional-provider-ids"])
         ))),
     }
+}
+
+/// Parses a boolean. A setting without a value means true.
+fn boolean(value: Option<&str>) -> Result<bool, String> {
+    skydock_gcfg::boolean(value).ok_or_else(|| "expected `true` or `false`".to_owned())
 }
 
 /// Returns the message about a setting that upstream had, or that another tool reads.
@@ -362,7 +368,7 @@ impl Value<'_> {
     }
 
     fn boolean(&self) -> Result<bool, String> {
-        go::boolean(self.written)
+        boolean(self.written)
     }
 
     fn number(&self) -> Result<u64, String> {

@@ -69,12 +69,12 @@ fn comments_with_old_secrets_are_removed() {
         "#\n[Global] \n#\nregion=a\\\n#\nauth-url=https://a\nuser-id=u \r\n# kept by Skydock\ntenant-id=\"p # q\" \n#"
     );
     assert!(!rest.contains("old"), "{rest}");
-    let (before, after) = (contents(text).unwrap(), contents(&rest).unwrap());
-    let values = |it: Contents| {
-        let kept = it.entries.into_iter().filter(|it| it.key != "password");
-        kept.map(|it| (it.key, it.value)).collect::<Vec<_>>()
+    let entries = |text: &str| {
+        let mut entries = skydock_gcfg::parse(text).entries;
+        entries.retain(|it| it.key.as_deref() != Some("password"));
+        entries
     };
-    assert_eq!(values(before), values(after), "settings are the same");
+    assert_eq!(entries(text), entries(&rest), "settings are the same");
 }
 
 #[test]
@@ -86,6 +86,42 @@ fn a_secret_on_several_lines_is_removed_completely() {
         rest,
         "[Global]\nauth-url=https://a\nuser-id=u\n# kept by Skydock\n# kept by Skydock\ntenant-id=p\n"
     );
+}
+
+#[test]
+fn a_secret_is_what_upstream_reads() {
+    for (line, secret) in [
+        ("password = \"hunter 22\" ; old", "hunter 22"),
+        ("Password=hun\\\"ter22", "hun\"ter22"),
+        ("password=\"hun\rter22\"", "hunter22"),
+        ("password=\\\n  hunter22", "  hunter22"),
+        ("password=hunter11\npassword=hunter22", "hunter22"),
+    ] {
+        let text = format!("[GLOBAL]\nauth-url=https://a\nuser-id=u\nuse-clouds=no\n{line}\n");
+        let (login, rest) = split_cloud_conf(&text).unwrap();
+        assert_eq!(login.secret(), &Secret::from(secret), "{line:?}");
+        assert!(!rest.contains("ter"), "{line:?}: {rest}");
+    }
+}
+
+#[test]
+fn lines_that_upstream_rejects_are_rejected() {
+    for text in [
+        // Without the line, the next settings would be in no section.
+        "[Global] password=hunter22\nauth-url=https://a\nuser-id=u",
+        "[Global]\nauth-url=https://a\nuser-id=u\npassword=\"hunter\\\n22\"",
+        "[Global]\nauth-url=https://a\nuser-id=u\npassword=hunter\\22",
+        "[Global]\nauth-url=https://a\nuser-id=u\npassword",
+        "[Global]\nauth-url=https://a\nuser-id=u\npassword=a\nhunter22",
+        "[Global]\nauth-url=https://a\nuser-id=u\npassword=a\nhunter 22",
+    ] {
+        let error = split_cloud_conf(text).unwrap_err();
+        assert!(
+            matches!(error, CloudConfError::Syntax { .. }),
+            "{text:?}: {error}"
+        );
+        assert!(!format!("{error} {error:?}").contains("hunter"), "{error}");
+    }
 }
 
 #[test]
@@ -188,7 +224,7 @@ fn a_misplaced_secret_is_rejected_by_line() {
         "[Global]\npwd=hunter22",
         "[Global]\nsas=hunter22",
         "[Global]\nconnection-string=AccountKey=hunter22",
-        "[Global]\npasswords=\"a\\\nhunter22\"",
+        "[Global]\npasswords=a\\\nhunter22",
     ] {
         let error = split_cloud_conf(&format!("{CONF}{line}\n")).unwrap_err();
         let said = error.to_string();
