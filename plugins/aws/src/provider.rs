@@ -19,7 +19,7 @@ use crate::{
     cloud::{Cloud, Setup},
     instances::reference::SCHEME,
     load_balancing::common::targets::{self, Target, Targets},
-    store::Store,
+    store::{self, Store},
 };
 
 static SETUP: Configured<Setup> = Configured::new();
@@ -164,40 +164,19 @@ fn publish(service: &Service, reason: &str, message: &str) {
 /// The host's cache. Texts that exceed the size of an entry are split into several entries.
 struct HostCache;
 
-/// Slightly less than the maximum size of an entry, in bytes.
-const ENTRY: usize = 60 * 1024;
-
-/// The prefix of an entry that contains only the number of the entries with the parts.
-const PARTS: &str = "parts:";
-
 impl Store for HostCache {
     fn get(&self, key: &str) -> Option<String> {
         let text = String::from_utf8(cache::get(key)?).ok()?;
-        let Some(parts) = text.strip_prefix(PARTS) else {
-            return Some(text);
-        };
-
-        let mut whole = Vec::new();
-        for part in 0..parts.parse::<usize>().ok()? {
-            whole.extend(cache::get(&format!("{key}#{part}"))?);
-        }
-
-        String::from_utf8(whole).ok()
+        store::join(text, |part| cache::get(&format!("{key}#{part}")))
     }
 
     fn set(&self, key: &str, text: &str, lifetime: Duration) {
-        if text.len() <= ENTRY {
-            _ = cache::set(key, text.as_bytes(), lifetime);
-            return;
-        }
-
-        let parts = text.as_bytes().chunks(ENTRY);
-        let count = parts.len();
-        for (index, part) in parts.enumerate() {
+        let (head, parts) = store::split(text);
+        for (index, part) in parts.into_iter().enumerate() {
             _ = cache::set(&format!("{key}#{index}"), part, lifetime);
         }
         // Written last, so that no reader finds it without its parts.
-        _ = cache::set(key, format!("{PARTS}{count}").as_bytes(), lifetime);
+        _ = cache::set(key, head.as_bytes(), lifetime);
     }
 
     fn reserve(&self, key: &str, text: &str, lifetime: Duration) -> bool {
