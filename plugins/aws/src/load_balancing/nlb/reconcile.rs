@@ -49,21 +49,18 @@ pub(super) fn reconcile(
             .iter()
             .map(|step| steps::call(step, desired, &arn, &vpc))
             .collect();
-        let makes_room = steps.iter().any(|step| {
-            matches!(
-                step,
-                Step::Deregister(..) | Step::DeleteListener(_) | Step::DeleteGroup(_)
-            )
-        });
+        let has_room_soon = steps.iter().any(makes_room);
 
         for (step, answer) in steps
             .iter()
             .zip(observed_load_balancer::send(cloud.wire, &calls))
         {
             // The next round repeats the step, when there is room.
-            if makes_room && answer.as_ref().is_err_and(Failure::is_quota) {
+            let waits = has_room_soon && !makes_room(step);
+            if waits && answer.as_ref().is_err_and(Failure::is_quota) {
                 continue;
             }
+
             match outcome(context, observed, step, answer) {
                 Ok(found) => observed.apply(step, found),
                 Err(error) => {
@@ -79,6 +76,14 @@ pub(super) fn reconcile(
         desired.name
     )));
     errors
+}
+
+/// Returns true if a step makes room for others that exceed a quota.
+fn makes_room(step: &Step) -> bool {
+    matches!(
+        step,
+        Step::Deregister(..) | Step::DeleteListener(_) | Step::DeleteGroup(_)
+    )
 }
 
 /// Returns true if AWS throttles requests.
@@ -213,4 +218,89 @@ fn adopt(
     let targets = ask(cloud, &elbv2::targets(&arn))?.targets;
     observed.targets.insert(arn, targets.into_iter().collect());
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use skydock_sdk::types::Transport;
+
+    use super::*;
+    use crate::{
+        client::api::elbv2::{Action, Listener},
+        testing::{Memory, Scripted, nothing, rejection, service, setup},
+    };
+
+    /// Returns the errors and the number of calls of each action if AWS has a quota for this action,
+    /// while a listener and its target group are deleted.
+    fn rejected(action: &str) -> (Vec<CloudError>, Vec<&'static str>) {
+        let (setup, store, none) = (setup(), Memory::default(), Vec::new);
+        let wire = Scripted::new(|call: &Call| {
+            if call.action == action {
+                rejection(call, "TooManyThings")
+            } else {
+                nothing(call)
+            }
+        });
+        let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+        let cluster = cloud.identity().unwrap().cluster;
+        let service = service(&[("", Transport::Tcp, 80, 30080)]);
+        let desired = DesiredLoadBalancer {
+            listeners: Vec::new(),
+            attributes: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+            ..DesiredLoadBalancer::of(&service, &cluster, cloud.config).unwrap()
+        };
+        let group = TargetGroup {
+            target_group_arn: "tg".into(),
+            ..TargetGroup::default()
+        };
+        let forward = Action {
+            target_group_arn: "tg".into(),
+        };
+        let listener = Listener {
+            listener_arn: "l".into(),
+            port: 80,
+            default_actions: vec![forward].into(),
+            ..Listener::default()
+        };
+        let mut observed = ObservedLoadBalancer {
+            groups: vec![group],
+            listeners: vec![listener],
+            ..ObservedLoadBalancer::default()
+        };
+
+        let context = Context {
+            cloud: &cloud,
+            service: &service,
+            cluster: &cluster,
+            desired: &desired,
+            is_new: false,
+        };
+        let errors = reconcile(context, &mut observed, &BTreeSet::new());
+        let sent = wire.sent.borrow();
+        (errors, sent.iter().map(|call| call.action).collect())
+    }
+
+    #[test]
+    fn a_step_that_exceeds_a_quota_waits_for_deletions() {
+        let (errors, sent) = rejected("ModifyLoadBalancerAttributes");
+        assert!(
+            matches!(errors.as_slice(), [CloudError::Denied(_)]),
+            "{errors:?}"
+        );
+        let times = sent
+            .iter()
+            .filter(|action| **action == "ModifyLoadBalancerAttributes");
+        assert_eq!(times.count(), 3, "{sent:?}");
+    }
+
+    #[test]
+    fn a_quota_of_a_deletion_is_reported_as_such() {
+        let (errors, sent) = rejected("DeleteListener");
+        assert!(
+            matches!(errors.as_slice(), [CloudError::Denied(_)]),
+            "{errors:?}"
+        );
+        let times = sent.iter().filter(|action| **action == "DeleteListener");
+        assert_eq!(times.count(), 1, "{sent:?}");
+    }
 }
