@@ -43,11 +43,17 @@ const OVERRIDE: &[&str] = &[
     "signingname",
 ];
 
+/// Those that a `ServiceOverride` must have.
+const REQUIRED: [&str; 4] = ["service", "region", "url", "signingregion"];
+
+/// The options of a `ServiceOverride` by lower-case name, each with its line.
+type OverrideOptions = BTreeMap<String, (usize, String)>;
+
 /// Options by lower-case name, each with its line (0 for an option of the plugin).
 #[derive(Debug, Default)]
 pub(super) struct Raw {
     global: BTreeMap<String, (usize, Vec<String>)>,
-    overrides: BTreeMap<String, BTreeMap<String, (usize, String)>>,
+    overrides: BTreeMap<String, OverrideOptions>,
 }
 
 impl Raw {
@@ -85,27 +91,20 @@ impl Raw {
     /// Adds an entry of the file.
     fn add(&mut self, entry: Entry) -> Result<(), Problem> {
         let line = entry.lines.start;
-        let problem = |reason: String| Problem::at(line, reason);
         // The header of a section sets nothing.
         let Some(key) = entry.key else {
             return Ok(());
         };
+
+        let problem = |reason: String| Problem::at(line, reason);
         let name = key.to_ascii_lowercase();
         let no_value = || problem(format!("{key} has no value"));
 
         match entry.section.to_ascii_lowercase().as_str() {
             "global" if entry.subsection.is_empty() => {
                 known_global(&name, &key, line)?;
-                let is_flag = FLAGS.contains(&name.as_str());
-                let is_list = name == "nodeipfamilies";
-                let (_, values) = self.global.entry(name).or_insert((line, Vec::new()));
-                match entry.value {
-                    Some(value) => values.push(value),
-                    None if is_flag => values.push("true".to_owned()),
-                    // As in gcfg, this removes the values before it.
-                    None if is_list => values.clear(),
-                    None => return Err(no_value()),
-                }
+                self.add_global(name, line, entry.value)
+                    .ok_or_else(no_value)?;
             }
             "global" => return Err(problem("section [Global] has no subsections".to_owned())),
             "serviceoverride" if OVERRIDE.contains(&name.as_str()) => {
@@ -123,6 +122,21 @@ impl Raw {
             _ => return Err(problem(format!("unknown section [{}]", entry.section))),
         }
         Ok(())
+    }
+
+    /// Adds an option of `[Global]`. Returns `None` if it must have a value and has none.
+    fn add_global(&mut self, name: String, line: usize, value: Option<String>) -> Option<()> {
+        let is_flag = FLAGS.contains(&name.as_str());
+        let is_list = name == "nodeipfamilies";
+        let (_, values) = self.global.entry(name).or_insert((line, Vec::new()));
+        match value {
+            Some(value) => values.push(value),
+            None if is_flag => values.push("true".to_owned()),
+            // As in gcfg, this removes the values before it.
+            None if is_list => values.clear(),
+            None => return None,
+        }
+        Some(())
     }
 
     /// Returns the last value of an option, or `None` if it is missing or empty.
@@ -275,68 +289,68 @@ impl Raw {
 
     /// Returns the configured endpoints, in the order in which they apply.
     pub(super) fn overrides(&self) -> Result<Vec<Override>, Problem> {
-        let mut all = Vec::new();
-        for (number, entries) in &self.overrides {
-            let line = entries.values().map(|(line, _)| *line).min().unwrap_or(0);
-            let get = |name: &str| {
-                entries
-                    .get(name)
-                    .map(|(_, value)| value.trim().to_owned())
-                    .unwrap_or_default()
-            };
-
-            for name in ["service", "region", "url", "signingregion"] {
-                if get(name).is_empty() {
-                    return Err(Problem::at(
-                        line,
-                        format!("ServiceOverride {number} has no {name}"),
-                    ));
-                }
-            }
-            let service = get("service");
-            let region = get("region");
-            let url = get("url");
-            if all
-                .iter()
-                .any(|other: &Override| other.service == service && other.region == region)
-            {
+        let mut all: Vec<Override> = Vec::new();
+        for (number, options) in &self.overrides {
+            let (line, new) = service_override(number, options)?;
+            let is_same =
+                |other: &Override| other.service == new.service && other.region == new.region;
+            if all.iter().any(is_same) {
                 return Err(Problem::at(
                     line,
                     format!("ServiceOverride {number} has the same service as another one"),
                 ));
             }
-
-            let endpoint = Endpoint {
-                url: checked(&url, line)?,
-                signing_region: get("signingregion"),
-                signing_name: get("signingname"),
-            };
-            all.push(Override {
-                service,
-                region,
-                endpoint,
-            });
+            all.push(new);
         }
 
         // The options of the plugin take precedence over the file, so this one applies last.
         if let Some(url) = self.text("endpoint") {
-            let region = self.region()?;
-            let endpoint = Endpoint {
-                url: checked(&url, 0)?,
-                signing_region: region.clone(),
-                signing_name: String::new(),
-            };
-            for service in ["ec2", "elasticloadbalancing"] {
-                all.push(Override {
-                    service: service.into(),
-                    region: region.clone(),
-                    endpoint: endpoint.clone(),
-                });
-            }
+            all.extend(self.endpoint(&url)?);
         }
-
         Ok(all)
     }
+
+    /// Returns the overrides for the plugin's option `endpoint`.
+    fn endpoint(&self, url: &str) -> Result<[Override; 2], Problem> {
+        let region = self.region()?;
+        let endpoint = Endpoint {
+            url: checked(url, 0)?,
+            signing_region: region.clone(),
+            signing_name: String::new(),
+        };
+        Ok(["ec2", "elasticloadbalancing"].map(|service| Override {
+            service: service.into(),
+            region: region.clone(),
+            endpoint: endpoint.clone(),
+        }))
+    }
+}
+
+/// Returns a `ServiceOverride` and its line.
+fn service_override(number: &str, options: &OverrideOptions) -> Result<(usize, Override), Problem> {
+    let line = options.values().map(|(line, _)| *line).min().unwrap_or(0);
+    let get = |name: &str| {
+        let option = options.get(name);
+        option
+            .map(|(_, value)| value.trim().to_owned())
+            .unwrap_or_default()
+    };
+    let lacks = |name: &&str| get(name).is_empty();
+    if let Some(name) = REQUIRED.into_iter().find(lacks) {
+        let reason = format!("ServiceOverride {number} has no {name}");
+        return Err(Problem::at(line, reason));
+    }
+
+    let new = Override {
+        service: get("service"),
+        region: get("region"),
+        endpoint: Endpoint {
+            url: checked(&get("url"), line)?,
+            signing_region: get("signingregion"),
+            signing_name: get("signingname"),
+        },
+    };
+    Ok((line, new))
 }
 
 /// Checks the URL of an endpoint and adds a path if it has none.

@@ -65,17 +65,7 @@ pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
     };
 
     if let Some(text) = annotations.get(annotation::HEALTH_PROTOCOL) {
-        protocol = match text.to_ascii_uppercase().as_str() {
-            "TCP" => "TCP",
-            "HTTP" => "HTTP",
-            "HTTPS" => "HTTPS",
-            _ => {
-                return Err(annotation::wrong(
-                    annotation::HEALTH_PROTOCOL,
-                    "tcp, http or https",
-                ));
-            }
-        };
+        protocol = parse_protocol(text)?;
     }
     if let Some(text) = annotations.get(annotation::HEALTH_PATH) {
         text.clone_into(&mut path);
@@ -89,15 +79,7 @@ pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
         (protocol, port, path) = ("HTTP", shared.port.to_string(), shared.path.clone());
     }
 
-    if port != TRAFFIC_PORT && port.parse::<u16>().is_err() {
-        return Err(annotation::wrong(
-            annotation::HEALTH_PORT,
-            "a port, or traffic-port",
-        ));
-    }
-    if port == "0" {
-        return Err(invalid("the Service has no healthCheckNodePort yet"));
-    }
+    check_port(&port)?;
 
     Ok(Health {
         protocol,
@@ -114,6 +96,31 @@ pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
             .number(annotation::UNHEALTHY)?
             .unwrap_or(threshold),
     })
+}
+
+fn parse_protocol(text: &str) -> Result<&'static str> {
+    match text.to_ascii_uppercase().as_str() {
+        "TCP" => Ok("TCP"),
+        "HTTP" => Ok("HTTP"),
+        "HTTPS" => Ok("HTTPS"),
+        _ => Err(annotation::wrong(
+            annotation::HEALTH_PROTOCOL,
+            "tcp, http or https",
+        )),
+    }
+}
+
+fn check_port(port: &str) -> Result<()> {
+    if port != TRAFFIC_PORT && port.parse::<u16>().is_err() {
+        return Err(annotation::wrong(
+            annotation::HEALTH_PORT,
+            "a port, or traffic-port",
+        ));
+    }
+    if port == "0" {
+        return Err(invalid("the Service has no healthCheckNodePort yet"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

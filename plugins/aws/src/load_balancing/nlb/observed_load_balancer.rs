@@ -96,12 +96,18 @@ impl ObservedLoadBalancer {
             observed.attributes.extend(found.attributes);
         }
 
-        let groups: Vec<String> = observed
+        observed.read_parts(wire, &arn, !desired.group_attributes.is_empty())?;
+        Ok(observed)
+    }
+
+    /// Reads the tags, and the targets and attributes of target groups.
+    fn read_parts(&mut self, wire: &dyn Wire, arn: &str, with_attributes: bool) -> Result<()> {
+        let groups: Vec<String> = self
             .groups
             .iter()
             .map(|group| group.target_group_arn.clone())
             .collect();
-        let tagged: Vec<&str> = [arn.as_str()]
+        let tagged: Vec<&str> = [arn]
             .into_iter()
             .chain(groups.iter().map(String::as_str))
             .collect();
@@ -112,25 +118,22 @@ impl ObservedLoadBalancer {
         let tags = calls.len();
         let targets = groups.len();
         calls.extend(groups.iter().map(|group| elbv2::targets(group)));
-        if !desired.group_attributes.is_empty() {
+        if with_attributes {
             calls.extend(groups.iter().map(|group| elbv2::group_attributes(group)));
         }
 
         // The answers have the order of the calls: tags, then targets, then attributes.
         let mut answers = send(wire, &calls).into_iter();
-        observed.tags = read_tags(answers.by_ref().take(tags))?;
+        self.tags = read_tags(answers.by_ref().take(tags))?;
         for (group, found) in groups.iter().zip(answers.by_ref().take(targets)) {
-            observed
-                .targets
+            self.targets
                 .insert(group.clone(), found?.targets.into_iter().collect());
         }
         for (group, found) in groups.iter().zip(answers) {
-            observed
-                .group_attributes
+            self.group_attributes
                 .insert(group.clone(), found?.attributes);
         }
-
-        Ok(observed)
+        Ok(())
     }
 
     /// Applies the result of a step.

@@ -31,60 +31,64 @@ pub(crate) fn plan(
 ) -> Vec<Step> {
     let mut steps = Vec::new();
     for wanted in &desired.listeners {
-        let listener = observed
-            .listeners
-            .iter()
-            .find(|listener| listener.port == wanted.port);
-
-        let Some(group) = group_for(&wanted.group, listener, observed) else {
-            // The steps that need its ARN are in the next plan.
-            steps.push(Step::CreateGroup(wanted.group.clone()));
-            continue;
-        };
-
-        let arn = &group.target_group_arn;
-        let (gone, fresh) = target_changes(group, observed, instances);
-        let set = difference(
-            &desired.group_attributes,
-            observed.group_attributes.get(arn),
-        );
-
-        match listener {
-            None => steps.push(Step::CreateListener(wanted.clone(), arn.clone())),
-            Some(listener) if differs(wanted, listener, arn) => {
-                // Another certificate or policy does not have to wait for the group.
-                let stays = group_of(listener) == Some(arn);
-                let is_ready = fresh.is_empty() && set.is_empty();
-                if stays || (is_ready && may_take_over(arn, observed, instances)) {
-                    steps.push(Step::ModifyListener(
-                        listener.listener_arn.clone(),
-                        wanted.clone(),
-                        arn.clone(),
-                    ));
-                }
-            }
-            Some(_) => {}
-        }
-
-        if health_differs(&wanted.group, group) {
-            steps.push(Step::ModifyGroup(arn.clone(), wanted.group.clone()));
-        }
-        steps.extend(
-            gone.chunks(CHUNK)
-                .map(|part| Step::Deregister(arn.clone(), part.to_vec())),
-        );
-        steps.extend(
-            fresh
-                .chunks(CHUNK)
-                .map(|part| Step::Register(arn.clone(), part.to_vec())),
-        );
-        if !set.is_empty() {
-            steps.push(Step::SetGroupAttributes(arn.clone(), set));
-        }
+        steps.extend(of_listener(desired, wanted, observed, instances));
     }
-
     steps.extend(removals(desired, observed));
     steps.extend(of_balancer(desired, observed));
+    steps
+}
+
+/// Returns the steps for a listener and its target group.
+fn of_listener(
+    desired: &DesiredLoadBalancer,
+    wanted: &DesiredListener,
+    observed: &ObservedLoadBalancer,
+    instances: &BTreeSet<String>,
+) -> Vec<Step> {
+    let mut listeners = observed.listeners.iter();
+    let listener = listeners.find(|listener| listener.port == wanted.port);
+    let Some(group) = group_for(&wanted.group, listener, observed) else {
+        // The steps that need its ARN are in the next plan.
+        return vec![Step::CreateGroup(wanted.group.clone())];
+    };
+
+    let arn = &group.target_group_arn;
+    let (gone, fresh) = target_changes(group, observed, instances);
+    let set = difference(
+        &desired.group_attributes,
+        observed.group_attributes.get(arn),
+    );
+
+    let mut steps = Vec::new();
+    match listener {
+        None => steps.push(Step::CreateListener(wanted.clone(), arn.clone())),
+        Some(listener) if differs(wanted, listener, arn) => {
+            // Another certificate or policy does not have to wait for the group.
+            let stays = group_of(listener) == Some(arn);
+            let is_ready = fresh.is_empty() && set.is_empty();
+            if stays || (is_ready && may_take_over(arn, observed, instances)) {
+                steps.push(Step::ModifyListener(
+                    listener.listener_arn.clone(),
+                    wanted.clone(),
+                    arn.clone(),
+                ));
+            }
+        }
+        Some(_) => {}
+    }
+
+    if health_differs(&wanted.group, group) {
+        steps.push(Step::ModifyGroup(arn.clone(), wanted.group.clone()));
+    }
+
+    let deregister = |part: &[Target]| Step::Deregister(arn.clone(), part.to_vec());
+    steps.extend(gone.chunks(CHUNK).map(deregister));
+    let register = |part: &[Target]| Step::Register(arn.clone(), part.to_vec());
+    steps.extend(fresh.chunks(CHUNK).map(register));
+
+    if !set.is_empty() {
+        steps.push(Step::SetGroupAttributes(arn.clone(), set));
+    }
     steps
 }
 
@@ -282,37 +286,7 @@ fn of_balancer(desired: &DesiredLoadBalancer, observed: &ObservedLoadBalancer) -
     steps.extend(sets.map(Step::SetAttributes));
 
     if let Some(tags) = &observed.tags {
-        let lacking = |(_, there): &(&String, &Tags)| {
-            desired
-                .tags
-                .iter()
-                .any(|(key, value)| there.get(key) != Some(value))
-        };
-        let arns: Vec<String> = tags
-            .iter()
-            .filter(lacking)
-            .map(|(arn, _)| arn.clone())
-            .collect();
-        steps.extend(
-            arns.chunks(TAGGED)
-                .map(|part| Step::AddTags(part.to_vec(), desired.tags.clone())),
-        );
-
-        let excess = |(_, there): &(&String, &Tags)| {
-            desired
-                .removed_tags
-                .iter()
-                .any(|key| there.contains_key(key))
-        };
-        let arns: Vec<String> = tags
-            .iter()
-            .filter(excess)
-            .map(|(arn, _)| arn.clone())
-            .collect();
-        steps.extend(
-            arns.chunks(TAGGED)
-                .map(|part| Step::RemoveTags(part.to_vec(), desired.removed_tags.clone())),
-        );
+        steps.extend(tag_changes(desired, tags));
     }
 
     let there: BTreeSet<&String> = observed.balancer.security_groups.items.iter().collect();
@@ -337,6 +311,32 @@ fn of_balancer(desired: &DesiredLoadBalancer, observed: &ObservedLoadBalancer) -
             .map(Step::SetIpAddressType),
     );
     steps
+}
+
+/// Returns the steps that add missing tags to resources, and remove others.
+fn tag_changes(desired: &DesiredLoadBalancer, there: &BTreeMap<String, Tags>) -> Vec<Step> {
+    let lacks_any = |tags: &Tags| {
+        let mut wanted = desired.tags.iter();
+        wanted.any(|(key, value)| tags.get(key) != Some(value))
+    };
+    let has_excess = |tags: &Tags| {
+        let mut removed = desired.removed_tags.iter();
+        removed.any(|key| tags.contains_key(key))
+    };
+    let arns = |is_meant: &dyn Fn(&Tags) -> bool| -> Vec<String> {
+        let meant = there.iter().filter(|(_, tags)| is_meant(tags));
+        meant.map(|(arn, _)| arn.clone()).collect()
+    };
+
+    let lacking = arns(&lacks_any);
+    let add = |part: &[String]| Step::AddTags(part.to_vec(), desired.tags.clone());
+    let excess = arns(&has_excess);
+    let remove = |part: &[String]| Step::RemoveTags(part.to_vec(), desired.removed_tags.clone());
+    lacking
+        .chunks(TAGGED)
+        .map(add)
+        .chain(excess.chunks(TAGGED).map(remove))
+        .collect()
 }
 
 /// Returns the requested values that differ from the current ones.
