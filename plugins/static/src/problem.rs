@@ -4,7 +4,7 @@ use serde_saphyr::Location;
 
 /// Maximum number of bytes for all problems: the part of a message that the host forwards, minus
 /// room for `and N more`.
-const TOLD: usize = 1000;
+const MAX_MESSAGE: usize = 1000;
 
 /// One problem of the inventory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Problems {
             // The first problem is told in any case.
             if index == 0 {
                 text = problem;
-            } else if text.len() + problem.len() < TOLD {
+            } else if text.len() + problem.len() < MAX_MESSAGE {
                 text = format!("{text}; {problem}");
             } else {
                 return format!("{text}; and {} more", self.0.len() - index);

@@ -2,7 +2,7 @@
 
 /// Maximum number of bytes for all problems: the part of a message that the host forwards, minus
 /// room for `and N more`.
-const TOLD: usize = 1000;
+const MAX_MESSAGE: usize = 1000;
 
 /// One problem of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Problems {
             let problem = format!("{path}:{place} {reason}");
             if index == 0 {
                 text = problem;
-            } else if text.len() + problem.len() < TOLD {
+            } else if text.len() + problem.len() < MAX_MESSAGE {
                 text = format!("{text}; {problem}");
             } else {
                 return format!("{text}; and {} more", self.0.len() - index);

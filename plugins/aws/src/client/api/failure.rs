@@ -7,7 +7,7 @@ use skydock_sdk::types::CloudError;
 
 /// Maximum number of characters of AWS' message that are passed on. Some messages contain kilobytes
 /// of encoded details.
-const TOLD: usize = 300;
+const MAX_MESSAGE: usize = 300;
 
 /// How long to wait when AWS throttles requests. AWS does not name a delay, and its token buckets
 /// refill within seconds.
@@ -83,7 +83,7 @@ impl Failure {
             .and_then(|errors| errors.error.into_iter().next());
         let Detail { code, mut message } = body.error.or(first).unwrap_or_default();
 
-        if let Some((cut, _)) = message.char_indices().nth(TOLD) {
+        if let Some((cut, _)) = message.char_indices().nth(MAX_MESSAGE) {
             message.truncate(cut);
             message.push('…');
         }

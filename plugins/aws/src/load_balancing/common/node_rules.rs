@@ -39,6 +39,15 @@ const ATTEMPTS: usize = 3;
 /// Security groups with the cluster's tag, by ID.
 pub(crate) type ClusterGroups = BTreeMap<String, SecurityGroup>;
 
+/// What a call expects of the rules before it has read them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// They are probably up to date, and are compared before the call waits for the lock.
+    UpToDate,
+    /// They probably have to change.
+    Outdated,
+}
+
 /// The traffic from one load balancer to the nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
@@ -366,7 +375,7 @@ impl Cloud<'_> {
         vpc: Option<&str>,
         instances: &BTreeMap<String, targets::InstanceNetwork>,
         traffic: &Traffic,
-        likely: bool,
+        expected: Expected,
     ) -> Result<Option<ClusterGroups>> {
         if self.config.keep_node_groups {
             return Ok(None);
@@ -374,7 +383,7 @@ impl Cloud<'_> {
 
         let balancer = &name::balancer(service);
         // Most calls change nothing, and do not need the lock for that.
-        if !likely {
+        if expected == Expected::UpToDate {
             let current = self.read_groups(service, cluster, vpc, instances)?;
             if current.changes(balancer, traffic).0.is_empty() {
                 return Ok(Some(current.tagged));

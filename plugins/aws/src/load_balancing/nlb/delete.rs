@@ -25,7 +25,7 @@ use crate::{
     load_balancing::common::{
         annotation::{self, Annotations},
         name,
-        node_rules::{ClusterGroups, Probes, Traffic},
+        node_rules::{ClusterGroups, Expected, Probes, Traffic},
         security_group::RELEASE_TIME,
     },
     store,
@@ -161,7 +161,12 @@ pub(crate) fn delete(
         cluster: cluster.as_ref(),
         vpc: vpc.as_deref(),
     };
-    let seen = close_nodes(cloud, service, location, checked_by_others, found.is_some())?;
+    let expected = if found.is_some() {
+        Expected::Outdated
+    } else {
+        Expected::UpToDate
+    };
+    let seen = close_nodes(cloud, service, location, checked_by_others, expected)?;
     remove_security_groups(cloud, service, location, remaining.security, seen.as_ref())?;
 
     // Everything else is deleted, so the next call has only these left.
@@ -203,7 +208,7 @@ fn close_nodes(
     service: &Service,
     location: Location<'_>,
     checked_by_others: BTreeSet<u16>,
-    likely: bool,
+    expected: Expected,
 ) -> Result<Option<ClusterGroups>> {
     let Some(cluster) = location.cluster else {
         return Ok(None);
@@ -224,7 +229,7 @@ fn close_nodes(
         location.vpc,
         &BTreeMap::new(),
         &traffic,
-        likely,
+        expected,
     )
 }
 

@@ -26,6 +26,7 @@ use crate::{
         annotation::{self, Annotations, Kind},
         applied,
         immutable::{self, ImmutableProperty},
+        node_rules::Expected,
         targets::{self, Awaited, InstanceNetwork, Targets},
         warning,
     },
@@ -118,7 +119,12 @@ fn change(
     }
 
     errors.extend(managed_group::settle(context, observed, &groups_before).err());
-    errors.extend(open_nodes(context, observed, nodes, context.is_new).err());
+    let expected = if context.is_new {
+        Expected::Outdated
+    } else {
+        Expected::UpToDate
+    };
+    errors.extend(open_nodes(context, observed, nodes, expected).err());
     let unclear = cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR);
     if errors.is_empty() && unclear.is_none() {
         traffic::remember_groups(cloud, &desired.name, instances);
@@ -232,7 +238,7 @@ fn prepare_nodes(
         return Ok(());
     }
 
-    let opened = open_nodes(context, observed, nodes, true);
+    let opened = open_nodes(context, observed, nodes, Expected::Outdated);
     observed.keeps_target_groups |= opened.is_err();
     opened
 }
@@ -251,13 +257,10 @@ fn immutable_differences(context: Context<'_>, balancer: &LoadBalancer) -> Vec<S
     let private_addresses = addresses().filter_map(|one| one.private_address.clone());
     let (groups, current_groups) = immutable_groups(desired, balancer);
 
-    let mut sentences = Vec::new();
-    sentences.extend(immutable::scheme(
-        annotations,
-        desired.internal,
-        &balancer.scheme,
-    ));
-    for (name, wanted, real) in [
+    let scheme = immutable::scheme(annotations, desired.internal, &balancer.scheme);
+    let mut sentences: Vec<String> = scheme.into_iter().collect();
+
+    let properties = [
         (
             annotation::SUBNETS,
             subnet_ids(context, balancer),
@@ -274,7 +277,8 @@ fn immutable_differences(context: Context<'_>, balancer: &LoadBalancer) -> Vec<S
             private_addresses.collect(),
         ),
         (annotation::SECURITY_GROUPS, groups, current_groups),
-    ] {
+    ];
+    for (name, wanted, real) in properties {
         let property = ImmutableProperty {
             name,
             wanted: &wanted,
@@ -287,7 +291,7 @@ fn immutable_differences(context: Context<'_>, balancer: &LoadBalancer) -> Vec<S
     sentences
 }
 
-/// Returns the requested subnets by ID. If they do not exist, the words are returned as they are; if
+/// Returns the requested subnets by ID. If they do not exist, their names are returned as they are; if
 /// AWS does not answer, none, because nothing is known to differ.
 fn subnet_ids(context: Context<'_>, balancer: &LoadBalancer) -> BTreeSet<String> {
     let Context {
@@ -296,29 +300,34 @@ fn subnet_ids(context: Context<'_>, balancer: &LoadBalancer) -> BTreeSet<String>
         desired,
         ..
     } = context;
-    let words = set(&desired.subnets);
-    if words.iter().all(|word| word.starts_with("subnet-")) {
-        return words;
+    let requested = set(&desired.subnets);
+    if requested.iter().all(|subnet| subnet.starts_with("subnet-")) {
+        return requested;
     }
 
     match cloud.subnets(cluster, &balancer.vpc_id, &desired.subnets, desired.need()) {
         Ok(named) => named.into_iter().map(|(id, _)| id).collect(),
         Err(error) => {
             log::debug("subnets", error.message());
-            words_of(words, &error)
+            if is_about_subnets(&error) {
+                requested
+            } else {
+                BTreeSet::new()
+            }
         }
     }
 }
 
-fn words_of(words: BTreeSet<String>, error: &CloudError) -> BTreeSet<String> {
-    match error {
+/// Returns true if an error is about subnets that were looked up, rather than about the lookup.
+fn is_about_subnets(error: &CloudError) -> bool {
+    !matches!(
+        error,
         CloudError::Throttled(_)
-        | CloudError::InProgress(_)
-        | CloudError::Denied(_)
-        | CloudError::Unavailable(_)
-        | CloudError::Internal(_) => BTreeSet::new(),
-        _ => words,
-    }
+            | CloudError::InProgress(_)
+            | CloudError::Denied(_)
+            | CloudError::Unavailable(_)
+            | CloudError::Internal(_)
+    )
 }
 
 /// Returns the requested security groups, and the current ones, if they differ in a way that cannot
@@ -346,14 +355,13 @@ mod tests {
 
     #[test]
     fn names_of_subnets_that_aws_does_not_look_up_differ_from_nothing() {
-        let words = || BTreeSet::from(["public-a".to_owned()]);
         for (error, expected) in [
-            (CloudError::Unavailable("down".into()), BTreeSet::new()),
-            (CloudError::Denied("no".into()), BTreeSet::new()),
-            (CloudError::Invalid("no such subnet".into()), words()),
-            (CloudError::NotFound("no such subnet".into()), words()),
+            (CloudError::Unavailable("down".into()), false),
+            (CloudError::Denied("no".into()), false),
+            (CloudError::Invalid("no such subnet".into()), true),
+            (CloudError::NotFound("no such subnet".into()), true),
         ] {
-            assert_eq!(words_of(words(), &error), expected, "{error:?}");
+            assert_eq!(is_about_subnets(&error), expected, "{error:?}");
         }
     }
 }

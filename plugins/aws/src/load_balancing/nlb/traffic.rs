@@ -17,7 +17,7 @@ use crate::{
     cloud::Cloud,
     load_balancing::common::{
         annotation::{self, Annotations},
-        node_rules::Traffic,
+        node_rules::{Expected, Traffic},
         targets::InstanceNetwork,
     },
 };
@@ -26,12 +26,11 @@ use crate::{
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// Allows the traffic to the nodes that the load balancer has, and that the Service requests.
-/// `likely` is true if rules are probably missing.
 pub(super) fn open_nodes(
     context: Context<'_>,
     observed: &ObservedLoadBalancer,
     nodes: Nodes<'_>,
-    likely: bool,
+    expected: Expected,
 ) -> Result<()> {
     let Context {
         cloud,
@@ -44,7 +43,7 @@ pub(super) fn open_nodes(
     let mut traffic = requested(cloud, desired, observed)?;
     traffic.is_partial = nodes.are_partial;
     let vpc = Some(observed.balancer.vpc_id.as_str());
-    cloud.sync_node_rules(service, cluster, vpc, nodes.instances, &traffic, likely)?;
+    cloud.sync_node_rules(service, cluster, vpc, nodes.instances, &traffic, expected)?;
     Ok(())
 }
 

@@ -20,6 +20,7 @@ use crate::{
     cloud::Cloud,
     load_balancing::common::{
         name,
+        node_rules::Expected,
         targets::{self, Awaited, Target, Targets},
         warning,
     },
@@ -72,7 +73,14 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, nodes: &Targets) -> R
             traffic::current(cloud, service, &balancer, &groups).and_then(|mut traffic| {
                 traffic.is_partial = !awaited.ids.is_empty();
                 let vpc = Some(balancer.vpc_id.as_str());
-                cloud.sync_node_rules(service, &cluster, vpc, &instances, &traffic, false)
+                cloud.sync_node_rules(
+                    service,
+                    &cluster,
+                    vpc,
+                    &instances,
+                    &traffic,
+                    Expected::UpToDate,
+                )
             });
         let unclear = cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR);
         match opened {

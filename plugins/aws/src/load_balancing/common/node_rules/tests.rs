@@ -364,12 +364,12 @@ fn a_rule_removed_concurrently_does_not_block_revocation() {
             Some("v"),
             &BTreeMap::new(),
             &Traffic::default(),
-            true,
+            Expected::Outdated,
         )
     };
     sync().unwrap();
     assert_eq!(open.get(), 0, "it looked again");
-    assert!(!store.has("turn"), "the turn is over");
+    assert!(!store.has("turn"), "the lock is released");
     // Another client takes the lock during the call.
     open.set(2);
     let key = cloud.key("turn/node-rules");
@@ -384,10 +384,10 @@ fn a_rule_removed_concurrently_does_not_block_revocation() {
         Some("v"),
         &BTreeMap::new(),
         &Traffic::default(),
-        true,
+        Expected::Outdated,
     );
     assert!(matches!(answer, Err(CloudError::Conflict(_))), "{answer:?}");
-    assert_eq!(open.get(), 2, "nothing is changed out of turn");
+    assert_eq!(open.get(), 2, "nothing is changed without the lock");
 }
 
 /// A Service is created while the only other Service with the same health checks is deleted.
@@ -439,7 +439,14 @@ fn a_health_check_rule_needed_by_a_new_service_stays() {
             ..Traffic::default()
         };
         cloud
-            .sync_node_rules(&lb(), &cluster, Some("v"), &BTreeMap::new(), &traffic, true)
+            .sync_node_rules(
+                &lb(),
+                &cluster,
+                Some("v"),
+                &BTreeMap::new(),
+                &traffic,
+                Expected::Outdated,
+            )
             .unwrap();
         assert_eq!(
             !wire.all("RevokeSecurityGroupIngress", "GroupId").is_empty(),
@@ -533,7 +540,7 @@ fn described(id: &str, tagged: bool, rules: &[(u16, &str)]) -> String {
 fn synced(
     tagged: &str,
     group: &str,
-    likely: bool,
+    expected: Expected,
     refusal: Option<&str>,
     lock: Option<&str>,
 ) -> (Vec<String>, Result<Option<ClusterGroups>>) {
@@ -569,7 +576,7 @@ fn synced(
         id: "c".into(),
         legacy: false,
     };
-    let result = cloud.sync_node_rules(&lb(), &cluster, Some("v"), &instances, &traffic, likely);
+    let result = cloud.sync_node_rules(&lb(), &cluster, Some("v"), &instances, &traffic, expected);
     let sent = wire.sent.borrow();
     let shown = sent.iter().map(|call| {
         let group = call
@@ -587,32 +594,44 @@ fn synced(
 const LOOK: &str = "DescribeSecurityGroups";
 
 #[test]
-fn up_to_date_rules_need_one_look_and_no_turn() {
+fn up_to_date_rules_need_one_look_and_no_lock() {
     let there = described("sg-1", true, &[(30080, CLIENT)]).replace(
         "<ipPermissions>",
         "<ipPermissions><item><ipProtocol>icmp</ipProtocol><fromPort>3</fromPort><toPort>4</toPort><ipRanges><item><cidrIp>\
          192.0.2.0/24</cidrIp><description>kubernetes.io/rule/nlb/mtu</description></item></ipRanges></item>",
     );
-    let (sent, result) = synced(&there, "sg-1", false, None, Some("another"));
+    let (sent, result) = synced(&there, "sg-1", Expected::UpToDate, None, Some("another"));
     assert!(result.is_ok_and(|groups| groups.is_some_and(|groups| groups.contains_key("sg-1"))));
     assert_eq!(sent, [LOOK]);
     assert_eq!(
-        synced(&there, "sg-1", true, None, None).0,
+        synced(&there, "sg-1", Expected::Outdated, None, None).0,
         [LOOK],
-        "a change that is likely is looked at in turn only"
+        "an expected change is compared with the lock only"
     );
 }
 
 #[test]
 fn lacking_rules_are_added_and_nothing_is_revoked() {
-    let (sent, result) = synced(&described("sg-1", true, &[]), "sg-1", false, None, None);
+    let (sent, result) = synced(
+        &described("sg-1", true, &[]),
+        "sg-1",
+        Expected::UpToDate,
+        None,
+        None,
+    );
     result.unwrap();
     assert_eq!(sent, [LOOK, LOOK, "AuthorizeSecurityGroupIngress sg-1"]);
 }
 
 #[test]
 fn a_group_of_nodes_without_tag_is_read_and_opened() {
-    let (sent, result) = synced(&described("sg-1", true, &[]), "sg-9", true, None, None);
+    let (sent, result) = synced(
+        &described("sg-1", true, &[]),
+        "sg-9",
+        Expected::Outdated,
+        None,
+        None,
+    );
     result.unwrap();
     assert_eq!(sent, [LOOK, LOOK, "AuthorizeSecurityGroupIngress sg-9"]);
 }
@@ -620,12 +639,18 @@ fn a_group_of_nodes_without_tag_is_read_and_opened() {
 #[test]
 fn refused_changes_of_rules_are_errors_unless_others_were_first() {
     let lacking = described("sg-1", true, &[]);
-    let (_, result) = synced(&lacking, "sg-1", true, Some("UnauthorizedOperation"), None);
+    let (_, result) = synced(
+        &lacking,
+        "sg-1",
+        Expected::Outdated,
+        Some("UnauthorizedOperation"),
+        None,
+    );
     assert!(matches!(result, Err(CloudError::Denied(_))), "{result:?}");
     let (sent, result) = synced(
         &lacking,
         "sg-1",
-        true,
+        Expected::Outdated,
         Some("InvalidPermission.Duplicate"),
         None,
     );
@@ -636,7 +661,7 @@ fn refused_changes_of_rules_are_errors_unless_others_were_first() {
 #[test]
 fn checks_of_others_are_not_read_again_if_they_were_not_read() {
     let there = described("sg-1", true, &[(30080, CLIENT), (32000, HEALTH)]);
-    let (sent, result) = synced(&there, "sg-1", true, None, None);
+    let (sent, result) = synced(&there, "sg-1", Expected::Outdated, None, None);
     result.unwrap();
     assert!(
         sent.contains(&"RevokeSecurityGroupIngress sg-1".to_owned()),
