@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 use skydock_controllers::{
     lifecycle::{LifecycleOptions, brake::BrakeOptions},
-    node::{NodeOptions, plan::Kept},
+    node::{NodeOptions, plan::SyncedFields},
 };
 
 use super::{parse_count, parse_duration};
@@ -64,7 +64,7 @@ impl NodeArgs {
                 .concurrent_node_syncs
                 .map_or(defaults.workers, usize::from),
             period: self.node_status_update_frequency,
-            kept: Kept {
+            kept: SyncedFields {
                 addresses: self.reconcile_node_addresses,
                 labels: self.reconcile_node_labels,
             },
@@ -128,7 +128,7 @@ mod tests {
             "--node-deletion-share=50%",
             "--node-deletion-interval=1h",
         ]);
-        let kept = Kept {
+        let kept = SyncedFields {
             addresses: false,
             labels: true,
         };
