@@ -1,11 +1,15 @@
 //! Events on objects. Controllers queue them without waiting. A task correlates them as client-go
-//! does and writes them: warnings and events about this process at once, other normal events at a
-//! limited rate, so that they do not take the API server's time from the work that they report.
+//! does and writes them: warnings and events about this process at once. Other normal events are
+//! written at a limited rate until no more are published, so that they do not take the API server's
+//! time from the work that they report.
 //! Those of a provider have a queue and a rate of their own, since it may publish without end.
 
 mod correlate;
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, ObjectReference};
@@ -32,15 +36,18 @@ use crate::{
 /// Period after which an event about an unchanged condition is published again: an API server keeps
 /// events for an hour.
 pub const REMINDER_PERIOD: Duration = Duration::from_secs(30 * 60);
-/// Maximum number of queued events that are written at once; more are dropped and counted. Every
-/// node of a large cluster may have a warning.
-const URGENT: usize = 16_384;
-/// Maximum number of other queued events, and of those of a provider, twice as many as in
-/// client-go: the last of them would be minutes old.
-const NORMAL: usize = 2048;
-/// Normal events per second if many are queued, and how many may be written without delay. An event
-/// costs the API server as much as one of the two writes that initialize a node.
+/// Maximum number of queued events of Skydock; more are dropped and counted. Every node of a large
+/// cluster may have one.
+const OWN: usize = 16_384;
+/// Maximum number of queued events of a provider, twice as many as in client-go: the last of them
+/// would be minutes old.
+const OF_PROVIDER: usize = 2048;
+/// Normal events per second while more are published, and how many may be written without delay. An
+/// event costs the API server as much as one of the two writes that initialize a node.
 const PACE: (f64, f64) = (10.0, 100.0);
+/// Time without a new event after which the work that they report is done, so that the queued ones
+/// are written without delay.
+const QUIET: Duration = Duration::from_secs(1);
 /// Number of attempts to write an event if the API server cannot be reached, and the delay between
 /// them.
 const TRIES: u32 = 3;
@@ -79,6 +86,8 @@ type Published = (Timestamp, Notice);
 pub struct Recorder {
     urgent: mpsc::Sender<Published>,
     normal: mpsc::Sender<Published>,
+    /// When the last normal event was published.
+    last_normal: Arc<Mutex<Instant>>,
     of_provider: mpsc::Sender<Published>,
     sanitize: fn(&str) -> String,
     dropped: Counter,
@@ -90,14 +99,16 @@ impl Recorder {
     /// are dropped because too many wait.
     #[must_use]
     pub fn new(sanitize: fn(&str) -> String, dropped: Counter) -> (Self, EventWriter) {
-        let (urgent, urgent_events) = mpsc::channel(URGENT);
-        let (normal, normal_events) = mpsc::channel(NORMAL);
-        let (of_provider, events_of_provider) = mpsc::channel(NORMAL);
+        let (urgent, urgent_events) = mpsc::channel(OWN);
+        let (normal, normal_events) = mpsc::channel(OWN);
+        let (of_provider, events_of_provider) = mpsc::channel(OF_PROVIDER);
+        let last_normal = Arc::new(Mutex::new(Instant::now()));
 
         let writer = EventWriter {
             urgent: urgent_events,
-            normal: Paced::new(normal_events),
-            of_provider: Paced::new(events_of_provider),
+            normal: Paced::new(normal_events, Some(Arc::clone(&last_normal))),
+            // A provider could be quiet now and then, and publish without end nevertheless.
+            of_provider: Paced::new(events_of_provider, None),
             correlator: Correlator::default(),
         };
 
@@ -105,6 +116,7 @@ impl Recorder {
             Self {
                 urgent,
                 normal,
+                last_normal,
                 of_provider,
                 sanitize,
                 dropped,
@@ -119,6 +131,7 @@ impl Recorder {
         Self {
             urgent: self.of_provider.clone(),
             normal: self.of_provider.clone(),
+            last_normal: Arc::new(Mutex::new(Instant::now())),
             ..self.clone()
         }
     }
@@ -131,6 +144,7 @@ impl Recorder {
         let queue = if notice.is_urgent() {
             &self.urgent
         } else {
+            *lock(&self.last_normal) = Instant::now();
             &self.normal
         };
         if queue.try_send((Timestamp::now(), notice)).is_err() {
@@ -170,19 +184,31 @@ pub struct EventWriter {
 struct Paced {
     events: mpsc::Receiver<Published>,
     pace: Bucket,
+    /// When the last one was published, if the rest is written at once when no more are.
+    last: Option<Arc<Mutex<Instant>>>,
 }
 
 impl Paced {
-    fn new(events: mpsc::Receiver<Published>) -> Self {
+    fn new(events: mpsc::Receiver<Published>, last: Option<Arc<Mutex<Instant>>>) -> Self {
         Self {
             events,
             pace: Bucket::full(PACE, Instant::now()),
+            last,
         }
     }
 
     /// Returns the next event when it may be written. Nothing is lost if the future is dropped.
     async fn recv(&mut self) -> Option<Published> {
-        sleep_until(self.pace.settled_at()).await;
+        loop {
+            let quiet_at = self.last.as_ref().map(|last| *lock(last) + QUIET);
+            let settled_at = self.pace.settled_at();
+            let at = quiet_at.map_or(settled_at, |quiet_at| settled_at.min(quiet_at));
+            if at <= Instant::now() {
+                break;
+            }
+            sleep_until(at).await;
+        }
+
         let event = self.events.recv().await?;
         self.pace.reserve(Instant::now());
         Some(event)
@@ -309,6 +335,11 @@ async fn write_event(client: &Client, notice: &Notice, write: &Write) -> Result<
         Ok(_) | Err(ApiError::Changed(_)) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// No code panics while it holds the lock.
+fn lock(at: &Mutex<Instant>) -> std::sync::MutexGuard<'_, Instant> {
+    at.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn time(at: Timestamp) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
