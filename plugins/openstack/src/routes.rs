@@ -65,9 +65,17 @@ fn to_host(route: &ExtraRoute) -> Route {
     }
 }
 
+/// Returns a network, or an address, in the notation in which it can be compared.
 fn canonical(cidr: &str) -> String {
     cidr.parse::<IpNet>()
+        .or_else(|_| cidr.parse::<IpAddr>().map(IpNet::from))
         .map_or_else(|_| cidr.to_owned(), |net| net.trunc().to_string())
+}
+
+/// Returns true if both are the same route, in whatever notation.
+fn is_same_route(one: &ExtraRoute, other: &ExtraRoute) -> bool {
+    canonical(&one.destination) == canonical(&other.destination)
+        && canonical(&one.nexthop) == canonical(&other.nexthop)
 }
 
 /// Returns the route for a name created by [`to_host`].
@@ -289,16 +297,16 @@ fn change(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<()> {
 
 /// Returns a router's routes with these added or removed.
 fn changed(there: &[ExtraRoute], routes: &[ExtraRoute], add: bool) -> Vec<ExtraRoute> {
+    let is_in = |routes: &[ExtraRoute], route: &ExtraRoute| {
+        routes.iter().any(|other| is_same_route(other, route))
+    };
+
     let mut changed = there.to_vec();
     if add {
-        changed.extend(
-            routes
-                .iter()
-                .filter(|route| !there.contains(route))
-                .cloned(),
-        );
+        let new = routes.iter().filter(|route| !is_in(there, route));
+        changed.extend(new.cloned());
     } else {
-        changed.retain(|route| !routes.contains(route));
+        changed.retain(|route| !is_in(routes, route));
     }
 
     changed

@@ -2,7 +2,7 @@
 
 use super::{
     BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, ServiceRequest,
-    Value, canonical, json, router, send_all,
+    Value, canonical, is_same_route, json, router, send_all,
 };
 use crate::{
     instances::ports_of,
@@ -93,7 +93,7 @@ fn change_ports<'a>(
 /// Returns the router's other routes.
 fn staying(cloud: &Cloud<'_>, routes: &[ExtraRoute]) -> Result<Vec<ExtraRoute>> {
     let mut staying = router(cloud)?.routes;
-    staying.retain(|route| !routes.contains(route));
+    staying.retain(|route| !routes.iter().any(|deleted| is_same_route(deleted, route)));
     Ok(staying)
 }
 
@@ -263,6 +263,23 @@ mod tests {
         );
         assert_eq!(changed(&port, &["10.244.0.0/24"], false), Some(vec![other]));
         assert_eq!(changed(&port, &["10.244.9.0/24"], false), None);
+    }
+
+    #[test]
+    fn an_address_is_a_network_with_one_address() {
+        let port = Port {
+            allowed_address_pairs: ["192.0.2.1", "2001:0db8::1"]
+                .map(|address| AddressPair {
+                    ip_address: address.to_owned(),
+                    mac_address: None,
+                })
+                .into(),
+            ..Port::default()
+        };
+        let both = ["192.0.2.1/32", "2001:db8::1/128"];
+        assert_eq!(changed(&port, &both, true), None);
+        assert_eq!(changed(&port, &both, false), Some(vec![]));
+        assert_eq!(changed(&port, &["192.0.2.2/32"], false), None);
     }
 
     #[test]

@@ -273,6 +273,11 @@ fn list_changes_keep_routes_of_others() {
         [route("a", "1")]
     );
     assert_eq!(changed(&there, &[route("b", "9")], false), there);
+
+    let there = [route("2001:db8:0::/64", "2001:DB8::1")];
+    let same = [route("2001:db8::/64", "2001:db8:0::1")];
+    assert_eq!(changed(&there, &same, true), there, "in another notation");
+    assert_eq!(changed(&there, &same, false), []);
 }
 
 #[test]
