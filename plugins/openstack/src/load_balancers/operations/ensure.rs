@@ -176,7 +176,8 @@ fn change_parts(
     create::forget_creation(cloud, id);
     let digest = create::request_hash("ensure", desired, member_nodes);
     match stored_plan::resume(cloud, service, id, digest)? {
-        Outcome::NoPlan => start_changes(
+        Some(outcome) => Ok(outcome),
+        None => start_changes(
             cloud,
             service,
             desired,
@@ -185,7 +186,6 @@ fn change_parts(
             ownership,
             digest,
         ),
-        outcome => Ok(outcome),
     }
 }
 

@@ -16,10 +16,7 @@ use crate::{
             read::{Depth, read},
         },
         operations::create,
-        plan::{
-            plan_members,
-            stored_plan::{self, Outcome},
-        },
+        plan::{plan_members, stored_plan},
         requested, reset_retries, security_group, targets, warn_no_members,
     },
     services::octavia::Phase,
@@ -64,8 +61,9 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
     create::forget_creation(cloud, &id);
     let digest = create::request_hash("update", &desired, &member_nodes);
 
-    let mut outcome = stored_plan::resume(cloud, service, &id, digest)?;
-    if outcome == Outcome::NoPlan {
+    let outcome = if let Some(outcome) = stored_plan::resume(cloud, service, &id, digest)? {
+        outcome
+    } else {
         let observed = read(
             cloud,
             load_balancer.clone(),
@@ -84,8 +82,8 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
             // An error is reported when the group is complete: it does not keep members from others.
             _ = security_group::open(cloud, service, &desired, &load_balancer, &member_nodes);
         }
-        outcome = stored_plan::begin(cloud, service, &id, digest, &steps, missing)?;
-    }
+        stored_plan::begin(cloud, service, &id, digest, &steps, missing)?
+    };
 
     let secured = if !cloud.config.load_balancer.manage_security_groups {
         Ok(())

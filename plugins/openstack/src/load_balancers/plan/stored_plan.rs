@@ -110,11 +110,9 @@ impl StoredStep {
     }
 }
 
-/// The result of a stored plan.
+/// The result of a plan.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// There is no plan, or it is outdated: a new one is required.
-    NoPlan,
     /// All steps were taken, and nothing else is left to do.
     Done,
     /// All possible steps were taken. This is why not all of them were.
@@ -129,7 +127,7 @@ impl Outcome {
     pub(crate) fn complete(self) -> Result<()> {
         match self {
             Self::Rejected(error) => Err(error),
-            Self::NoPlan | Self::Done => Ok(()),
+            Self::Done => Ok(()),
         }
     }
 }
@@ -142,7 +140,8 @@ fn key(id: &str) -> String {
 /// everything.
 ///
 /// # Errors
-/// Returns "in progress" after a step, otherwise an error of the cloud that ends the plan.
+/// Returns "in progress" after a step, otherwise an error of the cloud that ends the plan, or that the
+/// plan ended before all steps were taken.
 pub(crate) fn begin(
     cloud: &Cloud<'_>,
     service: &Service,
@@ -162,18 +161,18 @@ pub(crate) fn begin(
         .take(later.unwrap_or(steps.len()))
         .map(StoredStep::of)
         .collect();
-    advance(
-        cloud,
-        service,
-        id,
-        StoredPlan {
-            digest,
-            steps,
-            whole,
-            created_id: None,
-            rejected: impossible.map(Rejected::Unavailable),
-        },
-    )
+    let plan = StoredPlan {
+        digest,
+        steps,
+        whole,
+        created_id: None,
+        rejected: impossible.map(Rejected::Unavailable),
+    };
+
+    let outcome = advance(cloud, service, id, plan)?;
+    outcome.ok_or_else(|| {
+        CloudError::unavailable(format!("load balancer {id} is not changed completely yet"))
+    })
 }
 
 /// Returns true if a step changes the load balancer itself.
@@ -181,7 +180,8 @@ fn is_shared(step: &Step) -> bool {
     step.path.starts_with("/lbaas/loadbalancers/")
 }
 
-/// Continues a stored plan.
+/// Continues a stored plan. Returns `None` if there is none, or if it is outdated: a new one is
+/// required.
 ///
 /// # Errors
 /// See [`begin`].
@@ -190,7 +190,7 @@ pub(crate) fn resume(
     service: &Service,
     id: &str,
     digest: u64,
-) -> Result<Outcome> {
+) -> Result<Option<Outcome>> {
     let stored = cloud
         .host
         .cached(&key(id))
@@ -198,11 +198,16 @@ pub(crate) fn resume(
 
     match stored.filter(|plan| plan.digest == digest) {
         Some(plan) => advance(cloud, service, id, plan),
-        None => Ok(Outcome::NoPlan),
+        None => Ok(None),
     }
 }
 
-fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, plan: StoredPlan) -> Result<Outcome> {
+fn advance(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    id: &str,
+    plan: StoredPlan,
+) -> Result<Option<Outcome>> {
     let StoredPlan {
         digest,
         steps,
@@ -223,7 +228,7 @@ fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, plan: StoredPlan) -> 
         was_rejected = false;
 
         let Some(step) = step.with_created_id(created_id.as_deref()) else {
-            return Ok(Outcome::NoPlan);
+            return Ok(None);
         };
 
         match (step.take(cloud), step.optional) {
@@ -258,8 +263,50 @@ fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, plan: StoredPlan) -> 
     }
 
     Ok(match rejected {
-        Some(rejected) => Outcome::Rejected(rejected.error()),
-        None if whole => Outcome::Done,
-        None => Outcome::NoPlan,
+        Some(rejected) => Some(Outcome::Rejected(rejected.error())),
+        None => whole.then_some(Outcome::Done),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::testing::Script;
+
+    /// Takes an optional step that the cloud rejects, and another one.
+    fn after_a_rejection(next: Step) -> (Result<Outcome>, usize) {
+        let script = Script::new("");
+        script.on(
+            "PUT http://load-balancer/v2.0/lbaas/pools/p",
+            400,
+            json!({"faultstring": "unknown method"}),
+        );
+        let optional = Step {
+            optional: Some(OPTIONAL),
+            ..Step::update("pool", "p", Map::new())
+        };
+        let service = Service::default();
+        let answer = begin(&script.cloud(), &service, "lb", 0, &[optional, next], None);
+        (answer, script.requested().len())
+    }
+
+    #[test]
+    fn a_plan_is_not_done_while_steps_are_left() {
+        let tag = Step::update("loadbalancer", "lb", Map::new());
+        let (answer, requests) = after_a_rejection(tag);
+        assert!(
+            matches!(answer, Err(CloudError::Unavailable(_))),
+            "{answer:?}"
+        );
+        assert_eq!(requests, 1);
+
+        let created = Step::delete("pool", crate::load_balancers::plan::step::CREATED_ID);
+        let (answer, _) = after_a_rejection(created);
+        assert!(
+            matches!(answer, Err(CloudError::Unavailable(_))),
+            "{answer:?}"
+        );
+    }
 }
