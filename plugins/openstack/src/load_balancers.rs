@@ -40,6 +40,14 @@ pub trait Nodes {
     fn nodes(&self) -> Vec<Node>;
 }
 
+/// What is done for a Service.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    cloud: &'a Cloud<'a>,
+    service: &'a Service,
+    desired: &'a DesiredLoadBalancer,
+}
+
 /// Returns the nodes that belong behind a load balancer.
 fn targets(nodes: &dyn Nodes, desired: &DesiredLoadBalancer) -> Vec<Target> {
     if desired.selects() {
@@ -50,13 +58,12 @@ fn targets(nodes: &dyn Nodes, desired: &DesiredLoadBalancer) -> Vec<Target> {
 }
 
 /// Warns about a load balancer without members, unless the cluster has no nodes: the host warns then.
-fn warn_no_members(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    targets: &[Target],
-    member_nodes: &[MemberNode],
-) {
+fn warn_no_members(context: Context<'_>, targets: &[Target], member_nodes: &[MemberNode]) {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     let why = if !member_nodes.is_empty() {
         String::new()
     } else if !targets.is_empty() {
@@ -95,7 +102,12 @@ fn requested(cloud: &Cloud<'_>, service: &Service) -> Result<DesiredLoadBalancer
 }
 
 /// Publishes events about ignored settings.
-fn warn_ignored(cloud: &Cloud<'_>, service: &Service, desired: &DesiredLoadBalancer) {
+fn warn_ignored(context: Context<'_>) {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     for reason in desired_load_balancer::IGNORED {
         let messages: Vec<&str> = desired
             .ignored

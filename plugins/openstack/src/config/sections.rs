@@ -136,34 +136,59 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
     };
 
     let section = entry.section.to_ascii_lowercase();
-    if section == "loadbalancerclass" {
-        if entry.subsection.is_empty() {
-            return Err(at(
-                "a class must have a name: `[LoadBalancerClass \"name\"]`".to_owned(),
-            ));
-        }
-    } else if !entry.subsection.is_empty() {
-        return Err(at(format!(
-            "section `{}` has no subsections",
-            entry.section
-        )));
-    }
+    check_subsection(&section, entry).map_err(at)?;
 
+    let key = entry.key.as_deref().unwrap_or_default();
+    let (known, taken) = set(config, &section, entry).map_err(at)?;
+    match taken {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(at(former(&section, key).unwrap_or_else(|| {
+            format!(
+                "unknown setting `{key}` in section `{}`{}",
+                entry.section,
+                hint(key, &known)
+            )
+        }))),
+        Err(reason) => Err(at(format!("`{key}`: {reason}"))),
+    }
+}
+
+/// Checks that a class has a name, and that no other section has one.
+fn check_subsection(section: &str, entry: &Entry) -> Result<(), String> {
+    match (section, entry.subsection.as_str()) {
+        ("loadbalancerclass", "") => {
+            Err("a class must have a name: `[LoadBalancerClass \"name\"]`".to_owned())
+        }
+        ("loadbalancerclass", _) | (_, "") => Ok(()),
+        _ => Err(format!("section `{}` has no subsections", entry.section)),
+    }
+}
+
+/// Sets what an entry of this section sets. Also returns the settings of the section.
+///
+/// # Errors
+/// Fails if the section is unknown.
+fn set(
+    config: &mut Config,
+    section: &str,
+    entry: &Entry,
+) -> Result<(Vec<&'static str>, Taken), String> {
     let key = entry.key.as_deref().map(str::to_ascii_lowercase);
     let value = Value {
         written: entry.value.as_deref(),
     };
 
-    let (known, taken) = match (section.as_str(), key.as_deref()) {
+    let nothing = (Vec::new(), Ok(true));
+    Ok(match (section, key.as_deref()) {
         // Settings for other programs that read the same file.
-        ("blockstorage" | "keymanager", _) => return Ok(()),
+        ("blockstorage" | "keymanager", _) => nothing,
         ("loadbalancerclass", key) => {
             let class = config.classes.entry(entry.subsection.clone()).or_default();
-            let Some(key) = key else { return Ok(()) };
+            let Some(key) = key else { return Ok(nothing) };
             (CLASS.to_vec(), class_setting(class, key, &value))
         }
         // A header alone sets nothing.
-        ("global" | "networking" | "route" | "loadbalancer" | "metadata", None) => return Ok(()),
+        ("global" | "networking" | "route" | "loadbalancer" | "metadata", None) => nothing,
         ("global", Some(key)) => ([GLOBAL, FOR_THE_HOST].concat(), global(config, key, &value)),
         ("networking", Some(key)) => (
             NETWORKING.to_vec(),
@@ -180,22 +205,9 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
         ),
         _ => {
             let near = hint(&entry.section, SECTIONS);
-            return Err(at(format!("unknown section `{}`{near}", entry.section)));
+            return Err(format!("unknown section `{}`{near}", entry.section));
         }
-    };
-
-    let key = entry.key.as_deref().unwrap_or_default();
-    match taken {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(at(former(&section, key).unwrap_or_else(|| {
-            format!(
-                "unknown setting `{key}` in section `{}`{}",
-                entry.section,
-                hint(key, &known)
-            )
-        }))),
-        Err(reason) => Err(at(format!("`{key}`: {reason}"))),
-    }
+    })
 }
 
 /// Returns why Octavia would reject the health monitor of every Service. Without monitors, the

@@ -15,7 +15,7 @@ use crate::{
     cloud::{CACHED, Cloud, Kind},
     host_functions::Event,
     load_balancers::{
-        annotation,
+        Context, annotation,
         desired_load_balancer::{DesiredLoadBalancer, FloatingIpSettings, SubnetSpec},
         had_address,
         members::subnet,
@@ -237,12 +237,15 @@ fn is_v6(load_balancer: &LoadBalancer) -> bool {
 /// Creates, deletes or detaches the floating IP as required, and returns the address of the
 /// Service.
 pub(super) fn ensure(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
+    context: Context<'_>,
     balancer: &LoadBalancer,
     ownership: &Ownership,
 ) -> Result<String> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     let vip = balancer.vip_address.clone().unwrap_or_default();
     if is_v6(balancer) {
         // Only until the Service has an address, so that the event is not repeated.
@@ -272,12 +275,12 @@ pub(super) fn ensure(
                     "it is also the address of other Services",
                 )
             } else {
-                other_network(cloud, service, desired, floating)?
+                other_network(context, floating)?
             };
             warn_once(cloud, service, ADDRESS_IGNORED, &message);
             Ok(floating.floating_ip_address.clone())
         }
-        Decision::Replace(floating) => replace(cloud, service, desired, balancer, floating),
+        Decision::Replace(floating) => replace(context, balancer, floating),
         Decision::Delete(floating) => remove(cloud, floating).map(|()| vip),
         Decision::Detach(floating) => {
             let kept_by = names::floating_ip_kept_by(cloud.cluster, service);
@@ -289,7 +292,7 @@ pub(super) fn ensure(
             "load balancer {} gets no floating IP: it would be the address of the internal Services that share it, too",
             balancer.id
         ))),
-        Decision::Create => Ok(create_or_attach(cloud, service, desired, balancer)?.unwrap_or(vip)),
+        Decision::Create => Ok(create_or_attach(context, balancer)?.unwrap_or(vip)),
     }?;
 
     // If the replacement of a floating IP was interrupted, the previous one is still there.
@@ -315,12 +318,12 @@ fn not_used(desired: &DesiredLoadBalancer, current: &FloatingIp, why: &str) -> S
 
 /// Returns a message if the Service selects another network or subnet than that of its floating IP, or
 /// an empty one. Defaults of `cloud.conf` are meant for new floating IPs.
-fn other_network(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    floating: &FloatingIp,
-) -> Result<String> {
+fn other_network(context: Context<'_>, floating: &FloatingIp) -> Result<String> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     let selects = |keys: &[&str]| {
         keys.iter()
             .chain([&annotation::CLASS])
@@ -355,35 +358,38 @@ fn other_network(
         return Ok(String::new());
     }
 
-    let key = format!("{address} in {:?}", wanted.subnet);
-    let is_there = if let Some(cached) = cloud.host.cached(&key) {
-        cached == [1]
-    } else {
-        let subnets = if wanted.subnet.id.is_empty() {
-            matching(cloud, &wanted.subnet, network)?
-        } else {
-            let known = subnet::known(cloud, &wanted.subnet.id)?;
-            known.into_iter().collect()
-        };
-
-        let ip: Option<IpAddr> = address.parse().ok();
-        let holds = |subnet: &Subnet| {
-            let net: Option<IpNet> = subnet.cidr.parse().ok();
-            net.zip(ip).is_none_or(|(net, ip)| net.contains(&ip))
-        };
-
-        // Neutron may not show a subnet that exists.
-        let is_there = subnets.is_empty() || subnets.iter().any(holds);
-        cloud.host.cache(&key, &[u8::from(is_there)], CACHED);
-        is_there
-    };
-
-    if is_there {
+    if is_in_subnet(cloud, floating, &wanted.subnet)? {
         return Ok(String::new());
     }
     Ok(format!(
         "floating IP {address} is not in the subnet that the Service selects: delete it to get one in that subnet"
     ))
+}
+
+/// Returns false if a floating IP is known to be in none of the subnets that match.
+fn is_in_subnet(cloud: &Cloud<'_>, floating: &FloatingIp, spec: &SubnetSpec) -> Result<bool> {
+    let address = &floating.floating_ip_address;
+    let key = format!("{address} in {spec:?}");
+    if let Some(cached) = cloud.host.cached(&key) {
+        return Ok(cached == [1]);
+    }
+
+    let subnets = if spec.id.is_empty() {
+        matching(cloud, spec, &floating.floating_network_id)?
+    } else {
+        subnet::known(cloud, &spec.id)?.into_iter().collect()
+    };
+
+    let ip: Option<IpAddr> = address.parse().ok();
+    let holds = |subnet: &Subnet| {
+        let net: Option<IpNet> = subnet.cidr.parse().ok();
+        net.zip(ip).is_none_or(|(net, ip)| net.contains(&ip))
+    };
+
+    // Neutron may not show a subnet that exists.
+    let is_there = subnets.is_empty() || subnets.iter().any(holds);
+    cloud.host.cache(&key, &[u8::from(is_there)], CACHED);
+    Ok(is_there)
 }
 
 /// Returns the subnets of a network that match.
@@ -404,13 +410,12 @@ fn matching(cloud: &Cloud<'_>, spec: &SubnetSpec, network: &str) -> Result<Vec<S
 
 /// Replaces a floating IP by the one that the Service requests, if that is free. Otherwise, the
 /// Service keeps its address, and an event tells why.
-fn replace(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    balancer: &LoadBalancer,
-    current: &FloatingIp,
-) -> Result<String> {
+fn replace(context: Context<'_>, balancer: &LoadBalancer, current: &FloatingIp) -> Result<String> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     let requested = with_address(cloud, &desired.floating.address)?;
     let why = match &requested {
         None => "no floating IP of the project has the requested one",
@@ -480,14 +485,14 @@ fn detach(cloud: &Cloud<'_>, floating: &FloatingIp, mut change: Map<String, Valu
 
 /// Attaches the address that the Service requests, or creates a floating IP. Returns `None` if
 /// there is no network for it.
-fn create_or_attach(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    balancer: &LoadBalancer,
-) -> Result<Option<String>> {
+fn create_or_attach(context: Context<'_>, balancer: &LoadBalancer) -> Result<Option<String>> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     let port = balancer.vip_port_id.clone().unwrap_or_default();
-    if let Some(address) = attach_existing(cloud, service, desired, &port)? {
+    if let Some(address) = attach_existing(context, &port)? {
         return Ok(Some(address));
     }
 
@@ -504,17 +509,17 @@ fn create_or_attach(
         return Ok(None);
     }
 
-    create_in_one_of(cloud, service, desired, &networks, &port)
+    create_in_one_of(context, &networks, &port)
 }
 
 /// Attaches the floating IP with the requested address, or one that was the address of the Service.
 /// Returns `None` if there is none.
-fn attach_existing(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    port: &str,
-) -> Result<Option<String>> {
+fn attach_existing(context: Context<'_>, port: &str) -> Result<Option<String>> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     let FloatingIpSettings {
         network_id,
         address,
@@ -570,16 +575,15 @@ fn networks(
 /// Creates a floating IP in the first of these networks to which the router of the load balancer
 /// leads.
 fn create_in_one_of(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
+    context: Context<'_>,
     networks: &[String],
     port: &str,
 ) -> Result<Option<String>> {
+    let Context { cloud, desired, .. } = context;
     let is_searched = desired.floating.network_id.is_empty();
     let mut unreachable = None;
     for network in networks {
-        match create_in(cloud, service, desired, network, port) {
+        match create_in(context, network, port) {
             // The router of the load balancer does not lead to this network.
             Err(error @ CloudError::NotFound(_)) => {
                 unreachable.get_or_insert(error);
@@ -602,13 +606,12 @@ fn create_in_one_of(
 }
 
 /// Creates a floating IP in this network.
-fn create_in(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    network: &str,
-    port: &str,
-) -> Result<String> {
+fn create_in(context: Context<'_>, network: &str, port: &str) -> Result<String> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     let FloatingIpSettings {
         subnet, address, ..
     } = &desired.floating;
@@ -620,7 +623,7 @@ fn create_in(
     });
 
     if address.is_empty() && subnet.is_pattern() {
-        return create_in_subnets(cloud, desired, network, &body);
+        return create_in_subnets(context, network, &body);
     }
 
     let mut set = |key: &str, value: &str| {
@@ -668,12 +671,8 @@ fn attach_with(
 }
 
 /// Tries the matching subnets one after the other until one has a free address.
-fn create_in_subnets(
-    cloud: &Cloud<'_>,
-    desired: &DesiredLoadBalancer,
-    network: &str,
-    body: &Value,
-) -> Result<String> {
+fn create_in_subnets(context: Context<'_>, network: &str, body: &Value) -> Result<String> {
+    let Context { cloud, desired, .. } = context;
     let mut last = CloudError::not_found(format!(
         "no subnet of network {network} matches the floating IP subnet of the Service or the configuration"
     ));

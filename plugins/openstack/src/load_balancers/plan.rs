@@ -24,6 +24,14 @@ pub(crate) mod not_found;
 pub mod step;
 pub(crate) mod stored_plan;
 
+/// What the steps for the ports of a Service depend on.
+#[derive(Clone, Copy)]
+struct Basis<'a> {
+    desired: &'a DesiredLoadBalancer,
+    member_nodes: &'a [MemberNode],
+    observed: &'a ObservedLoadBalancer,
+}
+
 /// Returns all steps, and one sentence if another Service uses a port of this one. Steps for parts of
 /// resources that do not exist yet refer to them with `CREATED_ID`.
 #[must_use]
@@ -36,6 +44,11 @@ pub fn plan(
 ) -> (Vec<Step>, Option<String>) {
     let (observed, mut steps) = renamed(observed, ownership, cluster);
     let observed = &observed;
+    let basis = Basis {
+        desired,
+        member_nodes,
+        observed,
+    };
     steps.extend(tag(desired, observed));
 
     // Octavia cannot change the protocol of a listener, so one with another protocol is replaced.
@@ -69,7 +82,7 @@ pub fn plan(
             }
             None => {
                 let listener = listener.filter(is_kept);
-                steps.extend(plan_port(desired, port, observed, listener, member_nodes));
+                steps.extend(plan_port(basis, port, listener));
             }
         }
     }
@@ -78,22 +91,17 @@ pub fn plan(
 }
 
 /// Returns the steps that create the listener of a port with its pool, or change the existing one.
-fn plan_port(
-    desired: &DesiredLoadBalancer,
-    port: &DesiredPort,
-    observed: &ObservedLoadBalancer,
-    listener: Option<&Listener>,
-    member_nodes: &[MemberNode],
-) -> Vec<Step> {
+fn plan_port(basis: Basis<'_>, port: &DesiredPort, listener: Option<&Listener>) -> Vec<Step> {
+    let desired = basis.desired;
     if let Some(listener) = listener {
         let mut steps: Vec<Step> = change_listener(desired, port, listener)
             .into_iter()
             .collect();
-        steps.extend(change_pool(desired, port, observed, listener, member_nodes));
+        steps.extend(change_pool(basis, port, listener));
         return steps;
     }
 
-    let body = body::listener(desired, port, &observed.load_balancer.id);
+    let body = body::listener(desired, port, &basis.observed.load_balancer.id);
     let what = format!("cannot create the listener for port {}", port.port);
     let mut steps = vec![Step::new(
         Method::Post,
@@ -102,7 +110,7 @@ fn plan_port(
         what,
     )];
     let pool = body::pool(desired, port, CREATED_ID);
-    let pool_steps = create_pool(desired, port, observed, pool, member_nodes);
+    let pool_steps = create_pool(basis, port, pool);
     steps.extend(pool_steps.into_iter().map(Step::after));
     steps
 }
@@ -119,6 +127,11 @@ pub fn plan_members(
 ) -> (Vec<Step>, Option<String>) {
     // Members do not wait until everything is renamed.
     let (observed, _) = renamed(observed, ownership, cluster);
+    let basis = Basis {
+        desired,
+        member_nodes,
+        observed: &observed,
+    };
 
     let mut steps = Vec::new();
     let mut missing = (!desired.ports.is_empty()).then(|| {
@@ -138,7 +151,7 @@ pub fn plan_members(
 
         missing = None;
         if let Some(pool) = observed.pool(&listener.id) {
-            steps.extend(change_members(desired, port, &observed, pool, member_nodes));
+            steps.extend(change_members(basis, port, pool));
         }
     }
 
@@ -362,13 +375,7 @@ fn changed_timeouts(listener: &Listener, wanted: Option<[i64; 4]>) -> Vec<(&'sta
 }
 
 /// Returns the steps that create a pool with this body, with members and monitor.
-fn create_pool(
-    desired: &DesiredLoadBalancer,
-    port: &DesiredPort,
-    observed: &ObservedLoadBalancer,
-    body: Value,
-    member_nodes: &[MemberNode],
-) -> Vec<Step> {
+fn create_pool(basis: Basis<'_>, port: &DesiredPort, body: Value) -> Vec<Step> {
     let what = format!("cannot create the pool for port {}", port.port);
     let mut steps = vec![Step::new(
         Method::Post,
@@ -378,9 +385,9 @@ fn create_pool(
     )];
 
     let pool = created_pool();
-    let parts = change_members(desired, port, observed, &pool, member_nodes)
+    let parts = change_members(basis, port, &pool)
         .into_iter()
-        .chain(change_monitor(desired, port, &pool, None));
+        .chain(change_monitor(basis.desired, port, &pool, None));
     steps.extend(parts.map(Step::after));
     steps
 }
@@ -396,13 +403,14 @@ fn created_pool() -> Pool {
 /// Returns the steps that replace a pool whose protocol, or the subnet of whose members, cannot be
 /// changed. The listener uses the previous one until the new one has its members.
 fn replace_pool(
-    desired: &DesiredLoadBalancer,
+    basis: Basis<'_>,
     port: &DesiredPort,
-    observed: &ObservedLoadBalancer,
     listener: &Listener,
     pool: &Pool,
-    member_nodes: &[MemberNode],
 ) -> Vec<Step> {
+    let Basis {
+        desired, observed, ..
+    } = basis;
     let body = body::pool_of(desired, port, &observed.load_balancer.id);
     let mut unprobed = port.clone();
     unprobed.monitor = None;
@@ -414,13 +422,7 @@ fn replace_pool(
         .iter()
         .filter(|pool| pool.listeners.is_empty() && pool.name == name);
     let mut steps: Vec<Step> = unused.map(|pool| Step::delete("pool", &pool.id)).collect();
-    steps.extend(create_pool(
-        desired,
-        &unprobed,
-        observed,
-        body,
-        member_nodes,
-    ));
+    steps.extend(create_pool(basis, &unprobed, body));
 
     let switch = fields([("default_pool_id", json!(CREATED_ID))]);
     steps.push(Step::update("listener", &listener.id, switch).after());
@@ -449,16 +451,15 @@ fn is_elsewhere(desired: &DesiredLoadBalancer, have: &[Member], wanted: &[Desire
         })
 }
 
-fn change_pool(
-    desired: &DesiredLoadBalancer,
-    port: &DesiredPort,
-    observed: &ObservedLoadBalancer,
-    listener: &Listener,
-    member_nodes: &[MemberNode],
-) -> Vec<Step> {
+fn change_pool(basis: Basis<'_>, port: &DesiredPort, listener: &Listener) -> Vec<Step> {
+    let Basis {
+        desired,
+        member_nodes,
+        observed,
+    } = basis;
     let Some(pool) = observed.pool(&listener.id) else {
         let body = body::pool(desired, port, &listener.id);
-        return create_pool(desired, port, observed, body, member_nodes);
+        return create_pool(basis, port, body);
     };
 
     let have = observed
@@ -468,7 +469,7 @@ fn change_pool(
     if pool.protocol != port.pool_protocol
         || is_elsewhere(desired, have, &members(port, member_nodes))
     {
-        return replace_pool(desired, port, observed, listener, pool, member_nodes);
+        return replace_pool(basis, port, listener, pool);
     }
 
     let mut steps = Vec::new();
@@ -485,24 +486,8 @@ fn change_pool(
         });
     }
 
-    let by_source = pool
-        .session_persistence
-        .as_ref()
-        .is_some_and(|persistence| persistence.kind == "SOURCE_IP");
-    if by_source != desired.affinity || (!desired.affinity && pool.session_persistence.is_some()) {
-        let persistence = if desired.affinity {
-            json!({"type": "SOURCE_IP"})
-        } else {
-            Value::Null
-        };
-        steps.push(Step::update(
-            "pool",
-            &pool.id,
-            fields([("session_persistence", persistence)]),
-        ));
-    }
-
-    steps.extend(change_members(desired, port, observed, pool, member_nodes));
+    steps.extend(change_persistence(desired, pool));
+    steps.extend(change_members(basis, port, pool));
     let monitor = pool
         .healthmonitor_id
         .as_ref()
@@ -511,13 +496,29 @@ fn change_pool(
     steps
 }
 
-fn change_members(
-    desired: &DesiredLoadBalancer,
-    port: &DesiredPort,
-    observed: &ObservedLoadBalancer,
-    pool: &Pool,
-    member_nodes: &[MemberNode],
-) -> Vec<Step> {
+/// Returns the step that sets or removes the session persistence of a pool.
+fn change_persistence(desired: &DesiredLoadBalancer, pool: &Pool) -> Option<Step> {
+    let current = pool.session_persistence.as_ref();
+    let by_source = current.is_some_and(|persistence| persistence.kind == "SOURCE_IP");
+    if by_source == desired.affinity && (desired.affinity || current.is_none()) {
+        return None;
+    }
+
+    let persistence = if desired.affinity {
+        json!({"type": "SOURCE_IP"})
+    } else {
+        Value::Null
+    };
+    let changed = fields([("session_persistence", persistence)]);
+    Some(Step::update("pool", &pool.id, changed))
+}
+
+fn change_members(basis: Basis<'_>, port: &DesiredPort, pool: &Pool) -> Vec<Step> {
+    let Basis {
+        desired,
+        member_nodes,
+        observed,
+    } = basis;
     let wanted = members(port, member_nodes);
     let have = observed
         .members

@@ -16,6 +16,7 @@ use crate::{
     cloud::{Cloud, Kind, ServiceRequest, send_all_for},
     instances::ports_of,
     load_balancers::{
+        Context,
         desired_load_balancer::{DesiredLoadBalancer, DesiredPort},
         members::{MemberNode, subnet},
         names,
@@ -127,41 +128,42 @@ fn rules(
 /// Updates the group and the nodes' ports that have it. Without `manage-security-groups`, deletes
 /// it.
 pub(super) fn ensure(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
+    context: Context<'_>,
     balancer: &LoadBalancer,
     member_nodes: &[MemberNode],
 ) -> Result<()> {
+    let Context { cloud, service, .. } = context;
     if !cloud.config.load_balancer.manage_security_groups {
         return remove(cloud, service);
     }
-    apply(cloud, service, desired, balancer, member_nodes, true)
+    apply(context, balancer, member_nodes, true)
 }
 
 /// Adds what is missing in the group and at the ports, before the load balancer sends traffic there.
 /// What is not needed any more stays until [`ensure`].
 pub(super) fn open(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
+    context: Context<'_>,
     balancer: &LoadBalancer,
     member_nodes: &[MemberNode],
 ) -> Result<()> {
+    let Context { cloud, .. } = context;
     if !cloud.config.load_balancer.manage_security_groups {
         return Ok(());
     }
-    apply(cloud, service, desired, balancer, member_nodes, false)
+    apply(context, balancer, member_nodes, false)
 }
 
 fn apply(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
+    context: Context<'_>,
     balancer: &LoadBalancer,
     member_nodes: &[MemberNode],
     closes: bool,
 ) -> Result<()> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     // From here on, the Service may have a group.
     cloud.host.uncache(&none_key(service));
 

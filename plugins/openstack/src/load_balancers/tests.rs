@@ -48,6 +48,18 @@ fn service(served: bool) -> Service {
     }
 }
 
+fn context<'a>(
+    cloud: &'a Cloud<'a>,
+    service: &'a Service,
+    desired: &'a DesiredLoadBalancer,
+) -> Context<'a> {
+    Context {
+        cloud,
+        service,
+        desired,
+    }
+}
+
 fn with(mut service: Service, key: &str, value: &str) -> Service {
     service.annotations.push((key.to_owned(), value.to_owned()));
     service
@@ -1141,9 +1153,7 @@ fn a_kept_floating_ip_is_marked_before_the_deletion() {
     let desired = requested(&cloud, &internal).unwrap();
     assert!(
         floating_ip::ensure(
-            &cloud,
-            &internal,
-            &desired,
+            context(&cloud, &internal, &desired),
             &of_service,
             &Ownership::default()
         )

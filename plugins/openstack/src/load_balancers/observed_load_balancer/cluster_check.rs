@@ -13,9 +13,7 @@ use crate::{
     cloud::Cloud,
     instances::ports_of,
     load_balancers::{
-        Nodes, annotation,
-        desired_load_balancer::DesiredLoadBalancer,
-        floating_ip, names,
+        Context, Nodes, annotation, floating_ip, names,
         observed_load_balancer::{
             Ownership,
             find::Found,
@@ -53,22 +51,21 @@ enum Members {
 /// # Errors
 /// Fails if a request to the cloud fails, or if the nodes of the cluster are not known yet.
 pub(crate) fn is_foreign(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
+    context: Context<'_>,
     found: &Found,
     call_nodes: Option<&dyn Nodes>,
 ) -> Result<bool> {
+    let Context { cloud, .. } = context;
     let balancer = &found.load_balancer;
     let key = format!("used here {}", balancer.id);
     if balancer.phase() == Phase::Deleting
         || cloud.host.cached(&key).is_some()
-        || is_known(cloud, service, desired, balancer)?
+        || is_known(context, balancer)?
     {
         return Ok(false);
     }
 
-    let members = members(cloud, service, desired, found, call_nodes)?;
+    let members = members(context, found, call_nodes)?;
     if matches!(members, Members::Here | Members::Mixed) {
         cloud.host.cache(&key, &[1], REMEMBERED);
     }
@@ -89,12 +86,12 @@ pub(crate) fn rejection(cloud: &Cloud<'_>, balancer: &LoadBalancer) -> CloudErro
 }
 
 /// Returns true if this Service has used the load balancer, or a user has selected it.
-fn is_known(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    balancer: &LoadBalancer,
-) -> Result<bool> {
+fn is_known(context: Context<'_>, balancer: &LoadBalancer) -> Result<bool> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     if create::was_created(cloud, &balancer.id) {
         return Ok(true);
     }
@@ -137,18 +134,14 @@ pub(crate) enum Location {
 
 /// Returns where a load balancer leads. One with the name of the Service needs at least one member.
 /// What was found is remembered, because members are deleted first.
-pub(crate) fn location(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    found: &Found,
-) -> Result<Location> {
+pub(crate) fn location(context: Context<'_>, found: &Found) -> Result<Location> {
+    let Context { cloud, .. } = context;
     let key = format!("leads here {}", found.load_balancer.id);
     if cloud.host.cached(&key).is_some() {
         return Ok(Location::Here);
     }
 
-    let location = match members(cloud, service, desired, found, None)? {
+    let location = match members(context, found, None)? {
         Members::Here => Location::Here,
         Members::None if !found.by_name => Location::Unknown,
         Members::None | Members::Mixed | Members::Elsewhere => Location::Elsewhere,
@@ -161,20 +154,19 @@ pub(crate) fn location(
 }
 
 /// Nodes of other providers are only among those that were lent for the call.
-fn members(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    found: &Found,
-    call_nodes: Option<&dyn Nodes>,
-) -> Result<Members> {
+fn members(context: Context<'_>, found: &Found, call_nodes: Option<&dyn Nodes>) -> Result<Members> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     let ownership = Ownership {
         owner: found.by_name || names::is_of(&found.load_balancer.name, &desired.name, service),
         ..Ownership::default()
     };
 
     let balancer = found.load_balancer.clone();
-    let observed = read(cloud, balancer, desired, &ownership, Depth::Members)?;
+    let observed = read(context, balancer, &ownership, Depth::Members)?;
 
     let Some(nodes) = cloud.host.nodes() else {
         return Err(CloudError::unavailable(

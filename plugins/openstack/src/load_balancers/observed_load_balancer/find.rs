@@ -10,7 +10,7 @@ use skydock_sdk::{
 use crate::{
     cloud::{Cloud, Kind},
     load_balancers::{
-        annotation,
+        Context, annotation,
         desired_load_balancer::DesiredLoadBalancer,
         floating_ip, had_address, is_id_stored, names,
         observed_load_balancer::{
@@ -103,8 +103,13 @@ fn by_address(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option
             by_name: false,
         };
 
+        let context = Context {
+            cloud,
+            service,
+            desired: &named,
+        };
         // A floating IP leads to one port only, so its members need not be checked.
-        if port.is_some() || location(cloud, service, &named, &found)? == Location::Here {
+        if port.is_some() || location(context, &found)? == Location::Here {
             return Ok(Some(found));
         }
     }
@@ -211,12 +216,15 @@ pub(crate) fn tagged(cloud: &Cloud<'_>, tag: &str) -> Result<Vec<LoadBalancer>> 
 
 /// Returns [`Ownership::of`]. Sends requests to the cloud only if the ownership depends on them.
 pub(crate) fn ownership_of(
-    cloud: &Cloud<'_>,
+    context: Context<'_>,
     balancer: &LoadBalancer,
-    desired: &DesiredLoadBalancer,
-    service: &Service,
     found_by_name: bool,
 ) -> Result<Ownership> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     let serves = old_name(balancer, &desired.name, service, cloud.cluster).is_some()
         && floating_ip::serves(cloud, service, balancer)?;
     Ok(Ownership::of(

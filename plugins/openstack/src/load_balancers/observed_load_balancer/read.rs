@@ -10,7 +10,7 @@ use skydock_sdk::{
 use crate::{
     cloud::{Cloud, Kind, ServiceRequest, page, send_all},
     load_balancers::{
-        desired_load_balancer::DesiredLoadBalancer,
+        Context,
         observed_load_balancer::{ObservedLoadBalancer, Ownership},
     },
     services::octavia::{Listener, LoadBalancer, Member, Monitor, Pool},
@@ -35,12 +35,12 @@ pub(crate) enum Depth {
 /// Reads the parts of a load balancer. Members and monitors are read only for this Service's
 /// listeners.
 pub(crate) fn read(
-    cloud: &Cloud<'_>,
+    context: Context<'_>,
     load_balancer: LoadBalancer,
-    desired: &DesiredLoadBalancer,
     ownership: &Ownership,
     depth: Depth,
 ) -> Result<ObservedLoadBalancer> {
+    let Context { cloud, desired, .. } = context;
     let query = || vec![("loadbalancer_id", load_balancer.id.as_str())];
     let listeners = cloud.list(Kind::LoadBalancer, "/lbaas/listeners", query())?;
     let pools: Vec<Pool> = cloud.list(Kind::LoadBalancer, "/lbaas/pools", query())?;

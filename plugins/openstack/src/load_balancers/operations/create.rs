@@ -9,13 +9,13 @@ use skydock_sdk::{
     Result,
     http::{self, Method},
     load_balancers::Target,
-    types::{CloudError, Service},
+    types::CloudError,
 };
 
 use crate::{
     cloud::{Cloud, Kind},
     load_balancers::{
-        annotation, being_created,
+        Context, annotation, being_created,
         desired_load_balancer::DesiredLoadBalancer,
         had_address,
         members::{MemberNode, subnet},
@@ -50,22 +50,44 @@ struct Answer {
 
 /// Requests the creation of the load balancer. Octavia creates it asynchronously, so the result is
 /// "in progress".
-pub(crate) fn create(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    targets: &[Target],
-) -> Result<CloudError> {
-    if is_unanswered(cloud, &desired.name) {
-        return Err(CloudError::unavailable(unconfirmed(&desired.name)));
+pub(crate) fn create(context: Context<'_>, targets: &[Target]) -> Result<CloudError> {
+    let Context { cloud, service, .. } = context;
+    if is_unanswered(cloud, &context.desired.name) {
+        return Err(CloudError::unavailable(unconfirmed(&context.desired.name)));
     }
 
     begin(cloud);
-    let mut desired = desired.clone();
+    let mut desired = context.desired.clone();
     let member_nodes = &subnet::of_new(cloud, service, &mut desired, targets)?;
-    warn_no_members(cloud, service, &desired, targets, member_nodes);
+    let context = Context {
+        desired: &desired,
+        ..context
+    };
+    warn_no_members(context, targets, member_nodes);
 
-    let body = body::load_balancer(&desired, member_nodes);
+    let id = request(context, member_nodes)?;
+    store_id(cloud, service, &id);
+    // A Service that had a load balancer may still have its security group.
+    if !had_address(service) {
+        security_group::cache_absence(cloud, service);
+    }
+
+    // With serial API calls, the parts do not exist yet, so the stored digest must not match any
+    // request.
+    let created_with = if desired.serial {
+        Vec::new()
+    } else {
+        digest(&desired, member_nodes)
+    };
+
+    cloud.host.cache(&creation_key(&id), &created_with, CREATED);
+    Ok(being_created(cloud, &id))
+}
+
+/// Sends the request, and returns the ID of the load balancer.
+fn request(context: Context<'_>, member_nodes: &[MemberNode]) -> Result<String> {
+    let Context { cloud, desired, .. } = context;
+    let body = body::load_balancer(desired, member_nodes);
     let what = format!("cannot create load balancer {}", desired.name);
     let request = cloud
         .request(
@@ -89,28 +111,8 @@ pub(crate) fn create(
         cloud.host.uncache(&unanswered);
     }
 
-    let id = answer
-        .map_err(|error| verify_not_found(cloud, error))?
-        .json::<Answer>()?
-        .loadbalancer
-        .id;
-
-    store_id(cloud, service, &id);
-    // A Service that had a load balancer may still have its security group.
-    if !had_address(service) {
-        security_group::cache_absence(cloud, service);
-    }
-
-    // With serial API calls, the parts do not exist yet, so the stored digest must not match any
-    // request.
-    let created_with = if desired.serial {
-        Vec::new()
-    } else {
-        digest(&desired, member_nodes)
-    };
-
-    cloud.host.cache(&creation_key(&id), &created_with, CREATED);
-    Ok(being_created(cloud, &id))
+    let answer = answer.map_err(|error| verify_not_found(cloud, error))?;
+    Ok(answer.json::<Answer>()?.loadbalancer.id)
 }
 
 /// Returns true if this load balancer was created with exactly this request, so that its parts need

@@ -10,8 +10,8 @@ use crate::{
     cloud::{Cloud, Kind},
     host_functions::Event,
     load_balancers::{
-        annotation, being_deleted,
-        desired_load_balancer::DesiredLoadBalancer,
+        Context, annotation, being_deleted,
+        desired_load_balancer::{DesiredLoadBalancer, FloatingIpSettings},
         floating_ip, had_address, in_progress, is_id_stored, names,
         observed_load_balancer::{
             ObservedLoadBalancer, Ownership,
@@ -64,10 +64,17 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
         name: names::load_balancer(cloud.cluster, service),
         id: annotation::text(service, annotation::LOAD_BALANCER_ID, "").to_owned(),
         features: cloud.features()?,
+        floating: FloatingIpSettings {
+            keep: annotation::keeps_floating_ip(service),
+            ..FloatingIpSettings::default()
+        },
         ..DesiredLoadBalancer::default()
     };
-
-    let keep = annotation::keeps_floating_ip(service);
+    let context = Context {
+        cloud,
+        service,
+        desired: &desired,
+    };
 
     // A Service that changes its type is not deleted, but leaves no load balancer behind either.
     let deleting = Service {
@@ -81,24 +88,23 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
 
     let mut is_used = false;
     if let Some(found) = found {
-        if cluster_check::is_foreign(cloud, service, &desired, &found, None)? {
+        if cluster_check::is_foreign(context, &found, None)? {
             warn_kept(cloud, service, &found);
         } else {
             is_used = true;
-            delete_or_leave(cloud, service, &desired, found, keep, true)?;
+            delete_or_leave(context, found, Location::Here)?;
         }
     }
 
-    for other in others(cloud, service, &desired, id.as_deref(), by_name)? {
-        match cluster_check::location(cloud, service, &desired, &other)? {
-            Location::Here => delete_or_leave(cloud, service, &desired, other, keep, true)?,
-            Location::Unknown => delete_or_leave(cloud, service, &desired, other, keep, false)?,
+    for other in others(context, id.as_deref(), by_name)? {
+        match cluster_check::location(context, &other)? {
             Location::Elsewhere => warn_kept(cloud, service, &other),
+            location => delete_or_leave(context, other, location)?,
         }
     }
 
     if !is_used {
-        delete_leftovers(cloud, service, &desired, keep)
+        delete_leftovers(context)
     } else {
         security_group::remove(cloud, service)
     }
@@ -116,13 +122,12 @@ fn warn_kept(cloud: &Cloud<'_>, service: &Service, found: &Found) {
 /// Returns the load balancers that this Service may have used before it was switched to the one
 /// with this ID: those that were created for it, and those that it shared. `by_name` is true if
 /// those with its name are known.
-fn others(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    id: Option<&str>,
-    by_name: bool,
-) -> Result<Vec<Found>> {
+fn others(context: Context<'_>, id: Option<&str>, by_name: bool) -> Result<Vec<Found>> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     let mut others = Vec::new();
     if !by_name {
         let own = with_name(cloud, &desired.name)?.into_iter();
@@ -152,13 +157,12 @@ fn others(
 ///
 /// # Errors
 /// See [`ensure_deleted`].
-pub(crate) fn leave_previous(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    id: &str,
-    address: &str,
-) -> Result<()> {
+pub(crate) fn leave_previous(context: Context<'_>, id: &str, address: &str) -> Result<()> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     if !desired.features.tags || !floating_ip::had_other_address(service, address) {
         return Ok(());
     }
@@ -176,17 +180,11 @@ pub(crate) fn leave_previous(
         }
 
         let previous = load_balancer.id.clone();
-        match delete_or_leave(
-            cloud,
-            service,
-            desired,
-            Found {
-                load_balancer,
-                by_name: false,
-            },
-            desired.floating.keep,
-            true,
-        ) {
+        let found = Found {
+            load_balancer,
+            by_name: false,
+        };
+        match delete_or_leave(context, found, Location::Here) {
             // The Service may have been switched because of this. It leaves when it is deleted.
             Err(CloudError::InProgress(_)) if retries(cloud, &previous) > MAX_RETRIES => {}
             other => other?,
@@ -196,20 +194,16 @@ pub(crate) fn leave_previous(
 }
 
 /// Deletes a load balancer, or the parts of this Service if it is kept. Succeeds if it is kept. Unless
-/// `is_proven` is true, it may be that of another cluster, and is kept.
+/// it leads to this cluster, it may be that of another one, and is kept.
 ///
 /// # Errors
 /// See [`ensure_deleted`]. Also returns "in progress" after the deletion was requested.
-fn delete_or_leave(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    found: Found,
-    keep: bool,
-    is_proven: bool,
-) -> Result<()> {
+fn delete_or_leave(context: Context<'_>, found: Found, location: Location) -> Result<()> {
+    let cloud = context.cloud;
+    let keep = context.desired.floating.keep;
+    let is_proven = location == Location::Here;
     let balancer = found.load_balancer;
-    let ownership = ownership_of(cloud, &balancer, desired, service, found.by_name)?;
+    let ownership = ownership_of(context, &balancer, found.by_name)?;
 
     match balancer.phase() {
         Phase::Deleting => return Err(being_deleted(cloud, &balancer.id)),
@@ -225,7 +219,7 @@ fn delete_or_leave(
 
     let disposal = disposal(&balancer, &ownership);
     let needed = disposal == Disposal::Delete
-        && (!is_proven || serves_others(cloud, &balancer, desired, &ownership)?);
+        && (!is_proven || serves_others(context, &balancer, &ownership)?);
     let stays = needed || disposal == Disposal::Keep;
 
     if stays && balancer.phase() == Phase::Failed {
@@ -239,7 +233,7 @@ fn delete_or_leave(
     if !stays {
         // First, because it is found by the port of the load balancer.
         floating_ip::release(cloud, &balancer, keep)?;
-        return delete(cloud, service, desired, balancer, &ownership);
+        return delete(context, balancer, &ownership);
     }
 
     // Otherwise it is deleted with the last Service on the load balancer.
@@ -247,7 +241,7 @@ fn delete_or_leave(
         floating_ip::release(cloud, &balancer, keep)?;
     }
     let id = balancer.id.clone();
-    leave(cloud, service, desired, balancer, &ownership)?;
+    leave(context, balancer, &ownership)?;
 
     let why = if needed && is_proven {
         "has listeners that do not belong to this Service"
@@ -263,33 +257,28 @@ fn delete_or_leave(
         reason: KEPT,
         message: format!("Load balancer {id} {why}, and is not deleted"),
     };
-    cloud.host.publish(service, &event);
+    cloud.host.publish(context.service, &event);
     Ok(())
 }
 
 /// Deletes the parts of this Service from a load balancer that is kept.
-fn leave(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    balancer: LoadBalancer,
-    ownership: &Ownership,
-) -> Result<()> {
+fn leave(context: Context<'_>, balancer: LoadBalancer, ownership: &Ownership) -> Result<()> {
+    let Context { cloud, desired, .. } = context;
     let id = balancer.id.clone();
-    let observed = read(cloud, balancer, desired, ownership, Depth::Listeners)?;
+    let observed = read(context, balancer, ownership, Depth::Listeners)?;
     let steps = steps_to_leave(desired, &observed, ownership, cloud.cluster);
-    stored_plan::begin(cloud, service, &id, 0, &steps, None)?.complete()
+    stored_plan::begin(context, &id, 0, &steps, None)?.complete()
 }
 
 /// Returns true if a load balancer that seems to be used only by this Service has listeners of
 /// others. Tags can be lost when two Services change them at the same time, and load balancers from
 /// before tags were used have none.
 fn serves_others(
-    cloud: &Cloud<'_>,
+    context: Context<'_>,
     balancer: &LoadBalancer,
-    desired: &DesiredLoadBalancer,
     ownership: &Ownership,
 ) -> Result<bool> {
+    let Context { cloud, desired, .. } = context;
     if !desired.features.tags {
         return Ok(false);
     }
@@ -314,12 +303,12 @@ fn serves_others(
 ///
 /// # Errors
 /// Returns "in progress" until the others are being deleted, otherwise the error that prevents it.
-pub(crate) fn delete_duplicates(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    kept: &LoadBalancer,
-) -> Result<()> {
+pub(crate) fn delete_duplicates(context: Context<'_>, kept: &LoadBalancer) -> Result<()> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     if kept.name != desired.name || had_address(service) {
         return Ok(());
     }
@@ -328,12 +317,12 @@ pub(crate) fn delete_duplicates(
         .into_iter()
         .filter(|duplicate| duplicate.id != kept.id)
     {
-        let ownership = ownership_of(cloud, &duplicate, desired, service, true)?;
+        let ownership = ownership_of(context, &duplicate, true)?;
         let found = Found {
             load_balancer: duplicate,
             by_name: true,
         };
-        if cluster_check::is_foreign(cloud, service, desired, &found, None)? {
+        if cluster_check::is_foreign(context, &found, None)? {
             continue;
         }
 
@@ -350,7 +339,7 @@ pub(crate) fn delete_duplicates(
             }
             Phase::Active | Phase::Failed => {
                 floating_ip::release(cloud, &duplicate, desired.floating.keep)?;
-                return delete(cloud, service, desired, duplicate, &ownership);
+                return delete(context, duplicate, &ownership);
             }
         }
     }
@@ -363,12 +352,12 @@ pub(crate) fn delete_duplicates(
 /// # Errors
 /// Returns "in progress" as long as an unconfirmed creation, of this process or the one before, can
 /// still succeed.
-fn delete_leftovers(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    keep: bool,
-) -> Result<()> {
+fn delete_leftovers(context: Context<'_>) -> Result<()> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     let unknown = !had_address(service) && create::is_new_process(cloud);
     if unknown || create::is_unanswered(cloud, &desired.name) {
         return Err(CloudError::in_progress(
@@ -377,7 +366,7 @@ fn delete_leftovers(
         ));
     }
 
-    if !keep {
+    if !desired.floating.keep {
         floating_ip::delete_unattached(cloud, service)?;
     }
     security_group::remove(cloud, service)?;
@@ -388,19 +377,14 @@ fn delete_leftovers(
     Ok(())
 }
 
-fn delete(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
-    balancer: LoadBalancer,
-    ownership: &Ownership,
-) -> Result<()> {
+fn delete(context: Context<'_>, balancer: LoadBalancer, ownership: &Ownership) -> Result<()> {
+    let Context { cloud, .. } = context;
     let id = balancer.id.clone();
 
     // Individual parts of a load balancer in ERROR cannot be deleted.
     let cascade = cloud.config.load_balancer.cascade_delete || balancer.phase() == Phase::Failed;
     if !cascade {
-        let observed = read(cloud, balancer, desired, ownership, Depth::Listeners)?;
+        let observed = read(context, balancer, ownership, Depth::Listeners)?;
 
         // All listeners are deleted regardless of their tags, because the load balancer cannot be
         // deleted without them.
@@ -415,7 +399,7 @@ fn delete(
             .iter()
             .filter(|pool| pool.listeners.is_empty());
         steps.extend(unused.map(|pool| Step::delete("pool", &pool.id)));
-        stored_plan::begin(cloud, service, &id, 0, &steps, None)?.complete()?;
+        stored_plan::begin(context, &id, 0, &steps, None)?.complete()?;
     }
 
     let query = if cascade { "?cascade=true" } else { "" };

@@ -10,9 +10,8 @@ use crate::{
     cloud::{Cloud, Kind},
     host_functions::Event,
     load_balancers::{
-        Nodes, SETTINGS_IGNORED, annotation, being_created,
-        desired_load_balancer::DesiredLoadBalancer,
-        floating_ip, had_address, immutable, in_progress,
+        Context, Nodes, SETTINGS_IGNORED, annotation, being_created, floating_ip, had_address,
+        immutable, in_progress,
         members::{MemberNode, subnet},
         observed_load_balancer::{
             Ownership, cluster_check,
@@ -41,7 +40,12 @@ pub fn ensure(
     nodes: &dyn Nodes,
 ) -> Result<LoadBalancerStatus> {
     let desired = requested(cloud, service)?;
-    warn_ignored(cloud, service, &desired);
+    let context = Context {
+        cloud,
+        service,
+        desired: &desired,
+    };
+    warn_ignored(context);
     if let Some(reason) = &desired.rejected {
         return Err(CloudError::invalid(reason.as_str()));
     }
@@ -50,61 +54,41 @@ pub fn ensure(
     let Some(found) = found else {
         create::check_tls(cloud, &desired)?;
         let targets = targets(nodes, &desired);
-        return Err(create::create(cloud, service, &desired, &targets)?);
+        return Err(create::create(context, &targets)?);
     };
 
-    if cluster_check::is_foreign(cloud, service, &desired, &found, Some(nodes))? {
+    if cluster_check::is_foreign(context, &found, Some(nodes))? {
         return Err(cluster_check::rejection(cloud, &found.load_balancer));
     }
 
-    ensure_existing(cloud, service, nodes, desired, found)
+    ensure_existing(context, nodes, found)
 }
 
 /// Changes a load balancer to what is requested.
 fn ensure_existing(
-    cloud: &Cloud<'_>,
-    service: &Service,
+    context: Context<'_>,
     nodes: &dyn Nodes,
-    mut desired: DesiredLoadBalancer,
     found: Found,
 ) -> Result<LoadBalancerStatus> {
+    let Context { cloud, service, .. } = context;
     let Found {
         load_balancer,
         by_name,
     } = found;
     let id = load_balancer.id.clone();
-    let ownership = ownership_of(cloud, &load_balancer, &desired, service, by_name)?;
-    may_share(cloud, &desired, &ownership, &load_balancer)?;
+    let ownership = ownership_of(context, &load_balancer, by_name)?;
+    check(context, &load_balancer, &ownership)?;
 
-    let differences = immutable::differences(service, &desired, &load_balancer, &ownership);
-    warn_once(cloud, service, SETTINGS_IGNORED, &differences);
-
-    // The ID is also stored if this call fails, so that the next one finds the same load balancer.
-    if desired.id != id && load_balancer.phase() != Phase::Deleting {
-        store_id(cloud, service, &id);
-    }
-    check_phase(cloud, service, &desired, &load_balancer, &ownership)?;
-
-    if ownership.owner {
-        delete::delete_duplicates(cloud, service, &desired, &load_balancer)?;
-    } else {
-        // Before any change: a Service that is rejected has no tag and no listener.
-        floating_ip::may_share(cloud, &desired, &load_balancer)?;
-    }
-
-    create::check_tls(cloud, &desired)?;
+    let mut desired = context.desired.clone();
     let targets = targets(nodes, &desired);
     let member_nodes = subnet::of_members(cloud, &mut desired, &targets, &load_balancer)?;
-    warn_no_members(cloud, service, &desired, &targets, &member_nodes);
+    let context = Context {
+        desired: &desired,
+        ..context
+    };
+    warn_no_members(context, &targets, &member_nodes);
 
-    let outcome = change_parts(
-        cloud,
-        service,
-        &desired,
-        &member_nodes,
-        &load_balancer,
-        &ownership,
-    )?;
+    let outcome = change_parts(context, &member_nodes, &load_balancer, &ownership)?;
     let changed = outcome.complete();
     // A Service that was complete before does not lose the rest.
     if !had_address(service) {
@@ -112,13 +96,13 @@ fn ensure_existing(
     }
 
     // Neither depends on the other, so an error of one does not stop the other.
-    let address = floating_ip::ensure(cloud, service, &desired, &load_balancer, &ownership);
-    let secured = security_group::ensure(cloud, service, &desired, &load_balancer, &member_nodes);
+    let address = floating_ip::ensure(context, &load_balancer, &ownership);
+    let secured = security_group::ensure(context, &load_balancer, &member_nodes);
     let address = address?;
     changed.and(secured)?;
 
     // Not before this load balancer is complete: until then, the previous one serves.
-    delete::leave_previous(cloud, service, &desired, &id, &address)?;
+    delete::leave_previous(context, &id, &address)?;
 
     if annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, "") != address {
         cloud
@@ -131,14 +115,41 @@ fn ensure_existing(
     Ok(status::of(cloud.config, service, &desired, &address))
 }
 
+/// Checks that the load balancer can be changed for the Service, and that it is the only one with its
+/// name.
+fn check(context: Context<'_>, load_balancer: &LoadBalancer, ownership: &Ownership) -> Result<()> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
+    may_share(context, load_balancer, ownership)?;
+
+    let differences = immutable::differences(service, desired, load_balancer, ownership);
+    warn_once(cloud, service, SETTINGS_IGNORED, &differences);
+
+    // The ID is also stored if this call fails, so that the next one finds the same load balancer.
+    if desired.id != load_balancer.id && load_balancer.phase() != Phase::Deleting {
+        store_id(cloud, service, &load_balancer.id);
+    }
+    check_phase(context, load_balancer, ownership)?;
+
+    if ownership.owner {
+        delete::delete_duplicates(context, load_balancer)?;
+    } else {
+        // Before any change: a Service that is rejected has no tag and no listener.
+        floating_ip::may_share(cloud, desired, load_balancer)?;
+    }
+    create::check_tls(cloud, desired)
+}
+
 /// Returns an error unless the load balancer accepts changes.
 fn check_phase(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
+    context: Context<'_>,
     load_balancer: &LoadBalancer,
     ownership: &Ownership,
 ) -> Result<()> {
+    let Context { cloud, .. } = context;
     let id = load_balancer.id.as_str();
     match load_balancer.phase() {
         Phase::Pending if load_balancer.provisioning_status == "PENDING_CREATE" => {
@@ -150,7 +161,7 @@ fn check_phase(
             id,
             "is being deleted; another one is created afterwards",
         )),
-        Phase::Failed => Err(failed(cloud, service, desired, load_balancer, ownership)?),
+        Phase::Failed => Err(failed(context, load_balancer, ownership)?),
         // The next change is awaited with short delays again.
         Phase::Active => {
             reset_retries(cloud, id);
@@ -161,13 +172,12 @@ fn check_phase(
 
 /// Changes listeners, pools, members and monitors: continues a stored plan, or makes one.
 fn change_parts(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
+    context: Context<'_>,
     member_nodes: &[MemberNode],
     load_balancer: &LoadBalancer,
     ownership: &Ownership,
 ) -> Result<Outcome> {
+    let Context { cloud, desired, .. } = context;
     let id = load_balancer.id.as_str();
     if create::is_as_created(cloud, id, desired, member_nodes) {
         return Ok(Outcome::Done);
@@ -175,27 +185,19 @@ fn change_parts(
 
     create::forget_creation(cloud, id);
     let digest = create::request_hash("ensure", desired, member_nodes);
-    match stored_plan::resume(cloud, service, id, digest)? {
+    match stored_plan::resume(context, id, digest)? {
         Some(outcome) => Ok(outcome),
-        None => start_changes(
-            cloud,
-            service,
-            desired,
-            member_nodes,
-            load_balancer,
-            ownership,
-            digest,
-        ),
+        None => start_changes(context, member_nodes, load_balancer, ownership, digest),
     }
 }
 
 /// Checks whether the Service may use this load balancer.
 fn may_share(
-    cloud: &Cloud<'_>,
-    desired: &DesiredLoadBalancer,
-    ownership: &Ownership,
+    context: Context<'_>,
     load_balancer: &LoadBalancer,
+    ownership: &Ownership,
 ) -> Result<()> {
+    let Context { cloud, desired, .. } = context;
     if ownership.owner {
         return Ok(());
     }
@@ -219,12 +221,15 @@ fn may_share(
 
 /// Handles a load balancer that Octavia failed to create or change.
 fn failed(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
+    context: Context<'_>,
     balancer: &LoadBalancer,
     ownership: &Ownership,
 ) -> Result<CloudError> {
+    let Context {
+        cloud,
+        service,
+        desired,
+    } = context;
     let id = &balancer.id;
     // A load balancer that never served is deleted and created again. One that has served keeps its
     // address, and an operator has to check it.
@@ -258,21 +263,18 @@ fn failed(
 
 /// Takes the first step of the necessary changes.
 fn start_changes(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    desired: &DesiredLoadBalancer,
+    context: Context<'_>,
     member_nodes: &[MemberNode],
     load_balancer: &LoadBalancer,
     ownership: &Ownership,
     digest: u64,
 ) -> Result<Outcome> {
-    let observed = read(
+    let Context {
         cloud,
-        load_balancer.clone(),
+        service,
         desired,
-        ownership,
-        Depth::Whole,
-    )?;
+    } = context;
+    let observed = read(context, load_balancer.clone(), ownership, Depth::Whole)?;
     let (steps, taken) = plan(desired, member_nodes, &observed, ownership, cloud.cluster);
 
     // The owner of a required port may release it.
@@ -300,8 +302,8 @@ fn start_changes(
 
     if !steps.is_empty() {
         // Before traffic is sent there. An error is reported when everything else is complete.
-        _ = security_group::open(cloud, service, desired, load_balancer, member_nodes);
+        _ = security_group::open(context, load_balancer, member_nodes);
     }
 
-    stored_plan::begin(cloud, service, &load_balancer.id, digest, &steps, taken)
+    stored_plan::begin(context, &load_balancer.id, digest, &steps, taken)
 }

@@ -9,7 +9,7 @@ use crate::{
     cloud::Cloud,
     config::Config,
     load_balancers::{
-        annotation,
+        Context, annotation,
         desired_load_balancer::DesiredLoadBalancer,
         floating_ip, had_address, names,
         observed_load_balancer::{cluster_check, find::find},
@@ -78,7 +78,12 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
         id: id.to_owned(),
         ..DesiredLoadBalancer::default()
     };
-    if cluster_check::is_foreign(cloud, service, &named, &found, None)? {
+    let context = Context {
+        cloud,
+        service,
+        desired: &named,
+    };
+    if cluster_check::is_foreign(context, &found, None)? {
         return leftovers(cloud, service);
     }
 

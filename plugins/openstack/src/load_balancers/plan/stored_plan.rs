@@ -6,16 +6,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use skydock_sdk::{
-    Result,
-    http::Method,
-    types::{CloudError, Service},
-};
+use skydock_sdk::{Result, http::Method, types::CloudError};
 
 use crate::{
-    cloud::Cloud,
     host_functions::Event,
-    load_balancers::{in_progress, plan::step::Step},
+    load_balancers::{Context, in_progress, plan::step::Step},
 };
 
 /// How long a plan is stored. Changes by others in the meantime are noticed by the next plan.
@@ -143,8 +138,7 @@ fn key(id: &str) -> String {
 /// Returns "in progress" after a step, otherwise an error of the cloud that ends the plan, or that the
 /// plan ended before all steps were taken.
 pub(crate) fn begin(
-    cloud: &Cloud<'_>,
-    service: &Service,
+    context: Context<'_>,
     id: &str,
     digest: u64,
     steps: &[Step],
@@ -169,7 +163,7 @@ pub(crate) fn begin(
         rejected: impossible.map(Rejected::Unavailable),
     };
 
-    let outcome = advance(cloud, service, id, plan)?;
+    let outcome = advance(context, id, plan)?;
     outcome.ok_or_else(|| {
         CloudError::unavailable(format!("load balancer {id} is not changed completely yet"))
     })
@@ -185,29 +179,21 @@ fn is_shared(step: &Step) -> bool {
 ///
 /// # Errors
 /// See [`begin`].
-pub(crate) fn resume(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    id: &str,
-    digest: u64,
-) -> Result<Option<Outcome>> {
-    let stored = cloud
+pub(crate) fn resume(context: Context<'_>, id: &str, digest: u64) -> Result<Option<Outcome>> {
+    let stored = context
+        .cloud
         .host
         .cached(&key(id))
         .and_then(|stored| serde_json::from_slice::<StoredPlan>(&stored).ok());
 
     match stored.filter(|plan| plan.digest == digest) {
-        Some(plan) => advance(cloud, service, id, plan),
+        Some(plan) => advance(context, id, plan),
         None => Ok(None),
     }
 }
 
-fn advance(
-    cloud: &Cloud<'_>,
-    service: &Service,
-    id: &str,
-    plan: StoredPlan,
-) -> Result<Option<Outcome>> {
+fn advance(context: Context<'_>, id: &str, plan: StoredPlan) -> Result<Option<Outcome>> {
+    let Context { cloud, service, .. } = context;
     let StoredPlan {
         digest,
         steps,
@@ -271,9 +257,13 @@ fn advance(
 #[cfg(test)]
 mod tests {
     use serde_json::{Map, json};
+    use skydock_sdk::types::Service;
 
     use super::*;
-    use crate::testing::Script;
+    use crate::{
+        load_balancers::{desired_load_balancer::DesiredLoadBalancer, plan::step::CREATED_ID},
+        testing::Script,
+    };
 
     /// Takes an optional step that the cloud rejects, and another one.
     fn after_a_rejection(next: Step) -> (Result<Outcome>, usize) {
@@ -287,8 +277,12 @@ mod tests {
             optional: Some(OPTIONAL),
             ..Step::update("pool", "p", Map::new())
         };
-        let service = Service::default();
-        let answer = begin(&script.cloud(), &service, "lb", 0, &[optional, next], None);
+        let context = Context {
+            cloud: &script.cloud(),
+            service: &Service::default(),
+            desired: &DesiredLoadBalancer::default(),
+        };
+        let answer = begin(context, "lb", 0, &[optional, next], None);
         (answer, script.requested().len())
     }
 
@@ -302,7 +296,7 @@ mod tests {
         );
         assert_eq!(requests, 1);
 
-        let created = Step::delete("pool", crate::load_balancers::plan::step::CREATED_ID);
+        let created = Step::delete("pool", CREATED_ID);
         let (answer, _) = after_a_rejection(created);
         assert!(
             matches!(answer, Err(CloudError::Unavailable(_))),

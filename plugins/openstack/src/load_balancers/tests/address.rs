@@ -64,7 +64,7 @@ fn request(script: &Script, shared: bool) -> (Result<String>, Vec<String>) {
         renamed_from: None,
     };
     let desired = requested(&cloud, &service).unwrap();
-    let answer = floating_ip::ensure(&cloud, &service, &desired, &balancer, &ownership);
+    let answer = floating_ip::ensure(context(&cloud, &service, &desired), &balancer, &ownership);
     let requested = script.requested().into_iter();
     (
         answer,
@@ -171,7 +171,8 @@ fn a_floating_ip_in_another_network_is_reported() {
         let cloud = script.cloud();
         let desired = requested(&cloud, &service).unwrap();
         let ownership = Ownership::default();
-        let address = floating_ip::ensure(&cloud, &service, &desired, &balancer, &ownership);
+        let address =
+            floating_ip::ensure(context(&cloud, &service, &desired), &balancer, &ownership);
         assert_eq!(address, Ok("203.0.113.7".to_owned()));
         assert_eq!(script.host.events.borrow().len(), events, "{network}");
     }
@@ -287,7 +288,8 @@ fn a_floating_ip_in_another_subnet_is_reported() {
         let desired = requested(&cloud, &service).unwrap();
         for _ in 0..2 {
             let ownership = Ownership::default();
-            let address = floating_ip::ensure(&cloud, &service, &desired, &balancer, &ownership);
+            let address =
+                floating_ip::ensure(context(&cloud, &service, &desired), &balancer, &ownership);
             assert_eq!(address, Ok("203.0.113.7".to_owned()));
         }
         assert_eq!(script.host.events.borrow().len(), events, "{key} {value}");
@@ -341,7 +343,11 @@ fn a_selector_without_nodes_is_reported() {
     for (labeled, events) in [(false, 1), (false, 1), (true, 1), (false, 2)] {
         let targets = targets(&Labeled(labeled), &desired);
         let member_nodes: Vec<_> = targets.iter().map(|_| MemberNode::default()).collect();
-        warn_no_members(&cloud, &selecting, &desired, &targets, &member_nodes);
+        warn_no_members(
+            context(&cloud, &selecting, &desired),
+            &targets,
+            &member_nodes,
+        );
         assert_eq!(script.host.events.borrow().len(), events);
     }
 

@@ -149,9 +149,7 @@ fn attached_to(script: &Script, service: &Service) -> Result<String> {
     };
     let desired = requested(&cloud, service).unwrap();
     floating_ip::ensure(
-        &cloud,
-        service,
-        &desired,
+        context(&cloud, service, &desired),
         &of_service,
         &Ownership {
             owner: true,

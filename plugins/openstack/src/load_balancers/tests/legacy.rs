@@ -131,7 +131,7 @@ fn an_old_load_balancer_is_kept_until_the_service_is_deleted() {
     let desired = requested(&cloud, &moved).unwrap();
 
     assert_eq!(
-        operations::delete::leave_previous(&cloud, &moved, &desired, "other", "10.0.0.6"),
+        operations::delete::leave_previous(context(&cloud, &moved, &desired), "other", "10.0.0.6"),
         Ok(())
     );
     assert!(
