@@ -214,7 +214,7 @@ impl Config {
             problems.extend(sections::option(&mut config, key, value).err());
         }
 
-        // Whether `auth-url` is missing cannot be told if its line was rejected.
+        // Whether `auth-url` is missing is unknown if its line was rejected.
         let is_about_url = |problem: &Problem| problem.reason.starts_with("`auth-url`");
         if !problems.iter().any(is_about_url) {
             problems.extend(config.lacks());

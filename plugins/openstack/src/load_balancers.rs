@@ -125,7 +125,7 @@ const WARNED: Duration = Duration::from_secs(24 * 3600);
 /// Publishes a warning unless the last one with this reason was the same. An empty message means
 /// that the reason does not apply any more.
 fn warn_once(cloud: &Cloud<'_>, service: &Service, reason: &'static str, message: &str) {
-    let key = format!("told {reason} {}", service.uid);
+    let key = format!("warned {reason} {}", service.uid);
 
     let published = cloud.host.cached(&key);
     if message.is_empty() {

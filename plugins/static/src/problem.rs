@@ -54,7 +54,7 @@ impl Problems {
             };
 
             let problem = format!("{path}:{place} {reason}");
-            // The first problem is told in any case.
+            // The first problem is listed in any case.
             if index == 0 {
                 text = problem;
             } else if text.len() + problem.len() < MAX_MESSAGE {
@@ -96,9 +96,9 @@ mod tests {
             text.len() < 1024 && text.starts_with("inv.yaml:1:2: bad; inv.yaml:2:4: bad;"),
             "{text}"
         );
-        let told = text.matches("bad").count();
+        let listed = text.matches("bad").count();
         assert!(
-            text.ends_with(&format!("; and {} more", 500 - told)),
+            text.ends_with(&format!("; and {} more", 500 - listed)),
             "{text}"
         );
     }

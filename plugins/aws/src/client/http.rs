@@ -168,10 +168,10 @@ mod tests {
             );
         }
 
-        let told = answer("<html>maintenance</html>").unwrap_err().to_string();
+        let message = answer("<html>maintenance</html>").unwrap_err().to_string();
         assert!(
-            told.contains("expected <DescribeTagsResponse>, not <html>"),
-            "{told}"
+            message.contains("expected <DescribeTagsResponse>, not <html>"),
+            "{message}"
         );
     }
 }

@@ -54,11 +54,11 @@ fn port(status: &str, ips: &[&str]) -> Port {
     }
 }
 
-fn told(server: &Server, ports: &[&Port], networking: &Networking) -> Vec<String> {
-    told_with(server, ports, &BTreeMap::new(), networking)
+fn shown(server: &Server, ports: &[&Port], networking: &Networking) -> Vec<String> {
+    shown_with(server, ports, &BTreeMap::new(), networking)
 }
 
-fn told_with(
+fn shown_with(
     server: &Server,
     ports: &[&Port],
     subports: &BTreeMap<String, Subport>,
@@ -94,7 +94,7 @@ fn addresses_are_in_the_same_order_as_upstream() {
     };
 
     assert_eq!(
-        told(&server, &ports.each_ref(), &networking),
+        shown(&server, &ports.each_ref(), &networking),
         [
             "in 10.0.0.32",
             "ex 50.56.176.99",
@@ -115,7 +115,7 @@ fn ipv6_addresses_are_omitted_if_disabled() {
     };
     let ports = [port("ACTIVE", &["2001:db8::7", "10.0.0.32"])];
     assert_eq!(
-        told(&server(), &ports.each_ref(), &networking),
+        shown(&server(), &ports.each_ref(), &networking),
         ["in 10.0.0.32", "ex 50.56.176.36", "in 198.51.100.7"]
     );
 }
@@ -127,9 +127,9 @@ fn addresses_in_public_networks_are_external() {
         ..Networking::default()
     };
     let ports = [port("ACTIVE", &["10.0.0.32"])];
-    let told = told(&server(), &ports.each_ref(), &networking);
+    let shown = shown(&server(), &ports.each_ref(), &networking);
     assert_eq!(
-        told,
+        shown,
         [
             "ex 10.0.0.32",
             "ex 50.56.176.36",
@@ -147,7 +147,7 @@ fn addresses_outside_internal_networks_are_omitted() {
     };
     let ports = [port("ACTIVE", &["198.51.100.7", "10.0.0.32"])];
     assert_eq!(
-        told(&server(), &ports.each_ref(), &networking),
+        shown(&server(), &ports.each_ref(), &networking),
         ["in 10.0.0.32", "ex 50.56.176.36"]
     );
 }
@@ -177,7 +177,7 @@ fn trunk_subport_addresses_are_included() {
     };
 
     assert_eq!(
-        told_with(&server, &[&trunk], &subports, &Networking::default()),
+        shown_with(&server, &[&trunk], &subports, &Networking::default()),
         ["in 10.0.0.32", "in 10.7.0.9"]
     );
 }
@@ -203,7 +203,7 @@ fn addresses_follow_the_configured_sort_order() {
         ],
     )];
     assert_eq!(
-        told(
+        shown(
             &server,
             &ports.each_ref(),
             &order("2001:db8::/32,10.0.0.0/8")
@@ -292,13 +292,13 @@ fn the_compute_host_is_a_label() {
             "id": "s", "hostId": host, "accessIPv4": "10.0.0.1",
         }))
         .unwrap();
-        let told = instance(&script.cloud(), &server, &[], &BTreeMap::new(), &[]).unwrap();
-        let told: Vec<(&str, &str)> = told
+        let shown = instance(&script.cloud(), &server, &[], &BTreeMap::new(), &[]).unwrap();
+        let shown: Vec<(&str, &str)> = shown
             .labels
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()))
             .collect();
-        assert_eq!(told, labels, "{host}");
-        assert!(told.iter().all(|(key, _)| key.starts_with(LABELS)));
+        assert_eq!(shown, labels, "{host}");
+        assert!(shown.iter().all(|(key, _)| key.starts_with(LABELS)));
     }
 }

@@ -356,8 +356,8 @@ mod tests {
                 "is unknown; did you mean service.beta.kubernetes.io/openstack-internal-load-balancer?",
             ),
         ] {
-            let told = problems(&service(&[(key, value)])).unwrap_or_default();
-            assert!(told.contains(message), "{told}");
+            let text = problems(&service(&[(key, value)])).unwrap_or_default();
+            assert!(text.contains(message), "{text}");
         }
         let fine = [
             (CONNECTION_LIMIT, " 7 "),
@@ -375,10 +375,10 @@ mod tests {
             .map(|number| format!("{PREFIX}x{number:03}"))
             .collect();
         let all: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "1")).collect();
-        let told = problems(&service(&all)).unwrap();
+        let text = problems(&service(&all)).unwrap();
         assert!(
-            told.ends_with("; and 14 more") && told.len() < 1000,
-            "{told}"
+            text.ends_with("; and 14 more") && text.len() < 1000,
+            "{text}"
         );
     }
 }

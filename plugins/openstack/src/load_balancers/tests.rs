@@ -111,7 +111,7 @@ fn an_unreadable_internal_annotation_creates_nothing() {
 fn ignored_annotations_are_reported_once() {
     let script = Script::new("[LoadBalancer]\nsubnet-id=s");
     named(&script, &[balancer("PENDING_UPDATE")]);
-    let told = |service: &Service| {
+    let warnings = |service: &Service| {
         assert!(is_in_progress(&ensure(&script.cloud(), service, &NoNodes)));
         std::mem::take(&mut *script.host.events.borrow_mut())
             .into_iter()
@@ -121,13 +121,17 @@ fn ignored_annotations_are_reported_once() {
     let wrong = with(service(true), annotation::CONNECTION_LIMIT, "7k");
     let message = "Annotations are ignored: loadbalancer.openstack.org/connection-limit: expected a number, not `7k`";
 
-    assert_eq!(told(&wrong), [message]);
-    assert_eq!(told(&wrong), [""; 0]);
+    assert_eq!(warnings(&wrong), [message]);
+    assert_eq!(warnings(&wrong), [""; 0]);
 
     let worse = with(wrong.clone(), annotation::TIMEOUT_CLIENT_DATA, "1m");
-    assert_eq!(told(&worse).len(), 1);
-    assert_eq!(told(&service(true)), [""; 0]);
-    assert_eq!(told(&wrong), [message], "it was corrected in the meantime");
+    assert_eq!(warnings(&worse).len(), 1);
+    assert_eq!(warnings(&service(true)), [""; 0]);
+    assert_eq!(
+        warnings(&wrong),
+        [message],
+        "it was corrected in the meantime"
+    );
 }
 
 #[test]

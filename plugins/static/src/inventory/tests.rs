@@ -295,21 +295,21 @@ fn every_error_has_line_and_column() {
             "address 192.0.2.3 of machine `a` is in address pool `p`",
         ),
     ] {
-        let told = problems(text);
-        assert_eq!(told.len(), 1, "{text}\n{told:#?}");
+        let listed = problems(text);
+        assert_eq!(listed.len(), 1, "{text}\n{listed:#?}");
         assert!(
-            told[0].starts_with(&format!("i:{place}")) && told[0].contains(reason),
-            "{text}\n{told:#?}"
+            listed[0].starts_with(&format!("i:{place}")) && listed[0].contains(reason),
+            "{text}\n{listed:#?}"
         );
     }
 }
 
 #[test]
 fn all_errors_are_reported_in_file_order() {
-    let told = problems(
+    let listed = problems(
         "machines:\n- name: A\n- name: b\n  zone: a b\naddressPools:\n- {name: a, addresses: [192.0.2.1/28, nonsense]}",
     );
-    let places: Vec<_> = told
+    let places: Vec<_> = listed
         .iter()
         .map(|line| line.split(' ').next().unwrap())
         .collect();
@@ -318,13 +318,13 @@ fn all_errors_are_reported_in_file_order() {
 
 #[test]
 fn overlap_with_a_wide_range_is_found_past_a_narrow_one() {
-    let told = problems(
+    let listed = problems(
         "addressPools:\n- {name: a, addresses: [10.0.0.0/8, 10.1.0.0/16]}\n- {name: b, addresses: [10.9.0.1]}",
     );
-    assert_eq!(told.len(), 2, "{told:#?}");
+    assert_eq!(listed.len(), 2, "{listed:#?}");
     assert!(
-        told[1].contains("10.9.0.1 overlaps with 10.0.0.0-10.255.255.255 in line 4"),
-        "{told:#?}"
+        listed[1].contains("10.9.0.1 overlaps with 10.0.0.0-10.255.255.255 in line 4"),
+        "{listed:#?}"
     );
 }
 
@@ -390,9 +390,9 @@ fn rejects_more_than_64_provider_id_prefixes() {
         64,
         "static:// is the first"
     );
-    let told = problems(&(text + &machine(64)));
+    let listed = problems(&(text + &machine(64)));
     assert_eq!(
-        told,
+        listed,
         ["i: provider IDs have 65 prefixes, but at most 64 are allowed"]
     );
 }

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn another_scheme_is_told_with_its_reason() {
+    fn another_scheme_is_named_with_its_reason() {
         let shown = |pairs: &[(&str, &str)], real: &str| {
             let pairs: Vec<_> = pairs
                 .iter()

@@ -332,7 +332,7 @@ fn local_traffic_is_probed_unless_the_service_disables_it() {
         health_check_node_port: 31000,
         ..service(annotations)
     };
-    let told = |config: &Config, features: Features, service: &Service| {
+    let checked = |config: &Config, features: Features, service: &Service| {
         let desired = DesiredLoadBalancer::of(config, "c", features, service).unwrap();
         let port = &desired.ports[0];
         let is_warned = desired
@@ -357,7 +357,7 @@ fn local_traffic_is_probed_unless_the_service_disables_it() {
         (full(), service(&off), (None, None, false)),
     ] {
         assert_eq!(
-            told(&plain, features, &service),
+            checked(&plain, features, &service),
             expected,
             "{:?}",
             service.annotations

@@ -149,7 +149,7 @@ fn an_old_load_balancer_is_kept_until_the_service_is_deleted() {
 /// Nothing shows that a load balancer with another name was created for a Service.
 #[test]
 fn a_load_balancer_that_is_left_is_told() {
-    for (name, tags, told) in [
+    for (name, tags, is_reported) in [
         ("mine", &[NAME][..], true),
         ("mine", &[], true),
         ("mine", &[NAME, "kube_service_c_shop_other"], false),
@@ -179,7 +179,7 @@ fn a_load_balancer_that_is_left_is_told() {
             .iter()
             .map(|event| (event.reason, event.warning))
             .collect();
-        let expected: &[_] = if told {
+        let expected: &[_] = if is_reported {
             &[("LoadBalancerLeft", false)]
         } else {
             &[]

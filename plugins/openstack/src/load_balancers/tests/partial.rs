@@ -322,7 +322,7 @@ fn families_that_cannot_be_given_are_reported() {
             assert!(is_in_progress(&answer), "{answer:?}");
         }
         let events = script.host.events.borrow();
-        let told: Vec<_> = events.iter().map(|event| event.reason).collect();
-        assert_eq!(told, reasons, "{policy:?} {families:?}");
+        let published: Vec<_> = events.iter().map(|event| event.reason).collect();
+        assert_eq!(published, reasons, "{policy:?} {families:?}");
     }
 }

@@ -347,9 +347,9 @@ fn a_requested_address_is_assigned_or_rejected() {
             addresses: vec![ip(address)],
             ..desired("a", &current.into_iter().collect::<Vec<_>>())
         };
-        let told = addresses(run(&two_pools(), &asking, &in_use, &[("192.0.2.2", "c")]));
+        let allocated = addresses(run(&two_pools(), &asking, &in_use, &[("192.0.2.2", "c")]));
         assert_eq!(
-            told,
+            allocated,
             answer
                 .map(|text| vec![text.to_owned()])
                 .map_err(str::to_owned)

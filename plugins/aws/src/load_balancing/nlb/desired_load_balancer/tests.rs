@@ -85,7 +85,7 @@ fn a_certificate_enables_tls_on_the_named_ports() {
     assert_eq!(
         tls(&[("ssl-cert", "arn:x")]),
         ["443 TLS -> 30443 TCP", "80 TLS -> 30080 TCP", udp],
-        "all TCP ports unless told"
+        "all TCP ports unless set"
     );
     assert_eq!(
         tls(&[("ssl-cert", "arn:x"), ("ssl-ports", "443")]),
