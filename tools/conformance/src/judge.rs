@@ -3,7 +3,7 @@
 mod comparison;
 mod memory;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 
 use std::time::Duration;
 

@@ -152,8 +152,7 @@ impl Observed {
         let all = self.called.sequential();
         let all = all.chain(self.balanced.all()).chain(self.routed.all());
 
-        // A call that was not made says nothing about the plugin.
-        all.filter(|it| !it.is_uncalled()).collect()
+        made(all)
     }
 
     /// Judges each call for itself.
@@ -170,8 +169,11 @@ impl Observed {
             .filter(|it| !called.is_unusual(it))
             .collect();
         let unusual: Vec<_> = called.unusual.iter().collect();
+        // Only for what no call may do, whichever of several it was. Concurrent calls may wait for
+        // each other, and have the denied requests of others.
+        let all = [sequential.clone(), made(called.concurrent())].concat();
 
-        report.add(Check::Answers, judge::answers(&sequential));
+        report.add(Check::Answers, judge::answers(&all));
         report.add(Check::Order, called.order());
         report.add(Check::Lookup, lookup);
         report.add(Check::Repeatable, called.repeatable());
@@ -179,10 +181,10 @@ impl Observed {
         report.add(Check::Unusual, judge::unusual(&unusual));
         report.add(Check::RefusedCloud, judge::refused_cloud(&sequential));
         report.add(Check::ErrorCase, judge::error_case(&usual));
-        report.add(Check::ErrorText, judge::error_text(&sequential));
+        report.add(Check::ErrorText, judge::error_text(&all));
         report.add(Check::Deadlines, judge::deadlines(&sequential));
         report.add(Check::NoWait, judge::no_wait(&usual));
-        report.add(Check::NoTrap, judge::no_trap(&sequential));
+        report.add(Check::NoTrap, judge::no_trap(&all));
     }
 
     /// Judges calls that must have the same result as others.
@@ -200,6 +202,11 @@ impl Observed {
         report.add(Check::RoutesAgain, routed.again(exports_routes));
         report.add(Check::NoMemory, called.no_memory(balanced.pairs()));
     }
+}
+
+/// Returns those that were made: the others say nothing about the plugin.
+fn made<'a>(calls: impl Iterator<Item = &'a Observation>) -> Vec<&'a Observation> {
+    calls.filter(|it| !it.is_uncalled()).collect()
 }
 
 /// Adds a line for each check that was not made: a report has all of them.

@@ -9,7 +9,7 @@ use crate::{
     harness::observation::{Element, Observation, Value},
 };
 
-pub(super) fn seen(
+pub(crate) fn seen(
     function: &'static str,
     answer: Result<Vec<Element>, CloudError>,
 ) -> Observation {
@@ -26,13 +26,13 @@ pub(super) fn seen(
     }
 }
 
-pub(super) fn value(shown: &str, denies: bool) -> Element {
+pub(crate) fn value(shown: &str, denies: bool) -> Element {
     Ok(Value {
         shown: shown.into(),
         denies,
     })
 }
 
-pub(super) fn fails(verdict: &Verdict) -> bool {
+pub(crate) fn fails(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Failed { .. })
 }

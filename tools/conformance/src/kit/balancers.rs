@@ -29,6 +29,7 @@ struct Life {
 }
 
 /// The same life in one instance, and in a fresh instance for each call.
+#[derive(Default)]
 pub(super) struct Balanced {
     kept: Option<Life>,
     fresh: Option<Life>,
@@ -41,10 +42,7 @@ pub(super) async fn run(
     cluster: &FakeCluster,
 ) -> Balanced {
     if !plugin.info().can(Capability::LoadBalancers) {
-        return Balanced {
-            kept: None,
-            fresh: None,
-        };
+        return Balanced::default();
     }
     Balanced {
         kept: Some(live(plugin, nodes, cluster).await),

@@ -15,6 +15,7 @@ use crate::{
 };
 
 /// Observations of calls about nodes.
+#[derive(Default)]
 pub(super) struct Calls {
     once: Vec<Observation>,
     again: Vec<Observation>,
@@ -25,6 +26,7 @@ pub(super) struct Calls {
     /// Answers to the list, and others that are not here, to the list with unusual nodes behind it.
     mixed: Vec<Observation>,
     fresh: Vec<Observation>,
+    /// Answers to the list, and those of several calls at a time.
     concurrent: Vec<(Observation, Observation)>,
     others: Vec<Observation>,
     pub(super) empty: Vec<Observation>,
@@ -161,6 +163,12 @@ impl Calls {
             .flatten()
     }
 
+    /// Returns the calls that were made at the same time. What ended an instance, was rejected or was
+    /// denied meanwhile may be that of another one: the metrics are those of all.
+    pub(super) fn concurrent(&self) -> impl Iterator<Item = &Observation> {
+        self.concurrent.iter().map(|(_, it)| it)
+    }
+
     pub(super) fn is_unusual(&self, seen: &Observation) -> bool {
         seen.with == UNUSUAL
     }
@@ -278,3 +286,41 @@ pub(super) async fn flat(plugin: &LoadedPlugin, nodes: &[Arc<Node>], calls: usiz
 
 /// Time for all calls. Hundreds of calls that wait would take hours.
 const PATIENCE: Duration = Duration::from_mins(5);
+
+#[cfg(test)]
+mod tests {
+    use skydock_cloud::CloudError;
+
+    use super::{super::Observed, *};
+    use crate::{
+        Report, Subjects,
+        judge::samples::{seen, value},
+        kit::{balancers::Balanced, routes::Routed},
+    };
+
+    #[test]
+    fn a_plugin_that_traps_in_concurrent_calls_only_is_found() {
+        let one = seen("instances.check", Ok(vec![value("running", false)]));
+        let trapped = Observation {
+            ended: vec!["trap".to_owned()],
+            ..seen(
+                "instances.check",
+                Err(CloudError::Internal("it trapped".into())),
+            )
+        };
+        for (concurrent, expected) in [(one.clone(), true), (trapped, false)] {
+            let observed = Observed {
+                called: Calls {
+                    once: vec![one.clone()],
+                    concurrent: vec![(one.clone(), concurrent)],
+                    ..Calls::default()
+                },
+                balanced: Balanced::default(),
+                routed: Routed::default(),
+            };
+            let mut report = Report::new(Subjects::Conformance);
+            observed.judge_calls(&mut report, judge::skipped(""));
+            assert_eq!(report.is_ok(), expected, "{report:?}");
+        }
+    }
+}
