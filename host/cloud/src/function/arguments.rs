@@ -8,7 +8,7 @@ use crate::{NewRoute, Node, NodeSet, Route, Service};
 macro_rules! arguments {
     ($(
         $(#[$doc:meta])*
-        $kind:ident $field:ident: $stored:ty, passed as $type:ty, $len:expr;
+        $kind:ident $field:ident: $stored:ty, passed as $type:ty, $length:expr;
     )*) => {
         /// Arguments for calls of any function.
         #[derive(Clone, Debug, Default)]
@@ -31,29 +31,36 @@ macro_rules! arguments {
         $(impl Argument for $type {
             const KIND: ArgumentKind = ArgumentKind::$kind;
 
+            const LENGTH: Option<fn(&Self) -> usize> = $length;
+
             fn of(arguments: &Arguments) -> &Self {
                 &arguments.$field
             }
-
-            fn len(&self) -> Option<usize> {
-                let len: fn(&Self) -> Option<usize> = $len;
-                len(self)
-            }
         })*
+
+        impl ArgumentKind {
+            /// Returns true for a list with an answer for each object.
+            #[must_use]
+            pub(super) const fn is_list(self) -> bool {
+                match self {
+                    $(Self::$kind => <$type as Argument>::LENGTH.is_some(),)*
+                }
+            }
+        }
     };
 }
 
 arguments! {
     /// Nodes, each of which is a question.
-    Nodes nodes: Vec<Arc<Node>>, passed as [Arc<Node>], |it| Some(it.len());
+    Nodes nodes: Vec<Arc<Node>>, passed as [Arc<Node>], Some(<[_]>::len);
     /// The Service whose load balancer is meant.
-    Service service: Service, passed as Service, |_| None;
+    Service service: Service, passed as Service, None;
     /// The nodes of a load balancer.
-    NodeSet node_set: NodeSet, passed as NodeSet, |_| None;
+    NodeSet node_set: NodeSet, passed as NodeSet, None;
     /// Routes to create.
-    NewRoutes new_routes: Vec<NewRoute>, passed as [NewRoute], |it| Some(it.len());
+    NewRoutes new_routes: Vec<NewRoute>, passed as [NewRoute], Some(<[_]>::len);
     /// Routes to delete.
-    Routes routes: Vec<Route>, passed as [Route], |it| Some(it.len());
+    Routes routes: Vec<Route>, passed as [Route], Some(<[_]>::len);
 }
 
 /// A type of argument.
@@ -61,17 +68,14 @@ pub(super) trait Argument {
     /// Its kind.
     const KIND: ArgumentKind;
 
+    /// Returns the number of objects, for a list with an answer for each.
+    const LENGTH: Option<fn(&Self) -> usize>;
+
     /// Returns the argument of this type.
     fn of(arguments: &Arguments) -> &Self;
 
-    /// Returns the number of objects, if it is a list with an answer for each.
-    fn len(&self) -> Option<usize>;
-}
-
-impl ArgumentKind {
-    /// Returns true for a list with an answer for each object.
-    #[must_use]
-    pub(super) fn is_list(self) -> bool {
-        matches!(self, Self::Nodes | Self::NewRoutes | Self::Routes)
+    /// Returns the number of objects, if it is a list.
+    fn len(&self) -> Option<usize> {
+        Self::LENGTH.map(|length| length(self))
     }
 }
