@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use skydock_cloud::{Answer, Call, CloudError, CloudProvider, Node, ProviderInfo, Service};
+use skydock_cloud::{
+    Answer, Call, CloudError, CloudProvider, Function, Node, ProviderInfo, Service,
+};
 use skydock_kube::dry_run::{self, DryRunLog};
 
 use crate::controller::clients::Clients;
@@ -118,7 +120,10 @@ macro_rules! answer {
     (writes $cloud:ident $function:ident $method:ident($($argument:ident),*)) => {
         match $cloud.instead(Call::$function { $($argument),* })? {
             Answer::$function(answer) => Ok(answer),
-            _ => Err(CloudError::ImplementedElsewhere),
+            other => Err(CloudError::Internal(format!(
+                "the dry run answered {} with {other:?}",
+                Function::$function
+            ))),
         }
     };
 }

@@ -1,4 +1,4 @@
-use skydock_cloud::{Arguments, Function, NewRoute, NodeSet, Route};
+use skydock_cloud::{Arguments, NewRoute, NodeSet, Route};
 
 use super::*;
 use crate::testing::{FakeApi, FakeCloud};
