@@ -307,6 +307,15 @@ impl Player {
         playing.ended(&came);
     }
 
+    /// Ends the comparison at a call that cannot be made.
+    pub fn not_made(&self, why: &str) {
+        self.playing().differs(
+            "the call".to_owned(),
+            "a call of this version of the contract".to_owned(),
+            why.to_owned(),
+        );
+    }
+
     /// Compares a call that was stopped because the recording ends, or because it does not end.
     pub fn stopped(&self) {
         let mut playing = self.playing();
@@ -525,13 +534,13 @@ impl Playing {
             return;
         }
 
-        let told = match came {
+        let ending = match came {
             Ok(answer) => format!("the answer {}", shown(answer)),
             Err(kind) => format!("the end of the instance ({kind})"),
         };
 
         if let Some(step) = self.next_step() {
-            return self.differs("what the plugin does next".to_owned(), step, told);
+            return self.differs("what the plugin does next".to_owned(), step, ending);
         }
 
         // What is left may be called more or less often.
@@ -546,7 +555,7 @@ impl Playing {
             (Some(Ended::Trap(recorded)), Err(kind)) if recorded == kind => self.outcome.calls += 1,
             // The call was stopped while it computed, or before its end was written.
             (None, _) if self.is_open() => self.outcome.calls += 1,
-            _ => self.differs("how the call ends".to_owned(), self.ending(), told),
+            _ => self.differs("how the call ends".to_owned(), self.ending(), ending),
         }
     }
 }

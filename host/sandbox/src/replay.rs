@@ -207,9 +207,13 @@ async fn calls(player: &Player, mut instance: Instance) {
         };
 
         let goes_on = match answer {
-            Some(Ok(answer)) => {
+            Some(Ok(Ok(answer))) => {
                 player.ended(Ok(answer));
                 true
+            }
+            Some(Ok(Err(why))) => {
+                player.not_made(&why.to_string());
+                false
             }
             Some(Err(error)) => {
                 player.ended(Err(CallError::kind(&error).to_owned()));

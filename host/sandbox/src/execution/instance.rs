@@ -11,7 +11,7 @@ use wasmtime::{CallHook, Store, Trap, UpdateDeadline, component::InstancePre};
 use crate::{
     answers::AnswerError,
     call_error::{CallError, Overrun},
-    contract::{Exports, Functions, Guest, Running},
+    contract::{BadCall, Exports, Functions, Guest, Running},
     execution::diagnosis::{why_it_ended, why_it_was_not_made},
     grants::owned::Owned,
     imports::{Phase, Shared, State, Subject},
@@ -238,13 +238,14 @@ impl Instance {
         answer
     }
 
-    /// Calls a function with recorded arguments, until `deadline`.
+    /// Calls a function with recorded arguments, until `deadline`. The inner error is that of a call
+    /// that cannot be made.
     pub(crate) async fn replay(
         &mut self,
         function: &str,
         arguments: &Value,
         deadline: tokio::time::Instant,
-    ) -> Result<Value, CallError> {
+    ) -> Result<Result<Value, BadCall>, CallError> {
         // Nothing that is divided among capabilities is used: requests have recorded answers.
         let phase = Phase::Serving(Capability::Maintenance);
         self.run_in(phase, Subject::default(), deadline, |guest| {

@@ -344,6 +344,49 @@ async fn what_a_killed_process_has_recorded_replays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_call_that_cannot_be_made_says_why() {
+    let component = simcloud();
+    let studio = recorded(&component).await;
+    let replay = studio.player(&component).await;
+
+    let is_call = |line: &str| line.starts_with("{\"call\"") && line.contains("\"provider_id\"");
+    let files = Replay::recordings(&studio.recordings()).unwrap();
+    let text = files
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap())
+        .find(|text| text.lines().any(is_call))
+        .unwrap();
+
+    for (name, other, expected) in [
+        (
+            "\"provider_id\"",
+            "\"provder_id\"",
+            "argument 1[0]: unknown field `provder_id`; expected one of `name`, `uid`, `provider_id`, ",
+        ),
+        (
+            "\"function\":\"",
+            "\"function\":\"un",
+            "the plugin does not export this function of skydock:provider/un",
+        ),
+    ] {
+        let line = |line: &str| {
+            if is_call(line) {
+                line.replace(name, other)
+            } else {
+                line.to_owned()
+            }
+        };
+        let lines: Vec<_> = text.lines().map(line).collect();
+        let file = studio.path("changed.jsonl");
+        fs::write(&file, lines.join("\n") + "\n").unwrap();
+
+        let difference = replay.play(&file).await.unwrap().difference.unwrap();
+        assert_eq!(difference.what, "the call");
+        assert!(difference.came.contains(expected), "{difference}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_traps_or_hangs_replays_as_it_ended() {
     let component = fs::read(fixture("good")).unwrap();
     let studio = Studio::new(&component);
