@@ -132,7 +132,7 @@ impl Terms {
             let starting = tokio::task::spawn_blocking(move || before.with_limits(limits));
             let started = starting
                 .await
-                .map_err(|_| LoadError::new(Stage::Instantiate, LoadProblem::Died))?;
+                .map_err(|error| LoadError::new(Stage::Instantiate, error))?;
             runtime = started.map_err(|error| {
                 LoadError::new(Stage::Instantiate, LoadProblem::Engine(Cause::of(error)))
             })?;

@@ -171,5 +171,20 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, LoadError> {
     spawn_blocking(work)
         .await
-        .unwrap_or_else(|_| Err(LoadError::new(stage, LoadProblem::Died)))
+        .unwrap_or_else(|error| Err(LoadError::new(stage, error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_thread_that_panics_says_why() {
+        let work = || -> Result<(), LoadError> { panic!("the section has no end") };
+        let error = blocking(Stage::Type, work).await.unwrap_err();
+
+        assert!(error.may_pass());
+        let text = error.to_string();
+        assert!(text.contains("the section has no end"), "{text}");
+    }
 }

@@ -6,6 +6,7 @@
 use std::{fmt, io, path::PathBuf};
 
 use skydock_cloud::{Capability, CloudError, units::bytes};
+use tokio::task::JoinError;
 
 use crate::{
     answers::AnswerError,
@@ -88,6 +89,12 @@ pub struct LoadError {
     pub source: LoadProblem,
 }
 
+impl From<JoinError> for LoadProblem {
+    fn from(error: JoinError) -> Self {
+        Self::Died(Cause::of(error))
+    }
+}
+
 impl LoadError {
     pub(crate) fn new(stage: Stage, source: impl Into<LoadProblem>) -> Self {
         Self {
@@ -101,7 +108,7 @@ impl LoadError {
     /// Returns true if a later attempt with the same files may succeed.
     pub(crate) fn may_pass(&self) -> bool {
         match &self.source {
-            LoadProblem::Read { .. } | LoadProblem::Died => true,
+            LoadProblem::Read { .. } | LoadProblem::Died(_) => true,
             LoadProblem::Compile(error) => error.may_pass(),
             LoadProblem::Call(error) => error.may_pass(),
             LoadProblem::Refused(error) => passes(error),
@@ -257,8 +264,8 @@ pub enum LoadProblem {
     #[error("{0}")]
     Engine(Cause),
     /// A thread of the host panicked or was canceled.
-    #[error("reading it was canceled")]
-    Died,
+    #[error("a thread of Skydock failed: {0}")]
+    Died(Cause),
     /// A call of its first instance failed.
     #[error(transparent)]
     Call(#[from] CallError),

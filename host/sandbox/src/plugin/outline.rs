@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use crate::{
     execution::{code::Code, runtime::Runtime},
     load::{
-        error::{LoadError, LoadProblem, Stage},
+        error::{LoadError, Stage},
         info::Stopwatch,
         inspect::ComponentType,
         source::PluginSource,
@@ -48,7 +48,7 @@ impl Outline {
 
         reading
             .await
-            .unwrap_or_else(|_| Err(LoadError::new(Stage::Type, LoadProblem::Died)))
+            .unwrap_or_else(|error| Err(LoadError::new(Stage::Type, error)))
     }
 }
 

@@ -238,11 +238,19 @@ fn fingerprint(file: &Path) -> Fingerprint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::error::{LoadProblem, Stage};
+    use crate::{
+        load::error::{LoadProblem, Stage},
+        words::text::Cause,
+    };
 
     #[test]
     fn only_transient_errors_are_retried_with_growing_delays() {
-        let passing = || Err(LoadError::new(Stage::Compile, LoadProblem::Died));
+        let passing = || {
+            Err(LoadError::new(
+                Stage::Compile,
+                LoadProblem::Died(Cause::of("it panicked")),
+            ))
+        };
         let (mut again, mut now) = (Again::default(), Instant::now());
         assert!(!again.is_due(now + Duration::from_secs(1_000_000)));
         for seconds in [5, 10, 20, 40, 80, 160, 320, 600, 600] {
