@@ -42,7 +42,7 @@ pub use cluster::ClusterSlot;
 pub(crate) use {
     cache::Cache,
     handles::Refusal,
-    limiter::{Denied, MemoryLimiter},
+    limiter::{CORE_INSTANCES, CORE_TABLES, Denied, MemoryLimiter},
     lists::Lists,
     log::Log,
     notes::Notes,

@@ -113,8 +113,8 @@ impl Pool {
 
     fn put(&self, instance: Instance, of: Option<Capability>) {
         let memory = &self.shared.memory;
-        // If two instances are returned at the same time, the second one sees the memory that the
-        // first has released.
+        // An instance that is not kept is dropped under the lock: if two are returned at the same
+        // time, the second one sees the memory that the first has released.
         let mut idle = self.idle();
 
         let scarce = memory.taken() > memory.limit() - memory.limit() / RESERVE;

@@ -8,7 +8,7 @@ use wasmtime::{Engine, InstanceAllocationStrategy, PoolingAllocationConfig, comp
 
 use crate::{
     contract,
-    imports::{self, State},
+    imports::{self, CORE_INSTANCES, CORE_TABLES, State},
     load::{
         artifacts::{Artifacts, CacheDirError},
         compile::Compiler,
@@ -20,14 +20,6 @@ use crate::{
 /// Slots of the pool for each instance that a plugin may have: for four plugins, each with a
 /// generation in service and one that is being replaced.
 const SLOTS_PER_INSTANCE: u32 = 8;
-
-/// Memories and tables of a component: a guest, and the adapters that tools add.
-const CORE_PER_COMPONENT: u32 = 8;
-
-/// Core instances of a component. A compiled guest has two or three, and an interpreter one for
-/// each of its shared libraries: CPython has about 20. wasmtime only counts them, so that many cost
-/// no more than few.
-const CORE_INSTANCES: u32 = 64;
 
 /// Maximum bytes that wasmtime keeps for an instance in addition to its memories and tables: 32 for
 /// each function that is in a table, of which a component may have [100,000](crate::load::shape), and
@@ -206,8 +198,11 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
     let components = u32::try_from(limits.instances)
         .unwrap_or(u32::MAX)
         .saturating_mul(SLOTS_PER_INSTANCE);
-    let tables = components.saturating_mul(CORE_PER_COMPONENT);
+    let tables = components.saturating_mul(CORE_TABLES);
 
+    // Without a pool, the limiter of an instance has the same limits, so that a component that is
+    // loaded on one machine is loaded on each. wasmtime only counts core instances: many cost no more
+    // than few.
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(components)
         .total_core_instances(components.saturating_mul(CORE_INSTANCES))
@@ -216,8 +211,8 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
         .total_tables(tables)
         .total_stacks(components)
         .max_core_instances_per_component(CORE_INSTANCES)
-        .max_memories_per_component(CORE_PER_COMPONENT)
-        .max_tables_per_component(CORE_PER_COMPONENT)
+        .max_memories_per_component(CORE_TABLES)
+        .max_tables_per_component(CORE_TABLES)
         .max_core_instance_size(INSTANCE)
         .max_component_instance_size(INSTANCE)
         .max_memory_size(limits.memory)

@@ -8,12 +8,13 @@ use skydock_resources::{
 };
 use wasmtime::ResourceLimiter;
 
-/// Maximum number of core instances in one store: as many as the largest component adapters use.
-const MAX_CORE: usize = 64;
+/// Maximum number of core instances in one store. A compiled guest has two or three, and an
+/// interpreter one for each of its shared libraries: CPython has about 20.
+pub(crate) const CORE_INSTANCES: u32 = 64;
 
 /// Maximum number of tables, and of memories, in one store: one of each for the guest, and a few
-/// small ones for adapters.
-const MAX_TABLES: usize = 16;
+/// small ones for the adapters that tools add.
+pub(crate) const CORE_TABLES: u32 = 8;
 
 /// The limit that denied memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,15 +105,15 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn instances(&self) -> usize {
-        MAX_CORE
+        CORE_INSTANCES as usize
     }
 
     fn tables(&self) -> usize {
-        MAX_TABLES
+        CORE_TABLES as usize
     }
 
     fn memories(&self) -> usize {
-        MAX_TABLES
+        CORE_TABLES as usize
     }
 }
 
@@ -206,9 +207,9 @@ mod tests {
             (0..count).all(|_| wasmtime::Instance::new(&mut store, &module, &[]).is_ok())
         };
         for (inner, most) in [
-            ("", MAX_CORE),
-            ("(table 0 funcref)", MAX_TABLES),
-            ("(memory 0)", MAX_TABLES),
+            ("", CORE_INSTANCES as usize),
+            ("(table 0 funcref)", CORE_TABLES as usize),
+            ("(memory 0)", CORE_TABLES as usize),
         ] {
             assert!(holds(inner, most) && !holds(inner, most + 1), "{inner}");
         }
