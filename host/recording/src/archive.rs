@@ -482,6 +482,37 @@ mod tests {
         assert_eq!((files.len(), files[0].1.len()), (2, 5000), "{files:?}");
     }
 
+    #[test]
+    fn a_recording_that_cannot_be_removed_still_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let stuck = dir.path().join("00000000000001-p-1-1.jsonl");
+        let old = dir.path().join("00000000000002-p-1-2.jsonl");
+        fs::write(&stuck, "x".repeat(1500)).unwrap();
+        fs::write(&old, "x".repeat(500)).unwrap();
+        let recordings = Recordings::open(dir.path(), 3000).unwrap();
+
+        // What is not a file cannot be removed, whoever tries it.
+        fs::remove_file(&stuck).unwrap();
+        fs::create_dir(&stuck).unwrap();
+        let recorder = begin(&recordings);
+        for _ in 0..4 {
+            recorder.call("plugin.info", &["x".repeat(500)]);
+        }
+        drop((recorder, recordings));
+
+        assert!(!old.exists(), "the next one is removed instead");
+        fs::remove_dir(&stuck).unwrap();
+        let [(_, text)] = &*files(dir.path()) else {
+            panic!()
+        };
+        assert!(
+            text.len() < 1500
+                && text.ends_with("{\"cut\":\"the limit of all recordings was reached\"}\n"),
+            "{text}"
+        );
+    }
+
     // Holds: SEC-26
     #[test]
     fn a_compressed_body_ends_the_recording() {

@@ -2,8 +2,9 @@
 //! HTTP exchanges.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
     io::{self, BufRead as _, BufReader, Read as _},
+    ops::RangeInclusive,
     path::{Path, PathBuf},
 };
 
@@ -16,6 +17,9 @@ use super::{
     archive::SUFFIX,
     entry::{Ending, Header, Line, RequestHead, ResponseHead},
 };
+
+/// Status codes of HTTP.
+const STATUS: RangeInclusive<u16> = 100..=999;
 
 /// What each recording begins with.
 const START: &[u8] = br#"{"recording":{"#;
@@ -276,27 +280,12 @@ impl Script {
                 number,
                 function,
                 arguments,
-            } => {
-                match self.recorded_calls.last() {
-                    Some(RecordedCall {
-                        ended: Some(Ended::Trap(_)),
-                        ..
-                    }) => return Err("the instance had ended before"),
-                    Some(RecordedCall {
-                        number: 1..,
-                        ended: None,
-                        ..
-                    }) => return Err("the call before it has no end"),
-                    _ => {}
-                }
-
-                self.recorded_calls.push(RecordedCall {
-                    number,
-                    function,
-                    arguments,
-                    ..RecordedCall::default()
-                });
-            }
+            } => self.begin_call(RecordedCall {
+                number,
+                function,
+                arguments,
+                ..RecordedCall::default()
+            })?,
             Line::Host {
                 function,
                 arguments,
@@ -306,35 +295,83 @@ impl Script {
                 arguments,
                 answer,
             }),
-            Line::Request { exchange, head } => {
-                self.exchanges.insert(
-                    exchange,
-                    Exchange {
-                        request: Some(head),
-                        ..Exchange::default()
-                    },
-                );
-                self.step(Step::Request(exchange));
-            }
+            Line::Request { exchange, head } => self.begin_exchange(exchange, head)?,
             Line::RequestBody {
                 exchange,
                 body,
                 complete,
-            } => {
-                let exchange = self.exchange(exchange)?;
-
-                exchange.sent_first =
-                    complete && exchange.response.is_none() && exchange.ending.is_none();
-                exchange.sent = Some((body.0, complete));
-            }
-            Line::Response { exchange, head } => self.exchange(exchange)?.response = Some(head),
+            } => self.exchange(exchange)?.set_sent(body.0, complete)?,
+            Line::Response { exchange, head } => self.exchange(exchange)?.set_response(head)?,
             Line::Piece { exchange, body } => self.exchange(exchange)?.pieces.push_back(body.0),
-            Line::End { exchange, ending } => self.exchange(exchange)?.ending = Some(ending),
+            Line::End { exchange, ending } => {
+                // A recording may have another one for each later look at the end, without the
+                // trailers.
+                self.exchange(exchange)?.ending.get_or_insert(ending);
+            }
             Line::Answer(answer) => self.end(Ended::Answer(answer))?,
             Line::Trap(kind) => self.end(Ended::Trap(kind))?,
             Line::Cut(why) => self.cut = Some(why),
         }
 
+        Ok(())
+    }
+
+    /// Adds a call, which must follow the end of another one.
+    fn begin_call(&mut self, call: RecordedCall) -> Result<(), &'static str> {
+        match self.recorded_calls.last() {
+            Some(RecordedCall {
+                ended: Some(Ended::Trap(_)),
+                ..
+            }) => return Err("the instance had ended before"),
+            Some(RecordedCall {
+                number: 1..,
+                ended: None,
+                ..
+            }) => return Err("the call before it has no end"),
+            _ => {}
+        }
+
+        self.recorded_calls.push(call);
+        Ok(())
+    }
+
+    /// Adds a request, whose exchange must be a new one.
+    fn begin_exchange(&mut self, number: u64, head: RequestHead) -> Result<(), &'static str> {
+        let Entry::Vacant(place) = self.exchanges.entry(number) else {
+            return Err("another request has the number of its exchange");
+        };
+
+        place.insert(Exchange {
+            request: Some(head),
+            ..Exchange::default()
+        });
+        self.step(Step::Request(number));
+        Ok(())
+    }
+}
+
+impl Exchange {
+    /// Adds the body of the request.
+    fn set_sent(&mut self, body: Vec<u8>, complete: bool) -> Result<(), &'static str> {
+        if self.sent.is_some() {
+            return Err("its exchange has a request body before");
+        }
+
+        self.sent_first = complete && self.response.is_none() && self.ending.is_none();
+        self.sent = Some((body, complete));
+        Ok(())
+    }
+
+    /// Adds the response.
+    fn set_response(&mut self, head: ResponseHead) -> Result<(), &'static str> {
+        if self.response.is_some() {
+            return Err("its exchange has a response before");
+        }
+        if !STATUS.contains(&head.status) {
+            return Err("the status of a response is not valid; expected 100 to 999");
+        }
+
+        self.response = Some(head);
         Ok(())
     }
 }
@@ -434,6 +471,10 @@ mod tests {
     fn lines_that_do_not_fit_together_are_rejected() {
         let call = r#"{"call":{"number":1,"function":"plugin.info","arguments":[]}}"#;
         let (answer, trap) = (r#"{"answer":null}"#, r#"{"trap":"cpu"}"#);
+        let request =
+            r#"{"request":{"exchange":1,"method":"GET","uri":"http://c:80/","headers":[]}}"#;
+        let body = r#"{"request-body":{"exchange":1,"body":{"text":""},"complete":true}}"#;
+        let response = r#"{"response":{"exchange":1,"status":200,"headers":[]}}"#;
         for (lines, expected) in [
             (vec![call, call, answer], "the call before it has no end"),
             (
@@ -446,6 +487,26 @@ mod tests {
                 vec![r#"{"piece":{"exchange":1,"body":{"text":""}}}"#, call],
                 "its exchange has no request",
             ),
+            (
+                vec![call, request, request],
+                "another request has the number of its exchange",
+            ),
+            (
+                vec![call, request, body, body],
+                "its exchange has a request body before",
+            ),
+            (
+                vec![call, request, response, response],
+                "its exchange has a response before",
+            ),
+            (
+                vec![
+                    call,
+                    request,
+                    r#"{"response":{"exchange":1,"status":99,"headers":[]}}"#,
+                ],
+                "the status of a response is not valid; expected 100 to 999",
+            ),
         ] {
             let Err(error) = read([&[HEADER], &*lines].concat().join("\n").as_bytes()) else {
                 panic!("{lines:?}")
@@ -457,6 +518,23 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn a_body_ends_once() {
+        let lines = [
+            HEADER,
+            r#"{"request":{"exchange":1,"method":"GET","uri":"http://c:80/","headers":[]}}"#,
+            r#"{"response":{"exchange":1,"status":200,"headers":[]}}"#,
+            r#"{"end":{"exchange":1,"trailers":[["x-checksum","1"]]}}"#,
+            r#"{"end":{"exchange":1,"trailers":null}}"#,
+        ];
+        let script = read(lines.join("\n").as_bytes()).unwrap();
+        let trailers = vec![("x-checksum".to_owned(), "1".to_owned())];
+        assert_eq!(
+            script.exchanges[&1].ending,
+            Some(Ending::Trailers(Some(trailers)))
+        );
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::entry::Entry;
 
 use self::recording_file::RecordingFile;
 
-/// What the thread is told.
+/// What the thread is to do.
 pub(super) enum Message {
     Open {
         file: u64,
@@ -123,7 +123,7 @@ impl Writer {
         match message {
             Message::Open { file, name } => {
                 let opened = self.create(&name);
-                let opened = opened.inspect_err(|error| self.tell(&name, error)).ok();
+                let opened = opened.inspect_err(|error| self.warn(&name, error)).ok();
                 self.open.insert(file, RecordingFile::new(name, opened));
             }
             Message::Event {
@@ -188,7 +188,7 @@ impl Writer {
 
         if let Err(error) = &written {
             let name = recording.name.clone();
-            self.tell(&name, error);
+            self.warn(&name, error);
         }
 
         if last.is_some() && !silent {
@@ -200,23 +200,36 @@ impl Writer {
 
     /// Removes the oldest recordings until the line fits. Returns false if it does not.
     fn make_room(&mut self, line: u64) -> bool {
+        let mut kept = Vec::new();
+
         while self.total + line > self.limit {
             let Some((name, size)) = self.closed.pop_front() else {
-                return false;
+                break;
             };
 
             match rustix::fs::unlinkat(&self.directory, &name, AtFlags::empty()) {
                 // Someone else may have removed it.
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(error) => self.tell(&name, &error.into()),
+                Ok(()) | Err(Errno::NOENT) => self.total = self.total.saturating_sub(size),
+                Err(error) => {
+                    let path = self.path.join(&name);
+                    tracing::warn!(
+                        %error,
+                        "cannot remove recording {}, which counts toward --record-limit",
+                        path.display()
+                    );
+                    kept.push((name, size));
+                }
             }
-
-            self.total = self.total.saturating_sub(size);
         }
-        true
+
+        // They still take room, and may be removed later.
+        for it in kept.into_iter().rev() {
+            self.closed.push_front(it);
+        }
+        self.total + line <= self.limit
     }
 
-    fn tell(&self, name: &str, error: &io::Error) {
+    fn warn(&self, name: &str, error: &io::Error) {
         let path = self.path.join(name);
         tracing::warn!(%error, "cannot write recording {}; calls are not affected", path.display());
     }

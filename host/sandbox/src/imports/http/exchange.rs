@@ -52,17 +52,17 @@ pub(super) fn record(
         .and_then(|length| length.to_str().ok()?.parse().ok());
     let length = length.or_else(|| body.is_end_stream().then_some(0));
 
-    let note = Upload {
+    let observer = Upload {
         recorder: Arc::clone(recorder),
         exchange,
         sent: 0,
         length,
-        noted: false,
+        written: false,
     };
 
     let sent = send(Request::from_parts(
         head,
-        Noted { body, note }.boxed_unsync(),
+        Observed { body, observer }.boxed_unsync(),
     ));
 
     let recorder = Arc::clone(recorder);
@@ -86,15 +86,16 @@ pub(super) fn record(
             },
         );
 
-        let note = Download {
+        let observer = Download {
             recorder,
             exchange,
             received: false,
+            ended: false,
         };
 
         Ok(Response::from_parts(
             head,
-            Noted { body, note }.boxed_unsync(),
+            Observed { body, observer }.boxed_unsync(),
         ))
     })
 }
@@ -211,6 +212,7 @@ fn headers(fields: Fields) -> HeaderMap {
 
 fn response(head: ResponseHead, body: Replayed) -> Response<super::Body> {
     let mut response = Response::new(body.boxed_unsync());
+    // Recordings with another status are not read.
     *response.status_mut() = http::StatusCode::from_u16(head.status).unwrap_or_default();
     *response.headers_mut() = headers(head.headers);
     response
@@ -223,8 +225,8 @@ fn ending(failure: &Failure) -> Ending {
     }
 }
 
-/// Records a body.
-trait Note<E> {
+/// What records a body.
+trait Observer<E> {
     /// A piece of it.
     fn data(&mut self, data: &Bytes);
 
@@ -233,12 +235,12 @@ trait Note<E> {
 }
 
 /// A body that is recorded while it is read.
-struct Noted<B, N> {
+struct Observed<B, O> {
     body: B,
-    note: N,
+    observer: O,
 }
 
-impl<B: Body<Data = Bytes> + Unpin, N: Note<B::Error> + Unpin> Body for Noted<B, N> {
+impl<B: Body<Data = Bytes> + Unpin, O: Observer<B::Error> + Unpin> Body for Observed<B, O> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -246,7 +248,7 @@ impl<B: Body<Data = Bytes> + Unpin, N: Note<B::Error> + Unpin> Body for Noted<B,
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let Self { body, note } = &mut *self;
+        let Self { body, observer } = &mut *self;
         let frame = ready!(Pin::new(body).poll_frame(cx));
 
         match &frame {
@@ -254,14 +256,14 @@ impl<B: Body<Data = Bytes> + Unpin, N: Note<B::Error> + Unpin> Body for Noted<B,
                 frame
                     .data_ref()
                     .into_iter()
-                    .for_each(|data| note.data(data));
+                    .for_each(|data| observer.data(data));
                 frame
                     .trailers_ref()
                     .into_iter()
-                    .for_each(|trailers| note.end(Ok(Some(trailers))));
+                    .for_each(|trailers| observer.end(Ok(Some(trailers))));
             }
-            Some(Err(error)) => note.end(Err(error)),
-            None => note.end(Ok(None)),
+            Some(Err(error)) => observer.end(Err(error)),
+            None => observer.end(Ok(None)),
         }
         Poll::Ready(frame)
     }
@@ -283,36 +285,36 @@ struct Upload {
     sent: usize,
     /// Number of bytes, if it is known before.
     length: Option<usize>,
-    noted: bool,
+    written: bool,
 }
 
 impl Upload {
-    fn note(&mut self, complete: bool) {
-        if !std::mem::replace(&mut self.noted, true) {
+    fn write(&mut self, complete: bool) {
+        if !std::mem::replace(&mut self.written, true) {
             self.recorder.request_body(self.exchange, complete);
         }
     }
 }
 
-impl<E> Note<E> for Upload {
+impl<E> Observer<E> for Upload {
     fn data(&mut self, data: &Bytes) {
         self.recorder.sent(self.exchange, data.chunk());
         self.sent = self.sent.saturating_add(data.len());
         // An HTTP client that knows the length does not ask for the end.
         if self.length == Some(self.sent) {
-            self.note(true);
+            self.write(true);
         }
     }
 
     fn end(&mut self, end: Result<Option<&HeaderMap>, &E>) {
-        self.note(end.is_ok());
+        self.write(end.is_ok());
     }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
         // A body that is dropped before its end was read only in part.
-        self.note(self.length == Some(self.sent));
+        self.write(self.length == Some(self.sent));
     }
 }
 
@@ -320,12 +322,14 @@ impl Drop for Upload {
 struct Download {
     recorder: Arc<Recorder>,
     exchange: u64,
-    /// There is a piece that is not noted.
+    /// There is a piece that is not written.
     received: bool,
+    /// The end is written.
+    ended: bool,
 }
 
 impl Download {
-    fn note(&mut self) {
+    fn write(&mut self) {
         if std::mem::replace(&mut self.received, false) {
             self.recorder.response_body(self.exchange);
         }
@@ -334,11 +338,11 @@ impl Download {
 
 impl Drop for Download {
     fn drop(&mut self) {
-        self.note();
+        self.write();
     }
 }
 
-impl Note<Failure> for Download {
+impl Observer<Failure> for Download {
     fn data(&mut self, data: &Bytes) {
         self.recorder.received(self.exchange, data.chunk());
         self.received = true;
@@ -349,8 +353,12 @@ impl Note<Failure> for Download {
             Ok(trailers) => Ending::Trailers(trailers.map(fields)),
             Err(failure) => ending(failure),
         };
-        self.note();
-        self.recorder.end(self.exchange, ending);
+        self.write();
+
+        // Whoever looks at a body after its trailers sees another end.
+        if !std::mem::replace(&mut self.ended, true) {
+            self.recorder.end(self.exchange, ending);
+        }
     }
 }
 
@@ -394,15 +402,29 @@ impl Body for Replayed {
 mod tests {
     use std::fs;
 
-    use http_body_util::Full;
+    use http_body_util::{Full, StreamBody, combinators::UnsyncBoxBody};
 
     use super::*;
     use skydock_recording::{Origin, Recordings};
     use skydock_resources::account::Account;
 
+    fn body<E: 'static>(text: &'static str) -> UnsyncBoxBody<Bytes, E> {
+        Full::new(Bytes::from(text))
+            .map_err(|never| match never {})
+            .boxed_unsync()
+    }
+
     /// Sends a request with this coding, which is answered with that one, and returns the
     /// recording.
     async fn recorded(sent: &'static str, answered: &'static str) -> String {
+        recorded_body(sent, answered, body("reply")).await
+    }
+
+    async fn recorded_body(
+        sent: &'static str,
+        answered: &'static str,
+        reply: super::super::Body,
+    ) -> String {
         let dir = tempfile::tempdir().unwrap();
         let recordings = Recordings::open(&dir.path().join("new"), 1 << 20).unwrap();
         let memory = Account::new(1 << 30, prometheus_client::metrics::gauge::Gauge::default());
@@ -416,25 +438,16 @@ mod tests {
             },
             &memory,
         ));
-        let body = |text: &'static str| Full::new(Bytes::from(text));
         let request = Request::post("http://cloud/v1")
             .header("accept-encoding", "gzip")
             .header(CONTENT_ENCODING, sent);
-        let request = request
-            .body(
-                body("question")
-                    .map_err(|never| match never {})
-                    .boxed_unsync(),
-            )
-            .unwrap();
+        let request = request.body(body("question")).unwrap();
         let answer = record(&recorder, request, None, Vec::new, |request| {
             Box::pin(async move {
                 assert_eq!(request.headers()[ACCEPT_ENCODING], "identity");
                 request.into_body().collect().await.unwrap();
                 let response = Response::builder().header(CONTENT_ENCODING, answered);
-                Ok(response
-                    .body(body("reply").map_err(|never| match never {}).boxed_unsync())
-                    .unwrap())
+                Ok(response.body(reply).unwrap())
             })
         });
         answer.await.unwrap().into_body().collect().await.unwrap();
@@ -462,6 +475,23 @@ mod tests {
         assert!(
             text.contains("question") && !text.contains("reply") && text.contains(COMPRESSED),
             "{text}"
+        );
+    }
+
+    #[tokio::test]
+    async fn the_trailers_of_a_body_are_its_only_end() {
+        let trailers = vec![("x-checksum".to_owned(), "1".to_owned())];
+        let frames = [
+            Ok(Frame::data(Bytes::from("reply"))),
+            Ok(Frame::trailers(headers(trailers))),
+        ];
+        let reply = StreamBody::new(futures::stream::iter(frames)).boxed_unsync();
+
+        let text = recorded_body("identity", "identity", reply).await;
+        let ends: Vec<_> = text.lines().filter(|it| it.contains("\"end\"")).collect();
+        assert_eq!(
+            ends,
+            [r#"{"end":{"exchange":1,"trailers":[["x-checksum","1"]]}}"#]
         );
     }
 }
