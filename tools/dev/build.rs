@@ -11,6 +11,7 @@ fn main() -> io::Result<()> {
     let mut files = Vec::new();
     find("skydock", &mut files)?;
     files.sort();
+
     let mut list = String::from("[\n");
     for file in files {
         let text =
@@ -19,6 +20,7 @@ fn main() -> io::Result<()> {
         let _ = writeln!(list, "    ({file:?}, {text}),");
     }
     list.push_str("]\n");
+
     let out = env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?;
     fs::write(Path::new(&out).join("sdk_c.rs"), list)
 }
@@ -27,6 +29,7 @@ fn main() -> io::Result<()> {
 fn find(folder: &str, files: &mut Vec<String>) -> io::Result<()> {
     let path = Path::new(SDK).join(folder);
     println!("cargo::rerun-if-changed={}", path.display());
+
     for entry in fs::read_dir(path)? {
         let entry = entry?;
         let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
@@ -36,5 +39,6 @@ fn find(folder: &str, files: &mut Vec<String>) -> io::Result<()> {
             files.push(name);
         }
     }
+
     Ok(())
 }

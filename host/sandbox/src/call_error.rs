@@ -117,7 +117,7 @@ pub enum CallError {
     Instantiate(Cause),
     /// A new instance rejected the configuration that an earlier one accepted.
     #[error("a new instance rejected its configuration: {0}")]
-    Refused(CloudError),
+    ConfigRejected(CloudError),
     /// The plugin answered with an error of the cloud.
     #[error(transparent)]
     Cloud(CloudError),
@@ -143,7 +143,7 @@ impl CallError {
             Self::Unsupported => "unsupported",
             Self::BackOff(_) => "back_off",
             Self::Instantiate(_) => "instantiate",
-            Self::Refused(_) => "rejected",
+            Self::ConfigRejected(_) => "rejected",
             Self::Cloud(error) => error.kind(),
         }
     }
@@ -170,7 +170,7 @@ impl CallError {
             | Self::BackOff(_)
             | Self::MemoryTotal(_)
             | Self::HandlesTotal(_) => true,
-            Self::Refused(error) => passes(error),
+            Self::ConfigRejected(error) => passes(error),
             _ => false,
         }
     }

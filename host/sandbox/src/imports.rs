@@ -41,7 +41,7 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 pub use cluster::ClusterSlot;
 pub(crate) use {
     cache::Cache,
-    handles::Refusal,
+    handles::DeniedBy,
     limiter::{CORE_INSTANCES, CORE_TABLES, Denied, MemoryLimiter},
     lists::Lists,
     log::Log,
@@ -281,7 +281,7 @@ impl State {
         self.account();
         (self.phase, self.subject, self.deadline, self.events) =
             (phase, subject, Some(deadline), 0);
-        (self.overrun, self.limiter.refused, self.handles.refused) = (None, None, None);
+        (self.overrun, self.limiter.denied, self.handles.denied) = (None, None, None);
 
         if let Phase::Serving(capability) = phase {
             self.handles.kind = capability.into();
@@ -330,8 +330,8 @@ impl State {
     }
 
     /// Returns the limits that denied the current call a handle.
-    pub(crate) fn handles_refused(&self) -> Option<(Refusal, HandleLimit)> {
-        self.handles.refused
+    pub(crate) fn handles_denied(&self) -> Option<(DeniedBy, HandleLimit)> {
+        self.handles.denied
     }
 
     /// Adds what was used since the last time to the metrics.

@@ -308,8 +308,8 @@ fn quiet(one: &Reading, other: &Reading) -> Verdict {
 /// Returns the error, if the plugin returned one and did not trap.
 pub(crate) fn returned_error(error: &LoadError) -> Option<&skydock_cloud::CloudError> {
     match &error.source {
-        LoadProblem::Refused(error) => Some(error),
-        LoadProblem::Call(CallError::Refused(error)) => Some(error),
+        LoadProblem::ConfigRejected(error) => Some(error),
+        LoadProblem::Call(CallError::ConfigRejected(error)) => Some(error),
         _ => None,
     }
 }

@@ -199,13 +199,13 @@ impl Report {
         let mut text = String::new();
         for Finding {
             check,
-            text: says,
+            text: statement,
             at,
             verdict,
         } in &self.findings
         {
             let _ = match verdict {
-                Verdict::Ok => writeln!(text, "ok       {check}: {}", escape(says)),
+                Verdict::Ok => writeln!(text, "ok       {check}: {}", escape(statement)),
                 Verdict::Skipped { reason } => {
                     writeln!(text, "skipped  {check}: {}", escape(reason))
                 }
@@ -214,7 +214,7 @@ impl Report {
                     seen,
                     hint,
                 } => {
-                    let _ = writeln!(text, "FAILED   {check}: {}", escape(says));
+                    let _ = writeln!(text, "FAILED   {check}: {}", escape(statement));
                     if let Some(at) = at {
                         let _ = writeln!(text, "         at:       {at}");
                     }

@@ -272,8 +272,8 @@ mod tests {
 
     #[test]
     fn the_summary_is_one_line() {
-        let told = summary(Path::new("a/b.wasm"), 2049, Duration::from_millis(1234));
-        assert_eq!(told, "built a/b.wasm: 3 KiB in 1.2 s\n");
+        let text = summary(Path::new("a/b.wasm"), 2049, Duration::from_millis(1234));
+        assert_eq!(text, "built a/b.wasm: 3 KiB in 1.2 s\n");
     }
 
     #[test]

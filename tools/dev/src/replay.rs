@@ -67,7 +67,7 @@ pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     let replay = Replay::load(&runtime, &args.plugin).await?;
     let mut good = true;
     for recording in &recordings {
-        let told = match replay.play(recording).await {
+        let text = match replay.play(recording).await {
             Ok(replayed) => {
                 good &= replayed.difference.is_none();
                 report(&replayed)
@@ -85,7 +85,7 @@ pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
         };
 
         // Standard output may be closed.
-        let _ = io::stdout().write_all(told.as_bytes());
+        let _ = io::stdout().write_all(text.as_bytes());
     }
 
     Ok(if good {

@@ -39,7 +39,7 @@ pub(crate) struct Taken {
 
 /// Reasons why an address or a name cannot belong to a node or a load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum Rejected {
     /// It is not an address: 0.0.0.0/8 and `::`.
     Unspecified,
     /// It is a loopback address, which stands for the machine that connects to it.
@@ -75,7 +75,7 @@ pub enum Refused {
 }
 
 /// Formats the reason as a sentence. The alternate form does not say what allows it.
-impl fmt::Display for Refused {
+impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (allowed, nodes_allowed) = if f.alternate() {
             ("", "")
@@ -116,40 +116,42 @@ impl fmt::Display for Refused {
 }
 
 /// Rejects addresses that no machine has.
-pub(super) fn possible(address: IpAddr) -> Result<(), Refused> {
-    let refused = match address {
+pub(super) fn possible(address: IpAddr) -> Result<(), Rejected> {
+    let rejected = match address {
         IpAddr::V4(it) => match it.octets() {
-            [0, ..] => Refused::Unspecified,
-            [127, ..] => Refused::Loopback,
-            [169, 254, ..] => Refused::LinkLocal,
+            [0, ..] => Rejected::Unspecified,
+            [127, ..] => Rejected::Loopback,
+            [169, 254, ..] => Rejected::LinkLocal,
             // IETF protocol assignments (RFC 6890), and relays of 6to4 (RFC 7526).
-            [192, 0, 0, _] | [192, 88, 99, _] => Refused::Reserved,
-            [224..=239, ..] => Refused::Multicast,
-            [255, 255, 255, 255] => Refused::Broadcast,
+            [192, 0, 0, _] | [192, 88, 99, _] => Rejected::Reserved,
+            [224..=239, ..] => Rejected::Multicast,
+            [255, 255, 255, 255] => Rejected::Broadcast,
             _ => return Ok(()),
         },
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Refused::Unspecified,
-        IpAddr::V6(Ipv6Addr::LOCALHOST) => Refused::Loopback,
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Rejected::Unspecified,
+        IpAddr::V6(Ipv6Addr::LOCALHOST) => Rejected::Loopback,
         IpAddr::V6(it) => match it.segments() {
             // IPv4-mapped addresses; IPv4-compatible ones, which are their deprecated predecessors
             // (RFC 4291); IPv4-translated ones (RFC 7915); NAT64 (RFC 6052, RFC 8215); Teredo.
             [0, 0, 0, 0, 0, 0 | 0xffff, ..]
             | [0, 0, 0, 0, 0xffff, 0, ..]
             | [0x64, 0xff9b, ..]
-            | [0x2001, 0, ..] => Refused::Embedded,
+            | [0x2001, 0, ..] => Rejected::Embedded,
             // A machine may have a 6to4 address.
-            [0x2002, high, low, ..] if possible(v4(high, low).into()).is_err() => Refused::Embedded,
+            [0x2002, high, low, ..] if possible(v4(high, low).into()).is_err() => {
+                Rejected::Embedded
+            }
             // ORCHID (RFC 4843, RFC 7343).
-            [0x2001, 0x10..=0x2f, ..] => Refused::Reserved,
-            [0xfe80..=0xfebf, ..] => Refused::LinkLocal,
-            [0xff00..=0xffff, ..] => Refused::Multicast,
+            [0x2001, 0x10..=0x2f, ..] => Rejected::Reserved,
+            [0xfe80..=0xfebf, ..] => Rejected::LinkLocal,
+            [0xff00..=0xffff, ..] => Rejected::Multicast,
             // Global unicast, unique local, and site-local, its predecessor.
             [0x2000..=0x3fff | 0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => return Ok(()),
-            _ => Refused::Reserved,
+            _ => Rejected::Reserved,
         },
     };
 
-    Err(refused)
+    Err(rejected)
 }
 
 /// Returns the address, and the IPv4 address that it contains.
@@ -183,27 +185,27 @@ impl Taken {
     }
 
     /// Rejects addresses that no machine has in this network.
-    fn possible(&self, address: IpAddr) -> Result<(), Refused> {
+    fn possible(&self, address: IpAddr) -> Result<(), Rejected> {
         possible(address)?;
-        self.translated.map_or(Ok(()), |_| Err(Refused::Embedded))
+        self.translated.map_or(Ok(()), |_| Err(Rejected::Embedded))
     }
 
-    fn by(&self, is: impl Fn(&Holder) -> bool) -> Result<(), Refused> {
+    fn by(&self, is: impl Fn(&Holder) -> bool) -> Result<(), Rejected> {
         let holder = self.holders.iter().find(|holder| is(holder));
-        holder.map_or(Ok(()), |it| Err(Refused::Held(it.clone())))
+        holder.map_or(Ok(()), |it| Err(Rejected::Held(it.clone())))
     }
 }
 
 impl IngressRules {
     /// Checks an address of this node.
-    pub(crate) fn node(&self, address: IpAddr, node: &Node, taken: &Taken) -> Result<(), Refused> {
+    pub(crate) fn node(&self, address: IpAddr, node: &Node, taken: &Taken) -> Result<(), Rejected> {
         if taken.forms(address).any(is_metadata_address) {
-            return Err(Refused::Metadata);
+            return Err(Rejected::Metadata);
         }
         taken.possible(address)?;
         taken.by(|holder| matches!(holder, Holder::ClusterIp { .. }))?;
         if let Some(net) = within(&self.services, address) {
-            return Err(Refused::Service(net));
+            return Err(Rejected::Service(net));
         }
 
         // If Pods and nodes share a network, the kubelet reports the address itself.
@@ -215,16 +217,16 @@ impl IngressRules {
     }
 
     /// Checks a name of this node, which these objects have. The API server may connect to it.
-    pub(crate) fn node_name(node: &Node, holders: Vec<Holder>) -> Result<(), Refused> {
+    pub(crate) fn node_name(node: &Node, holders: Vec<Holder>) -> Result<(), Rejected> {
         let is_other = |it: &Holder| matches!(it, Holder::NodeName(of) if *of != node.name);
         holders
             .into_iter()
             .find(is_other)
-            .map_or(Ok(()), |it| Err(Refused::Held(it)))
+            .map_or(Ok(()), |it| Err(Rejected::Held(it)))
     }
 
     /// Checks a host name of a load balancer, which these objects have.
-    pub(crate) fn load_balancer_name(&self, holders: Vec<Holder>) -> Result<(), Refused> {
+    pub(crate) fn load_balancer_name(&self, holders: Vec<Holder>) -> Result<(), Rejected> {
         let is_refused = |it: &Holder| match it {
             Holder::Node(_) | Holder::NodeName(_) => !self.node_addresses,
             _ => true,
@@ -232,7 +234,7 @@ impl IngressRules {
         holders
             .into_iter()
             .find(is_refused)
-            .map_or(Ok(()), |it| Err(Refused::Held(it)))
+            .map_or(Ok(()), |it| Err(Rejected::Held(it)))
     }
 
     /// Checks an address of the load balancer of this Service.
@@ -241,19 +243,19 @@ impl IngressRules {
         address: IpAddr,
         service: &Service,
         taken: &Taken,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Rejected> {
         // Nobody can allow these: whoever has them serves the whole cluster.
         if taken.forms(address).any(is_metadata_address) {
-            return Err(Refused::Metadata);
+            return Err(Rejected::Metadata);
         }
 
         if taken.api_server {
-            return Err(Refused::ApiServer);
+            return Err(Rejected::ApiServer);
         }
 
         let own = |form: IpAddr| service.cluster_ips.iter().any(|ip| ip.parse() == Ok(form));
         if taken.forms(address).any(own) {
-            return Err(Refused::Held(Holder::ClusterIp {
+            return Err(Rejected::Held(Holder::ClusterIp {
                 namespace: service.namespace.clone(),
                 name: service.name.clone(),
             }));
@@ -286,13 +288,13 @@ impl IngressRules {
         taken.possible(address)?;
         // Only nodes have these: Google Cloud has subnets of this range.
         if matches!(address, IpAddr::V4(it) if it.octets() >= [240, 0, 0, 0]) {
-            return Err(Refused::Reserved);
+            return Err(Rejected::Reserved);
         }
         if let Some(net) = within(&self.services, address) {
-            return Err(Refused::Service(net));
+            return Err(Rejected::Service(net));
         }
         if let Some(net) = within(&self.pods, address) {
-            return Err(Refused::Pod(net));
+            return Err(Rejected::Pod(net));
         }
 
         taken.by(|it| matches!(it, Holder::Pods { .. }))

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::Refused;
+use super::Rejected;
 use crate::words::text::Quoted;
 
 /// Violations of the contract by an answer.
@@ -54,7 +54,7 @@ pub enum AnswerError {
         /// Its value.
         address: IpAddr,
         /// Reason for the rejection.
-        why: Refused,
+        why: Rejected,
     },
     /// A name stands for an IP address that a node cannot have.
     #[error("{what} {name} is rejected: {why}")]
@@ -64,7 +64,7 @@ pub enum AnswerError {
         /// Its value.
         name: Quoted,
         /// Reason for the rejection.
-        why: Refused,
+        why: Rejected,
     },
     /// A provider ID does not have one of the plugin's prefixes.
     #[error("provider ID {id} has none of the plugin's prefixes ({prefixes})")]

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use skydock_egress::is_metadata_name;
 
-use super::Refused;
+use super::Rejected;
 
 /// Names that every machine uses for itself (RFC 6761, and the `/etc/hosts` of Linux
 /// distributions), also below [`LOCAL_DOMAINS`].
@@ -58,25 +58,25 @@ pub(crate) enum Meant<'a> {
 pub(crate) fn check(
     name: &str,
     home: Option<&str>,
-    judge: impl Fn(Meant<'_>) -> Result<(), Refused>,
-) -> Result<(), Refused> {
+    judge: impl Fn(Meant<'_>) -> Result<(), Rejected>,
+) -> Result<(), Rejected> {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     // The API server prefers a node's host name to its addresses, and `localhost` is itself.
     if is_local(&name) {
-        return Err(Refused::Loopback);
+        return Err(Rejected::Loopback);
     }
 
     // For example `ip6-allnodes`.
     let of_network = name.strip_prefix("ip6-").or(name.strip_prefix("ipv6-"));
     if of_network.is_some_and(|rest| MULTICAST.contains(&rest)) {
-        return Err(Refused::Multicast);
+        return Err(Rejected::Multicast);
     }
 
     if is_metadata_name(&name) {
-        return Err(Refused::Metadata);
+        return Err(Rejected::Metadata);
     }
     if is_in_cluster(&name) {
-        return Err(Refused::ClusterName);
+        return Err(Rejected::ClusterName);
     }
 
     match in_disguise(&name) {
@@ -166,30 +166,30 @@ mod tests {
             ("10-0-0-1", None),
             ("1.2.3.4.5", None),
             ("10.0.0.1.", None),
-            ("0x", Some(Refused::Unspecified)),
-            ("0", Some(Refused::Unspecified)),
-            ("localhost", Some(Refused::Loopback)),
-            ("LocalHost.", Some(Refused::Loopback)),
-            ("a.localhost", Some(Refused::Loopback)),
-            ("ip6-localhost", Some(Refused::Loopback)),
-            ("localhost.localdomain", Some(Refused::Loopback)),
-            ("localhost4", Some(Refused::Loopback)),
-            ("kubernetes.docker.internal", Some(Refused::Loopback)),
-            ("localhost4.localdomain4", Some(Refused::Loopback)),
-            ("localhost6.localdomain6", Some(Refused::Loopback)),
-            ("ipv6-loopback", Some(Refused::Loopback)),
-            ("a.localhost.localdomain", Some(Refused::Loopback)),
+            ("0x", Some(Rejected::Unspecified)),
+            ("0", Some(Rejected::Unspecified)),
+            ("localhost", Some(Rejected::Loopback)),
+            ("LocalHost.", Some(Rejected::Loopback)),
+            ("a.localhost", Some(Rejected::Loopback)),
+            ("ip6-localhost", Some(Rejected::Loopback)),
+            ("localhost.localdomain", Some(Rejected::Loopback)),
+            ("localhost4", Some(Rejected::Loopback)),
+            ("kubernetes.docker.internal", Some(Rejected::Loopback)),
+            ("localhost4.localdomain4", Some(Rejected::Loopback)),
+            ("localhost6.localdomain6", Some(Rejected::Loopback)),
+            ("ipv6-loopback", Some(Rejected::Loopback)),
+            ("a.localhost.localdomain", Some(Rejected::Loopback)),
             ("node-1.localdomain", None),
             ("localhost.example", None),
-            ("ip6-allnodes", Some(Refused::Multicast)),
-            ("ipv6-allrouters", Some(Refused::Multicast)),
-            ("127.1", Some(Refused::Loopback)),
-            ("127.0.0.1.", Some(Refused::Loopback)),
-            ("2130706433", Some(Refused::Loopback)),
-            ("0x7f000001", Some(Refused::Loopback)),
-            ("0177.0.0.01", Some(Refused::Loopback)),
+            ("ip6-allnodes", Some(Rejected::Multicast)),
+            ("ipv6-allrouters", Some(Rejected::Multicast)),
+            ("127.1", Some(Rejected::Loopback)),
+            ("127.0.0.1.", Some(Rejected::Loopback)),
+            ("2130706433", Some(Rejected::Loopback)),
+            ("0x7f000001", Some(Rejected::Loopback)),
+            ("0177.0.0.01", Some(Rejected::Loopback)),
             ("0xa9fe.0xa9fe", None),
-            ("169.254.43518", Some(Refused::LinkLocal)),
+            ("169.254.43518", Some(Rejected::LinkLocal)),
             ("99999999999", None),
         ];
         for (text, expected) in table {
@@ -204,7 +204,7 @@ mod tests {
     // Holds: SEC-60
     #[test]
     fn names_of_the_cluster_and_of_metadata_are_rejected() {
-        let (cluster, metadata) = (Some(Refused::ClusterName), Some(Refused::Metadata));
+        let (cluster, metadata) = (Some(Rejected::ClusterName), Some(Rejected::Metadata));
         let table = [
             ("kubernetes.default", cluster.clone()),
             ("kubernetes.default.svc", cluster.clone()),
@@ -244,12 +244,12 @@ mod tests {
         ] {
             let judge = |meant: Meant<'_>| match meant {
                 Meant::Service { namespace, name } => {
-                    Err(Refused::ServiceName(format!("{namespace}/{name}")))
+                    Err(Rejected::ServiceName(format!("{namespace}/{name}")))
                 }
                 Meant::Address(_) | Meant::Name(_) => Ok(()),
             };
             let found = check(text, home, judge).err();
-            let expected = expected.map(|key| Refused::ServiceName(key.into()));
+            let expected = expected.map(|key| Rejected::ServiceName(key.into()));
             assert_eq!(found, expected, "{text}");
         }
     }

@@ -166,8 +166,8 @@ mod tests {
     fn a_label_without_a_permission_is_rejected() {
         let metal = owner(Permissions::by_name("metal"));
         let told = |key: &str| {
-            let refused = super::labels(vec![pair(key, "1")], &metal);
-            refused.map_err(|error| error.to_string())
+            let rejected = super::labels(vec![pair(key, "1")], &metal);
+            rejected.map_err(|error| error.to_string())
         };
 
         assert!(told("metal.example/rack").is_ok());

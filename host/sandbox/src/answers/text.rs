@@ -92,12 +92,12 @@ mod tests {
             Ok(Some("z-1".into()))
         );
 
-        let refused = label_value("zone", Some("a b".into()))
+        let rejected = label_value("zone", Some("a b".into()))
             .unwrap_err()
             .to_string();
         assert!(
-            refused.starts_with("zone `a b` is not valid; expected at most 63 letters"),
-            "{refused}"
+            rejected.starts_with("zone `a b` is not valid; expected at most 63 letters"),
+            "{rejected}"
         );
     }
 

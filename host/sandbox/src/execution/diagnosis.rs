@@ -7,7 +7,7 @@ use wasmtime_wasi::I32Exit;
 
 use crate::{
     call_error::{CallError, Overrun},
-    imports::{Denied, Refusal, State},
+    imports::{Denied, DeniedBy, State},
     words::text::first_function,
 };
 
@@ -37,17 +37,17 @@ pub(crate) fn why_it_ended(error: wasmtime::Error, state: &State) -> CallError {
 
     // The guest may have handled an earlier denial, and ended for another reason.
     match state
-        .handles_refused()
+        .handles_denied()
         .filter(|_| error.is::<ResourceTableError>())
     {
-        Some((Refusal::Instance, limit)) => return CallError::Handles(limit),
-        Some((Refusal::Total, limit)) => return CallError::HandlesTotal(limit),
+        Some((DeniedBy::Instance, limit)) => return CallError::Handles(limit),
+        Some((DeniedBy::Total, limit)) => return CallError::HandlesTotal(limit),
         None => {}
     }
 
     match (trap, exit) {
         // Language runtimes abort when memory is denied: the denial is the reason, not the abort.
-        (Some(_), _) | (_, Some(_)) if state.limiter.refused.is_some() => refused_memory(state),
+        (Some(_), _) | (_, Some(_)) if state.limiter.denied.is_some() => denied_memory(state),
         (Some(trap), _) => CallError::Trap(trap, state.last_words()),
         (_, Some(status)) => CallError::Exit(status, state.last_words()),
         _ if first_function(&error).is_some() => CallError::Host(error.into()),
@@ -64,15 +64,15 @@ pub(crate) fn why_it_was_not_made(error: wasmtime::Error, state: &State) -> Call
 
     match why_it_ended(error, state) {
         // The first memories and tables of an instance can be denied, too.
-        CallError::Unreadable(_) if state.limiter.refused.is_some() => refused_memory(state),
+        CallError::Unreadable(_) if state.limiter.denied.is_some() => denied_memory(state),
         CallError::Unreadable(error) => CallError::Instantiate(error),
         other => other,
     }
 }
 
-fn refused_memory(state: &State) -> CallError {
+fn denied_memory(state: &State) -> CallError {
     let limits = &state.shared.limits;
-    match state.limiter.refused {
+    match state.limiter.denied {
         Some(Denied::Total) => CallError::MemoryTotal(limits.memory_total),
         Some(Denied::Table) => CallError::Table(limits.table_elements),
         Some(Denied::Memory) | None => CallError::Memory(limits.memory),

@@ -251,7 +251,7 @@ impl Generation {
         instance
             .configure(&self.blueprint.settings, end)
             .await?
-            .map_err(CallError::Refused)?;
+            .map_err(CallError::ConfigRejected)?;
 
         // It was checked with the first instance.
         let _ = instance.info(&self.code.capabilities, end).await?;
@@ -276,7 +276,7 @@ async fn first(
         instance
             .configure(&blueprint.settings, end)
             .await?
-            .map_err(LoadProblem::Refused)
+            .map_err(LoadProblem::ConfigRejected)
     });
     watch.stage(Stage::Configure, configured.await)?;
 

@@ -2,13 +2,13 @@
 //! only compared with it.
 
 mod keys;
-mod refusal;
+mod not_permitted;
 mod reserved;
 
 use skydock_cloud::{ForeignKind, ForeignObject};
 
 pub use keys::{KeyRange, KeyRangeError};
-pub use refusal::NotPermitted;
+pub use not_permitted::NotPermitted;
 pub(crate) use reserved::{covers_reserved, is_reserved};
 
 use crate::words::keys::{is_kubernetes, is_qualified, is_subdomain};
@@ -158,13 +158,13 @@ impl Permissions {
         provider_ids: &[String],
         annotations: &[String],
     ) -> Result<(), NotPermitted> {
-        let refused = |wanted: &[String], is_permitted: &dyn Fn(&str) -> bool| {
-            let refused = wanted.iter().filter(|it| !is_permitted(it)).cloned();
-            refused.collect::<Vec<_>>()
+        let denied = |wanted: &[String], is_permitted: &dyn Fn(&str) -> bool| {
+            let denied = wanted.iter().filter(|it| !is_permitted(it)).cloned();
+            denied.collect::<Vec<_>>()
         };
 
-        let provider_ids = refused(provider_ids, &|it| self.permits_provider_ids(it));
-        let annotations = refused(annotations, &|it| self.permits_keys(it));
+        let provider_ids = denied(provider_ids, &|it| self.permits_provider_ids(it));
+        let annotations = denied(annotations, &|it| self.permits_keys(it));
 
         if provider_ids.is_empty() && annotations.is_empty() {
             Ok(())

@@ -9,7 +9,7 @@ use skydock_cloud::{Cluster, Holder, Node, ObjectKind, ObjectName, Service};
 
 use super::{Shared, State};
 use crate::{
-    answers::{Refused, Taken, addresses::forms},
+    answers::{Rejected, Taken, addresses::forms},
     grants::owned::Owned,
 };
 
@@ -69,10 +69,10 @@ impl Shared {
     }
 
     /// Rejects the name of a Service.
-    pub(crate) fn no_service(&self, namespace: &str, name: &str) -> Result<(), Refused> {
+    pub(crate) fn no_service(&self, namespace: &str, name: &str) -> Result<(), Rejected> {
         let cluster = self.cluster.get();
         if cluster.is_some_and(|cluster| cluster.has_service(namespace, name)) {
-            return Err(Refused::ServiceName(format!("{namespace}/{name}")));
+            return Err(Rejected::ServiceName(format!("{namespace}/{name}")));
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ pub(super) const BYTES: usize = 128 << 10;
 
 /// Whose limit denied a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum DeniedBy {
     /// That of the instance.
     Instance,
     /// That of all instances of the plugin together; this one alone would have had enough.
@@ -79,7 +79,7 @@ pub(super) struct Handles {
     pub(super) kind: CallKind,
     bytes: Share,
     /// The limits that denied a handle during the current call.
-    pub(super) refused: Option<(Refusal, HandleLimit)>,
+    pub(super) denied: Option<(DeniedBy, HandleLimit)>,
 }
 
 impl Handles {
@@ -91,7 +91,7 @@ impl Handles {
             most: accounts.most,
             kind: CallKind::Nodes,
             bytes: Share::new(memory),
-            refused: None,
+            denied: None,
         }
     }
 
@@ -137,14 +137,14 @@ impl Handles {
         let count = HandleLimit::Count(self.most);
         let memory = HandleLimit::Memory(self.bytes.limit());
 
-        self.refused = Some(
+        self.denied = Some(
             match (
                 self.taken() + STEP <= self.most,
                 self.bytes.would_suffice(STEP * BYTES),
             ) {
-                (false, _) => (Refusal::Instance, count),
-                (true, false) => (Refusal::Instance, memory),
-                (true, true) => (Refusal::Total, if counted { memory } else { count }),
+                (false, _) => (DeniedBy::Instance, count),
+                (true, false) => (DeniedBy::Instance, memory),
+                (true, true) => (DeniedBy::Total, if counted { memory } else { count }),
             },
         );
     }
@@ -189,12 +189,8 @@ mod tests {
         assert!(other.table().push(0_u8).is_ok());
 
         let held = fill(&mut one);
-        let refused = Some((Refusal::Total, HandleLimit::Count(30)));
-        assert_eq!(
-            (held.len(), one.refused),
-            (16, refused),
-            "in steps of eight"
-        );
+        let denied = Some((DeniedBy::Total, HandleLimit::Count(30)));
+        assert_eq!((held.len(), one.denied), (16, denied), "in steps of eight");
         assert_eq!(memory.taken(), 24 * BYTES);
 
         one.tidy();
@@ -225,7 +221,7 @@ mod tests {
         assert_eq!(fill(&mut balancers).len(), 768);
 
         let limit = HandleLimit::Count(768);
-        assert_eq!(balancers.refused, Some((Refusal::Instance, limit)));
+        assert_eq!(balancers.denied, Some((DeniedBy::Instance, limit)));
         for kind in [CallKind::Nodes, CallKind::Routes] {
             // An instance serves calls of all kinds.
             balancers.kind = kind;
@@ -244,11 +240,11 @@ mod tests {
         );
         let mut handles = Handles::new(&count, &memory);
         let mut held = fill(&mut handles);
-        let refused = Some((Refusal::Instance, HandleLimit::Count(8)));
+        let denied = Some((DeniedBy::Instance, HandleLimit::Count(8)));
 
         assert_eq!(
-            (held.len(), handles.refused),
-            (8, refused),
+            (held.len(), handles.denied),
+            (8, denied),
             "nobody else has any"
         );
         handles.table().delete(held.remove(3)).unwrap();
@@ -271,13 +267,13 @@ mod tests {
 
         let limit = HandleLimit::Memory(20 * BYTES);
         assert_eq!(
-            handles.refused,
-            Some((Refusal::Instance, limit)),
+            handles.denied,
+            Some((DeniedBy::Instance, limit)),
             "more handles would not help"
         );
 
         let mut other = Handles::new(&count, &memory);
         assert!(fill(&mut other).is_empty());
-        assert_eq!(other.refused, Some((Refusal::Total, limit)));
+        assert_eq!(other.denied, Some((DeniedBy::Total, limit)));
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct MemoryLimiter {
     pub(crate) peak: usize,
     /// The limit that denied something during the current call. The guest may handle that; if it
     /// traps next, this is the reason.
-    pub(crate) refused: Option<Denied>,
+    pub(crate) denied: Option<Denied>,
 }
 
 impl MemoryLimiter {
@@ -47,12 +47,12 @@ impl MemoryLimiter {
             table_elements: limits.table_elements,
             share: Share::new(total),
             peak: 0,
-            refused: None,
+            denied: None,
         }
     }
 
-    fn refuse(&mut self, denied: Denied) -> wasmtime::Result<bool> {
-        self.refused = Some(denied);
+    fn deny(&mut self, denied: Denied) -> wasmtime::Result<bool> {
+        self.denied = Some(denied);
         Ok(false)
     }
 }
@@ -73,11 +73,11 @@ impl ResourceLimiter for MemoryLimiter {
         let wanted = self.share.taken().saturating_add(more);
         // The guest is at fault only if it exceeds a limit alone, not if others use the memory.
         if wanted > self.memory || !self.share.would_suffice(more) {
-            return self.refuse(Denied::Memory);
+            return self.deny(Denied::Memory);
         }
 
         if !self.share.take(more) {
-            return self.refuse(Denied::Total);
+            return self.deny(Denied::Total);
         }
 
         self.peak = self.peak.max(wanted);
@@ -98,7 +98,7 @@ impl ResourceLimiter for MemoryLimiter {
             return Ok(false);
         }
         if desired > self.table_elements {
-            return self.refuse(Denied::Table);
+            return self.deny(Denied::Table);
         }
 
         Ok(true)
@@ -145,7 +145,7 @@ mod tests {
         let mut limiter = limiter(100, &Account::new(1000, Gauge::default()));
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         assert!(!limiter.memory_growing(0, 41, None).unwrap());
-        assert_eq!(limiter.refused, Some(Denied::Memory));
+        assert_eq!(limiter.denied, Some(Denied::Memory));
         assert!(limiter.memory_growing(60, 100, None).unwrap());
         assert_eq!(limiter.peak, 100);
     }
@@ -157,7 +157,7 @@ mod tests {
         let (mut one, mut other) = (limiter(100, &total), limiter(100, &total));
         assert!(one.memory_growing(0, 100, None).unwrap());
         assert!(!other.memory_growing(0, 51, None).unwrap());
-        assert_eq!(other.refused, Some(Denied::Total));
+        assert_eq!(other.denied, Some(Denied::Total));
         drop(one);
         assert!(other.memory_growing(0, 51, None).unwrap());
     }
@@ -166,7 +166,7 @@ mod tests {
     fn exceeding_the_total_alone_counts_against_the_instance() {
         let mut limiter = limiter(100, &Account::new(50, Gauge::default()));
         assert!(!limiter.memory_growing(0, 51, None).unwrap());
-        assert_eq!(limiter.refused, Some(Denied::Memory));
+        assert_eq!(limiter.denied, Some(Denied::Memory));
     }
 
     // Holds: SEC-04
@@ -174,10 +174,10 @@ mod tests {
     fn a_table_has_its_own_limit() {
         let mut limiter = limiter(100, &Account::new(100, Gauge::default()));
         assert!(limiter.table_growing(0, 10, None).unwrap());
-        assert_eq!(limiter.refused, None);
+        assert_eq!(limiter.denied, None);
         for maximum in [None, Some(10), Some(20)] {
             assert!(!limiter.table_growing(10, 11, maximum).unwrap());
-            assert_eq!(limiter.refused.take(), Some(Denied::Table), "{maximum:?}");
+            assert_eq!(limiter.denied.take(), Some(Denied::Table), "{maximum:?}");
         }
     }
 
@@ -192,7 +192,7 @@ mod tests {
             !limiter.memory_growing(60, 61, Some(60)).unwrap()
                 && !limiter.table_growing(5, 6, Some(5)).unwrap()
         );
-        assert_eq!((limiter.refused, limiter.peak), (None, 60));
+        assert_eq!((limiter.denied, limiter.peak), (None, 60));
     }
 
     #[test]

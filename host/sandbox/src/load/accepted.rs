@@ -220,8 +220,8 @@ mod tests {
             ),
         ] {
             let next = accepted("2", imports, exports, hosts);
-            let refused = next.may_follow(&before, &Permissions::default());
-            assert_eq!(refused.err().map(|grown| grown.to_string()), wanted);
+            let rejected = next.may_follow(&before, &Permissions::default());
+            assert_eq!(rejected.err().map(|grown| grown.to_string()), wanted);
             assert_eq!(next.may_follow(&before, &permissions), Ok(()));
             let same = accepted("1", imports, exports, hosts);
             assert_eq!(
@@ -240,8 +240,8 @@ mod tests {
         assert_eq!(same.may_follow(&before, &Permissions::default()), Ok(()));
         for more in [HTTP, OBJECTS] {
             let grown = accepted("2", &[more], &[OLD], &[]);
-            let refused = grown.may_follow(&before, &Permissions::default());
-            assert!(refused.is_err(), "{more}");
+            let rejected = grown.may_follow(&before, &Permissions::default());
+            assert!(rejected.is_err(), "{more}");
         }
         let text = serde_json::to_string(&same).unwrap();
         assert!(

@@ -35,7 +35,7 @@ const MALFORMED: u8 = 65;
 const OUT_OF_MEMORY: u8 = 66;
 
 /// Maximum bytes of the compiler's standard error output that are kept.
-const SAID: usize = 16 << 10;
+const OUTPUT: usize = 16 << 10;
 
 /// Processors of the machine for each thread of the compiler: the others are for other work, on the
 /// leader and on standbys.
@@ -125,7 +125,7 @@ impl Compiler {
 
         // Held open until the end, because the compiler ends when it is closed.
         let mut input = child.stdin.take();
-        let said = child.stderr.take();
+        let stderr = child.stderr.take();
 
         let feeding = async {
             let Some(input) = &mut input else { return };
@@ -139,15 +139,17 @@ impl Compiler {
 
         let compiled = timeout(limits.compile_deadline, async {
             // All at once, because the child waits while one of its pipes is full.
-            tokio::join!(feeding, listen(said), child.wait())
+            tokio::join!(feeding, last_output(stderr), child.wait())
         })
         .await;
 
         match compiled {
-            Ok((_, said, status)) => match ending::ending(status.map_err(start)?, &said, limits) {
-                Some(error) => Err(error),
-                None => Ok(()),
-            },
+            Ok((_, output, status)) => {
+                match ending::ending(status.map_err(start)?, &output, limits) {
+                    Some(error) => Err(error),
+                    None => Ok(()),
+                }
+            }
             Err(_) => {
                 // An error means that it has ended.
                 let _ = child.kill().await;
@@ -158,14 +160,16 @@ impl Compiler {
 }
 
 /// Reads everything, and keeps the end, because the last lines state the reason.
-async fn listen(said: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+async fn last_output(stderr: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut chunk = [0; 4096];
-    let Some(mut said) = said else { return kept };
+    let Some(mut stderr) = stderr else {
+        return kept;
+    };
 
-    while let Ok(read @ 1..) = said.read(&mut chunk).await {
+    while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
         kept.extend_from_slice(chunk.get(..read).unwrap_or_default());
-        if let Some(surplus) = kept.len().checked_sub(SAID) {
+        if let Some(surplus) = kept.len().checked_sub(OUTPUT) {
             kept.drain(..surplus);
         }
     }

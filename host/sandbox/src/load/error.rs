@@ -111,7 +111,7 @@ impl LoadError {
             LoadProblem::Read { .. } | LoadProblem::Died(_) => true,
             LoadProblem::Compile(error) => error.may_pass(),
             LoadProblem::Call(error) => error.may_pass(),
-            LoadProblem::Refused(error) => passes(error),
+            LoadProblem::ConfigRejected(error) => passes(error),
             _ => false,
         }
     }
@@ -271,7 +271,7 @@ pub enum LoadProblem {
     Call(#[from] CallError),
     /// The plugin rejected its configuration.
     #[error("it rejected its configuration: {0}")]
-    Refused(CloudError),
+    ConfigRejected(CloudError),
     /// The plugin's description of itself violates the contract.
     #[error("its info violates the contract: {0}")]
     Info(AnswerError),
@@ -312,7 +312,7 @@ mod tests {
     fn errors_not_caused_by_the_file_are_transient() {
         let failed = |code: i32| CompileError::Failed {
             status: ExitStatus::from_raw(code << 8),
-            said: String::new(),
+            stderr: String::new(),
         };
         let lost = || io::Error::from(io::ErrorKind::StorageFull);
         let table: [(LoadProblem, bool); 17] = [
@@ -345,11 +345,11 @@ mod tests {
             (CallError::NoRoom.into(), true),
             (CallError::CpuBudget(Duration::ZERO).into(), false),
             (
-                LoadProblem::Refused(CloudError::Unavailable(String::new())),
+                LoadProblem::ConfigRejected(CloudError::Unavailable(String::new())),
                 true,
             ),
             (
-                LoadProblem::Refused(CloudError::Invalid(String::new())),
+                LoadProblem::ConfigRejected(CloudError::Invalid(String::new())),
                 false,
             ),
         ];

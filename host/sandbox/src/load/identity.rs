@@ -77,11 +77,11 @@ mod tests {
         };
         assert!(follows("metal", &[Instances, Routes], &second).is_ok());
 
-        let refused = follows("other", &[Instances], &second);
-        assert!(matches!(refused, Err(LoadProblem::OtherName { .. })));
-        let refused = follows("metal", &[Routes], &second);
-        assert!(matches!(refused, Err(LoadProblem::Lost(lost)) if lost == [Instances]));
-        let refused = follows("metal", &[Instances], &grown);
-        assert!(matches!(refused, Err(LoadProblem::Grown(_))));
+        let rejected = follows("other", &[Instances], &second);
+        assert!(matches!(rejected, Err(LoadProblem::OtherName { .. })));
+        let rejected = follows("metal", &[Routes], &second);
+        assert!(matches!(rejected, Err(LoadProblem::Lost(lost)) if lost == [Instances]));
+        let rejected = follows("metal", &[Instances], &grown);
+        assert!(matches!(rejected, Err(LoadProblem::Grown(_))));
     }
 }

@@ -56,8 +56,8 @@ impl Metadata {
     ///
     /// # Errors
     /// [`LoadProblem::Undeclared`].
-    pub(crate) fn agrees(&self, said: &Introduction) -> Result<(), LoadProblem> {
-        let differences = self.differences(&said.provider, &said.wanted_hosts);
+    pub(crate) fn agrees(&self, introduction: &Introduction) -> Result<(), LoadProblem> {
+        let differences = self.differences(&introduction.provider, &introduction.wanted_hosts);
         if differences.is_empty() {
             Ok(())
         } else {
@@ -73,8 +73,8 @@ impl Metadata {
         ];
         let texts = texts
             .into_iter()
-            .filter(|(_, said, is)| said != is)
-            .map(|(what, said, is)| format!("{what} {is} instead of {said}"));
+            .filter(|(_, declared, actual)| declared != actual)
+            .map(|(what, declared, actual)| format!("{what} {actual} instead of {declared}"));
 
         let wanted_hosts: Vec<_> = self.wanted_hosts.iter().map(|it| canonical(it)).collect();
         let lists = [
@@ -91,10 +91,10 @@ impl Metadata {
             ("host", &wanted_hosts, hosts),
         ];
 
-        let lists = lists.into_iter().flat_map(|(what, said, is)| {
-            let surplus = is
+        let lists = lists.into_iter().flat_map(|(what, declared, actual)| {
+            let surplus = actual
                 .iter()
-                .filter(|one| said.iter().all(|pattern| !fits(pattern, one)));
+                .filter(|one| declared.iter().all(|pattern| !fits(pattern, one)));
             surplus.map(move |one| format!("{what} {one}"))
         });
 
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn what_a_plugin_does_not_declare_is_a_difference() {
         let list = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let said = Metadata {
+        let declared = Metadata {
             name: "a".into(),
             version: "1".into(),
             provider_id_prefixes: list(&["a://"]),
@@ -175,7 +175,7 @@ mod tests {
                 &["host https://b.example:443"],
             ),
         ] {
-            assert_eq!(said.differences(&info, &list(hosts)), differences);
+            assert_eq!(declared.differences(&info, &list(hosts)), differences);
         }
     }
 

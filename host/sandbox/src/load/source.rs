@@ -337,9 +337,9 @@ mod tests {
         ] {
             assert!(Files::read(&source(pin.clone())).is_ok(), "{pin}");
         }
-        let refused = Files::read(&source(DigestPin::Sha256(vec![other]))).err();
+        let rejected = Files::read(&source(DigestPin::Sha256(vec![other]))).err();
 
-        assert!(matches!(refused, Some(LoadProblem::Digest { found, .. }) if found == known));
+        assert!(matches!(rejected, Some(LoadProblem::Digest { found, .. }) if found == known));
     }
 
     #[test]
@@ -378,11 +378,11 @@ mod tests {
             secrets: ConfigSecrets::Rejected,
             ..source.clone()
         };
-        let refused = Files::read(&nobodys).err().unwrap().to_string();
+        let rejected = Files::read(&nobodys).err().unwrap().to_string();
         assert!(
-            refused.contains("cloud.conf: line 6: `password` is a secret")
-                && !refused.contains("changed"),
-            "{refused}"
+            rejected.contains("cloud.conf: line 6: `password` is a secret")
+                && !rejected.contains("changed"),
+            "{rejected}"
         );
 
         std::fs::write(&config, text.replace("password=hunter2hunter2\n", "")).unwrap();

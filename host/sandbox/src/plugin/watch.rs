@@ -151,7 +151,7 @@ impl PluginSource {
         self,
         runtime: &Runtime,
         cluster: ClusterSlot,
-        told: impl Fn(&LoadError),
+        report: impl Fn(&LoadError),
     ) -> Arc<Plugin> {
         let files: Vec<PathBuf> = self.files().cloned().collect();
         loop {
@@ -160,7 +160,7 @@ impl PluginSource {
 
             match Plugin::load(runtime, self.clone(), cluster.clone()).await {
                 Ok(plugin) => return plugin,
-                Err(error) => told(&error),
+                Err(error) => report(&error),
             }
 
             let begin = Instant::now();

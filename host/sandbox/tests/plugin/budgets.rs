@@ -89,10 +89,10 @@ async fn host_calls_do_not_reset_the_cpu_budget() {
         (0.5..1.0).contains(&used),
         "the budget and a tick or so: {used}"
     );
-    let refused = configured("paces", limits()).await.unwrap_err();
+    let rejected = configured("paces", limits()).await.unwrap_err();
     assert!(
-        matches!(refused.source, LoadProblem::Call(CallError::CpuBudget(_))),
-        "{refused}"
+        matches!(rejected.source, LoadProblem::Call(CallError::CpuBudget(_))),
+        "{rejected}"
     );
 }
 
@@ -110,10 +110,10 @@ async fn uninterruptible_work_ends_at_the_next_host_call() {
     assert!(said.ends_with(words), "{said}");
     let used = bench.metric(CPU);
     assert!(used < 0.1, "the budget and a tick or so: {used}");
-    let refused = configured("unbroken", short).await.unwrap_err();
+    let rejected = configured("unbroken", short).await.unwrap_err();
     assert!(
-        matches!(refused.source, LoadProblem::Call(CallError::CpuBudget(_))),
-        "{refused}"
+        matches!(rejected.source, LoadProblem::Call(CallError::CpuBudget(_))),
+        "{rejected}"
     );
 }
 
@@ -145,9 +145,9 @@ async fn oversized_parts_of_a_request_end_the_call() {
         ),
     ];
     for (misdeed, words) in table {
-        let refused = configured(misdeed, limits()).await.unwrap_err();
+        let rejected = configured(misdeed, limits()).await.unwrap_err();
         assert_eq!(
-            (refused.stage, refused.to_string().as_str()),
+            (rejected.stage, rejected.to_string().as_str()),
             (Stage::Configure, words)
         );
         let bench = raw(misdeed, limits()).await;
@@ -202,14 +202,14 @@ async fn handles_kept_between_calls_count_toward_the_limit() {
     )
     .await;
     assert!(sentence(&bench).await.ends_with(words));
-    let refused = configured("many_requests", limits()).await.unwrap_err();
+    let rejected = configured("many_requests", limits()).await.unwrap_err();
     assert!(
         matches!(
-            refused.source,
+            rejected.source,
             // A quarter is reserved for other kinds of calls.
             LoadProblem::Call(CallError::Handles(HandleLimit::Count(768)))
         ),
-        "{refused}"
+        "{rejected}"
     );
 }
 
@@ -300,8 +300,8 @@ async fn a_rejected_candidate_has_no_side_effects() {
     let taken = || Err(CloudError::Conflict("held by a".into()));
     // Another provider, which is rejected after it was configured.
     bench.replace_bytes(&in_configure("cache"));
-    let refused = bench.plugin.reload().await.unwrap_err();
-    assert_eq!(refused.stage, Stage::Identity, "{refused}");
+    let rejected = bench.plugin.reload().await.unwrap_err();
+    assert_eq!(rejected.stage, Stage::Identity, "{rejected}");
     assert_eq!(reserve("b").await, taken());
 }
 
@@ -318,8 +318,8 @@ async fn a_candidate_sees_no_nodes() {
     }));
     // The plugin requests all nodes repeatedly, which exceeds its time if it gets any.
     bench.replace_bytes(&in_configure("nodes"));
-    let refused = bench.plugin.reload().await.unwrap_err();
-    assert_eq!(refused.stage, Stage::Identity, "{refused}");
+    let rejected = bench.plugin.reload().await.unwrap_err();
+    assert_eq!(rejected.stage, Stage::Identity, "{rejected}");
 }
 
 // Holds: SEC-11

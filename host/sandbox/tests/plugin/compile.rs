@@ -287,11 +287,11 @@ async fn a_full_function_table_is_within_the_limits() {
     );
     let bench = Bench::good().await;
     bench.replace_bytes(&wat::parse_str(text).unwrap());
-    let refused = bench.plugin.reload().await.unwrap_err();
+    let rejected = bench.plugin.reload().await.unwrap_err();
     // It is compiled and loaded; only then it turns out that it does nothing.
     assert!(
-        matches!(refused.source, LoadProblem::WrongType { .. }),
-        "{refused}"
+        matches!(rejected.source, LoadProblem::WrongType { .. }),
+        "{rejected}"
     );
 }
 
@@ -316,7 +316,7 @@ async fn a_newer_file_cancels_compilation_of_the_older() {
     until("the newer serves", || plugin.generation().number == 2).await;
     assert!(
         matches!(reports.try_recv().unwrap().outcome, SwapOutcome::Swapped(_)),
-        "the older was not even refused"
+        "the older was not even rejected"
     );
     assert_eq!(
         (compilations("success"), compilations("failure")),

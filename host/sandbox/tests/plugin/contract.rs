@@ -126,7 +126,7 @@ async fn annotations_are_applied_however_a_call_ends() {
     let expected = "call=1 remaining=true memory=134217728 arguments=[\"test\"] uid=Some(\"cluster-1\") revision=Some(7) changes=unknown 1 1 0 0 0 0 0";
     assert_eq!(
         first, expected,
-        "what is another's, no name, or too long is refused"
+        "what is another's, no name, or too long is rejected"
     );
     bench.plugin.get_load_balancer(&service(&[])).await.unwrap();
     assert_eq!(
@@ -305,8 +305,8 @@ async fn a_rejected_configuration_takes_permissions_away() {
         permissions: Permissions::by_name("other"),
         ..source(bench.dir.path())
     };
-    let refused = bench.plugin.reconfigure(source, limits()).await;
-    assert_eq!(refused.unwrap_err().stage, Stage::Permissions);
+    let rejected = bench.plugin.reconfigure(source, limits()).await;
+    assert_eq!(rejected.unwrap_err().stage, Stage::Permissions);
     let (report, notes) = ensure().await;
     assert!(
         report.contains("read=Err(Refusal::NotGranted) "),
@@ -455,11 +455,11 @@ async fn unused_interfaces_count_as_not_exported() {
         ("unused", "zones", "unused interface"),
         ("prefix", "kubernetes.io/", "annotation prefix"),
     ] {
-        let refused = Bench::try_probe(limits(), |source| {
+        let rejected = Bench::try_probe(limits(), |source| {
             drop(source.options.insert(option.into(), value.into()));
         })
         .await;
-        let error = refused.err().unwrap().to_string();
+        let error = rejected.err().unwrap().to_string();
         assert!(error.contains(told), "{error}");
     }
 }

@@ -153,13 +153,13 @@ async fn plugin_requests_need_an_egress_rule() {
         format!("GET http://user@{address}/v1"),
         "GET http://169.254.169.254/v1".to_owned(),
     ] {
-        let refused = one(&bench, &request).await;
+        let rejected = one(&bench, &request).await;
         assert!(
             matches!(
-                refused,
+                rejected,
                 Err(CloudError::Denied(_) | CloudError::Invalid(_) | CloudError::Internal(_))
             ),
-            "{request}: {refused:?}"
+            "{request}: {rejected:?}"
         );
     }
     assert_eq!(

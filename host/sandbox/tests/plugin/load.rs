@@ -29,7 +29,7 @@ async fn load_with(component: &Path, limits: Limits) -> Result<(), LoadError> {
         .map(|_| ())
 }
 
-async fn refusal(component: &Path) -> LoadError {
+async fn rejection(component: &Path) -> LoadError {
     load(component)
         .await
         .expect_err(&component.display().to_string())
@@ -68,7 +68,7 @@ async fn an_invalid_plugin_is_rejected_with_the_failing_stage() {
         ),
     ];
     for (name, stage, words) in table {
-        let error = refusal(&fixture(name)).await;
+        let error = rejection(&fixture(name)).await;
         assert_eq!(error.stage, stage, "{name}: {error}");
         assert!(error.to_string().contains(words), "{name}: {error}");
     }
@@ -76,12 +76,12 @@ async fn an_invalid_plugin_is_rejected_with_the_failing_stage() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn load_errors_are_typed() {
-    let looped = refusal(&fixture("loops_in_configure")).await;
+    let looped = rejection(&fixture("loops_in_configure")).await;
     assert!(
         matches!(looped.source, LoadProblem::Call(CallError::CpuBudget(_))),
         "{looped:?}"
     );
-    let sockets = refusal(&fixture("wants_sockets")).await;
+    let sockets = rejection(&fixture("wants_sockets")).await;
     let LoadProblem::Forbidden(imports) = sockets.source else {
         panic!("{sockets:?}")
     };
@@ -119,11 +119,11 @@ async fn rejects_files_that_are_not_a_component() {
     for (name, bytes, words) in table {
         let path = dir.path().join(name);
         fs::write(&path, bytes).unwrap();
-        let error = refusal(&path).await;
+        let error = rejection(&path).await;
         assert_eq!(error.stage, Stage::Type, "{name}: {error}");
         assert!(error.to_string().starts_with(words), "{name}: {error}");
     }
-    let missing = refusal(&dir.path().join("missing")).await;
+    let missing = rejection(&dir.path().join("missing")).await;
     assert_eq!(missing.stage, Stage::Read);
     assert!(
         missing.to_string().contains("missing: No such file"),
@@ -145,7 +145,7 @@ async fn invalid_webassembly_code_does_not_compile() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("broken.wasm");
     fs::write(&path, broken).unwrap();
-    assert_eq!(refusal(&path).await.stage, Stage::Compile);
+    assert_eq!(rejection(&path).await.stage, Stage::Compile);
 }
 
 /// Returns the problem of a component that consists of these lines and an export with that name.
@@ -155,7 +155,7 @@ async fn refusal_of(lines: &str, export: &str) -> LoadError {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("plugin.wasm");
     fs::write(&path, wat::parse_str(text).unwrap()).unwrap();
-    refusal(&path).await
+    rejection(&path).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

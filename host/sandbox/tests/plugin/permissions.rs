@@ -24,9 +24,9 @@ async fn probe(name: &str, permissions: Option<Permissions>) -> Result<Bench, St
 #[tokio::test]
 async fn a_plugin_owns_only_what_the_operator_permits() {
     assert!(probe("probe", None).await.is_ok(), "its name permits it");
-    let refused = probe("other", None).await.err().unwrap();
+    let rejected = probe("other", None).await.err().unwrap();
     assert_eq!(
-        refused,
+        rejected,
         "it wants annotations `probe.example/`, which it is not permitted; to permit it, add to the plugin in the configuration \
          file (--config): permissions: {domains: [service.beta.kubernetes.io/other-, probe.example]}"
     );

@@ -101,13 +101,13 @@ fn line(event: &Event, time: &str, color: bool) -> String {
 
     // Any client of the embedded API server can create events with arbitrary text.
     let subject = escape(&subject);
-    let told = format!("{reason:<24} {message}{times}");
-    let told = escape(&told);
+    let line = format!("{reason:<24} {message}{times}");
+    let line = escape(&line);
 
     match (color, event.type_.as_deref() == Some("Warning")) {
-        (false, _) => format!("{time}  {subject:<28} {told}"),
-        (true, true) => format!("{}  {subject:<28} {}", time.dimmed(), told.yellow()),
-        (true, false) => format!("{}  {subject:<28} {told}", time.dimmed()),
+        (false, _) => format!("{time}  {subject:<28} {line}"),
+        (true, true) => format!("{}  {subject:<28} {}", time.dimmed(), line.yellow()),
+        (true, false) => format!("{}  {subject:<28} {line}", time.dimmed()),
     }
 }
 

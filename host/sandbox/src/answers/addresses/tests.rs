@@ -58,39 +58,39 @@ fn special_addresses_are_rejected() {
         ("2a00::1", None),
         ("fd00::1", None),
         ("2002:c000:201::1", None),
-        ("0.0.0.0", Some(Refused::Unspecified)),
-        ("0.1.2.3", Some(Refused::Unspecified)),
-        ("::", Some(Refused::Unspecified)),
-        ("127.0.0.1", Some(Refused::Loopback)),
-        ("127.255.255.254", Some(Refused::Loopback)),
-        ("::1", Some(Refused::Loopback)),
-        ("169.254.1.1", Some(Refused::LinkLocal)),
-        ("fe80::1", Some(Refused::LinkLocal)),
-        ("febf::1", Some(Refused::LinkLocal)),
-        ("224.0.0.1", Some(Refused::Multicast)),
-        ("239.255.255.255", Some(Refused::Multicast)),
-        ("ff02::1", Some(Refused::Multicast)),
-        ("255.255.255.255", Some(Refused::Broadcast)),
-        ("192.0.0.8", Some(Refused::Reserved)),
-        ("192.88.99.1", Some(Refused::Reserved)),
-        ("100::1", Some(Refused::Reserved)),
-        ("2001:20::1", Some(Refused::Reserved)),
-        ("4000::1", Some(Refused::Reserved)),
-        ("::ffff:10.0.0.1", Some(Refused::Embedded)),
-        ("::10.0.0.1", Some(Refused::Embedded)),
-        ("::ffff:0:10.0.0.1", Some(Refused::Embedded)),
-        ("64:ff9b::10.0.0.1", Some(Refused::Embedded)),
-        ("64:ff9b:1::1", Some(Refused::Embedded)),
-        ("2001::1", Some(Refused::Embedded)),
-        ("2002:7f00:1::1", Some(Refused::Embedded)),
-        ("169.254.169.254", Some(Refused::Metadata)),
-        ("168.63.129.16", Some(Refused::Metadata)),
-        ("100.100.100.200", Some(Refused::Metadata)),
-        ("192.0.0.192", Some(Refused::Metadata)),
-        ("fd00:ec2::254", Some(Refused::Metadata)),
-        ("::ffff:168.63.129.16", Some(Refused::Metadata)),
-        ("64:ff9b::a9fe:a9fe", Some(Refused::Metadata)),
-        ("2002:a83f:8110::1", Some(Refused::Metadata)),
+        ("0.0.0.0", Some(Rejected::Unspecified)),
+        ("0.1.2.3", Some(Rejected::Unspecified)),
+        ("::", Some(Rejected::Unspecified)),
+        ("127.0.0.1", Some(Rejected::Loopback)),
+        ("127.255.255.254", Some(Rejected::Loopback)),
+        ("::1", Some(Rejected::Loopback)),
+        ("169.254.1.1", Some(Rejected::LinkLocal)),
+        ("fe80::1", Some(Rejected::LinkLocal)),
+        ("febf::1", Some(Rejected::LinkLocal)),
+        ("224.0.0.1", Some(Rejected::Multicast)),
+        ("239.255.255.255", Some(Rejected::Multicast)),
+        ("ff02::1", Some(Rejected::Multicast)),
+        ("255.255.255.255", Some(Rejected::Broadcast)),
+        ("192.0.0.8", Some(Rejected::Reserved)),
+        ("192.88.99.1", Some(Rejected::Reserved)),
+        ("100::1", Some(Rejected::Reserved)),
+        ("2001:20::1", Some(Rejected::Reserved)),
+        ("4000::1", Some(Rejected::Reserved)),
+        ("::ffff:10.0.0.1", Some(Rejected::Embedded)),
+        ("::10.0.0.1", Some(Rejected::Embedded)),
+        ("::ffff:0:10.0.0.1", Some(Rejected::Embedded)),
+        ("64:ff9b::10.0.0.1", Some(Rejected::Embedded)),
+        ("64:ff9b:1::1", Some(Rejected::Embedded)),
+        ("2001::1", Some(Rejected::Embedded)),
+        ("2002:7f00:1::1", Some(Rejected::Embedded)),
+        ("169.254.169.254", Some(Rejected::Metadata)),
+        ("168.63.129.16", Some(Rejected::Metadata)),
+        ("100.100.100.200", Some(Rejected::Metadata)),
+        ("192.0.0.192", Some(Rejected::Metadata)),
+        ("fd00:ec2::254", Some(Rejected::Metadata)),
+        ("::ffff:168.63.129.16", Some(Rejected::Metadata)),
+        ("64:ff9b::a9fe:a9fe", Some(Rejected::Metadata)),
+        ("2002:a83f:8110::1", Some(Rejected::Metadata)),
     ];
     for (text, expected) in table {
         let node = rules.node(ip(text), &n1(), &nobody);
@@ -105,7 +105,7 @@ fn special_addresses_are_rejected() {
     // Google Cloud has subnets of this range, whose machines are nodes.
     assert_eq!(rules.node(ip("240.0.0.1"), &n1(), &nobody), Ok(()));
     let reserved = rules.load_balancer(ip("240.0.0.1"), &web(), &nobody);
-    assert_eq!(reserved, Err(Refused::Reserved));
+    assert_eq!(reserved, Err(Rejected::Reserved));
 }
 
 // Holds: SEC-16
@@ -128,14 +128,14 @@ fn addresses_of_the_cluster_are_not_a_load_balancers() {
         node_addresses: true,
         ..IngressRules::default()
     };
-    let held_by = |holder: &Holder| Some(Refused::Held(holder.clone()));
+    let held_by = |holder: &Holder| Some(Rejected::Held(holder.clone()));
     // By default, and if the operator allows all that can be allowed.
     let table = [
         (Taken::default(), None, None),
         (
             api_server,
-            Some(Refused::ApiServer),
-            Some(Refused::ApiServer),
+            Some(Rejected::ApiServer),
+            Some(Rejected::ApiServer),
         ),
         (
             held(cluster_ip("dns")),
@@ -176,12 +176,12 @@ fn an_allowed_range_does_not_open_node_addresses() {
         ..IngressRules::default()
     };
     let node = held(Holder::Node("n1".into()));
-    let refused = rules
+    let rejected = rules
         .load_balancer(ip("10.0.0.1"), &web(), &node)
         .unwrap_err();
 
     assert_eq!(
-        refused.to_string(),
+        rejected.to_string(),
         "it is an address of node n1; to allow addresses of nodes, set --load-balancer-allow-node-addresses"
     );
 }
@@ -195,18 +195,18 @@ fn ranges_of_the_cluster_need_to_be_allowed() {
         allowed: nets(&["10.244.9.0/24", "127.0.0.0/8"]),
         node_addresses: false,
     };
-    let pod = |text: &str| Some(Refused::Pod(text.parse().unwrap()));
-    let service = |text: &str| Some(Refused::Service(text.parse().unwrap()));
+    let pod = |text: &str| Some(Rejected::Pod(text.parse().unwrap()));
+    let service = |text: &str| Some(Rejected::Service(text.parse().unwrap()));
     let table = [
         ("192.0.2.1", None),
         ("10.244.1.1", pod("10.244.0.0/16")),
         ("fd00:10:244::1", pod("fd00:10:244::/56")),
         ("10.96.0.1", service("10.96.0.0/12")),
-        ("172.20.0.1", Some(Refused::Held(cluster_ip("web")))),
+        ("172.20.0.1", Some(Rejected::Held(cluster_ip("web")))),
         ("172.20.0.2", None),
         ("10.244.9.1", None),
         ("127.0.0.1", None),
-        ("::1", Some(Refused::Loopback)),
+        ("::1", Some(Rejected::Loopback)),
     ];
     for (text, expected) in table {
         let checked = rules.load_balancer(ip(text), &web(), &Taken::default());
@@ -233,13 +233,13 @@ fn an_external_ip_is_not_another_load_balancers() {
     };
     let rules = IngressRules::default();
     for (service, holder, expected) in [
-        (web(), external("db"), Some(Refused::Held(external("db")))),
+        (web(), external("db"), Some(Rejected::Held(external("db")))),
         (web(), external("web"), None),
         (with("192.0.2.1"), external("db"), None),
         (
             with("192.0.2.2"),
             external("db"),
-            Some(Refused::Held(external("db"))),
+            Some(Rejected::Held(external("db"))),
         ),
     ] {
         let taken = held(holder);
@@ -256,14 +256,14 @@ fn addresses_of_nat64_translators_are_judged_by_where_they_lead() {
         allowed: nets(&["::/0"]),
         ..IngressRules::default()
     };
-    let own = Some(Refused::Held(cluster_ip("web")));
+    let own = Some(Rejected::Held(cluster_ip("web")));
     for (to, by_default, at_most) in [
-        ("198.51.100.1", Some(Refused::Embedded), None),
-        ("127.0.0.1", Some(Refused::Embedded), None),
+        ("198.51.100.1", Some(Rejected::Embedded), None),
+        ("127.0.0.1", Some(Rejected::Embedded), None),
         (
             "169.254.169.254",
-            Some(Refused::Metadata),
-            Some(Refused::Metadata),
+            Some(Rejected::Metadata),
+            Some(Rejected::Metadata),
         ),
         ("172.20.0.1", own.clone(), own),
     ] {
@@ -292,22 +292,22 @@ fn a_node_has_no_address_of_services_or_other_pods() {
         cidr: "10.244.0.0/16".into(),
     };
     let check = |text: &str, taken: Taken| rules.node(ip(text), &n1(), &taken).err();
-    let refused = |holder: Holder| Some(Refused::Held(holder));
+    let rejected = |holder: Holder| Some(Rejected::Held(holder));
     assert_eq!(
         check("10.1.0.1", held(cluster_ip("dns"))),
-        refused(cluster_ip("dns"))
+        rejected(cluster_ip("dns"))
     );
     assert_eq!(
         check("10.96.0.9", Taken::default()),
-        Some(Refused::Service("10.96.0.0/12".parse().unwrap()))
+        Some(Rejected::Service("10.96.0.0/12".parse().unwrap()))
     );
     assert_eq!(
         check("10.244.2.1", held(pods_of("n2"))),
-        refused(pods_of("n2"))
+        rejected(pods_of("n2"))
     );
     assert_eq!(
         check("10.244.2.1", held(pods_of("n1"))),
-        refused(pods_of("n1")),
+        rejected(pods_of("n1")),
         "a Pod on itself"
     );
 
@@ -374,13 +374,13 @@ fn a_rejection_for_a_node_names_no_flag() {
         cidr: "10.244.2.0/24".into(),
     };
     for why in [
-        Refused::Service(net),
-        Refused::Pod(net),
-        Refused::Held(pods),
-        Refused::Held(Holder::NodeName("n2".into())),
+        Rejected::Service(net),
+        Rejected::Pod(net),
+        Rejected::Held(pods),
+        Rejected::Held(Holder::NodeName("n2".into())),
     ] {
         assert!(why.to_string().contains("--load-balancer"), "{why}");
-        let of_node = Refused::OfNode(Box::new(why));
+        let of_node = Rejected::OfNode(Box::new(why));
         assert!(!of_node.to_string().contains("--"), "{of_node}");
     }
 }

@@ -26,13 +26,13 @@ pub(super) fn whole<T>(answer: Result<T, wit::CloudError>) -> Result<T, CallErro
 /// Converts a plugin's error for controllers: its text is cut off and escaped and loses secrets, its
 /// delay is kept within the bounds.
 fn cloud_error(error: wit::CloudError) -> CloudError {
-    told(error, |text| {
+    with_text(error, |text| {
         shown(&redacted(cut(&text, SENTENCE)), SENTENCE).into_owned()
     })
 }
 
 /// Converts an error of the cloud, with this conversion of its text.
-pub(super) fn told(error: wit::CloudError, text: impl Fn(String) -> String) -> CloudError {
+pub(super) fn with_text(error: wit::CloudError, text: impl Fn(String) -> String) -> CloudError {
     let retry = |retry: wit::Retry| cloud::Retry {
         after: Duration::from_millis(retry.after_ms).clamp(*RETRY.start(), *RETRY.end()),
         message: text(retry.message),

@@ -104,7 +104,7 @@ fn the_operators_list_replaces_the_default() {
 
 #[test]
 fn an_error_shows_the_lines_that_permit_it() {
-    let refused = Permissions::by_name("static")
+    let rejected = Permissions::by_name("static")
         .permit(
             &texts(&["static://", "metal://", "a,b://"]),
             &texts(&["lb.example/", "a.example/b-"]),
@@ -112,7 +112,7 @@ fn an_error_shows_the_lines_that_permit_it() {
         .unwrap_err()
         .to_string();
     assert_eq!(
-        refused,
+        rejected,
         "it wants provider IDs `metal://`, `a,b://` and annotations `lb.example/`, `a.example/b-`, which it is not permitted; \
          to permit it, add to the plugin in the configuration file (--config): \
          permissions: {providerIDs: [static://, metal://, \"a,b://\"], \

@@ -40,12 +40,12 @@ pub enum CompileError {
     #[error("the compiler was killed by signal {}{}", .0, likely_cause(*.0))]
     Signal(i32),
     /// The compiler failed for another reason.
-    #[error("the compiler failed ({status}): {said}")]
+    #[error("the compiler failed ({status}): {stderr}")]
     Failed {
         /// Exit status.
         status: ExitStatus,
         /// The end of its standard error output.
-        said: String,
+        stderr: String,
     },
     /// The compiler cannot be started.
     #[error("cannot start the compiler {program}: {source}")]
@@ -87,22 +87,23 @@ impl CompileError {
 
 /// Derives from the exit status and the output of the process why it gave no machine code; `None`
 /// if it succeeded.
-pub(super) fn ending(status: ExitStatus, said: &[u8], limits: &Limits) -> Option<CompileError> {
+pub(super) fn ending(status: ExitStatus, stderr: &[u8], limits: &Limits) -> Option<CompileError> {
     if status.success() {
         return None;
     }
 
-    let said = String::from_utf8_lossy(said);
-    let words = || shown(said.trim_end(), WORDS).into_owned();
+    let stderr = String::from_utf8_lossy(stderr);
+    let words = || shown(stderr.trim_end(), WORDS).into_owned();
     let signal = status.signal();
-    let refused_memory = signal == Some(Signal::ABORT.as_raw()) && said.contains(ALLOCATION_FAILED);
+    let denied_memory =
+        signal == Some(Signal::ABORT.as_raw()) && stderr.contains(ALLOCATION_FAILED);
 
     Some(
         match (
             status.code().and_then(|code| u8::try_from(code).ok()),
             signal,
         ) {
-            _ if refused_memory => CompileError::Memory(limits.compile_memory),
+            _ if denied_memory => CompileError::Memory(limits.compile_memory),
             (Some(OUT_OF_MEMORY), _) => CompileError::Memory(limits.compile_memory),
             (Some(MALFORMED), _) => CompileError::Malformed(words()),
             (_, Some(signal)) if signal == Signal::XCPU.as_raw() => {
@@ -111,7 +112,7 @@ pub(super) fn ending(status: ExitStatus, said: &[u8], limits: &Limits) -> Option
             (_, Some(signal)) => CompileError::Signal(signal),
             _ => CompileError::Failed {
                 status,
-                said: words(),
+                stderr: words(),
             },
         },
     )
@@ -180,9 +181,9 @@ mod tests {
                 Some("the compiler failed (exit status: 1): disk full"),
             ),
         ];
-        for (status, said, sentence) in table {
-            let error = ending(status, said.as_bytes(), &limits).map(|error| error.to_string());
-            assert_eq!(error.as_deref(), sentence, "{status} {said}");
+        for (status, stderr, sentence) in table {
+            let error = ending(status, stderr.as_bytes(), &limits).map(|error| error.to_string());
+            assert_eq!(error.as_deref(), sentence, "{status} {stderr}");
         }
         let flood = "x".repeat(100_000);
         let error = ending(code(65), flood.as_bytes(), &limits)

@@ -7,8 +7,8 @@ fn read(text: &str) -> Result<ComponentType, LoadError> {
     ComponentType::read(&wat::parse_str(text).expect("WAT"), &Limits::default())
 }
 
-fn refusal(text: &str) -> String {
-    read(text).expect_err("refused").to_string()
+fn rejection(text: &str) -> String {
+    read(text).expect_err("rejected").to_string()
 }
 
 /// Returns nested components, each of which creates `each` instances of the one in it.
@@ -44,10 +44,10 @@ fn nested_instances_are_counted_each_time() {
         began.elapsed()
     );
 
-    let core = refusal(&bomb(2, 40, "(core instance (instantiate $m))"));
+    let core = rejection(&bomb(2, 40, "(core instance (instantiate $m))"));
     assert!(core.starts_with("it has 3241 instances"), "{core}");
     assert!(
-        refusal(&bomb(12, 900, "")).starts_with(&format!("it has {} instances", u64::MAX)),
+        rejection(&bomb(12, 900, "")).starts_with(&format!("it has {} instances", u64::MAX)),
         "saturates"
     );
     read(&bomb(2, 20, "(core instance (instantiate $m))")).expect("821 are not too many");
@@ -76,7 +76,7 @@ fn aliased_and_exported_components_count_too() {
         .map(|it| format!("{it} (instance (instantiate $e)))"))
         .unwrap();
     for text in [&made, exported] {
-        let error = refusal(text);
+        let error = rejection(text);
         assert!(
             error.contains("instances of modules and components"),
             "{error}"
@@ -95,7 +95,7 @@ fn rejects_components_passed_to_components() {
         (instance (instantiate $x)))"#;
     for text in [import, alias] {
         assert_eq!(
-            refusal(text),
+            rejection(text),
             "it passes components to components, which is not allowed because their instances cannot be counted"
         );
     }
@@ -111,7 +111,7 @@ fn definitions_count_with_each_instance() {
         )
     };
     read(&text(20)).unwrap();
-    let error = refusal(&text(60));
+    let error = rejection(&text(60));
 
     assert!(error.starts_with("it has 12"), "{error}");
     assert!(
@@ -138,7 +138,7 @@ fn every_kind_of_definition_counts() {
         };
         read(&text(950)).unwrap();
         assert!(
-            refusal(&text(1050)).contains("definitions in all its instances"),
+            rejection(&text(1050)).contains("definitions in all its instances"),
             "{each}"
         );
     }
@@ -155,14 +155,14 @@ fn functions_and_table_elements_of_modules_are_limited() {
     };
     read(&functions(100_000)).unwrap();
     assert_eq!(
-        refusal(&functions(100_001)),
+        rejection(&functions(100_001)),
         "it has 100001 functions, but at most 100000 are allowed"
     );
 
     let table = |elements: u32| format!("(component (core module (table {elements} funcref)))");
     read(&table(65_536)).unwrap();
     assert_eq!(
-        refusal(&table(65_537)),
+        rejection(&table(65_537)),
         "it has 65537 elements in a table (--plugin-limit table-elements), but at most 65536 are allowed"
     );
 
@@ -202,7 +202,7 @@ fn the_code_of_all_modules_is_limited() {
 fn nesting_is_limited() {
     let nested = |depth: usize| format!("{}{}", "(component ".repeat(depth), ")".repeat(depth));
     read(&nested(16)).unwrap();
-    let error = refusal(&nested(18));
+    let error = rejection(&nested(18));
     assert!(
         error.contains("levels of components within components"),
         "{error}"
@@ -221,9 +221,9 @@ fn names_for_components_are_limited() {
     read(&named(10_000)).unwrap();
     let words = "it has 10001 components that can be named, but at most 10000 are allowed";
 
-    assert_eq!(refusal(&named(10_001)), words);
+    assert_eq!(rejection(&named(10_001)), words);
     assert_eq!(
-        refusal(&named(200_000)),
+        rejection(&named(200_000)),
         words,
         "it is told before the rest is read"
     );
@@ -240,7 +240,7 @@ fn number_and_length_of_imports_and_exports_are_limited() {
     };
     read(&imports(1_000)).unwrap();
     assert_eq!(
-        refusal(&imports(1_001)),
+        rejection(&imports(1_001)),
         "it has 1001 imports, but at most 1000 are allowed"
     );
 
@@ -251,7 +251,7 @@ fn number_and_length_of_imports_and_exports_are_limited() {
         )
     };
     read(&export(256)).unwrap();
-    let error = refusal(&export(90_000));
+    let error = rejection(&export(90_000));
     assert_eq!(
         error,
         "it has 90000 bytes in the name of an export, but at most 256 are allowed"

@@ -7,7 +7,7 @@ use skydock_cloud as cloud;
 use super::{Guest, generated::instances};
 use crate::{
     answers::{
-        AnswerError, Checked, Element, IngressRules, Refused,
+        AnswerError, Checked, Element, IngressRules, Rejected,
         names::{self, Meant},
         pairs, text, value,
     },
@@ -88,7 +88,7 @@ fn instance(
     instance: instances::Instance,
     owned: &Owned,
     node: &cloud::Node,
-    judge: &dyn Fn(Meant<'_>) -> Result<(), Refused>,
+    judge: &dyn Fn(Meant<'_>) -> Result<(), Rejected>,
 ) -> Checked<cloud::Instance> {
     let id = instance.provider_id.filter(|id| !id.is_empty());
     Ok(cloud::Instance {
@@ -135,7 +135,7 @@ fn provider_id(id: String, owned: &Owned) -> Checked<String> {
 fn written(
     checked: cloud::NodeAddress,
     node: &cloud::Node,
-    judge: &dyn Fn(Meant<'_>) -> Result<(), Refused>,
+    judge: &dyn Fn(Meant<'_>) -> Result<(), Rejected>,
 ) -> Checked<cloud::NodeAddress> {
     let what = "address";
 
@@ -144,14 +144,14 @@ fn written(
             judge(Meant::Address(address)).map_err(|why| AnswerError::Address {
                 what,
                 address,
-                why: Refused::OfNode(Box::new(why)),
+                why: Rejected::OfNode(Box::new(why)),
             })?;
         }
         Err(_) => {
-            let refused = |why| AnswerError::Name {
+            let rejected = |why| AnswerError::Name {
                 what,
                 name: Quoted::new(&checked.address),
-                why: Refused::OfNode(Box::new(why)),
+                why: Rejected::OfNode(Box::new(why)),
             };
             let has_it = || {
                 let mut known = node.addresses.iter();
@@ -160,11 +160,11 @@ fn written(
 
             match names::check(&checked.address, None, judge) {
                 // It was chosen when the kubelet registered the node.
-                Err(Refused::ClusterName | Refused::ServiceName(_))
+                Err(Rejected::ClusterName | Rejected::ServiceName(_))
                     if checked.address == node.name => {}
                 // A Service or a node that was created later does not take away the name.
-                Err(Refused::ServiceName(_) | Refused::Held(_)) if has_it() => {}
-                named => named.map_err(refused)?,
+                Err(Rejected::ServiceName(_) | Rejected::Held(_)) if has_it() => {}
+                named => named.map_err(rejected)?,
             }
         }
     }

@@ -8,7 +8,7 @@ use wasmtime::component::Resource;
 use super::Guest;
 use crate::{
     answers::{
-        AnswerError, Checked, MAX_LIST, Refused, count,
+        AnswerError, Checked, MAX_LIST, Rejected, count,
         names::{self, Meant},
         text, value,
     },
@@ -104,10 +104,10 @@ fn lent() -> Resource<NodeSet> {
 }
 
 /// Checks what an address or a name stands for.
-type Judge<'a> = dyn Fn(Meant<'_>) -> Result<(), Refused> + 'a;
+type Judge<'a> = dyn Fn(Meant<'_>) -> Result<(), Rejected> + 'a;
 
 /// Returns the check of an address or a name of the load balancer of this Service.
-fn judge(shared: &Shared, service: &cloud::Service) -> impl Fn(Meant<'_>) -> Result<(), Refused> {
+fn judge(shared: &Shared, service: &cloud::Service) -> impl Fn(Meant<'_>) -> Result<(), Rejected> {
     |meant| match meant {
         Meant::Address(address) => {
             let mut taken = shared.taken(address);
@@ -185,12 +185,12 @@ fn ingress(
             ok.then_some(()),
         )?;
 
-        let refused = |why| AnswerError::Name {
+        let rejected = |why| AnswerError::Name {
             what: "ingress host name",
             name: Quoted::new(name),
             why,
         };
-        names::check(name, Some(&service.namespace), judge).map_err(refused)?;
+        names::check(name, Some(&service.namespace), judge).map_err(rejected)?;
     }
 
     if address.is_none() && hostname.is_none() {
@@ -299,7 +299,7 @@ mod tests {
             Meant::Address(address) => rules.load_balancer(address, &service, &Taken::default()),
             Meant::Name(_) => Ok(()),
             Meant::Service { namespace, name } => match (namespace, name) {
-                ("shop" | "home", "db") => Err(Refused::ServiceName("shop/db".into())),
+                ("shop" | "home", "db") => Err(Rejected::ServiceName("shop/db".into())),
                 _ => Ok(()),
             },
         };
@@ -314,7 +314,7 @@ mod tests {
                 ingress: vec![point],
             }
         };
-        let refused = |status| {
+        let rejected = |status| {
             load_balancer(status, &service, &judge)
                 .unwrap_err()
                 .to_string()
@@ -323,10 +323,10 @@ mod tests {
         assert!(load_balancer(good, &service, &judge).is_ok());
 
         for ip in ["10.244.1.1", "10.96.0.7", "169.254.169.254"] {
-            let refused = refused(status(Some(ip), None));
+            let rejected = rejected(status(Some(ip), None));
             assert!(
-                refused.starts_with(&format!("ingress address {ip} is rejected: it is ")),
-                "{refused}"
+                rejected.starts_with(&format!("ingress address {ip} is rejected: it is ")),
+                "{rejected}"
             );
         }
         for name in [
@@ -337,9 +337,9 @@ mod tests {
             "db.shop",
             "db",
         ] {
-            let refused = refused(status(None, Some(name)));
+            let rejected = rejected(status(None, Some(name)));
             let words = format!("ingress host name `{name}` is rejected: it is ");
-            assert!(refused.starts_with(&words), "{refused}");
+            assert!(rejected.starts_with(&words), "{rejected}");
         }
     }
 
@@ -376,7 +376,7 @@ mod tests {
         assert_eq!(
             ingress(point(None, Some("lb"))).unwrap().ip_mode,
             None,
-            "the API server refuses a mode without address"
+            "the API server rejects a mode without address"
         );
 
         let many = wit::LoadBalancerStatus {

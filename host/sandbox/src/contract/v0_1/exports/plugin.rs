@@ -12,7 +12,7 @@ use crate::{
     answers::{AnswerError, Checked, count, overlap::Overlap, text, value},
     contract::{
         Running,
-        v0_1::{bindings::skydock::provider::types as wit, from_guest::told, to_guest},
+        v0_1::{bindings::skydock::provider::types as wit, from_guest::with_text, to_guest},
     },
     load::{info::Introduction, source::Settings},
     words::keys::MAX_LABEL,
@@ -49,7 +49,7 @@ impl<'a, 's> Guest<'a, 's> {
                 .await?;
             store.data().answered(&answer);
 
-            Ok(Ok(answer.map_err(|error| config_refusal(error, settings))))
+            Ok(Ok(answer.map_err(|error| config_error(error, settings))))
         })
     }
 
@@ -73,8 +73,8 @@ impl<'a, 's> Guest<'a, 's> {
 
 /// Converts a plugin's rejection of its configuration, and redacts what the text quotes from the
 /// configuration.
-fn config_refusal(error: wit::CloudError, settings: &Settings) -> CloudError {
-    told(error, |text| {
+fn config_error(error: wit::CloudError, settings: &Settings) -> CloudError {
+    with_text(error, |text| {
         shown(&settings.redact(cut(&text, SENTENCE)), SENTENCE).into_owned()
     })
 }
@@ -247,7 +247,7 @@ mod tests {
         let options = skydock_cloud::Pairs::new();
         let settings = Settings::new("c".into(), Vec::new(), Some(config), options);
         let said = "/etc/cloud.yaml: password correct-horse-battery is \u{1b}[31mwrong";
-        let told = config_refusal(wit::CloudError::Invalid(said.into()), &settings).to_string();
+        let told = config_error(wit::CloudError::Invalid(said.into()), &settings).to_string();
 
         assert_eq!(
             told,

@@ -26,12 +26,12 @@ fn checked(it: instances::Instance) -> Checked<cloud::Instance> {
     let rules = IngressRules::default();
     let judge = |meant: Meant<'_>| match meant {
         Meant::Address(address) => rules.node(address, &node, &Taken::default()),
-        Meant::Name("n2" | "old.shop") => Err(Refused::Held(cloud::Holder::NodeName("n2".into()))),
+        Meant::Name("n2" | "old.shop") => Err(Rejected::Held(cloud::Holder::NodeName("n2".into()))),
         Meant::Name(_) => Ok(()),
         Meant::Service {
             namespace: "shop",
             name,
-        } => Err(Refused::ServiceName(format!("shop/{name}"))),
+        } => Err(Rejected::ServiceName(format!("shop/{name}"))),
         Meant::Service { .. } => Ok(()),
     };
     instance(it, &owner(), &node, &judge)
@@ -208,10 +208,10 @@ fn an_instance_with_a_special_address_is_rejected() {
             addresses: vec![node_address(kind, text)],
             ..machine()
         };
-        let refused = checked(bad).unwrap_err().to_string();
+        let rejected = checked(bad).unwrap_err().to_string();
         assert!(
-            refused.starts_with(&format!("address {text} is rejected: it is ")),
-            "{refused}"
+            rejected.starts_with(&format!("address {text} is rejected: it is ")),
+            "{rejected}"
         );
     }
 }
@@ -227,22 +227,22 @@ fn an_instance_with_a_name_of_the_cluster_is_rejected() {
         })
     };
     for kind in [Hostname, InternalDns, ExternalDns] {
-        let refused = named(kind, "kubernetes.default.svc").unwrap_err();
+        let rejected = named(kind, "kubernetes.default.svc").unwrap_err();
         let words =
             "address `kubernetes.default.svc` is rejected: it is a name in the DNS of the cluster";
-        assert_eq!(refused.to_string(), words);
+        assert_eq!(rejected.to_string(), words);
         assert!(named(kind, "n1.example").is_ok());
     }
-    let refused = named(InternalDns, "db.shop").unwrap_err().to_string();
+    let rejected = named(InternalDns, "db.shop").unwrap_err().to_string();
     assert!(
-        refused.ends_with("it is the name of Service shop/db in the DNS of the cluster"),
-        "{refused}"
+        rejected.ends_with("it is the name of Service shop/db in the DNS of the cluster"),
+        "{rejected}"
     );
     assert!(named(InternalDns, "db").is_ok() && named(InternalDns, "db.corp").is_ok());
 
-    let refused = named(Hostname, "n2").unwrap_err().to_string();
+    let rejected = named(Hostname, "n2").unwrap_err().to_string();
     assert_eq!(
-        refused,
+        rejected,
         "address `n2` is rejected: it is the name of node n2"
     );
     // The name of the node itself, which its kubelet has chosen, and one that it already has.
