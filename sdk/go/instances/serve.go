@@ -1,3 +1,5 @@
+// Code generated from wit/ by `cargo run -p skydock-bindings`. DO NOT EDIT.
+
 // Package instances exports the interface instances of the contract. A plugin that imports it exports the interface.
 package instances
 
@@ -7,4 +9,6 @@ import (
 )
 
 // Serve exports this implementation. Call it in an init function.
-func Serve(implementation skydock.Instances) { registry.Instances = implementation }
+func Serve(implementation skydock.Instances) {
+	registry.Served["instances"] = implementation
+}

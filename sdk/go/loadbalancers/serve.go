@@ -1,3 +1,5 @@
+// Code generated from wit/ by `cargo run -p skydock-bindings`. DO NOT EDIT.
+
 // Package loadbalancers exports the interface load-balancers of the contract. A plugin that imports it exports the interface.
 package loadbalancers
 
@@ -7,4 +9,6 @@ import (
 )
 
 // Serve exports this implementation. Call it in an init function.
-func Serve(implementation skydock.LoadBalancers) { registry.LoadBalancers = implementation }
+func Serve(implementation skydock.LoadBalancers) {
+	registry.Served["load-balancers"] = implementation
+}

@@ -1,3 +1,5 @@
+// Code generated from wit/ by `cargo run -p skydock-bindings`. DO NOT EDIT.
+
 package maintenance
 
 import (

@@ -1,3 +1,5 @@
+// Code generated from wit/ by `cargo run -p skydock-bindings`. DO NOT EDIT.
+
 // Package maintenance exports the interface maintenance of the contract. A plugin that imports it exports the interface.
 package maintenance
 
@@ -7,4 +9,6 @@ import (
 )
 
 // Serve exports this implementation. Call it in an init function.
-func Serve(implementation skydock.Maintenance) { registry.Maintenance = implementation }
+func Serve(implementation skydock.Maintenance) {
+	registry.Served["maintenance"] = implementation
+}

@@ -1,3 +1,5 @@
+// Code generated from wit/ by `cargo run -p skydock-bindings`. DO NOT EDIT.
+
 // Package routes exports the interface routes of the contract. A plugin that imports it exports the interface.
 package routes
 
@@ -7,4 +9,6 @@ import (
 )
 
 // Serve exports this implementation. Call it in an init function.
-func Serve(implementation skydock.Routes) { registry.Routes = implementation }
+func Serve(implementation skydock.Routes) {
+	registry.Served["routes"] = implementation
+}

@@ -1,3 +1,5 @@
+// Code generated from wit/ by `cargo run -p skydock-bindings`. DO NOT EDIT.
+
 // Package zones exports the interface zones of the contract. A plugin that imports it exports the interface.
 package zones
 
@@ -7,4 +9,6 @@ import (
 )
 
 // Serve exports this implementation. Call it in an init function.
-func Serve(implementation skydock.Zones) { registry.Zones = implementation }
+func Serve(implementation skydock.Zones) {
+	registry.Served["zones"] = implementation
+}

@@ -1,5 +1,5 @@
-//! Generates what the SDKs for Python and TypeScript export and convert from the contract in `wit/`.
-//! The files are committed, because SDKs are published from git; a test compares them.
+//! Generates what the SDKs for Go, Python and TypeScript export and convert from the contract in
+//! `wit/`. The files are committed, because SDKs are published from git; a test compares them.
 //!
 //! **To add a capability**, or a function to one:
 //!
@@ -8,27 +8,35 @@
 //!
 //!    | SDK | Files |
 //!    | --- | --- |
+//!    | Go | the interface, its types and the constant of `Capability` in `plugin.go` |
 //!    | Python | the class in `_plugin.py`, its types in `_types.py`, and their names in `__init__.py` |
 //!    | TypeScript | the interface and its types in `plugin.ts`, with the property of `Plugin` |
 //!
-//! 3. Run the generator: `cargo run -p skydock-bindings`.
+//! 3. Run the generators: `cargo run -p skydock-bindings`, and for what is below the SDK for Go,
+//!    `sdk/go/wit.sh` and `sdk/go/generate.sh`.
+//!
+//! C has no generated code except that of wit-bindgen: its header has three forms of lists, and
+//! flags and answers of its own, so that their rules would be longer than `guest/exports.c` and
+//! `guest/convert.c`, the only files to change beside the header.
 //!
 //! The types of the SDKs are those of the contract, in the form that is usual in each language:
 //!
-//! | WIT | Python | TypeScript |
-//! | --- | --- | --- |
-//! | record | dataclass | interface |
-//! | enum | `Enum` | names: in `types`, those of Kubernetes |
-//! | `option` | `None` | `undefined` |
-//! | list of `pair` | `dict` | object |
-//! | `borrow`, until the call ends | class in `lent.py` | function in `lent.ts` |
-//! | `result` of a function | an exception | an error that is thrown |
-//! | `result` of an element | a value or an exception | a value or an error |
+//! | WIT | Go | Python | TypeScript |
+//! | --- | --- | --- | --- |
+//! | record | struct | dataclass | interface |
+//! | record of a page | its fields | | |
+//! | enum | constants: in `types`, those of Kubernetes | `Enum` | names: in `types`, those of Kubernetes |
+//! | `option` | the zero value | `None` | `undefined` |
+//! | list of `pair` | map | `dict` | object |
+//! | `borrow`, until the call ends | interface | class in `lent.py` | function in `lent.ts` |
+//! | `result` of a function | an `error` | an exception | an error that is thrown |
+//! | `result` of an element | `Result` or `error` | a value or an exception | a value or an error |
 //!
 //! A variant that is not an error has no form yet: the generator rejects it. What deviates is in
 //! `table.rs`, or at the beginning of the module of the language.
 
 mod contract;
+mod go;
 mod python;
 mod table;
 mod typescript;
@@ -70,6 +78,7 @@ fn root() -> PathBuf {
 fn generate(root: &Path) -> Result<Files> {
     let contract = Contract::read(&root.join(CONTRACT)).context(CONTRACT)?;
     let mut files = Files::new();
+    go::write(&contract, &mut files);
     python::write(&contract, &mut files);
     typescript::write(&contract, &mut files);
     Ok(files)
@@ -92,6 +101,8 @@ mod tests {
 
     use super::*;
 
+    const COMMAND: &str = "`cargo run -p skydock-bindings`";
+
     #[test]
     fn the_generated_files_are_up_to_date() {
         let root = root();
@@ -100,7 +111,7 @@ mod tests {
             let found = fs::read_to_string(root.join(file)).unwrap_or_default();
             assert!(
                 found == *text,
-                "{} is out of date: run `cargo run -p skydock-bindings`",
+                "{} is out of date: run {COMMAND}",
                 file.display()
             );
         }
@@ -110,8 +121,9 @@ mod tests {
         for folder in folders {
             for entry in fs::read_dir(root.join(folder)).unwrap() {
                 let file = folder.join(entry.unwrap().file_name());
-                let is_cache = file.ends_with("__pycache__");
-                assert!(is_cache || files.contains_key(&file), "{}", file.display());
+                let text = fs::read_to_string(root.join(&file)).unwrap_or_default();
+                let is_current = files.contains_key(&file) || !text.contains(COMMAND);
+                assert!(is_current, "{}", file.display());
             }
         }
     }

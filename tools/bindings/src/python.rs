@@ -6,13 +6,10 @@
 use wit_parser::{Field, Function, Param, Type, TypeDefKind};
 
 use crate::contract::{Answer, Contract, Kind, Name, Side};
-use crate::table::{Place, pascal, singular, snake};
+use crate::table::{BASE, Place, pascal, singular, snake};
 use crate::{BY, Files, joined, uses};
 
 const FOLDER: &str = "sdk/python/skydock/_guest/generated";
-
-/// The interface that every plugin exports. Its functions do not wait.
-const BASE: &str = "plugin";
 
 /// Names that a module imports if it uses them.
 const IMPORTS: [(&str, &str); 4] = [
@@ -216,8 +213,12 @@ impl Module<'_> {
         let argument = |it: &Param| self.received(&it.ty, &snake(&it.name));
         let arguments = joined(&function.params, ", ", argument);
         let work = format!("_provider().{}({arguments})", snake(&function.name));
-        let is_base = self.side.name == BASE;
-        let run = if is_base { "at_once" } else { "answer" };
+        // Functions of the base do not wait.
+        let run = if self.side.name == BASE {
+            "at_once"
+        } else {
+            "answer"
+        };
         let list = self.contract.list(function).unwrap_or_default();
         let elements = |ty: Option<&Type>| {
             let into = match ty {

@@ -13,6 +13,17 @@ const WORDS: [(&str, &str); 9] = [
     ("route.target-node", "node of a route"),
 ];
 
+/// The interface that every plugin exports.
+pub(crate) const BASE: &str = "plugin";
+/// The interface with objects of Kubernetes: its enums have the values that they have there.
+pub(crate) const KUBERNETES: &str = "types";
+
+/// Types that some SDKs give another name.
+pub(crate) const CLASSES: [(&str, &str); 1] = [("plugin-info", "Info")];
+/// Fields that some SDKs give another name.
+pub(crate) const FIELDS: [(&str, &str); 1] = [("node.creation-timestamp", "created")];
+/// Seconds since 1970.
+const DATES: &[&str] = &["node.creation-timestamp"];
 /// Milliseconds, although the name does not say so.
 const MILLISECONDS: &[&str] = &["maintenance.maintain"];
 
@@ -54,9 +65,19 @@ impl<'a> Place<'a> {
         places.contains(&&*format!("{}.{}", self.owner, self.name))
     }
 
-    /// Whether the number in this place is a duration.
+    /// Whether the number in this place is a time.
+    pub(crate) fn is_date(self) -> bool {
+        self.is_in(DATES)
+    }
+
+    /// Whether the number in this place is a duration in milliseconds.
     pub(crate) fn is_milliseconds(self) -> bool {
         self.name.ends_with("-ms") || self.is_in(MILLISECONDS)
+    }
+
+    /// Whether the number in this place is a duration in seconds.
+    pub(crate) fn is_seconds(self) -> bool {
+        self.name.ends_with("-seconds")
     }
 
     /// Returns the words for the value in messages.
@@ -66,12 +87,18 @@ impl<'a> Place<'a> {
         }
         let one = singular(self.name);
         let name = if self.is_element { one } else { self.name };
-        let words: Vec<_> = name
-            .split('-')
-            .map(|it| if it == "id" { "ID" } else { it })
-            .collect();
-        words.join(" ")
+        spaced(name)
     }
+}
+
+/// `provider-id` as `provider ID`.
+pub(crate) fn spaced(name: &str) -> String {
+    let words = name.split('-').map(|it| match it {
+        "id" => "ID",
+        "ip" => "IP",
+        other => other,
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the name of one element.
@@ -105,10 +132,12 @@ pub(crate) fn camel(name: &str) -> String {
     format!("{first}{}", pascal(rest))
 }
 
-/// `internal-ip` as `InternalIP`: as Kubernetes writes the values of its API.
+/// `internal-ip` as `InternalIP`: as Kubernetes, and Go, write names.
 pub(crate) fn kubernetes(name: &str) -> String {
     let word = |word: &str| match word {
-        "dns" | "ip" | "sctp" | "tcp" | "udp" | "vip" => word.to_uppercase(),
+        "cidrs" | "ips" => singular(word).to_uppercase() + "s",
+        "cidr" | "dns" | "id" | "ip" | "os" | "uid" | "uuid" => word.to_uppercase(),
+        "sctp" | "tcp" | "udp" | "vip" => word.to_uppercase(),
         "ipv4" => "IPv4".to_owned(),
         "ipv6" => "IPv6".to_owned(),
         other => capitalized(other),
@@ -142,6 +171,7 @@ mod tests {
     fn names_have_the_form_of_their_language() {
         assert_eq!(camel("load-balancers"), "loadBalancers");
         assert_eq!(kubernetes("internal-dns"), "InternalDNS");
+        assert_eq!(kubernetes("pod-cidrs"), "PodCIDRs");
         assert_eq!(short("list-routes", "routes"), "list");
         assert_eq!(short("routes", "routes"), "routes");
     }

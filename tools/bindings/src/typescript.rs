@@ -7,15 +7,11 @@
 use wit_parser::{Field, Function, Param, Type, TypeDefKind};
 
 use crate::contract::{Answer, Contract, Kind, Name, Side};
-use crate::table::{Place, camel, kubernetes, pascal, short};
+use crate::table::{BASE, CLASSES, FIELDS, KUBERNETES, Place, camel, kubernetes, pascal, short};
 use crate::{BY, Files, joined, uses};
 
 const FOLDER: &str = "sdk/typescript/src/guest/generated";
 
-/// Types with another name.
-const CLASSES: [(&str, &str); 1] = [("plugin-info", "Info")];
-/// Fields with another name.
-const FIELDS: [(&str, &str); 1] = [("node.creation-timestamp", "created")];
 /// Fields that plugins may omit although they are not optional.
 const DEFAULTS: [(&str, &str); 8] = [
     ("ingress.ports", "[]"),
@@ -29,14 +25,6 @@ const DEFAULTS: [(&str, &str); 8] = [
 ];
 /// Fields that the host gets only if they have a value.
 const OMITTED: &[&str] = &["port-status.error"];
-/// Numbers that are a `Date`.
-const DATES: &[&str] = &["node.creation-timestamp"];
-
-/// The interface with objects of Kubernetes: its enums have the values that they have there.
-const KUBERNETES: &str = "types";
-
-/// The interface that every plugin exports.
-const BASE: &str = "plugin";
 
 /// The helpers, in the module beside the folder.
 const HELPERS: &str = "labels milliseconds names number optional pairs text";
@@ -247,7 +235,7 @@ impl Writer<'_> {
         let inner = |ty: &Type, it: &str| self.received(ty, it, place);
         match self.contract.kind(ty) {
             Kind::Pairs => format!("labels({it})"),
-            Kind::Number(64) if place.is_in(DATES) => format!("new Date(Number({it}) * 1000)"),
+            Kind::Number(64) if place.is_date() => format!("new Date(Number({it}) * 1000)"),
             Kind::Number(64) => format!("Number({it})"),
             Kind::List(one) => mapped(it, &inner(one, "one")),
             Kind::Option(some) => optional(it, &inner(some, it)),

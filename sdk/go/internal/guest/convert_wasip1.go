@@ -1,172 +1,255 @@
+// Code generated from wit/ by `cargo run -p skydock-bindings`. DO NOT EDIT.
+
 package guest
 
 import (
-	"strings"
-	"time"
-
 	skydock "github.com/skydock/skydock/sdk/go"
-	nodesets "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_node_sets"
-	wire "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_types"
-	"github.com/skydock/skydock/sdk/go/internal/wit/types"
+	witInstances "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_instances"
+	witNodeSets "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_node_sets"
+	witPlugin "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_plugin"
+	witRoutes "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_routes"
+	witTypes "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_types"
+	witZones "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_zones"
 )
 
-// Strings of the host share chunks of memory, which live as long as any of them: all are copied, so that a provider may keep
-// one without keeping others.
-
-// Clone copies a string.
-func Clone(s string) string { return strings.Clone(s) }
-
-// Clones copies strings.
-func Clones(in []string) []string {
-	var out []string
-	for _, s := range in {
-		out = append(out, strings.Clone(s))
-	}
-	return out
+func AddressKind(in witTypes.AddressKind) (out skydock.AddressKind) {
+	return []skydock.AddressKind{"Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS"}[in]
 }
 
-// Text returns an optional string, or an empty one.
-func Text(o types.Option[string]) string { return strings.Clone(o.SomeOr("")) }
-
-// Optional returns none for an empty string.
-func Optional(s string) types.Option[string] {
-	if s == "" {
-		return types.None[string]()
-	}
-	return types.Some(Valid(s))
+func (s *Sent) AddressKind(in skydock.AddressKind) (out witTypes.AddressKind) {
+	return index(s, "address kind", []skydock.AddressKind{"Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS"}, in)
 }
 
-// Map returns pairs as a map.
-func Map(pairs []wire.Pair) map[string]string {
-	out := make(map[string]string, len(pairs))
-	for _, p := range pairs {
-		out[strings.Clone(p.F0)] = strings.Clone(p.F1)
-	}
-	return out
+func NodeAddress(in witTypes.NodeAddress) (out skydock.NodeAddress) {
+	out.Kind = AddressKind(in.Kind)
+	out.Address = Clone(in.Address)
+	return
 }
 
-// Pairs returns a map as pairs.
-func Pairs(m map[string]string) []wire.Pair {
-	out := make([]wire.Pair, 0, len(m))
-	for key, value := range m {
-		out = append(out, wire.Pair{F0: Valid(key), F1: Valid(value)})
-	}
-	return out
+func (s *Sent) NodeAddress(in skydock.NodeAddress) (out witTypes.NodeAddress) {
+	out.Kind = s.AddressKind(in.Kind)
+	out.Address = Valid(in.Address)
+	return
 }
 
-// Values of enums, in the order of the contract.
-var (
-	addressKinds     = []skydock.AddressKind{skydock.Hostname, skydock.InternalIP, skydock.ExternalIP, skydock.InternalDNS, skydock.ExternalDNS}
-	taintEffects     = []skydock.TaintEffect{skydock.NoSchedule, skydock.PreferNoSchedule, skydock.NoExecute}
-	transports       = []skydock.Transport{skydock.TCP, skydock.UDP, skydock.SCTP}
-	trafficPolicies  = []skydock.TrafficPolicy{skydock.Cluster, skydock.Local}
-	ipFamilies       = []skydock.IPFamily{skydock.IPv4, skydock.IPv6}
-	ipFamilyPolicies = []skydock.IPFamilyPolicy{skydock.SingleStack, skydock.PreferDualStack, skydock.RequireDualStack}
-	ipModes          = []skydock.IPMode{skydock.VIP, skydock.Proxy}
-)
-
-// Addresses converts addresses of the host.
-func Addresses(in []wire.NodeAddress) []skydock.NodeAddress {
-	out := make([]skydock.NodeAddress, len(in))
-	for i, a := range in {
-		out[i] = skydock.NodeAddress{Kind: addressKinds[a.Kind], Address: strings.Clone(a.Address)}
-	}
-	return out
+func TaintEffect(in witTypes.TaintEffect) (out skydock.TaintEffect) {
+	return []skydock.TaintEffect{"NoSchedule", "PreferNoSchedule", "NoExecute"}[in]
 }
 
-// ToAddresses converts addresses for the host.
-func ToAddresses(in []skydock.NodeAddress) ([]wire.NodeAddress, error) {
-	out := make([]wire.NodeAddress, len(in))
-	for i, a := range in {
-		kind, err := index("kind of address", addressKinds, a.Kind)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = wire.NodeAddress{Kind: kind, Address: Valid(a.Address)}
-	}
-	return out, nil
+func Taint(in witTypes.Taint) (out skydock.Taint) {
+	out.Key = Clone(in.Key)
+	out.Value = Clone(in.Value)
+	out.Effect = TaintEffect(in.Effect)
+	return
 }
 
-// Nodes converts nodes of the host.
-func Nodes(in []wire.Node) []skydock.Node {
-	out := make([]skydock.Node, len(in))
-	for i := range in {
-		n := &in[i]
-		out[i] = skydock.Node{
-			Name: Clone(n.Name), UID: Clone(n.Uid), ProviderID: Text(n.ProviderId), Labels: Map(n.Labels), Annotations: Map(n.Annotations),
-			Addresses: Addresses(n.Addresses), PodCIDRs: Clones(n.PodCidrs), Ready: n.Ready, Unschedulable: n.Unschedulable,
-			SystemUUID: Clone(n.SystemUuid), MachineID: Clone(n.MachineId), Architecture: Clone(n.Architecture),
-			OperatingSystem: Clone(n.OperatingSystem), OSImage: Clone(n.OsImage), Created: time.Unix(int64(n.CreationTimestamp), 0),
-		}
-		for _, t := range n.Taints {
-			out[i].Taints = append(out[i].Taints, skydock.Taint{Key: Clone(t.Key), Value: Clone(t.Value), Effect: taintEffects[t.Effect]})
-		}
-	}
-	return out
+func Node(in witTypes.Node) (out skydock.Node) {
+	out.Name = Clone(in.Name)
+	out.UID = Clone(in.Uid)
+	out.ProviderID = Option(Clone)(in.ProviderId)
+	out.Labels = Map(in.Labels)
+	out.Annotations = Map(in.Annotations)
+	out.Taints = List(Taint)(in.Taints)
+	out.Addresses = List(NodeAddress)(in.Addresses)
+	out.PodCIDRs = List(Clone)(in.PodCidrs)
+	out.Ready = in.Ready
+	out.Unschedulable = in.Unschedulable
+	out.SystemUUID = Clone(in.SystemUuid)
+	out.MachineID = Clone(in.MachineId)
+	out.Architecture = Clone(in.Architecture)
+	out.OperatingSystem = Clone(in.OperatingSystem)
+	out.OSImage = Clone(in.OsImage)
+	out.Created = Time(in.CreationTimestamp)
+	return
 }
 
-// Targets converts nodes of a set.
-func Targets(in []nodesets.Target) []skydock.Target {
-	out := make([]skydock.Target, len(in))
-	for i, t := range in {
-		out[i] = skydock.Target{Name: Clone(t.Name), ProviderID: Text(t.ProviderId), Zone: Text(t.Zone), Addresses: Addresses(t.Addresses)}
-	}
-	return out
+func Transport(in witTypes.Transport) (out skydock.Transport) {
+	return []skydock.Transport{"TCP", "UDP", "SCTP"}[in]
 }
 
-// Service converts a Service of the host.
-func Service(s *wire.Service) *skydock.Service {
-	out := &skydock.Service{
-		Namespace: Clone(s.Namespace), Name: Clone(s.Name), UID: Clone(s.Uid), Labels: Map(s.Labels), Annotations: Map(s.Annotations),
-		LoadBalancerIP: Text(s.LoadBalancerIp), LoadBalancerClass: Text(s.LoadBalancerClass), SourceRanges: Clones(s.SourceRanges),
-		ExternalTrafficPolicy: trafficPolicies[s.ExternalTrafficPolicy], InternalTrafficPolicy: trafficPolicies[s.InternalTrafficPolicy],
-		HealthCheckNodePort: s.HealthCheckNodePort, ClientIPAffinity: time.Duration(s.ClientIpAffinitySeconds.SomeOr(0)) * time.Second,
-		IPFamilyPolicy: ipFamilyPolicies[s.IpFamilyPolicy], AllocateNodePorts: s.AllocateNodePorts,
-		PublishNotReadyAddresses: s.PublishNotReadyAddresses, ClusterIPs: Clones(s.ClusterIps), ExternalIPs: Clones(s.ExternalIps),
-		Selector: Map(s.Selector), Deleting: s.Deleting,
-	}
-	for _, p := range s.Ports {
-		out.Ports = append(out.Ports, skydock.ServicePort{
-			Name: Clone(p.Name), Transport: transports[p.Transport], AppProtocol: Text(p.AppProtocol), Port: p.Port,
-			TargetPort: Clone(p.TargetPort), NodePort: p.NodePort,
-		})
-	}
-	for _, f := range s.IpFamilies {
-		out.IPFamilies = append(out.IPFamilies, ipFamilies[f])
-	}
-	for _, i := range s.Status.Ingress {
-		ingress := skydock.Ingress{IP: Text(i.Ip), Hostname: Text(i.Hostname)}
-		if i.IpMode.IsSome() {
-			ingress.IPMode = ipModes[i.IpMode.Some()]
-		}
-		for _, p := range i.Ports {
-			ingress.Ports = append(ingress.Ports, skydock.PortStatus{Port: p.Port, Transport: transports[p.Transport], Error: Text(p.Error)})
-		}
-		out.Status.Ingress = append(out.Status.Ingress, ingress)
-	}
-	return out
+func (s *Sent) Transport(in skydock.Transport) (out witTypes.Transport) {
+	return index(s, "transport", []skydock.Transport{"TCP", "UDP", "SCTP"}, in)
 }
 
-// Status converts a status for the host.
-func Status(s *skydock.LoadBalancerStatus) (wire.LoadBalancerStatus, error) {
-	out := wire.LoadBalancerStatus{}
-	for _, i := range s.Ingress {
-		ingress := wire.Ingress{Ip: Optional(i.IP), Hostname: Optional(i.Hostname)}
-		if i.IPMode != "" {
-			mode, err := index("IP mode", ipModes, i.IPMode)
-			if err != nil {
-				return out, err
-			}
-			ingress.IpMode = types.Some(mode)
-		}
-		for _, p := range i.Ports {
-			transport, err := index("transport", transports, p.Transport)
-			if err != nil {
-				return out, err
-			}
-			ingress.Ports = append(ingress.Ports, wire.PortStatus{Port: p.Port, Transport: transport, Error: Optional(p.Error)})
-		}
-		out.Ingress = append(out.Ingress, ingress)
-	}
-	return out, nil
+func ServicePort(in witTypes.ServicePort) (out skydock.ServicePort) {
+	out.Name = Clone(in.Name)
+	out.Transport = Transport(in.Transport)
+	out.AppProtocol = Option(Clone)(in.AppProtocol)
+	out.Port = in.Port
+	out.TargetPort = Clone(in.TargetPort)
+	out.NodePort = in.NodePort
+	return
+}
+
+func TrafficPolicy(in witTypes.TrafficPolicy) (out skydock.TrafficPolicy) {
+	return []skydock.TrafficPolicy{"Cluster", "Local"}[in]
+}
+
+func IPFamily(in witTypes.IpFamily) (out skydock.IPFamily) {
+	return []skydock.IPFamily{"IPv4", "IPv6"}[in]
+}
+
+func IPFamilyPolicy(in witTypes.IpFamilyPolicy) (out skydock.IPFamilyPolicy) {
+	return []skydock.IPFamilyPolicy{"SingleStack", "PreferDualStack", "RequireDualStack"}[in]
+}
+
+func IPMode(in witTypes.IpMode) (out skydock.IPMode) {
+	return []skydock.IPMode{"VIP", "Proxy"}[in]
+}
+
+func (s *Sent) IPMode(in skydock.IPMode) (out witTypes.IpMode) {
+	return index(s, "IP mode", []skydock.IPMode{"VIP", "Proxy"}, in)
+}
+
+func PortStatus(in witTypes.PortStatus) (out skydock.PortStatus) {
+	out.Port = in.Port
+	out.Transport = Transport(in.Transport)
+	out.Error = Option(Clone)(in.Error)
+	return
+}
+
+func (s *Sent) PortStatus(in skydock.PortStatus) (out witTypes.PortStatus) {
+	out.Port = in.Port
+	out.Transport = s.Transport(in.Transport)
+	out.Error = Optional(Valid)(in.Error)
+	return
+}
+
+func Ingress(in witTypes.Ingress) (out skydock.Ingress) {
+	out.IP = Option(Clone)(in.Ip)
+	out.Hostname = Option(Clone)(in.Hostname)
+	out.IPMode = Option(IPMode)(in.IpMode)
+	out.Ports = List(PortStatus)(in.Ports)
+	return
+}
+
+func (s *Sent) Ingress(in skydock.Ingress) (out witTypes.Ingress) {
+	out.Ip = Optional(Valid)(in.IP)
+	out.Hostname = Optional(Valid)(in.Hostname)
+	out.IpMode = Optional(s.IPMode)(in.IPMode)
+	out.Ports = List(s.PortStatus)(in.Ports)
+	return
+}
+
+func LoadBalancerStatus(in witTypes.LoadBalancerStatus) (out skydock.LoadBalancerStatus) {
+	out.Ingress = List(Ingress)(in.Ingress)
+	return
+}
+
+func (s *Sent) LoadBalancerStatus(in skydock.LoadBalancerStatus) (out witTypes.LoadBalancerStatus) {
+	out.Ingress = List(s.Ingress)(in.Ingress)
+	return
+}
+
+func Service(in witTypes.Service) (out skydock.Service) {
+	out.Namespace = Clone(in.Namespace)
+	out.Name = Clone(in.Name)
+	out.UID = Clone(in.Uid)
+	out.Labels = Map(in.Labels)
+	out.Annotations = Map(in.Annotations)
+	out.Ports = List(ServicePort)(in.Ports)
+	out.LoadBalancerIP = Option(Clone)(in.LoadBalancerIp)
+	out.LoadBalancerClass = Option(Clone)(in.LoadBalancerClass)
+	out.SourceRanges = List(Clone)(in.SourceRanges)
+	out.ExternalTrafficPolicy = TrafficPolicy(in.ExternalTrafficPolicy)
+	out.InternalTrafficPolicy = TrafficPolicy(in.InternalTrafficPolicy)
+	out.HealthCheckNodePort = in.HealthCheckNodePort
+	out.ClientIPAffinity = Seconds(in.ClientIpAffinitySeconds)
+	out.IPFamilies = List(IPFamily)(in.IpFamilies)
+	out.IPFamilyPolicy = IPFamilyPolicy(in.IpFamilyPolicy)
+	out.AllocateNodePorts = in.AllocateNodePorts
+	out.PublishNotReadyAddresses = in.PublishNotReadyAddresses
+	out.ClusterIPs = List(Clone)(in.ClusterIps)
+	out.ExternalIPs = List(Clone)(in.ExternalIps)
+	out.Selector = Map(in.Selector)
+	out.Status = LoadBalancerStatus(in.Status)
+	out.Deleting = in.Deleting
+	return
+}
+
+func Target(in witNodeSets.Target) (out skydock.Target) {
+	out.Name = Clone(in.Name)
+	out.ProviderID = Option(Clone)(in.ProviderId)
+	out.Zone = Option(Clone)(in.Zone)
+	out.Addresses = List(NodeAddress)(in.Addresses)
+	return
+}
+
+func NodeChanges(in witNodeSets.NodeChanges) (out skydock.NodeChanges) {
+	out.Added = List(Target)(in.Added)
+	out.Removed = List(Target)(in.Removed)
+	return
+}
+
+func Settings(in witPlugin.Settings) (out skydock.Settings) {
+	out.ClusterName = Clone(in.ClusterName)
+	out.ClusterCIDRs = List(Clone)(in.ClusterCidrs)
+	out.CloudConfig = Option(Clone)(in.CloudConfig)
+	out.CloudConfigPath = Option(Clone)(in.CloudConfigPath)
+	out.Options = Map(in.Options)
+	return
+}
+
+func (s *Sent) Overlap(in skydock.Overlap) (out witPlugin.Overlap) {
+	return index(s, "overlap", []skydock.Overlap{0, 1, 2}, in)
+}
+
+func (s *Sent) PluginInfo(in skydock.Info) (out witPlugin.PluginInfo) {
+	out.Name = Valid(in.Name)
+	out.Version = Valid(in.Version)
+	out.ProviderIdPrefixes = List(Valid)(in.ProviderIDPrefixes)
+	out.WantedHosts = List(Valid)(in.WantedHosts)
+	out.MaxBatch = in.MaxBatch
+	out.Unused = List(Capability)(in.Unused)
+	out.Overlap = s.Overlap(in.Overlap)
+	out.AnnotationPrefixes = List(Valid)(in.AnnotationPrefixes)
+	return
+}
+
+func (s *Sent) Presence(in skydock.Presence) (out witInstances.Presence) {
+	return index(s, "presence", []skydock.Presence{0, 1, 2}, in)
+}
+
+func (s *Sent) Instance(in skydock.Instance) (out witInstances.Instance) {
+	out.ProviderId = Optional(Valid)(in.ProviderID)
+	out.InstanceType = Optional(Valid)(in.InstanceType)
+	out.Zone = Optional(Valid)(in.Zone)
+	out.Region = Optional(Valid)(in.Region)
+	out.Addresses = List(s.NodeAddress)(in.Addresses)
+	out.Labels = Pairs(in.Labels)
+	out.Annotations = Pairs(in.Annotations)
+	return
+}
+
+func Route(in witRoutes.Route) (out skydock.Route) {
+	out.Name = Clone(in.Name)
+	out.TargetNode = Option(Clone)(in.TargetNode)
+	out.TargetAddresses = OptionList(NodeAddress)(in.TargetAddresses)
+	out.DestinationCIDR = Clone(in.DestinationCidr)
+	out.Blackhole = in.Blackhole
+	return
+}
+
+func (s *Sent) Route(in skydock.Route) (out witRoutes.Route) {
+	out.Name = Valid(in.Name)
+	out.TargetNode = Optional(Valid)(in.TargetNode)
+	out.TargetAddresses = OptionalList(s.NodeAddress)(in.TargetAddresses)
+	out.DestinationCidr = Valid(in.DestinationCIDR)
+	out.Blackhole = in.Blackhole
+	return
+}
+
+func NewRoute(in witRoutes.NewRoute) (out skydock.NewRoute) {
+	out.NameHint = Clone(in.NameHint)
+	out.TargetNode = Clone(in.TargetNode)
+	out.TargetProviderID = Option(Clone)(in.TargetProviderId)
+	out.TargetAddresses = List(NodeAddress)(in.TargetAddresses)
+	out.DestinationCIDR = Clone(in.DestinationCidr)
+	return
+}
+
+func (s *Sent) Zone(in skydock.Zone) (out witZones.Zone) {
+	out.Zone = Optional(Valid)(in.Zone)
+	out.Region = Optional(Valid)(in.Region)
+	return
 }

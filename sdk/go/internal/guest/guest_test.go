@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	skydock "github.com/skydock/skydock/sdk/go"
+	"github.com/skydock/skydock/sdk/go/internal/wit/types"
 )
 
 func TestMessagesAreCutBetweenCharacters(t *testing.T) {
@@ -24,30 +25,79 @@ func TestMessagesAreCutBetweenCharacters(t *testing.T) {
 }
 
 func TestBytesThatAreNotUTF8AreReplaced(t *testing.T) {
-	got := Valids([]string{"ü", "a\xffb", ""})
+	got := List(Valid)([]string{"ü", "a\xffb", ""})
 	if len(got) != 3 || got[0] != "ü" || got[1] != "a\uFFFDb" || got[2] != "" {
 		t.Errorf("%q", got)
 	}
 }
 
 func TestValuesAreFoundInEnums(t *testing.T) {
+	var s Sent
 	values := []string{"a", "b", "c"}
 	for value, want := range map[string]uint8{"a": 0, "c": 2} {
-		if got, err := index("letter", values, value); got != want || err != nil {
-			t.Error(value, got, err)
+		if got := index(&s, "letter", values, value); got != want || s.err != nil {
+			t.Error(value, got, s.err)
 		}
 	}
-	_, err := index("letter", values, "other")
-	if err == nil || err.Error() != `the provider returned the letter "other"; expected a, b, c` {
+	for value, want := range map[string]string{
+		"other": `the provider returned the letter "other"; expected a, b, c`,
+		"":      `the provider returned the letter ""; expected a, b, c`,
+	} {
+		// No place, because the host must not take another value for it.
+		if got := index(&s, "letter", values, value); got != 3 {
+			t.Error(got)
+		}
+		if err := s.take(); err == nil || err.Error() != want || !errors.Is(err, skydock.ErrInternal) {
+			t.Error(err)
+		}
+	}
+	index(&s, "presence", []skydock.Presence{0, 1, 2}, -1)
+	index(&s, "letter", values, "later")
+	if err := s.take(); err == nil || err.Error() != `the provider returned the presence "-1"; expected 0, 1, 2` {
 		t.Error(err)
 	}
-	if got, err := Ordinal("presence", skydock.Absent, 3); got != 2 || err != nil {
-		t.Error(got, err)
+}
+
+func TestAnAbsentValueIsNotAnEmptyOne(t *testing.T) {
+	if got := Optional(Valid)("a"); got.Some() != "a" || Optional(Valid)("").IsSome() {
+		t.Error(got)
 	}
-	for _, value := range []skydock.Presence{-1, 3} {
-		if _, err := Ordinal("presence", value, 3); !errors.Is(err, skydock.ErrInternal) {
-			t.Error(value, err)
-		}
+	clones, valids := OptionList(Clone), OptionalList(Valid)
+	if none, some := clones(types.None[[]string]()), clones(types.Some([]string{})); none != nil || some == nil {
+		t.Error(none, some)
+	}
+	if none, some := valids(nil), valids([]string{}); none.IsSome() || !some.IsSome() {
+		t.Error(none, some)
+	}
+	if got := Option(Clone)(types.Some("a")) + Option(Clone)(types.None[string]()); got != "a" {
+		t.Error(got)
+	}
+}
+
+func TestARecordThatIsRequiredIsNotNil(t *testing.T) {
+	var s Sent
+	name := func(n skydock.Node) string { return n.Name }
+	if got := Required(&s, name)(&skydock.Node{Name: "a"}); got != "a" || s.err != nil {
+		t.Error(got, s.err)
+	}
+	if got := OptionalRecord(name)(&skydock.Node{Name: "a"}); got.Some() != "a" || OptionalRecord(name)(nil).IsSome() {
+		t.Error(got)
+	}
+	Required(&s, name)(nil)
+	if !errors.Is(s.err, skydock.ErrInternal) {
+		t.Error(s.err)
+	}
+}
+
+func TestTimesAreThoseOfTheContract(t *testing.T) {
+	if got := Milliseconds(90 * time.Second); got != 90000 || Milliseconds(-time.Second) != 0 {
+		t.Error(got)
+	}
+	if got := Seconds(types.Some(uint32(90))); got != 90*time.Second || Seconds(types.None[uint32]()) != 0 {
+		t.Error(got)
+	}
+	if got := Time(90); got.Unix() != 90 {
+		t.Error(got)
 	}
 }
 

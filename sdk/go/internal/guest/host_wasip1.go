@@ -22,7 +22,7 @@ type host struct{}
 
 func (host) ClusterUID() (string, bool) {
 	uid := skydock_provider_cluster.Uid()
-	return Text(uid), uid.IsSome()
+	return Option(Clone)(uid), uid.IsSome()
 }
 
 func (host) Revision() (uint64, bool) {
@@ -30,15 +30,10 @@ func (host) Revision() (uint64, bool) {
 	return revision.SomeOr(0), revision.IsSome()
 }
 
-func (host) Nodes() []skydock.Node { return Nodes(skydock_provider_cluster.Nodes()) }
+func (host) Nodes() []skydock.Node { return List(Node)(skydock_provider_cluster.Nodes()) }
 
 func (host) Services() []skydock.Service {
-	services := skydock_provider_cluster.Services()
-	out := make([]skydock.Service, len(services))
-	for i := range services {
-		out[i] = *Service(&services[i])
-	}
-	return out
+	return List(Service)(skydock_provider_cluster.Services())
 }
 
 func text(o types.Option[string]) ([]byte, bool) { return []byte(o.SomeOr("")), o.IsSome() }
@@ -88,11 +83,11 @@ func (host) CacheGet(key string) ([]byte, bool) {
 }
 
 func (host) CacheSet(key string, value []byte, ttl time.Duration) bool {
-	return skydock_provider_cache.Set(Valid(key), value, milliseconds(ttl))
+	return skydock_provider_cache.Set(Valid(key), value, Milliseconds(ttl))
 }
 
 func (host) CacheReserve(key string, value []byte, ttl time.Duration) ([]byte, bool) {
-	existing := skydock_provider_cache.Reserve(Valid(key), value, milliseconds(ttl))
+	existing := skydock_provider_cache.Reserve(Valid(key), value, Milliseconds(ttl))
 	if !existing.IsSome() || len(value) > 0 && bytes.Equal(existing.Some(), value) {
 		return nil, true
 	}
@@ -110,26 +105,19 @@ func MemoryLimit() uint64 { return skydock_provider_calls.MemoryLimit() }
 
 func (host) Retire() { skydock_provider_calls.Retire() }
 
-func milliseconds(d time.Duration) uint64 { return uint64(max(d.Milliseconds(), 0)) }
+// nodeSet implements [skydock.NodeSet].
+type nodeSet struct{ *nodesets.NodeSet }
 
-// NodeSet implements [skydock.NodeSet].
-type NodeSet struct{ Set *nodesets.NodeSet }
+// LentNodeSet returns nodes that the host lends.
+func LentNodeSet(lent *nodesets.NodeSet) skydock.NodeSet { return nodeSet{lent} }
 
-// Size returns the number of nodes.
-func (n NodeSet) Size() int { return int(n.Set.Size()) }
+func (n nodeSet) Size() int { return int(n.NodeSet.Size()) }
 
-// Targets returns the most important fields of all nodes.
-func (n NodeSet) Targets() []skydock.Target { return Targets(n.Set.Targets()) }
+func (n nodeSet) Targets() []skydock.Target { return List(Target)(n.NodeSet.Targets()) }
 
-// Nodes returns all nodes.
-func (n NodeSet) Nodes() []skydock.Node { return Nodes(n.Set.Nodes()) }
+func (n nodeSet) Nodes() []skydock.Node { return List(Node)(n.NodeSet.Nodes()) }
 
-// Changes returns the difference from an earlier set.
-func (n NodeSet) Changes() (skydock.NodeChanges, bool) {
-	changes := n.Set.Changes()
-	if !changes.IsSome() {
-		return skydock.NodeChanges{}, false
-	}
-	c := changes.Some()
-	return skydock.NodeChanges{Added: Targets(c.Added), Removed: Targets(c.Removed)}, true
+func (n nodeSet) Changes() (skydock.NodeChanges, bool) {
+	changes := n.NodeSet.Changes()
+	return Option(NodeChanges)(changes), changes.IsSome()
 }

@@ -3,6 +3,7 @@ package guest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -24,40 +25,15 @@ func shorten(text string) string {
 	return text[:end]
 }
 
-// Valid returns a string without bytes that are not UTF-8: the host ends a call, and its instance, that passes one.
-func Valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-// Valids returns strings without bytes that are not UTF-8.
-func Valids(in []string) []string {
-	var out []string
-	for _, s := range in {
-		out = append(out, Valid(s))
+// index returns the place of a value in an enum. If it is not one of them, s fails, and no place is returned.
+func index[T comparable](s *Sent, what string, values []T, value T) uint8 {
+	if i := slices.Index(values, value); i >= 0 {
+		return uint8(i)
 	}
-	return out
-}
-
-// index returns the place of a value in an enum. It is an error if the value is not one of them.
-func index[T comparable](what string, values []T, value T) (uint8, error) {
-	for i, v := range values {
-		if v == value {
-			return uint8(i), nil
-		}
-	}
-	return 0, unknown(what, value, values)
-}
-
-// Ordinal returns the number of a value in an enum that has this many values. It is an error if the value is not one of them.
-func Ordinal[T ~int](what string, value T, count int) (uint8, error) {
-	if value < 0 || int(value) >= count {
-		return 0, skydock.Internal("the provider returned the %s %d, which does not exist", what, int(value))
-	}
-	return uint8(value), nil
-}
-
-func unknown[T any](what string, value T, values []T) error {
 	names := make([]string, len(values))
 	for i, v := range values {
 		names[i] = fmt.Sprint(v)
 	}
-	return skydock.Internal("the provider returned the %s %q; expected %s", what, fmt.Sprint(value), strings.Join(names, ", "))
+	s.fail(skydock.Internal("the provider returned the %s %q; expected %s", what, fmt.Sprint(value), strings.Join(names, ", ")))
+	return uint8(len(values))
 }

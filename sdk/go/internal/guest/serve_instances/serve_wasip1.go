@@ -1,35 +1,32 @@
-// Package serve_instances implements the interface instances of the contract.
+// Code generated from wit/ by `cargo run -p skydock-bindings`. DO NOT EDIT.
+
 package serve_instances
 
 import (
 	"context"
 
 	skydock "github.com/skydock/skydock/sdk/go"
-	wire "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_instances"
-	"github.com/skydock/skydock/sdk/go/internal/guest"
-	"github.com/skydock/skydock/sdk/go/internal/registry"
-	"github.com/skydock/skydock/sdk/go/internal/wit/types"
+	witInstances "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_instances"
+	witTypes "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_types"
+	guest "github.com/skydock/skydock/sdk/go/internal/guest"
+	registry "github.com/skydock/skydock/sdk/go/internal/registry"
+	wit "github.com/skydock/skydock/sdk/go/internal/wit/types"
 )
 
-// Check checks the instances of nodes.
-func Check(nodes []wire.Node) types.Result[[]types.Result[wire.Presence, wire.CloudError], wire.CloudError] {
-	return guest.Elements(nodes, func(ctx context.Context, nodes []skydock.Node) ([]skydock.Result[skydock.Presence], error) {
-		return registry.Instances.(skydock.Instances).Check(ctx, nodes)
-	}, func(presence skydock.Presence) (wire.Presence, error) {
-		return guest.Ordinal("presence", presence, 3)
+func served() skydock.Instances {
+	return registry.Served["instances"].(skydock.Instances)
+}
+
+func Check(nodes []witTypes.Node) wit.Result[[]wit.Result[witInstances.Presence, witTypes.CloudError], witTypes.CloudError] {
+	return guest.Answer(func(ctx context.Context, s *guest.Sent) ([]wit.Result[witInstances.Presence, witTypes.CloudError], error) {
+		found, err := served().Check(ctx, guest.List(guest.Node)(nodes))
+		return guest.Elements(ctx, s, len(nodes), found, s.Presence), err
 	})
 }
 
-// Describe describes the instances of nodes.
-func Describe(nodes []wire.Node) types.Result[[]types.Result[wire.Instance, wire.CloudError], wire.CloudError] {
-	return guest.Elements(nodes, func(ctx context.Context, nodes []skydock.Node) ([]skydock.Result[skydock.Instance], error) {
-		return registry.Instances.(skydock.Instances).Describe(ctx, nodes)
-	}, func(i skydock.Instance) (wire.Instance, error) {
-		addresses, err := guest.ToAddresses(i.Addresses)
-		return wire.Instance{
-			ProviderId: guest.Optional(i.ProviderID), InstanceType: guest.Optional(i.InstanceType), Zone: guest.Optional(i.Zone),
-			Region: guest.Optional(i.Region), Addresses: addresses, Labels: guest.Pairs(i.Labels),
-			Annotations: guest.Pairs(i.Annotations),
-		}, err
+func Describe(nodes []witTypes.Node) wit.Result[[]wit.Result[witInstances.Instance, witTypes.CloudError], witTypes.CloudError] {
+	return guest.Answer(func(ctx context.Context, s *guest.Sent) ([]wit.Result[witInstances.Instance, witTypes.CloudError], error) {
+		found, err := served().Describe(ctx, guest.List(guest.Node)(nodes))
+		return guest.Elements(ctx, s, len(nodes), found, s.Instance), err
 	})
 }

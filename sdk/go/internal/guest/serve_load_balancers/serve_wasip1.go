@@ -1,58 +1,48 @@
-// Package serve_load_balancers implements the interface load-balancers of the contract.
+// Code generated from wit/ by `cargo run -p skydock-bindings`. DO NOT EDIT.
+
 package serve_load_balancers
 
 import (
 	"context"
 
 	skydock "github.com/skydock/skydock/sdk/go"
-	wire "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_load_balancers"
-	"github.com/skydock/skydock/sdk/go/internal/guest"
-	"github.com/skydock/skydock/sdk/go/internal/registry"
-	"github.com/skydock/skydock/sdk/go/internal/wit/types"
+	witNodeSets "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_node_sets"
+	witTypes "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_types"
+	guest "github.com/skydock/skydock/sdk/go/internal/guest"
+	registry "github.com/skydock/skydock/sdk/go/internal/registry"
+	wit "github.com/skydock/skydock/sdk/go/internal/wit/types"
 )
 
-func balancers() skydock.LoadBalancers { return registry.LoadBalancers.(skydock.LoadBalancers) }
+func served() skydock.LoadBalancers {
+	return registry.Served["load-balancers"].(skydock.LoadBalancers)
+}
 
-// Get returns the load balancer of a Service.
-func Get(s wire.Service) types.Result[types.Option[wire.LoadBalancerStatus], wire.CloudError] {
-	status, err := guest.Call(func(ctx context.Context) (*skydock.LoadBalancerStatus, error) {
-		return balancers().Get(ctx, guest.Service(&s))
-	})
-	return guest.Result(status, err, func(status *skydock.LoadBalancerStatus) (types.Option[wire.LoadBalancerStatus], error) {
-		if status == nil {
-			return types.None[wire.LoadBalancerStatus](), nil
-		}
-		converted, err := guest.Status(status)
-		return types.Some(converted), err
+func Get(service witTypes.Service) wit.Result[wit.Option[witTypes.LoadBalancerStatus], witTypes.CloudError] {
+	return guest.Answer(func(ctx context.Context, s *guest.Sent) (wit.Option[witTypes.LoadBalancerStatus], error) {
+		found, err := served().Get(ctx, new(guest.Service(service)))
+		return guest.OptionalRecord(s.LoadBalancerStatus)(found), err
 	})
 }
 
-// Ensure creates or updates the load balancer. The nodes are borrowed, and must be dropped before it returns.
-func Ensure(s wire.Service, nodes *wire.NodeSet) types.Result[wire.LoadBalancerStatus, wire.CloudError] {
+func Ensure(service witTypes.Service, nodes *witNodeSets.NodeSet) wit.Result[witTypes.LoadBalancerStatus, witTypes.CloudError] {
 	defer nodes.Drop()
-	status, err := guest.Call(func(ctx context.Context) (*skydock.LoadBalancerStatus, error) {
-		status, err := balancers().Ensure(ctx, guest.Service(&s), guest.NodeSet{Set: nodes})
-		if err == nil && status == nil {
-			err = skydock.Internal("the provider returned neither a status nor an error")
-		}
-		return status, err
+	return guest.Answer(func(ctx context.Context, s *guest.Sent) (witTypes.LoadBalancerStatus, error) {
+		found, err := served().Ensure(ctx, new(guest.Service(service)), guest.LentNodeSet(nodes))
+		return guest.Required(s, s.LoadBalancerStatus)(found), err
 	})
-	return guest.Result(status, err, guest.Status)
 }
 
-// UpdateNodes sets the targets of the load balancer. The nodes are borrowed, and must be dropped before it returns.
-func UpdateNodes(s wire.Service, nodes *wire.NodeSet) types.Result[types.Unit, wire.CloudError] {
+func UpdateNodes(service witTypes.Service, nodes *witNodeSets.NodeSet) wit.Result[wit.Unit, witTypes.CloudError] {
 	defer nodes.Drop()
-	_, err := guest.Call(func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, balancers().UpdateNodes(ctx, guest.Service(&s), guest.NodeSet{Set: nodes})
+	return guest.Answer(func(ctx context.Context, s *guest.Sent) (wit.Unit, error) {
+		err := served().UpdateNodes(ctx, new(guest.Service(service)), guest.LentNodeSet(nodes))
+		return wit.Unit{}, err
 	})
-	return guest.Done(err)
 }
 
-// EnsureDeleted deletes the load balancer.
-func EnsureDeleted(s wire.Service) types.Result[types.Unit, wire.CloudError] {
-	_, err := guest.Call(func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, balancers().EnsureDeleted(ctx, guest.Service(&s))
+func EnsureDeleted(service witTypes.Service) wit.Result[wit.Unit, witTypes.CloudError] {
+	return guest.Answer(func(ctx context.Context, s *guest.Sent) (wit.Unit, error) {
+		err := served().EnsureDeleted(ctx, new(guest.Service(service)))
+		return wit.Unit{}, err
 	})
-	return guest.Done(err)
 }

@@ -1,21 +1,24 @@
-// Package serve_maintenance implements the interface maintenance of the contract.
+// Code generated from wit/ by `cargo run -p skydock-bindings`. DO NOT EDIT.
+
 package serve_maintenance
 
 import (
 	"context"
-	"time"
 
 	skydock "github.com/skydock/skydock/sdk/go"
-	wire "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_maintenance"
-	"github.com/skydock/skydock/sdk/go/internal/guest"
-	"github.com/skydock/skydock/sdk/go/internal/registry"
-	"github.com/skydock/skydock/sdk/go/internal/wit/types"
+	witTypes "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_types"
+	guest "github.com/skydock/skydock/sdk/go/internal/guest"
+	registry "github.com/skydock/skydock/sdk/go/internal/registry"
+	wit "github.com/skydock/skydock/sdk/go/internal/wit/types"
 )
 
-// Maintain does some of the work.
-func Maintain() types.Result[uint64, wire.CloudError] {
-	next, err := guest.Call(func(ctx context.Context) (time.Duration, error) {
-		return registry.Maintenance.(skydock.Maintenance).Maintain(ctx)
+func served() skydock.Maintenance {
+	return registry.Served["maintenance"].(skydock.Maintenance)
+}
+
+func Maintain() wit.Result[uint64, witTypes.CloudError] {
+	return guest.Answer(func(ctx context.Context, s *guest.Sent) (uint64, error) {
+		found, err := served().Maintain(ctx)
+		return guest.Milliseconds(found), err
 	})
-	return guest.Result(next, err, func(d time.Duration) (uint64, error) { return uint64(max(d.Milliseconds(), 0)), nil })
 }

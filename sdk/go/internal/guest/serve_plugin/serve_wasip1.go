@@ -21,20 +21,15 @@ func plugin() (skydock.Plugin, error) {
 }
 
 // Configure takes the configuration.
-func Configure(s wire.Settings) types.Result[types.Unit, wire.CloudError] {
-	settings := skydock.Settings{
-		ClusterName: guest.Clone(s.ClusterName), ClusterCIDRs: guest.Clones(s.ClusterCidrs), CloudConfig: guest.Text(s.CloudConfig),
-		CloudConfigPath: guest.Text(s.CloudConfigPath), Options: guest.Map(s.Options),
-	}
+func Configure(settings wire.Settings) types.Result[types.Unit, wire.CloudError] {
 	memory.Limit(guest.MemoryLimit())
-	_, err := guest.Call(func(ctx context.Context) (struct{}, error) {
+	return guest.Answer(func(ctx context.Context, _ *guest.Sent) (types.Unit, error) {
 		p, err := plugin()
 		if err != nil {
-			return struct{}{}, err
+			return types.Unit{}, err
 		}
-		return struct{}{}, p.Configure(ctx, settings)
+		return types.Unit{}, p.Configure(ctx, guest.Settings(settings))
 	})
-	return guest.Done(err)
 }
 
 // Info returns the identity of the plugin.
@@ -43,14 +38,5 @@ func Info() wire.PluginInfo {
 	if err != nil {
 		return wire.PluginInfo{}
 	}
-	info := p.Info()
-	unused := make([]string, len(info.Unused))
-	for i, capability := range info.Unused {
-		unused[i] = guest.Valid(string(capability))
-	}
-	return wire.PluginInfo{
-		Name: guest.Valid(info.Name), Version: guest.Valid(info.Version), ProviderIdPrefixes: guest.Valids(info.ProviderIDPrefixes),
-		WantedHosts: guest.Valids(info.WantedHosts),
-		MaxBatch:    info.MaxBatch, Unused: unused, Overlap: wire.Overlap(info.Overlap), AnnotationPrefixes: guest.Valids(info.AnnotationPrefixes),
-	}
+	return new(guest.Sent).PluginInfo(p.Info())
 }

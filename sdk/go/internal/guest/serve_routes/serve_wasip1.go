@@ -1,71 +1,39 @@
-// Package serve_routes implements the interface routes of the contract.
+// Code generated from wit/ by `cargo run -p skydock-bindings`. DO NOT EDIT.
+
 package serve_routes
 
 import (
 	"context"
 
 	skydock "github.com/skydock/skydock/sdk/go"
-	wire "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_routes"
-	"github.com/skydock/skydock/sdk/go/internal/guest"
-	"github.com/skydock/skydock/sdk/go/internal/registry"
-	"github.com/skydock/skydock/sdk/go/internal/wit/types"
+	witRoutes "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_routes"
+	witTypes "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_types"
+	guest "github.com/skydock/skydock/sdk/go/internal/guest"
+	registry "github.com/skydock/skydock/sdk/go/internal/registry"
+	wit "github.com/skydock/skydock/sdk/go/internal/wit/types"
 )
 
-func served() skydock.Routes { return registry.Routes.(skydock.Routes) }
-
-type page struct {
-	routes []skydock.Route
-	next   string
+func served() skydock.Routes {
+	return registry.Served["routes"].(skydock.Routes)
 }
 
-// ListRoutes lists a page of routes.
-func ListRoutes(token types.Option[string]) types.Result[wire.RoutePage, wire.CloudError] {
-	listed, err := guest.Call(func(ctx context.Context) (p page, err error) {
-		p.routes, p.next, err = served().ListRoutes(ctx, guest.Text(token))
-		return p, err
-	})
-	return guest.Result(listed, err, func(p page) (wire.RoutePage, error) {
-		out := wire.RoutePage{Routes: make([]wire.Route, len(p.routes)), Next: guest.Optional(p.next)}
-		for i, r := range p.routes {
-			out.Routes[i] = wire.Route{Name: guest.Valid(r.Name), TargetNode: guest.Optional(r.TargetNode), DestinationCidr: guest.Valid(r.DestinationCIDR), Blackhole: r.Blackhole}
-			if r.TargetAddresses != nil {
-				addresses, err := guest.ToAddresses(r.TargetAddresses)
-				if err != nil {
-					return out, err
-				}
-				out.Routes[i].TargetAddresses = types.Some(addresses)
-			}
-		}
-		return out, nil
+func ListRoutes(page wit.Option[string]) wit.Result[witRoutes.RoutePage, witTypes.CloudError] {
+	return guest.Answer(func(ctx context.Context, s *guest.Sent) (witRoutes.RoutePage, error) {
+		routes, next, err := served().ListRoutes(ctx, guest.Option(guest.Clone)(page))
+		return witRoutes.RoutePage{Routes: guest.List(s.Route)(routes), Next: guest.Optional(guest.Valid)(next)}, err
 	})
 }
 
-// CreateRoutes creates routes.
-func CreateRoutes(in []wire.NewRoute) []types.Result[types.Unit, wire.CloudError] {
-	return guest.Errors(len(in), func(ctx context.Context) []error {
-		routes := make([]skydock.NewRoute, len(in))
-		for i, r := range in {
-			routes[i] = skydock.NewRoute{
-				NameHint: guest.Clone(r.NameHint), TargetNode: guest.Clone(r.TargetNode), TargetProviderID: guest.Text(r.TargetProviderId),
-				TargetAddresses: guest.Addresses(r.TargetAddresses), DestinationCIDR: guest.Clone(r.DestinationCidr),
-			}
-		}
-		return served().CreateRoutes(ctx, routes)
+func CreateRoutes(routes []witRoutes.NewRoute) []wit.Result[wit.Unit, witTypes.CloudError] {
+	return guest.AnswerEach(len(routes), func(ctx context.Context, s *guest.Sent) ([]wit.Result[wit.Unit, witTypes.CloudError], error) {
+		found := served().CreateRoutes(ctx, guest.List(guest.NewRoute)(routes))
+		return guest.Errors(ctx, s, len(routes), found), nil
 	})
 }
 
-// DeleteRoutes deletes routes.
-func DeleteRoutes(in []wire.Route) []types.Result[types.Unit, wire.CloudError] {
-	return guest.Errors(len(in), func(ctx context.Context) []error {
-		routes := make([]skydock.Route, len(in))
-		for i, r := range in {
-			routes[i] = skydock.Route{
-				Name: guest.Clone(r.Name), TargetNode: guest.Text(r.TargetNode), DestinationCIDR: guest.Clone(r.DestinationCidr), Blackhole: r.Blackhole,
-			}
-			if r.TargetAddresses.IsSome() {
-				routes[i].TargetAddresses = guest.Addresses(r.TargetAddresses.Some())
-			}
-		}
-		return served().DeleteRoutes(ctx, routes)
+func DeleteRoutes(routes []witRoutes.Route) []wit.Result[wit.Unit, witTypes.CloudError] {
+	return guest.AnswerEach(len(routes), func(ctx context.Context, s *guest.Sent) ([]wit.Result[wit.Unit, witTypes.CloudError], error) {
+		found := served().DeleteRoutes(ctx, guest.List(guest.Route)(routes))
+		return guest.Errors(ctx, s, len(routes), found), nil
 	})
 }

@@ -1,21 +1,25 @@
-// Package serve_zones implements the interface zones of the contract.
+// Code generated from wit/ by `cargo run -p skydock-bindings`. DO NOT EDIT.
+
 package serve_zones
 
 import (
 	"context"
 
 	skydock "github.com/skydock/skydock/sdk/go"
-	wire "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_zones"
-	"github.com/skydock/skydock/sdk/go/internal/guest"
-	"github.com/skydock/skydock/sdk/go/internal/registry"
-	"github.com/skydock/skydock/sdk/go/internal/wit/types"
+	witTypes "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_types"
+	witZones "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_zones"
+	guest "github.com/skydock/skydock/sdk/go/internal/guest"
+	registry "github.com/skydock/skydock/sdk/go/internal/registry"
+	wit "github.com/skydock/skydock/sdk/go/internal/wit/types"
 )
 
-// Locate returns the locations of nodes.
-func Locate(nodes []wire.Node) types.Result[[]types.Result[wire.Zone, wire.CloudError], wire.CloudError] {
-	return guest.Elements(nodes, func(ctx context.Context, nodes []skydock.Node) ([]skydock.Result[skydock.Zone], error) {
-		return registry.Zones.(skydock.Zones).Locate(ctx, nodes)
-	}, func(z skydock.Zone) (wire.Zone, error) {
-		return wire.Zone{Zone: guest.Optional(z.Zone), Region: guest.Optional(z.Region)}, nil
+func served() skydock.Zones {
+	return registry.Served["zones"].(skydock.Zones)
+}
+
+func Locate(nodes []witTypes.Node) wit.Result[[]wit.Result[witZones.Zone, witTypes.CloudError], witTypes.CloudError] {
+	return guest.Answer(func(ctx context.Context, s *guest.Sent) ([]wit.Result[witZones.Zone, witTypes.CloudError], error) {
+		found, err := served().Locate(ctx, guest.List(guest.Node)(nodes))
+		return guest.Elements(ctx, s, len(nodes), found, s.Zone), err
 	})
 }
