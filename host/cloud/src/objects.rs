@@ -1,7 +1,7 @@
 //! What controllers and clouds exchange.
 //!
 //! What providers are to see of an object is a field here. `objects/convert` of
-//! `skydock-controllers` fills it, from a Node as `objects/kinds/protobuf.rs` has decoded it, and
+//! `skydock-controller-base` fills it, from a Node as `objects/kinds/protobuf.rs` has decoded it, and
 //! `contract` of `skydock-sandbox` passes it on.
 
 pub(crate) mod holder;

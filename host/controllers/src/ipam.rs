@@ -27,6 +27,14 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use serde_json::json;
 use skydock_cloud::reason;
+use skydock_controller_base::{
+    calls::retry::RetryWhen,
+    controller::{
+        descriptor::{Descriptor, NeedsServices},
+        shared::{Runner, Shared},
+    },
+    objects::kinds::NodeKind,
+};
 use skydock_kube::{
     api::{Patch, Target, patch},
     informer::{Change, Entry},
@@ -41,15 +49,7 @@ use self::{
     ledger::{Decision, Ledger, Problem},
     metrics::IpamMetrics,
 };
-use crate::objects::kinds::NodeKind;
-use crate::{
-    ClientName,
-    calls::retry::RetryWhen,
-    controller::{
-        descriptor::{Descriptor, NeedsServices},
-        shared::{Runner, Shared},
-    },
-};
+use crate::ClientName;
 
 /// Maximum number of nodes that are written concurrently, as in upstream.
 const WORKERS: usize = 30;

@@ -1,4 +1,5 @@
-//! Kubernetes' cloud controllers, for any provider.
+//! Kubernetes' cloud controllers, for any provider. What they have in common is in
+//! [`skydock_controller_base`], and the service controller in [`service`].
 //!
 //! The way of an event is straight: watch ([`skydock_kube::informer`]) → cache →
 //! [`skydock_kube::queue`] → plan (a pure function of object and cloud answer) → apply (patches and
@@ -9,26 +10,23 @@
 
 #![forbid(unsafe_code)]
 
-mod calls;
-mod controller;
+mod batches;
+mod cidrs;
 pub mod ipam;
 pub mod lifecycle;
 mod maintenance;
 mod manager;
 pub mod node;
-mod objects;
+mod pause;
 pub mod route;
-pub mod service;
-#[cfg(test)]
-mod testing;
 
-pub use controller::clients::{ClientName, Clients};
-pub use controller::descriptor::{Controller, Descriptor};
+pub use cidrs::{ClusterCidrs, ClusterCidrsError};
 pub use manager::list::{UnknownController, controllers, parse_controllers};
 pub use manager::metrics::Metrics;
 pub use manager::options::Options;
-pub use manager::recorder::recorder;
 pub use manager::run::{Context, RunError, run};
-pub use objects::cidrs::{ClusterCidrs, ClusterCidrsError};
-pub use objects::constants;
-pub use objects::convert;
+pub use skydock_controller_base::controller::clients::{ClientName, Clients};
+pub use skydock_controller_base::controller::descriptor::{Controller, Descriptor};
+pub use skydock_controller_base::controller::recorder::recorder;
+pub use skydock_controller_base::objects::constants;
+pub use skydock_service_controller as service;

@@ -29,6 +29,13 @@ use futures::{
 };
 use kube::Client;
 use skydock_cloud::{Capability, Presence, reason};
+use skydock_controller_base::{
+    controller::{
+        descriptor::{Descriptor, NeedsServices},
+        shared::{Runner, Shared},
+    },
+    objects::kinds::NodeKind,
+};
 use skydock_kube::{dry_run::DryRunLog, informer::Entry};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -40,16 +47,11 @@ use self::{
     plan::{Change, Precheck},
     round::{Question, Round},
 };
-use crate::objects::kinds::NodeKind;
 use crate::{
     ClientName,
-    calls::pause::Pause,
-    controller::{
-        batches::{BatchSemaphores, ask_all},
-        descriptor::{Descriptor, NeedsServices},
-        shared::{Runner, Shared},
-    },
+    batches::{BatchSemaphores, ask_all},
     node::plan::uninitialized,
+    pause::Pause,
 };
 
 /// Maximum number of batches that are queried concurrently.
@@ -225,10 +227,7 @@ impl LifecycleController {
         }
     }
 
-    fn questions(
-        &self,
-        not_ready: Vec<NodeEntry>,
-    ) -> Vec<(Question, crate::controller::batches::BatchLimit)> {
+    fn questions(&self, not_ready: Vec<NodeEntry>) -> Vec<(Question, crate::batches::BatchLimit)> {
         let now = Instant::now();
         let mut memory = self.memory();
         // A node that was ready in the meantime starts without its earlier answers.

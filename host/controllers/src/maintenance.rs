@@ -4,18 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use skydock_cloud::Capability;
-use skydock_kube::queue::Limiter;
-use tokio::{sync::Notify, time::sleep};
-use tokio_util::sync::CancellationToken;
-
-use crate::{
-    ClientName,
+use skydock_controller_base::{
     calls::retry::RetryWhen,
     controller::{
         descriptor::{Descriptor, NeedsServices},
         shared::{Runner, Shared},
     },
 };
+use skydock_kube::queue::Limiter;
+use tokio::{sync::Notify, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::ClientName;
 
 /// Delay after an error that contains no delay. That after a conflict grows up to it.
 const LIMITER: Limiter = Limiter {

@@ -6,5 +6,5 @@ pub(crate) mod dry_run;
 pub(crate) mod list;
 pub(crate) mod metrics;
 pub(crate) mod options;
-pub(crate) mod recorder;
 pub(crate) mod run;
+pub(crate) mod uid;

@@ -25,6 +25,13 @@ use async_trait::async_trait;
 use futures::{StreamExt, future::BoxFuture, stream};
 use kube::Client;
 use skydock_cloud::{Capability, reason};
+use skydock_controller_base::{
+    controller::{
+        descriptor::{Descriptor, NeedsServices},
+        shared::{Runner, Shared, spawn_joined},
+    },
+    objects::kinds::NodeKind,
+};
 use skydock_kube::{
     events::REMINDER_PERIOD,
     informer::{Change, Entry},
@@ -42,15 +49,10 @@ use self::{
     plan::{Need, SyncedFields},
     round::Round,
 };
-use crate::objects::kinds::NodeKind;
 use crate::{
     ClientName,
-    calls::pause::Pause,
-    controller::{
-        batches::{BatchSemaphores, ask_all},
-        descriptor::{Descriptor, NeedsServices},
-        shared::{Runner, Shared, spawn_joined},
-    },
+    batches::{BatchSemaphores, ask_all},
+    pause::Pause,
 };
 
 /// Maximum number of nodes in one batch. Larger batches would hardly save calls, and a batch is in

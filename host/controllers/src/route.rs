@@ -32,6 +32,13 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use skydock_cloud::{Capability, NewRoute, NodeAddress, ProviderInfo, Route};
+use skydock_controller_base::{
+    controller::{
+        descriptor::{Descriptor, NeedsServices},
+        shared::{Runner, Shared},
+    },
+    objects::kinds::NodeKind,
+};
 use skydock_kube::{
     informer::{self, Entry},
     queue::{Priority, Queue},
@@ -45,14 +52,7 @@ use self::{
     run::Run,
     tries::{LIMITER, Tries},
 };
-use crate::objects::kinds::NodeKind;
-use crate::{
-    ClientName, ClusterCidrs, ClusterCidrsError,
-    controller::{
-        descriptor::{Descriptor, NeedsServices},
-        shared::{Runner, Shared},
-    },
-};
+use crate::{ClientName, ClusterCidrs, ClusterCidrsError};
 
 /// Time for which changes of nodes are gathered: a new node gets its addresses and its Pod CIDRs
 /// within moments.

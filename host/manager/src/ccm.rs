@@ -303,7 +303,7 @@ impl StartedManager {
             tracing::info!("dry run: changes are logged, not applied");
         }
 
-        let (recorder, events) = recorder(&self.metrics);
+        let (recorder, events) = recorder(&self.metrics.shared);
         let reporter = Reporter::new(recorder.clone(), self.config.election.as_ref());
         if let Some(identity) = identity {
             reporter.leads(&identity);

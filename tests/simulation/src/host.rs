@@ -50,7 +50,7 @@ impl Host {
         let shutdown = CancellationToken::new();
         let (generations, receiver) = watch::channel(1);
         let metrics = Metrics::register(&mut Registry::default());
-        let (recorder, events) = recorder(&metrics);
+        let (recorder, events) = recorder(&metrics.shared);
         let context = Context {
             clients: Clients {
                 informers: client("shared-informers"),

@@ -21,8 +21,8 @@ pub(crate) fn run(root: &Path, json: bool, keep: bool) -> Result<()> {
     host.args("build --package skydock --package skydock-story".split(' '));
     // For the features that tests use. Otherwise, dependencies and our own crates would be compiled
     // again for the tests.
-    host.args("--package skydock-features --package skydock-kube".split(' '));
-    host.args("--features skydock-kube/testing".split(' '));
+    host.args("--package skydock-features --package skydock-controller-base".split(' '));
+    host.args("--features skydock-controller-base/testing".split(' '));
     build::watched("building the host (minutes the first time)", host)?;
     let folder = build::target()?.join("debug");
     let mut story =

@@ -1,12 +1,10 @@
 use prometheus_client::registry::Registry;
 use serde_json::Value;
+use skydock_controller_base::testing::{FakeApi, Request, node, shared, with};
 use tokio::{task::JoinHandle, time::sleep};
 
 use super::*;
-use crate::{
-    Metrics,
-    testing::{FakeApi, Request, node, shared, with},
-};
+use crate::Metrics;
 
 struct Bench {
     api: FakeApi,
@@ -31,7 +29,7 @@ fn start_after(
     prepare(&api);
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let shared = shared(&CONTROLLER, &api, Arc::default(), &metrics);
+    let shared = shared(&CONTROLLER, &api, Arc::default(), &metrics.shared);
     nodes
         .iter()
         .for_each(|node| drop(shared.nodes.apply(node.clone())));

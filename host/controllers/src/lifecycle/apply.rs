@@ -3,6 +3,12 @@
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::Client;
 use serde_json::{Value, json};
+use skydock_controller_base::objects::{
+    constants::{
+        ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN,
+    },
+    kinds::NodeKind,
+};
 use skydock_kube::{
     api::{self, ApiError, Patch, Target, patch, pointer_step},
     dry_run::DryRunLog,
@@ -10,10 +16,6 @@ use skydock_kube::{
 };
 
 use super::plan::Change;
-use crate::objects::constants::{
-    ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN,
-};
-use crate::objects::kinds::NodeKind;
 
 /// Changes taints in one patch.
 ///
@@ -142,7 +144,7 @@ pub(super) async fn delete(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{node, with};
+    use skydock_controller_base::testing::{node, with};
 
     fn entry(change: &Value) -> Entry<NodeKind> {
         Entry::new(with(&node("a"), change))

@@ -132,13 +132,13 @@ mod tests {
 
     use serde_json::json;
     use skydock_cloud::Presence;
-    use skydock_kube::informer::Entry;
-
-    use super::*;
-    use crate::{
+    use skydock_controller_base::{
         objects::constants::ANNOTATION_ALLOW_DELETION,
         testing::{node, with},
     };
+    use skydock_kube::informer::Entry;
+
+    use super::*;
 
     /// Returns this many nodes, of which the first ones are condemned by the last answer, and the
     /// following ones are in question.

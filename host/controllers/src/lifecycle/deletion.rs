@@ -4,6 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use futures::{StreamExt, stream};
 use skydock_cloud::{Node, Presence, reason};
+use skydock_controller_base::objects::constants::ANNOTATION_ALLOW_DELETION;
 use skydock_kube::api::ApiError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +14,6 @@ use super::{
     brake::Verdict,
     choice::{self, Choice},
 };
-use crate::objects::constants::ANNOTATION_ALLOW_DELETION;
 
 /// Maximum number of ready nodes that the cloud is asked about before nodes are deleted.
 const SAMPLE: usize = 20;

@@ -7,13 +7,11 @@ use std::{
 };
 
 use skydock_cloud::{CloudError, Node, Presence};
+use skydock_controller_base::calls::{progress::ProgressTracker, retry::RetryWhen};
 use skydock_kube::queue::with_jitter;
 use tokio::time::Instant;
 
-use crate::{
-    calls::{progress::ProgressTracker, retry::RetryWhen},
-    controller::batches::BatchLimit,
-};
+use crate::batches::BatchLimit;
 
 /// Longest delay after consecutive errors: the absence of an instance must not be noticed much
 /// later than without errors.

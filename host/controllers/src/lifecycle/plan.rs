@@ -7,16 +7,14 @@
 use std::time::Duration;
 
 use skydock_cloud::{Node, Presence, ProviderInfo, TaintEffect};
+use skydock_controller_base::objects::constants::{
+    ANNOTATION_ALLOW_DELETION, ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE,
+    TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN,
+};
 use tokio::time::Instant;
 
 use super::memory::AnswerSeries;
-use crate::{
-    node::plan::uninitialized,
-    objects::constants::{
-        ANNOTATION_ALLOW_DELETION, ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE,
-        TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN,
-    },
-};
+use crate::node::plan::uninitialized;
 
 /// Number of equal answers of the cloud that are required before an irreversible action.
 const ANSWERS: u32 = 2;
@@ -166,9 +164,9 @@ fn marked(node: &Node) -> bool {
 #[cfg(test)]
 mod tests {
     use skydock_cloud::Taint;
+    use skydock_controller_base::{objects::constants::TAINT_UNINITIALIZED, testing::info};
 
     use super::*;
-    use crate::{objects::constants::TAINT_UNINITIALIZED, testing::info};
 
     const PERIOD: Duration = Duration::from_secs(5);
     const SHUTDOWN: (&str, TaintEffect) = (TAINT_SHUTDOWN, TaintEffect::NoSchedule);

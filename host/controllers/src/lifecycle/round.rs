@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use skydock_cloud::{Answers, CloudError, Node, Presence, reason};
+use skydock_controller_base::calls::{progress::minutes, retry::SOON};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -11,10 +12,7 @@ use super::{
     LifecycleController, LifecycleOptions, NodeEntry, Tainting,
     plan::{self, Act},
 };
-use crate::{
-    calls::{progress::minutes, retry::SOON},
-    controller::batches::{Answered, Ask},
-};
+use crate::batches::{Answered, Ask};
 
 /// One query about one node.
 #[derive(Clone)]

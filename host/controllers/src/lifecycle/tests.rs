@@ -1,14 +1,14 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use skydock_cloud::{CloudError, Presence};
-use skydock_kube::api::with_deadline;
-
-use super::*;
-use crate::{
-    Metrics,
+use skydock_controller_base::{
     objects::constants::{TAINT_SHUTDOWN, TAINT_UNINITIALIZED},
     testing::{FakeApi, FakeCloud, every_error, node, shared, with},
 };
+use skydock_kube::api::with_deadline;
+
+use super::*;
+use crate::Metrics;
 
 struct Bench {
     api: FakeApi,
@@ -28,7 +28,7 @@ fn bench_with(options: LifecycleOptions) -> Bench {
 fn bench_logging(options: LifecycleOptions, dry_run_log: Option<Arc<DryRunLog>>) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let metrics = Metrics::register(&mut Registry::default());
-    let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics);
+    let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics.shared);
     let controller = Arc::new(LifecycleController::new(
         shared,
         metrics.lifecycle,

@@ -15,17 +15,19 @@ use skydock_cloud::{
     Cluster, ForeignObject, Holder, NamedBy, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
     Severity,
 };
+use skydock_controller_base::{
+    controller::notes::Notes,
+    objects::{
+        holders::Holders,
+        kinds::{NodeKind, ServiceKind},
+        reads::Reads,
+    },
+};
 use skydock_kube::{
     events::{EventType, Notice, Recorder},
     informer::{Change, Entry, Informer, Kind},
 };
-
-use crate::objects::kinds::{NodeKind, ServiceKind};
-use crate::{
-    controller::notes::Notes,
-    objects::{holders::Holders, reads::Reads},
-    service::{Classes, plan},
-};
+use skydock_service_controller::{Classes, plan};
 
 /// `source.component` of a provider's events. Controllers use names of their own, so that their
 /// events are not confused with the provider's, and so that a provider that exceeds its event rate
@@ -212,21 +214,21 @@ impl Cluster for ClusterView {
 mod tests {
     use prometheus_client::registry::Registry;
     use serde_json::{Value, json};
-    use tokio_util::sync::CancellationToken;
-
-    use super::*;
-    use crate::recorder;
-    use crate::{
-        Metrics,
+    use skydock_controller_base::{
+        controller::recorder::recorder,
         objects::constants::FINALIZER,
         testing::{FakeApi, FakeCloud, node, service, with},
     };
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::Metrics;
 
     #[tokio::test]
     async fn a_provider_sees_nodes_and_services_and_publishes_events() {
         let api = FakeApi::default();
         let metrics = Metrics::register(&mut Registry::default());
-        let (recorder, writer) = recorder(&metrics);
+        let (recorder, writer) = recorder(&metrics.shared);
         let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) =
             Default::default();
         let clients = (api.client(), api.client());

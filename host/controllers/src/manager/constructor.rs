@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use kube::Client;
 use skydock_cloud::{Capability, ProviderInfo};
-use skydock_kube::{dry_run::DryRunLog, informer::Informer};
-
-use crate::{
+use skydock_controller_base::{
     controller::{
         descriptor::{Controller, NeedsServices},
         notes::Notes,
         shared::{Runner, Shared},
     },
+    objects::{holders::Holders, kinds::ServiceKind, reads::Reads},
+};
+use skydock_kube::{dry_run::DryRunLog, informer::Informer};
+
+use crate::{
+    cidrs::ClusterCidrsError,
     manager::{metrics::Metrics, options::Options},
-    objects::{cidrs::ClusterCidrsError, holders::Holders, kinds::ServiceKind, reads::Reads},
 };
 
 /// How a controller is built.

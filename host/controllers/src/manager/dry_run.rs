@@ -8,9 +8,8 @@ use async_trait::async_trait;
 use skydock_cloud::{
     Answer, Call, CloudError, CloudProvider, Function, Node, ProviderInfo, Service,
 };
+use skydock_controller_base::controller::clients::Clients;
 use skydock_kube::dry_run::{self, DryRunLog};
-
-use crate::controller::clients::Clients;
 
 /// Returns a provider and API clients that change nothing. What they would change is reported in
 /// `log`.

@@ -1,21 +1,22 @@
 //! The list of all controllers, how each is built, and how `--controllers` selects from it.
 //!
-//! A controller is a module with its `CONTROLLER` (a
-//! [`Descriptor`](crate::controller::descriptor::Descriptor)), a type that is a
-//! [`Runner`](crate::controller::shared::Runner), a `plan` and `metrics`, and an entry here. Its
-//! flags go into `options.rs`, and its permissions into the roles in `deploy/`.
+//! A controller is a module or a crate with its `CONTROLLER` (a [`Descriptor`](crate::Descriptor)),
+//! a type that is a [`Runner`](skydock_controller_base::controller::shared::Runner), a `plan` and
+//! `metrics`, and an entry here. Its flags go into `options.rs`, and its permissions into the roles
+//! in `deploy/`.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use skydock_controller_base::controller::descriptor::Controller;
+use skydock_service_controller::{self as service, ServiceController};
+
 use crate::{
-    controller::descriptor::Controller,
     ipam::{self, IpamController},
     lifecycle::{self, LifecycleController},
     maintenance::{self, MaintenanceController},
     manager::constructor::Constructor,
     node::{self, NodeController},
     route::{self, RouteController, RouteOptions},
-    service::{self, ServiceController},
 };
 
 /// All controllers with their constructors, in the order in which they are started.

@@ -3,60 +3,52 @@
 //!
 //! A metric is a field and a `register` in the `metrics.rs` of what it is about: a controller, or
 //! `execution` in `skydock-sandbox`, `observe` in `skydock-egress`, `sources` in
-//! `skydock-credentials`, `configuration` in `skydock`. It needs a row under "Metrics" in
+//! `skydock-credentials`, `config` in `skydock`. It needs a row under "Metrics" in
 //! `docs/operating.md`, which tests compare with the program, and an alert in
 //! `deploy/components/alerts` if somebody must act.
 
-use prometheus_client::{metrics::counter::Counter, registry::Registry};
+use prometheus_client::registry::Registry;
+use skydock_controller_base::controller::shared::metrics::SharedMetrics;
+use skydock_service_controller::ServiceMetrics;
 
 use crate::{
-    controller::shared::metrics::SharedMetrics, ipam::metrics::IpamMetrics,
-    lifecycle::metrics::LifecycleMetrics, node::metrics::NodeMetrics, route::metrics::RouteMetrics,
-    service::metrics::ServiceMetrics,
+    ipam::metrics::IpamMetrics, lifecycle::metrics::LifecycleMetrics, node::metrics::NodeMetrics,
+    route::metrics::RouteMetrics,
 };
 
 /// All metrics of the controllers. Clones share them.
 #[derive(Clone)]
 pub struct Metrics {
-    pub(crate) shared: SharedMetrics,
+    /// Those that all controllers have, for [`recorder`](crate::recorder).
+    pub shared: SharedMetrics,
     pub(crate) node: NodeMetrics,
     pub(crate) lifecycle: LifecycleMetrics,
     pub(crate) service: ServiceMetrics,
     pub(crate) route: RouteMetrics,
     pub(crate) ipam: IpamMetrics,
-    /// Events that were dropped because there were too many.
-    pub events_dropped: Counter,
 }
 
 impl Metrics {
     /// Creates the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
+        Self {
             shared: SharedMetrics::register(registry),
             node: NodeMetrics::register(registry),
             lifecycle: LifecycleMetrics::register(registry),
             service: ServiceMetrics::register(registry),
             route: RouteMetrics::register(registry),
             ipam: IpamMetrics::register(registry),
-            events_dropped: Counter::default(),
-        };
-
-        registry.register(
-            "skydock_events_dropped",
-            "Events that were dropped because there were too many",
-            metrics.events_dropped.clone(),
-        );
-
-        metrics
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use skydock_kube::queue::{Limiter, Priority, Queue};
+    use skydock_service_controller as service;
 
     use super::*;
-    use crate::{node, service};
+    use crate::node;
 
     // Holds: C-04
     #[test]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use skydock_service_controller::ServiceOptions;
 
 use crate::{
     ipam::IpamOptions, lifecycle::LifecycleOptions, node::NodeOptions, route::RouteOptions,
-    service::ServiceOptions,
 };
 
 /// Options of the controllers.

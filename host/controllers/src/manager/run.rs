@@ -5,6 +5,7 @@ mod host;
 use std::{collections::BTreeSet, sync::Arc};
 
 use skydock_cloud::{CloudProvider, Cluster};
+use skydock_controller_base::controller::clients::Clients;
 use skydock_kube::{
     dry_run::DryRunLog,
     events::{EventWriter, Recorder},
@@ -13,7 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::host::Host;
-use crate::{Controller, Metrics, Options, controller::clients::Clients, manager::dry_run};
+use crate::{Controller, Metrics, Options, manager::dry_run};
 
 /// Dependencies of the controllers.
 pub struct Context {

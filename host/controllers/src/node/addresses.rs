@@ -4,8 +4,7 @@
 use std::{collections::HashSet, net::IpAddr};
 
 use skydock_cloud::{AddressKind, Node, NodeAddress};
-
-use crate::objects::constants::ANNOTATION_PROVIDED_NODE_IP;
+use skydock_controller_base::objects::constants::ANNOTATION_PROVIDED_NODE_IP;
 
 /// Why the annotation with the node's IP addresses cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

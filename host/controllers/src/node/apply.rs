@@ -4,6 +4,10 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::Client;
 use serde_json::{Map, Value, json};
 use skydock_cloud::{NodeAddress, Pairs};
+use skydock_controller_base::objects::{
+    constants::{ANNOTATION_ANNOTATIONS, ANNOTATION_LABELS, TAINT_UNINITIALIZED},
+    kinds::NodeKind,
+};
 use skydock_kube::{
     api::{ApiError, Patch, Target, patch},
     informer::Entry,
@@ -13,8 +17,6 @@ use super::{
     labels::KeyPlan,
     plan::{Initialization, Repair},
 };
-use crate::objects::constants::{ANNOTATION_ANNOTATIONS, ANNOTATION_LABELS, TAINT_UNINITIALIZED};
-use crate::objects::kinds::NodeKind;
 
 fn target<'a>(entry: &'a Entry<NodeKind>, subresource: Option<&'static str>) -> Target<'a> {
     Target {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use skydock_cloud::{Capability, CloudError, CloudProvider, Instance, Node, Zone};
 
-use crate::controller::shared::complete;
+use crate::batches::complete;
 
 /// Returns one answer for each node. Zones and regions come from `zones` if the provider has this
 /// capability.
@@ -65,7 +65,7 @@ fn located(instance: Instance, zone: Result<Zone, CloudError>) -> Result<Instanc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{FakeCloud, every_error};
+    use skydock_controller_base::testing::{FakeCloud, every_error};
 
     fn instance(zone: Option<&str>, region: Option<&str>) -> Instance {
         Instance {

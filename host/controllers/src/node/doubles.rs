@@ -13,13 +13,13 @@ use std::{
 };
 
 use skydock_cloud::{AddressKind, Node, reason};
+use skydock_controller_base::{controller::shared::Shared, objects::kinds::NodeKind};
 use skydock_kube::{
     events::EventType,
     informer::{Change, Informer},
 };
 
 use super::NodeEntry;
-use crate::{controller::shared::Shared, objects::kinds::NodeKind};
 
 /// Maximum number of nodes that a message names.
 const NAMED: usize = 3;
@@ -214,9 +214,9 @@ impl Doubles {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use skydock_controller_base::testing::{node, with};
 
     use super::*;
-    use crate::testing::{node, with};
 
     fn id(text: &str) -> Claim {
         Claim::ProviderId(text.into())

@@ -12,10 +12,9 @@ use std::{
 };
 
 use skydock_cloud::NodeAddress;
+use skydock_controller_base::objects::kinds::NodeKind;
 use skydock_kube::informer::Entry;
 use tokio::{sync::oneshot, time::timeout};
-
-use crate::objects::kinds::NodeKind;
 
 /// Maximum time to wait. A watch is a few milliseconds behind, and under load some hundred.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -83,9 +82,9 @@ impl Expectation {
 mod tests {
     use serde_json::json;
     use skydock_cloud::AddressKind;
+    use skydock_controller_base::testing::{node, with};
 
     use super::*;
-    use crate::testing::{node, with};
 
     fn entry(uid: &str, address: &str) -> NodeEntry {
         let status = json!({"addresses": [{"type": "InternalIP", "address": address}]});

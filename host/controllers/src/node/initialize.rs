@@ -4,6 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use skydock_cloud::{CloudError, Instance, reason};
+use skydock_controller_base::{
+    calls::{
+        progress::minutes,
+        retry::{self, RetryWhen},
+    },
+    objects::kinds::NodeKind,
+};
 use skydock_kube::{api::ApiError, informer::Entry};
 use tokio::{sync::Semaphore, time::Instant};
 
@@ -11,11 +18,6 @@ use super::{
     NodeController, NodeEntry, apply,
     plan::{self, Initialization, Need, Rejection},
 };
-use crate::calls::{
-    progress::minutes,
-    retry::{self, RetryWhen},
-};
-use crate::objects::kinds::NodeKind;
 
 /// Why a node is not initialized yet.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use skydock_cloud::{CloudError, Instance, reason};
+use skydock_controller_base::calls::retry::RetryWhen;
 use skydock_kube::queue::Priority;
 use tokio::{
     sync::Semaphore,
@@ -10,7 +11,6 @@ use tokio::{
 };
 
 use super::{NodeController, NodeEntry, apply, memory::Warning, plan};
-use crate::calls::retry::RetryWhen;
 
 impl NodeController {
     /// Makes all initialized nodes due, now and after every period. Never returns.

@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use skydock_cloud::{Instance, Node, Pairs, has_room};
-
-use crate::objects::constants::{
+use skydock_controller_base::objects::constants::{
     ANNOTATION_ANNOTATIONS, ANNOTATION_LABELS, LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA,
     LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE, LABEL_ZONE_BETA,
 };
@@ -206,7 +205,7 @@ fn reserved(key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::pairs;
+    use skydock_controller_base::testing::pairs;
 
     fn node(labels: &[(&str, &str)], remembered: Option<&str>) -> Node {
         let annotation = remembered.map(|names| (ANNOTATION_LABELS.to_owned(), names.to_owned()));

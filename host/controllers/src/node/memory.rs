@@ -8,14 +8,14 @@ use std::{
 
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
+use skydock_controller_base::{
+    calls::{progress::ProgressTracker, retry::RESTORES},
+    objects::kinds::NodeKind,
+};
 use skydock_kube::{events::REMINDER_PERIOD, informer::Entry, queue::Bucket};
 use tokio::time::Instant;
 
-use crate::objects::kinds::NodeKind;
-use crate::{
-    calls::{progress::ProgressTracker, retry::RESTORES},
-    controller::batches::BatchLimit,
-};
+use crate::batches::BatchLimit;
 
 /// What is remembered about all nodes, by name.
 #[derive(Default)]
@@ -215,9 +215,9 @@ impl NodeMemory {
 #[cfg(test)]
 mod tests {
     use skydock_cloud::Retry;
+    use skydock_controller_base::testing::node;
 
     use super::*;
-    use crate::testing::node;
 
     #[test]
     fn a_node_without_state_is_not_remembered() {

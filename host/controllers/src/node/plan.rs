@@ -1,14 +1,14 @@
 //! Decides what to do about a node. All functions are pure.
 
 use skydock_cloud::{Instance, Node, NodeAddress, Pairs, ProviderInfo};
+use skydock_controller_base::objects::constants::{
+    LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE,
+    LABEL_ZONE_BETA, TAINT_UNINITIALIZED,
+};
 
 use super::{
     addresses::{self, ProvidedIpError},
     labels::{self, KeyPlan},
-};
-use crate::objects::constants::{
-    LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE,
-    LABEL_ZONE_BETA, TAINT_UNINITIALIZED,
 };
 
 /// What a node needs.
@@ -173,9 +173,9 @@ pub fn kept(node: &Node, info: &ProviderInfo) -> bool {
 #[cfg(test)]
 mod tests {
     use skydock_cloud::{AddressKind, Taint, TaintEffect};
+    use skydock_controller_base::testing::{info, pairs};
 
     use super::*;
-    use crate::testing::{info, pairs};
 
     fn tainted(effect: TaintEffect, provider_id: Option<&str>) -> Node {
         Node {

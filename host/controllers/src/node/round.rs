@@ -12,14 +12,12 @@ use std::{
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use skydock_cloud::{Answers, CloudError, Instance};
+use skydock_controller_base::calls::retry::RetryWhen;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{NodeController, NodeEntry, WRITERS, added, describe, plan};
-use crate::{
-    calls::retry::RetryWhen,
-    controller::batches::{Answered, Ask},
-};
+use crate::batches::{Answered, Ask};
 
 /// Maximum time for which nodes are gathered while a query is in progress, so that fewer calls are
 /// about more nodes.

@@ -1,13 +1,13 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use skydock_cloud::{AddressKind, Capability, CloudError, Instance, NodeAddress, Retry};
+use skydock_controller_base::testing::{
+    FakeApi, FakeCloud, echoes, every_error, node, pairs, shared, with,
+};
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::{
-    Metrics,
-    testing::{FakeApi, FakeCloud, echoes, every_error, node, pairs, shared, with},
-};
+use crate::Metrics;
 
 mod crowd;
 
@@ -27,7 +27,7 @@ fn bench_with(options: NodeOptions) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics);
+    let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics.shared);
     echoes(&api, &shared.nodes);
     let controller = Arc::new(NodeController::new(
         shared,

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use serde_json::json;
+use skydock_controller_base::{calls::retry::RetryWhen, controller::shared::Shared};
 use skydock_kube::{
     api::{Patch, Target, patch},
     queue::{Priority, Queue},
@@ -18,7 +19,6 @@ use skydock_kube::{
 use tokio_util::sync::CancellationToken;
 
 use super::{NodeEntry, network::Network, tries::LIMITER};
-use crate::{calls::retry::RetryWhen, controller::shared::Shared};
 
 /// Maximum number of conditions that are written concurrently.
 const WRITERS: usize = 16;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use skydock_cloud::{CloudError, NewRoute, Route, reason};
+use skydock_controller_base::calls::{progress::minutes, retry};
 use skydock_kube::events::{EventType, Notice};
 
 use super::{
     NodeEntry, RouteController,
     work::{Change, Done},
 };
-use crate::calls::{progress::minutes, retry};
 
 pub(super) enum Report {
     /// The routes could not be listed.

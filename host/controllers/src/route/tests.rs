@@ -1,22 +1,17 @@
-mod table;
-
 use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use skydock_cloud::{CloudError, Retry};
+use skydock_controller_base::testing::{FakeApi, FakeCloud, Request, node, shared, with};
 use tokio::{
     task::JoinHandle,
     time::{Instant, sleep},
 };
 
-pub(crate) use self::table::RouteTable;
 use super::*;
-use crate::{
-    Metrics,
-    testing::{FakeApi, FakeCloud, Request, node, shared, with},
-};
+use crate::Metrics;
 
 const NEVER: Duration = Duration::ZERO;
 
@@ -32,7 +27,7 @@ fn bench(rhythm: Rhythm) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics);
+    let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics.shared);
     let cidrs = ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]).unwrap();
     let controller = Arc::new(RouteController::new(
         shared,

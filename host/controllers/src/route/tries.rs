@@ -5,14 +5,14 @@ use std::{collections::HashMap, time::Duration};
 
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
+use skydock_controller_base::calls::{
+    progress::ProgressTracker,
+    retry::{self, RetryWhen},
+};
 use skydock_kube::queue::Limiter;
 use tokio::time::Instant;
 
 use super::{network::Standing, work::Change};
-use crate::calls::{
-    progress::ProgressTracker,
-    retry::{self, RetryWhen},
-};
 
 /// Delay after a failure: 1 s, doubling up to a minute.
 pub(super) const LIMITER: Limiter = Limiter {

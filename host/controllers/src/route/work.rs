@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::shared::complete;
+use crate::batches::complete;
 
 /// Maximum number of routes in concurrent calls, as in upstream.
 const IN_FLIGHT: u32 = 200;

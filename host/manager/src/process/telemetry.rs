@@ -27,14 +27,8 @@ const LOGGED_ELSEWHERE: [(&str, LevelFilter); 3] = [
     ("kube_runtime::watcher", LevelFilter::ERROR),
 ];
 
-/// Log targets of Skydock and its plugins.
-const OURS: &[&str] = &[
-    "skydock",
-    "skydock_controllers",
-    "skydock_sandbox",
-    "plugin",
-    "egress",
-];
+/// Prefixes of the log targets of Skydock's crates and its plugins.
+const OURS: &[&str] = &["skydock", "plugin", "egress"];
 
 /// Log options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -122,7 +122,7 @@ impl Host {
         let shutdown = CancellationToken::new();
         let all = || client.clone();
         let metrics = Metrics::register(&mut Registry::default());
-        let (recorder, events) = recorder(&metrics);
+        let (recorder, events) = recorder(&metrics.shared);
         let context = Context {
             clients: Clients {
                 informers: all(),

@@ -1,7 +1,7 @@
 use skydock_cloud::{Arguments, NewRoute, NodeSet, Route};
+use skydock_controller_base::testing::{FakeApi, FakeCloud};
 
 use super::*;
-use crate::testing::{FakeApi, FakeCloud};
 
 fn all(api: &FakeApi) -> Clients {
     let client = api.client();

@@ -6,7 +6,20 @@ use std::{
 };
 
 use skydock_cloud::ProviderInfo;
+use skydock_controller_base::{
+    controller::{
+        descriptor::{Controller, NeedsServices},
+        notes::Notes,
+        shared::{Runner, Shared},
+    },
+    objects::{
+        holders::Holders,
+        kinds::{NodeKind, ServiceKind},
+        reads::Reads,
+    },
+};
 use skydock_kube::{dry_run::DryRunLog, informer::Informer};
+use skydock_service_controller as service;
 use tokio::{
     task::{Id, JoinSet},
     time::timeout,
@@ -14,24 +27,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, RunError};
-use crate::{
-    controller::{
-        descriptor::{Controller, NeedsServices},
-        notes::Notes,
-        shared::{Runner, Shared},
-    },
-    manager::{
-        cluster_view::{self, ClusterView},
-        constructor::{Constructor, Listing, Obstacle, Setup},
-        list::CONSTRUCTORS,
-    },
-    objects::{
-        holders::Holders,
-        kinds::{NodeKind, ServiceKind},
-        reads::Reads,
-        uid,
-    },
-    service,
+use crate::manager::{
+    cluster_view::{self, ClusterView},
+    constructor::{Constructor, Listing, Obstacle, Setup},
+    list::CONSTRUCTORS,
+    uid,
 };
 
 pub(super) struct Host {

@@ -1,6 +1,11 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use skydock_cloud::{Capability, ProviderInfo};
+use skydock_controller_base::{
+    controller::recorder::recorder,
+    testing::{FakeApi, FakeCloud, node, service, with},
+};
+use skydock_service_controller as service;
 use tokio::{
     sync::oneshot,
     task::JoinHandle,
@@ -8,14 +13,7 @@ use tokio::{
 };
 
 use super::{host::Host, *};
-use crate::{
-    ClusterCidrs, ClusterCidrsError, controllers,
-    ipam::IpamOptions,
-    recorder,
-    route::RouteOptions,
-    service,
-    testing::{FakeApi, FakeCloud, node, service, with},
-};
+use crate::{ClusterCidrs, ClusterCidrsError, controllers, ipam::IpamOptions, route::RouteOptions};
 
 mod provider;
 
@@ -85,7 +83,7 @@ fn context(
     let mut registry = Registry::default();
     let client = api.client();
     let metrics = Metrics::register(&mut registry);
-    let (recorder, events) = recorder(&metrics);
+    let (recorder, events) = recorder(&metrics.shared);
     let context = Context {
         clients: Clients {
             informers: client.clone(),
@@ -542,7 +540,7 @@ async fn a_later_plugin_with_routes_needs_cluster_cidrs() {
 fn cluster_cidrs_are_required_only_if_routes_are_configured() {
     let info = |capability| ProviderInfo {
         capabilities: [capability].into(),
-        ..crate::testing::info()
+        ..skydock_controller_base::testing::info()
     };
     let options = |configure| RouteOptions {
         configure,

@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 use skydock_cloud::AddressKind;
+use skydock_controller_base::{objects::constants::TAINT_UNINITIALIZED, testing::with};
 use skydock_kube::informer::Entry;
 
 use super::*;
-use crate::{objects::constants::TAINT_UNINITIALIZED, testing::with};
 
 /// Parses the ranges of upstream's tests.
 fn cidrs(list: &[&str]) -> ClusterCidrs {
@@ -576,7 +576,7 @@ fn nodes_of_other_providers_and_their_routes_are_left_alone() {
         };
         let spec = json!({"providerID": id, "podCIDR": cidr, "podCIDRs": [cidr], "taints": taints});
         Arc::new(Entry::new(with(
-            &crate::testing::node(name),
+            &skydock_controller_base::testing::node(name),
             &json!({"spec": spec}),
         )))
     };
@@ -606,7 +606,7 @@ fn nodes_of_other_providers_and_their_routes_are_left_alone() {
         names.collect::<Vec<_>>()
     };
 
-    let info = crate::testing::info();
+    let info = skydock_controller_base::testing::info();
     let (left, own_nodes) = own(routes(), nodes(), &info);
     assert_eq!(names(&own_nodes), ["ours", "hand-made"]);
     assert_eq!(

@@ -2,18 +2,14 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 use skydock_cloud::Retry;
+use skydock_controller_base::testing::{node, with};
 use skydock_kube::informer::Entry;
 
-use super::{
-    super::{
-        plan,
-        tests::{route, unavailable},
-    },
-    *,
-};
-use crate::{
-    ClusterCidrs,
-    testing::{node, with},
+use super::*;
+use crate::ClusterCidrs;
+use crate::route::{
+    plan,
+    tests::{route, unavailable},
 };
 
 fn entry(name: &str, cidr: &str) -> NodeEntry {

@@ -1,0 +1,8 @@
+//! What a controller is made of: a description, an API client, events, metrics, and annotations of
+//! the provider.
+
+pub mod clients;
+pub mod descriptor;
+pub mod notes;
+pub mod recorder;
+pub mod shared;

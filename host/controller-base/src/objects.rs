@@ -1,0 +1,7 @@
+//! The objects of the API as controllers see them: kinds in caches, what is read of them, and constants.
+
+pub mod constants;
+pub mod convert;
+pub mod holders;
+pub mod kinds;
+pub mod reads;

@@ -1,0 +1,212 @@
+//! Deletes the load balancer of a Service, and removes what it has left on the object.
+
+use skydock_cloud::{CloudError, LoadBalancerStatus};
+use skydock_kube::api::ApiError;
+
+use super::{
+    Attempt, Failure, Outcome, Requeue,
+    event::{Event, Stays},
+    io::Io,
+    unless_gone,
+};
+use crate::{
+    apply::Write,
+    known::state::{Announced, Phase},
+    plan::{
+        Goal, deleting, has_finalizer, has_note, is_noted, is_others, is_ours, note_of_left,
+        note_to_write, same_status,
+    },
+};
+
+impl Attempt<'_> {
+    /// Deletes the load balancer of a Service that exists. What it has left on the object is
+    /// removed after that.
+    ///
+    /// A load balancer that the cloud does not report may exist: partially, if a process was
+    /// killed, or completely, if the cloud's lists are outdated. Once the object is deleted, nobody
+    /// looks for it again. So it is deleted as well, without announcing it.
+    pub(crate) async fn clean_up(&self, io: &mut dyn Io) -> Outcome {
+        self.known.update(|state| state.begin(None));
+
+        // If a request is unfinished, the cloud may not report a load balancer that is partially
+        // created or deleted.
+        let mut exists = true;
+        if !self.known.read(|state| state.phase.requested()) {
+            match io.get_load_balancer().await {
+                // An earlier process may have written it.
+                Ok(Some(status)) => self.known.update(|state| {
+                    state.written.get_or_insert(status);
+                }),
+                Ok(None) | Err(CloudError::NotFound(_)) => exists = false,
+                Err(CloudError::ImplementedElsewhere) => return self.hand_over(io).await,
+                Err(error) => {
+                    let what = "failed to check if load balancer exists before cleanup";
+                    return Err(Failure::Cloud(what, error));
+                }
+            }
+        }
+
+        match self.delete(io, exists).await {
+            Ok(()) => {}
+            Err(CloudError::ImplementedElsewhere) => return self.hand_over(io).await,
+            Err(error) => return Err(Failure::Cloud("failed to delete load balancer", error)),
+        }
+
+        self.release(io).await?;
+        io.publish(Event::Deleted);
+        self.clear_status(io).await?;
+
+        io.forget();
+        Ok(vec![Requeue::Reset])
+    }
+
+    /// Deletes the load balancer of a Service that does not exist. A successor of the Service is
+    /// next; its attempt decides on the back-off.
+    pub(crate) async fn forget(&self, io: &mut dyn Io, recreated: bool) -> Outcome {
+        match self.delete(io, true).await {
+            Ok(()) => io.publish(Event::Deleted),
+            Err(CloudError::ImplementedElsewhere) => {
+                self.known.update(|state| state.phase = Phase::Elsewhere);
+            }
+            // The old object will never change, and the new one must not wait for it. The cloud and
+            // the plugin can change, so that it can be deleted later.
+            Err(error @ CloudError::Invalid(_)) if recreated => {
+                let requeue = self.failed(io, &Failure::Gone(error));
+                io.set_aside();
+                return Ok(requeue);
+            }
+            Err(error) => return Err(Failure::Gone(error)),
+        }
+
+        io.forget();
+        Ok(Vec::new())
+    }
+
+    /// Leaves the Service to the implementation that owns it, whose status it keeps: nothing that
+    /// happens to it waits for this host any more.
+    ///
+    /// All implementations use the same finalizer. One that another implementation may have added
+    /// stays until the Service is deleted. Then it is removed, so that the Service does not stay
+    /// forever: an implementation that runs has seen the deletion as well.
+    pub(crate) async fn hand_over(&self, io: &mut dyn Io) -> Outcome {
+        let object = &self.entry.object;
+        let has_finalizer = has_finalizer(object);
+        let (stays, ours) = self.known.update(|state| {
+            let noted = is_noted(object) && !state.found;
+            let made = state.written.is_some() || noted || (state.ours && has_finalizer);
+            let stays = if !state.phase.exists() {
+                Stays::Nothing
+            } else if made {
+                Stays::Known
+            } else if has_finalizer {
+                Stays::Possible
+            } else {
+                Stays::Nothing
+            };
+            state.phase = Phase::Elsewhere;
+            (stays, state.ours || noted || !has_finalizer)
+        });
+        io.publish(Event::HandedOver(stays));
+
+        if deleting(object) || ours {
+            self.release(io).await?;
+        // With the annotation, which is written before the cloud is asked, it would look like this
+        // host's the next time.
+        } else if is_noted(object) || self.goal == Goal::Ensure && note_to_write(object).is_some() {
+            let note = note_of_left(object, self.classes);
+            self.patch(io, Write::LeaveFinalizer { note }).await?;
+        }
+
+        io.forget();
+        Ok(vec![Requeue::Reset])
+    }
+
+    /// Has the cloud delete the load balancer. `exists` says whether there is one, as far as is
+    /// known.
+    ///
+    /// `NotFound` is a failure: deleting a load balancer that does not exist must be a success, so
+    /// here something else was not found, maybe by the cloud itself.
+    async fn delete(&self, io: &mut dyn Io, exists: bool) -> Result<(), CloudError> {
+        let announced = self.known.update(|state| {
+            state.phase = Phase::Deleting;
+            state.begin(exists.then_some(Announced::Deleting))
+        });
+        if announced {
+            io.publish(Event::Deleting);
+        }
+
+        io.delete().await?;
+        self.known.update(|state| state.phase = Phase::Absent);
+        Ok(())
+    }
+
+    /// Removes the finalizer of this host, and the annotation with the class.
+    ///
+    /// If another implementation serves the Service by now, it relies on the finalizer, which it
+    /// may have found there.
+    async fn release(&self, io: &mut dyn Io) -> Result<(), Failure> {
+        let object = &self.entry.object;
+        // What this attempt has added is not in the cache yet.
+        let added = self.goal == Goal::Ensure;
+        // The annotation may have been edited.
+        let ours = is_ours(object, self.classes) || self.known.read(|state| state.ours);
+        if !ours || !(added || has_finalizer(object)) {
+            return Ok(());
+        }
+
+        let relied_on = io.present().is_some_and(|present| {
+            let present = &present.object;
+            is_others(present, self.classes) && !deleting(present) && has_finalizer(present)
+        });
+
+        let write = if relied_on {
+            Write::LeaveFinalizer {
+                note: note_of_left(object, self.classes),
+            }
+        } else {
+            let noted = added && note_to_write(object).is_some();
+            Write::RemoveFinalizer {
+                note: noted || has_note(object),
+            }
+        };
+
+        self.patch(io, write).await
+    }
+
+    async fn patch(&self, io: &mut dyn Io, write: Write) -> Result<(), Failure> {
+        unless_gone(io.write(write).await).map_err(|error| {
+            Failure::Api("failed to remove load balancer cleanup finalizer", error)
+        })
+    }
+
+    /// Removes the status, unless another implementation that serves the Service by now has written
+    /// its own. The cache may not contain the last written one yet.
+    async fn clear_status(&self, io: &mut dyn Io) -> Result<(), Failure> {
+        let has = |status: &LoadBalancerStatus| !status.ingress.is_empty();
+        let written = self.known.read(|state| state.written.clone());
+        if !has(&self.entry.view.service.status) && !written.as_ref().is_some_and(has) {
+            return Ok(());
+        }
+
+        let theirs = io.present().is_some_and(|present| {
+            let status = &present.view.service.status;
+            let ours = written.is_some_and(|written| same_status(&written, status));
+            is_others(&present.object, self.classes) && !ours
+        });
+        if theirs {
+            return Ok(());
+        }
+
+        match io.write(Write::Status(LoadBalancerStatus::default())).await {
+            // A Service that was deleted or recreated in the meantime does not have this status.
+            Ok(()) | Err(ApiError::Gone(_) | ApiError::Changed(_)) => Ok(()),
+            Err(error) => {
+                let what = "failed to update load balancer status";
+                Err(Failure::Api(what, error))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

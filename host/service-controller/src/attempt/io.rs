@@ -1,0 +1,205 @@
+//! What an attempt does to the cloud, the API server and the memory of the controller, and what it
+//! reports.
+
+use std::sync::atomic::Ordering;
+
+use async_trait::async_trait;
+use skydock_cloud::{CloudError, LoadBalancerStatus, NodeSet};
+use skydock_controller_base::objects::kinds::ServiceKind;
+use skydock_kube::{api::ApiError, events::EventType, informer::Entry, queue::Priority};
+use tokio::time::Instant;
+
+use super::{
+    Failure,
+    event::{Event, Stays},
+};
+use crate::{
+    GATHER, ServiceController, ServiceEntry,
+    apply::Write,
+    known::KnownService,
+    nodes::{Nodes, selection::Choice},
+};
+
+/// Everything that an attempt does except for its state. Tests script it.
+#[async_trait]
+pub(crate) trait Io: Send {
+    /// Returns the current version of the Service, unless it was deleted or recreated.
+    fn present(&self) -> Option<ServiceEntry>;
+
+    /// Selects the nodes for the load balancer.
+    async fn select_nodes(&mut self) -> Choice;
+
+    /// Has the cloud create or change the load balancer.
+    async fn ensure(&mut self, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError>;
+
+    /// Has the cloud change the nodes of the load balancer.
+    async fn update_nodes(&mut self, nodes: &NodeSet) -> Result<(), CloudError>;
+
+    /// Asks the cloud whether there is a load balancer.
+    async fn get_load_balancer(&mut self) -> Result<Option<LoadBalancerStatus>, CloudError>;
+
+    /// Has the cloud delete the load balancer.
+    async fn delete(&mut self) -> Result<(), CloudError>;
+
+    /// Patches the Service.
+    async fn write(&mut self, write: Write) -> Result<(), ApiError>;
+
+    /// Removes the Service from memory.
+    fn forget(&mut self);
+
+    /// Remembers the Service under a different key, so that its successor can use its key.
+    fn set_aside(&mut self);
+
+    /// Logs and counts a failure.
+    fn count(&mut self, failure: &Failure);
+
+    /// Publishes an event.
+    fn publish(&mut self, event: Event);
+}
+
+/// What the controller does for one attempt.
+pub(crate) struct ControllerIo<'a> {
+    pub(crate) controller: &'a ServiceController,
+    pub(crate) known: &'a KnownService,
+    pub(crate) entry: &'a Entry<ServiceKind>,
+    /// The key under which the Service is remembered.
+    pub(crate) key: String,
+}
+
+impl ControllerIo<'_> {
+    /// Notes what the provider has looked at of the nodes in a call. They may have changed
+    /// meanwhile.
+    fn note_looked(&self) {
+        let controller = self.controller;
+        let service = &self.entry.view.service;
+        let looked = controller.shared.provider.looked_at(&service.uid);
+        // So far, changes that only such a provider sees have caused no pass.
+        if self.known.set_looked(looked) && !controller.looks_at_nodes.swap(true, Ordering::SeqCst)
+        {
+            controller.selection.changed(true);
+            controller
+                .node_queue
+                .add_after(Nodes::Pass, GATHER, Priority::Change);
+        }
+    }
+
+    /// Reports an operation that has been in progress for a long time: it is not an error, so
+    /// nothing else reports it.
+    fn report_if_long(&mut self, error: &CloudError) {
+        let shared = &self.controller.shared;
+        let long = shared.metrics.long_in_progress(shared.controller);
+        if let Some(lasted) = self.known.note(error, &long) {
+            self.publish(Event::StillInProgress(lasted, error.clone()));
+        }
+    }
+}
+
+#[async_trait]
+impl Io for ControllerIo<'_> {
+    fn present(&self) -> Option<ServiceEntry> {
+        let present = self.controller.services.get(&self.key);
+        present.filter(|present| present.uid() == self.entry.uid())
+    }
+
+    async fn select_nodes(&mut self) -> Choice {
+        self.controller.selection.of(self.entry).await
+    }
+
+    async fn ensure(&mut self, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError> {
+        let provider = &self.controller.shared.provider;
+        let service = &self.entry.view.service;
+        let ensured = provider.ensure_load_balancer(service, nodes).await;
+        self.note_looked();
+
+        // Any other answer, even an error, is about a load balancer of this provider.
+        if ensured != Err(CloudError::ImplementedElsewhere) {
+            self.controller.holders.elsewhere().remove(&self.key);
+        }
+        ensured
+    }
+
+    async fn update_nodes(&mut self, nodes: &NodeSet) -> Result<(), CloudError> {
+        let (provider, metrics) = (&self.controller.shared.provider, &self.controller.metrics);
+        let service = &self.entry.view.service;
+
+        metrics.loadbalancer_sync.inc();
+        let start = Instant::now();
+        let updated = provider.update_load_balancer(service, nodes).await;
+        let latency = &metrics.update_loadbalancer_host_latency;
+        latency.observe(start.elapsed().as_secs_f64());
+
+        self.note_looked();
+        updated
+    }
+
+    async fn get_load_balancer(&mut self) -> Result<Option<LoadBalancerStatus>, CloudError> {
+        let provider = &self.controller.shared.provider;
+        provider.get_load_balancer(&self.entry.view.service).await
+    }
+
+    async fn delete(&mut self) -> Result<(), CloudError> {
+        let provider = &self.controller.shared.provider;
+        let service = &self.entry.view.service;
+        provider.ensure_load_balancer_deleted(service).await
+    }
+
+    async fn write(&mut self, write: Write) -> Result<(), ApiError> {
+        self.controller.write(self.entry, &write).await
+    }
+
+    fn forget(&mut self) {
+        self.controller.known.remove(&self.key);
+        // Nothing else removes what the queue remembers about its updates.
+        let nodes = Nodes::Of(self.key.clone());
+        self.controller.node_queue.forget(&nodes);
+    }
+
+    fn set_aside(&mut self) {
+        let aside = self.controller.known.set_aside(&self.key, self.entry.uid());
+        let key = std::mem::replace(&mut self.key, aside);
+        self.controller.node_queue.forget(&Nodes::Of(key));
+    }
+
+    fn count(&mut self, failure: &Failure) {
+        let shared = &self.controller.shared;
+        match failure {
+            Failure::Cloud(_, error) | Failure::Gone(error) => {
+                shared.cloud_error(&self.key, error);
+                self.report_if_long(error);
+            }
+            Failure::Nodes(error) => {
+                self.controller.metrics.nodesync_error.inc();
+                shared.cloud_error(&self.key, error);
+            }
+            Failure::GetLoadBalancer(error) => shared.cloud_error(&self.key, error),
+            Failure::Api(_, error) => shared.api_error(&self.key, error),
+            Failure::Invalid(error) => {
+                shared.metrics.error(shared.controller, "invalid");
+                tracing::warn!(service = self.key, "{error}");
+            }
+        }
+    }
+
+    fn publish(&mut self, event: Event) {
+        let shared = &self.controller.shared;
+        if let Event::HandedOver(stays) = event {
+            // It is told once: the provider answers so again whenever the Service changes.
+            let present = self.present();
+            let service = present.as_deref().unwrap_or(self.entry);
+            if !self.controller.holders.leave(service) {
+                return;
+            }
+            tracing::info!(
+                service = self.key,
+                load_balancer_may_stay = stays != Stays::Nothing,
+                "the provider leaves the Service to another implementation"
+            );
+        }
+
+        let (kind, reason, message) = event.text();
+        match kind {
+            EventType::Normal => shared.normal(self.entry, reason, message),
+            EventType::Warning => shared.warning(self.entry, reason, message),
+        }
+    }
+}

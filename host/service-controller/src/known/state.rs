@@ -1,0 +1,311 @@
+//! What is known about a Service and its load balancer, and what that decides. All functions are
+//! pure.
+
+use skydock_cloud::{CloudError, LoadBalancerStatus, Looked};
+use skydock_controller_base::calls::retry::RetryWhen;
+use skydock_kube::queue::Priority;
+use tokio::time::Instant;
+
+use crate::{nodes::selection::Fingerprint, plan::same_status};
+
+/// What is known about a Service. It changes only while the Service is worked on, in an
+/// [`Attempt`](crate::attempt::Attempt).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    /// What the cloud has.
+    pub(crate) phase: Phase,
+    /// Which nodes it has.
+    pub(crate) sent: SentNodes,
+    /// What the provider has looked at of them.
+    pub(crate) looked: Looked,
+    /// The last written status, if any: the cache may not contain it yet.
+    pub(crate) written: Option<LoadBalancerStatus>,
+    /// This process has added the finalizer.
+    pub(crate) ours: bool,
+    /// The finalizer was there before this process wrote the annotation with the class, so it may be
+    /// another implementation's although the annotation is there.
+    pub(crate) found: bool,
+    /// The current work; `None` if the last attempt to ensure the load balancer has succeeded, or
+    /// if there was none.
+    pub(crate) work: Option<Work>,
+}
+
+/// What the cloud has for a Service, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// No load balancer, and none was requested.
+    Absent,
+    /// A load balancer, and no request about it is unfinished.
+    Present,
+    /// Creating or changing it was requested, and the cloud has not reported that this is finished.
+    Ensuring {
+        /// There was a load balancer before.
+        exists: bool,
+    },
+    /// The Service is invalid, or was rejected by the cloud: it is not ensured again before it
+    /// changes.
+    Rejected {
+        /// There is a load balancer for an earlier version.
+        exists: bool,
+        /// A request is unfinished, so that there may be a part of a load balancer.
+        requested: bool,
+    },
+    /// Deleting it was requested, and the cloud has not reported that this is finished.
+    Deleting,
+    /// The provider has answered that another implementation owns the Service.
+    Elsewhere,
+}
+
+/// Which nodes were sent to the cloud last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SentNodes {
+    /// It is not known: only an earlier process may have sent nodes.
+    Unknown,
+    /// These nodes.
+    Nodes(Fingerprint),
+    /// It is not known, because the call that sent other nodes failed.
+    Failed,
+    /// It is not known either, and the cloud has asked to wait until this time.
+    Postponed(Instant),
+}
+
+/// All attempts from the first one to success. What was reported about them is not reported again,
+/// but success is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// An event announced this.
+    pub(crate) announced: Option<Announced>,
+    /// An event said that there are no nodes.
+    pub(crate) no_nodes: bool,
+    /// An event said that an attempt failed.
+    pub(crate) failed: bool,
+}
+
+/// What an event announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Announced {
+    /// That the load balancer is being created or changed.
+    Ensuring,
+    /// That it is being deleted.
+    Deleting,
+}
+
+/// What to do about nodes that differ from those that were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// Nothing.
+    Nothing,
+    /// Update the existing load balancer, even if the Service could not be ensured.
+    Update,
+    /// Retry the unfinished request soon: the load balancer may not exist because of the nodes.
+    Retry,
+}
+
+impl Phase {
+    /// Returns true if the cloud has a load balancer.
+    pub(crate) fn exists(self) -> bool {
+        match self {
+            Self::Present => true,
+            Self::Ensuring { exists } | Self::Rejected { exists, .. } => exists,
+            Self::Absent | Self::Deleting | Self::Elsewhere => false,
+        }
+    }
+
+    /// Returns true if the cloud has not finished a request.
+    pub(crate) fn requested(self) -> bool {
+        match self {
+            Self::Ensuring { .. } | Self::Deleting => true,
+            Self::Rejected { requested, .. } => requested,
+            Self::Absent | Self::Present | Self::Elsewhere => false,
+        }
+    }
+
+    /// Returns true if the Service is not ensured again before it changes.
+    pub(crate) fn is_rejected(self) -> bool {
+        matches!(self, Self::Rejected { .. })
+    }
+
+    /// Returns the phase while the load balancer is being ensured.
+    pub(crate) fn ensuring(self) -> Self {
+        Self::Ensuring {
+            exists: self.exists(),
+        }
+    }
+
+    /// Returns the phase after the Service was rejected.
+    pub(crate) fn rejected(self) -> Self {
+        Self::Rejected {
+            exists: self.exists(),
+            requested: self.requested(),
+        }
+    }
+
+    /// Returns the phase after someone else has deleted the load balancer.
+    pub(crate) fn vanished(self) -> Self {
+        match self {
+            Self::Absent | Self::Present => Self::Absent,
+            Self::Ensuring { .. } => Self::Ensuring { exists: false },
+            Self::Rejected { requested, .. } => Self::Rejected {
+                exists: false,
+                requested,
+            },
+            Self::Deleting | Self::Elsewhere => self,
+        }
+    }
+}
+
+impl State {
+    /// Returns what is known about a Service that this process has not worked on. `served` says
+    /// whether its status contains a load balancer.
+    pub(crate) fn new(served: bool) -> Self {
+        let phase = if served {
+            Phase::Present
+        } else {
+            Phase::Absent
+        };
+
+        Self {
+            phase,
+            sent: SentNodes::Unknown,
+            looked: Looked::default(),
+            written: None,
+            ours: false,
+            found: false,
+            work: None,
+        }
+    }
+
+    /// Returns what to do if these are the current nodes.
+    pub(crate) fn follow(&self, current: Fingerprint, now: Instant) -> Follow {
+        match self.sent {
+            SentNodes::Nodes(sent) if sent.is_same(current, self.looked) => return Follow::Nothing,
+            // The attempt that is scheduled for then includes them.
+            SentNodes::Postponed(until) if now < until => return Follow::Nothing,
+            _ => {}
+        }
+
+        match self.phase {
+            Phase::Present | Phase::Ensuring { exists: true } | Phase::Rejected { .. } => {
+                Follow::Update
+            }
+            Phase::Ensuring { exists: false } => Follow::Retry,
+            // If the Service is wanted again, ensuring it includes the nodes.
+            Phase::Absent | Phase::Deleting | Phase::Elsewhere => Follow::Nothing,
+        }
+    }
+
+    /// Returns true if the nodes that were sent are these.
+    pub(crate) fn has_sent(&self, nodes: SentNodes) -> bool {
+        match (self.sent, nodes) {
+            (SentNodes::Nodes(sent), SentNodes::Nodes(nodes)) => sent.is_same(nodes, self.looked),
+            (sent, nodes) => sent == nodes,
+        }
+    }
+
+    /// Returns true if the Service has, or is to have, a load balancer of this host.
+    pub(crate) fn kept(&self) -> bool {
+        self.phase != Phase::Elsewhere
+    }
+
+    /// Returns with which priority the Service is checked after the plugin was replaced: the new
+    /// plugin may fix what is not in the desired state, or what has failed before anything was
+    /// requested.
+    pub(crate) fn recheck(&self) -> Priority {
+        let unfinished = self.work.is_some() || self.phase.requested() || self.phase.is_rejected();
+        if unfinished {
+            Priority::Change
+        } else {
+            Priority::Recheck
+        }
+    }
+
+    /// Returns the current work, which begins if there is none.
+    pub(crate) fn work(&mut self) -> &mut Work {
+        self.work.get_or_insert_default()
+    }
+
+    /// Begins the work, or continues it. Returns true if this is to be announced: it has not been
+    /// announced yet.
+    pub(crate) fn begin(&mut self, announce: Option<Announced>) -> bool {
+        let work = self.work();
+        announce.is_some_and(|what| work.announced.replace(what) != Some(what))
+    }
+
+    /// Returns true if it is to be reported that there are no nodes: not again by a retry.
+    pub(crate) fn report_no_nodes(&mut self) -> bool {
+        !std::mem::replace(&mut self.work().no_nodes, true)
+    }
+
+    /// Applies while the cloud ensures the load balancer with these nodes, and also if that fails:
+    /// the cloud may have applied a part of it. Returns what was sent before.
+    pub(crate) fn ensuring(&mut self, nodes: Fingerprint) -> SentNodes {
+        self.phase = self.phase.ensuring();
+        std::mem::replace(&mut self.sent, SentNodes::Nodes(nodes))
+    }
+
+    /// Applies after the cloud has ensured the load balancer. Returns true if its status is to be
+    /// written. The cache may not contain the last written one yet.
+    pub(crate) fn ensured(
+        &mut self,
+        cached: &LoadBalancerStatus,
+        status: &LoadBalancerStatus,
+    ) -> bool {
+        self.phase = Phase::Present;
+
+        let other = |before: &LoadBalancerStatus| !same_status(before, status);
+        let differs = other(cached) || self.written.as_ref().is_some_and(other);
+        if differs {
+            self.written = Some(status.clone());
+        }
+        differs
+    }
+
+    /// Applies after the cloud has failed to ensure the load balancer. `before` is what was sent
+    /// before. Returns true if the nodes of an existing load balancer may not have been updated.
+    pub(crate) fn not_ensured(&mut self, before: SentNodes, error: &CloudError) -> bool {
+        if matches!(error, CloudError::Invalid(_)) {
+            self.phase = self.phase.rejected();
+        }
+
+        let missed = self.phase.exists() && !self.has_sent(before);
+        if missed {
+            // A wait that the cloud has asked for goes on, and the first update after a start still
+            // emits no event.
+            self.sent = match before {
+                SentNodes::Unknown | SentNodes::Postponed(_) => before,
+                SentNodes::Nodes(_) | SentNodes::Failed => SentNodes::Failed,
+            };
+        }
+        missed
+    }
+
+    /// Ends the work. Returns true if success is reported: the status was written, or something was
+    /// reported before.
+    pub(crate) fn finished(&mut self, written: bool) -> bool {
+        let work = self.work.take().unwrap_or_default();
+        written || work.announced.is_some() || work.failed
+    }
+
+    /// Returns what to do about these nodes, and what was sent before. If it is to update them,
+    /// this applies while the cloud does that.
+    pub(crate) fn updating(&mut self, nodes: Fingerprint, now: Instant) -> (Follow, SentNodes) {
+        let (follow, before) = (self.follow(nodes, now), self.sent);
+        if follow == Follow::Update {
+            self.sent = SentNodes::Nodes(nodes);
+        }
+        (follow, before)
+    }
+
+    /// Applies after the cloud has failed to update the nodes. `again` says when it may succeed.
+    pub(crate) fn not_updated(&mut self, again: RetryWhen, now: Instant) {
+        self.sent = match again {
+            // Other nodes.
+            RetryWhen::OnChange => self.sent,
+            RetryWhen::After(delay) => SentNodes::Postponed(now + delay),
+            RetryWhen::Soon | RetryWhen::BackOff => SentNodes::Failed,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,339 @@
+//! Manages load balancers of Services.
+//!
+//! This is upstream's service-lb-controller, with these differences:
+//!
+//! - Every case of error of the cloud is handled in all calls.
+//! - Several changes of nodes are handled in one pass, and a Service is never processed twice at
+//!   the same time.
+//! - A load balancer is deleted even if its Service has disappeared without a cleanup.
+//! - What the cloud has lost or changed by itself is fixed by a slow check
+//!   ([`ServiceOptions::check_period`]). Checks, including those after a start, are paced, have a
+//!   lower priority than changes, and write nothing if there is nothing to do.
+//! - A Service can select its nodes with the annotation
+//!   [`ANNOTATION_NODE_SELECTOR`](skydock_controller_base::objects::constants::ANNOTATION_NODE_SELECTOR).
+//!
+//! Rejections by the cloud are reported by events, not by a condition: the only condition that
+//! Kubernetes defines for Services, `LoadBalancerPortsError`, is about ports, whose errors are in
+//! `status.loadBalancer.ingress`.
+
+#![forbid(unsafe_code)]
+
+mod apply;
+mod attempt;
+mod descriptor;
+mod known;
+mod metrics;
+mod nodes;
+mod options;
+pub mod plan;
+pub mod unserved;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kube::Client;
+use skydock_cloud::Looked;
+use skydock_controller_base::{
+    controller::{
+        notes::Written,
+        shared::{Runner, Shared, spawn_joined},
+    },
+    objects::{holders::Holders, kinds::ServiceKind, reads::Reads},
+};
+use skydock_kube::{
+    informer::{Change, Entry, Informer},
+    queue::{Limiter, Priority, Queue},
+};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub use self::descriptor::CONTROLLER;
+pub use self::metrics::ServiceMetrics;
+pub use self::options::{ClassError, Classes, NodeRules, ServiceOptions, parse_class};
+use self::{
+    known::{KnownServices, state::State},
+    nodes::{Nodes, Passes, eligibility, selection::Selection},
+};
+
+/// Time for which changes of nodes are gathered before load balancers are updated: a scale-up
+/// changes many nodes at once.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// Time after which the address of a load balancer is checked again because another object got it:
+/// whoever can give addresses to objects can do so all the time.
+const DOUBLED: Duration = Duration::from_secs(10);
+
+/// Time after which a status that someone else has written is replaced: they may write it again
+/// each time.
+const TAKEN: Duration = Duration::from_secs(10);
+
+type ServiceEntry = Arc<Entry<ServiceKind>>;
+
+/// The service controller. `attempt.rs` lets one worker at a time do what a Service needs, which is
+/// in its modules `ensure`, `cleanup` and `update_nodes`. `nodes.rs` finds the load balancers that
+/// changes of nodes affect.
+pub struct ServiceController {
+    shared: Shared,
+    metrics: ServiceMetrics,
+    client: Client,
+    services: Arc<Informer<ServiceKind>>,
+    options: ServiceOptions,
+    queue: Arc<Queue<String>>,
+    node_queue: Arc<Queue<Nodes>>,
+    passes: Arc<Passes>,
+    known: Arc<KnownServices>,
+    selection: Arc<Selection>,
+    holders: Arc<Holders>,
+    /// True if the provider looks at whole nodes for one of the Services.
+    looks_at_nodes: Arc<AtomicBool>,
+}
+
+impl ServiceController {
+    /// Creates the controller. It queues the Services of the cache, and follows the caches.
+    pub fn new(
+        shared: Shared,
+        metrics: ServiceMetrics,
+        client: Client,
+        services: Arc<Informer<ServiceKind>>,
+        mut options: ServiceOptions,
+        (written, reads, holders): (Arc<Written>, &Reads, &Arc<Holders>),
+    ) -> Self {
+        options.concurrent_syncs = options.concurrent_syncs.max(1);
+
+        let queue = Arc::new(Queue::new(
+            Limiter::SERVICES,
+            shared.metrics.queue("service"),
+        ));
+        let node_queue = Arc::new(Queue::new(Limiter::SERVICES, shared.metrics.queue("node")));
+        let selection = Arc::new(Selection::new(Arc::clone(&shared.nodes), options.nodes));
+
+        let controller = Self {
+            shared,
+            metrics,
+            client,
+            services,
+            options,
+            queue,
+            node_queue,
+            passes: Arc::default(),
+            known: Arc::default(),
+            selection,
+            holders: Arc::clone(holders),
+            looks_at_nodes: Arc::default(),
+        };
+
+        controller.follow_services(written);
+
+        let queue = Arc::clone(&controller.queue);
+        reads.subscribe(move |reader| queue.add(reader, Priority::Change));
+
+        // The answer is checked again, so that an event names both objects.
+        let queue = Arc::clone(&controller.queue);
+        holders.subscribe(move |key| queue.add_after(key, DOUBLED, Priority::Change));
+
+        controller.follow_nodes();
+
+        // It is not known which nodes an earlier process has sent to the cloud: nodes may have
+        // changed while there was no leader.
+        controller
+            .node_queue
+            .add_after(Nodes::Pass, GATHER, Priority::Change);
+
+        controller
+    }
+
+    fn follow_services(&self, written: Arc<Written>) {
+        // All Services are added at once; the pace depends on their number and has to be set before
+        // the first is taken.
+        self.queue
+            .pace(self.options.pace(self.services.list().len()));
+
+        let queue = Arc::clone(&self.queue);
+        let known = Arc::clone(&self.known);
+        let classes = self.options.classes.clone();
+        let elsewhere = self.holders.elsewhere();
+
+        self.services.subscribe(move |change| match change {
+            Change::Added(new) => {
+                let Some(priority) = plan::appeared(&new.object, &classes) else {
+                    return;
+                };
+
+                if priority == Priority::Recheck {
+                    // So that changes of nodes reach it even before its own check.
+                    known.remember(&new.key(), new);
+                }
+                queue.add(new.key(), priority);
+            }
+
+            Change::Updated(old, new) => {
+                let before = &old.view.service.status;
+                let old = &old.object;
+                let new_object = &new.object;
+                let echo = |key: &str, value: Option<&str>| written.is(new.uid(), key, value);
+                let kept = || known.get(&new.key()).filter(|it| it.read(State::kept));
+                let has_lb = || kept().is_some();
+                let left = || elsewhere.has(&new.key());
+
+                if plan::matters(old, new_object, &classes, echo, has_lb, left) {
+                    queue.add(new.key(), Priority::Change);
+                // Someone else may remove it again each time, so it is not restored without a
+                // limit.
+                } else if let Some(known) =
+                    kept().filter(|_| plan::needs_mending(old, new_object, &classes))
+                {
+                    let delay = known.restore_delay(Instant::now());
+                    queue.add_after(new.key(), delay, Priority::Change);
+                } else if known.get(&new.key()).is_some_and(|known| {
+                    known.read(|state| {
+                        let status = &new.view.service.status;
+                        let written = state.written.as_ref();
+                        state.kept() && plan::status_taken(before, status, written)
+                    })
+                }) {
+                    queue.add_after(new.key(), TAKEN, Priority::Change);
+                }
+            }
+
+            // A finalizer that someone else has removed does not keep the object: the load balancer
+            // is still to be deleted.
+            Change::Deleted(old) => queue.add(old.key(), Priority::Change),
+        });
+    }
+
+    fn follow_nodes(&self) {
+        let queue = Arc::clone(&self.node_queue);
+        let known = Arc::clone(&self.known);
+        let selection = Arc::clone(&self.selection);
+        let rules = self.options.nodes;
+        let looks_at_nodes = Arc::clone(&self.looks_at_nodes);
+        let passes = Arc::clone(&self.passes);
+
+        self.shared.nodes.subscribe(move |change| {
+            let matters = match change {
+                Change::Updated(old, new) if eligibility::same(old, new) => return,
+                Change::Added(node) | Change::Deleted(node) => eligibility::eligible(node, rules),
+                Change::Updated(old, new) => {
+                    let looked = if looks_at_nodes.load(Ordering::SeqCst) {
+                        Looked::Nodes
+                    } else {
+                        Looked::Targets
+                    };
+
+                    eligibility::matters(old, new, rules, looked)
+                        // Without a node selector, labels do not decide which nodes are behind a
+                        // load balancer.
+                        || (old.view.labels != new.view.labels
+                            && eligibility::eligible(new, rules)
+                            && known
+                                .selectors
+                                .distinguish(&old.view.labels, &new.view.labels))
+                }
+            };
+
+            // Counted before the pass is queued, which would otherwise compare the nodes of an
+            // earlier selection.
+            selection.changed(matters);
+            if matters {
+                queue.add_after(Nodes::Pass, passes.delay(), Priority::Change);
+            }
+        });
+    }
+
+    /// Asks the plan for the goal, and attempts it.
+    async fn sync(&self, key: &str, priority: Priority) {
+        let entry = self.services.get(key);
+        if let Some(old) = self.known.get(key)
+            && let Some(goal) = plan::goal_if_gone(
+                &old.entry().object,
+                entry.as_ref().map(|entry| &entry.object),
+            )
+        {
+            self.attempt(key, &old, goal, None, priority).await;
+            // Its successor waits until it is deleted or set aside.
+            if self.known.get(key).is_some() {
+                return;
+            }
+        }
+
+        // Read again, because the attempt may have removed it.
+        let known = self.known.get(key).is_some();
+        let goal = entry
+            .as_ref()
+            .and_then(|entry| plan::goal(&entry.object, &self.options.classes, known));
+
+        let (Some(entry), Some(goal)) = (entry, goal) else {
+            // Nothing is to be done, so that earlier failures do not matter.
+            return self.queue.forget(&key.to_owned());
+        };
+
+        let known = self.known.remember(key, &entry);
+        self.attempt(key, &known, goal, Some(entry), priority).await;
+    }
+
+    /// Schedules the next check of a load balancer. Without a period, only that of a Service that
+    /// does not exist is checked, after the longest back-off: nothing else would delete it, and
+    /// after a restart nobody knows about it.
+    fn check_later(&self, key: &str, gone: bool) {
+        if let Some(period) = self
+            .options
+            .check_period
+            .or_else(|| gone.then_some(Limiter::SERVICES.max))
+        {
+            self.queue.pace(self.options.pace(self.known.len()));
+            self.queue
+                .add_after(key.to_owned(), period, Priority::Recheck);
+        }
+    }
+}
+
+#[async_trait]
+impl Runner for ServiceController {
+    /// Checks all Services. Those that are not in the desired state go first: the new plugin may
+    /// fix them.
+    fn recheck(&self) {
+        let known = self.known.all();
+        self.queue.pace(self.options.pace(known.len()));
+
+        for (key, known) in &known {
+            self.queue.add(key.clone(), known.read(State::recheck));
+        }
+
+        // Services that still wait for their first attempt are not known yet.
+        for entry in self.services.list() {
+            let key = entry.key();
+            if let Some(priority) = plan::appeared(&entry.object, &self.options.classes)
+                .filter(|_| self.known.get(&key).is_none())
+            {
+                self.queue.add(key, priority);
+            }
+        }
+    }
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let this = &self;
+        let workers = self.options.concurrent_syncs;
+
+        let sync = |key: String, priority| {
+            let this = Arc::clone(this);
+            spawn_joined(async move { this.sync(&key, priority).await })
+        };
+
+        tokio::join!(
+            self.queue.run_workers(workers, &shutdown, sync),
+            self.node_queue
+                .run_workers(workers, &shutdown, |nodes, _| this.work_nodes(nodes)),
+        );
+    }
+}
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

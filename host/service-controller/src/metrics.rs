@@ -1,0 +1,58 @@
+//! Metrics of the controller.
+
+use prometheus_client::{
+    metrics::{
+        counter::Counter,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+/// Metrics of the service controller. Clones share them.
+#[derive(Clone)]
+pub struct ServiceMetrics {
+    /// Load balancers whose nodes were updated.
+    pub loadbalancer_sync: Counter,
+    /// Load balancers whose nodes could not be updated.
+    pub(crate) nodesync_error: Counter,
+    /// Seconds to update all load balancers after nodes changed.
+    pub(crate) nodesync_latency: Histogram,
+    /// Seconds to update the nodes of one load balancer.
+    pub(crate) update_loadbalancer_host_latency: Histogram,
+}
+
+impl ServiceMetrics {
+    /// Creates the metrics and registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let latency = || Histogram::new(exponential_buckets(1.0, 2.0, 15));
+        let metrics = Self {
+            loadbalancer_sync: Counter::default(),
+            nodesync_error: Counter::default(),
+            nodesync_latency: latency(),
+            update_loadbalancer_host_latency: latency(),
+        };
+
+        registry.register(
+            "service_controller_loadbalancer_sync",
+            "Load balancers whose nodes were updated",
+            metrics.loadbalancer_sync.clone(),
+        );
+        registry.register(
+            "service_controller_nodesync_error",
+            "Load balancers whose nodes could not be updated",
+            metrics.nodesync_error.clone(),
+        );
+        registry.register(
+            "service_controller_nodesync_latency_seconds",
+            "Seconds to update all load balancers after nodes changed",
+            metrics.nodesync_latency.clone(),
+        );
+        registry.register(
+            "service_controller_update_loadbalancer_host_latency_seconds",
+            "Seconds to update the nodes of one load balancer",
+            metrics.update_loadbalancer_host_latency.clone(),
+        );
+
+        metrics
+    }
+}

@@ -1,0 +1,136 @@
+//! Finds the load balancers that need an update when nodes change.
+
+pub(crate) mod eligibility;
+pub(crate) mod selection;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use prometheus_client::metrics::histogram::Histogram;
+use skydock_controller_base::controller::shared::spawn_joined;
+use skydock_kube::queue::{Bucket, Priority};
+use tokio::time::Instant;
+
+use super::{GATHER, ServiceController, known::state::Follow, plan::Goal};
+
+/// Work on the nodes behind load balancers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Nodes {
+    /// Determine which load balancers need an update.
+    Pass,
+    /// Update the nodes of this load balancer.
+    Of(String),
+}
+
+/// Passes per second, and how many may be without delay: a node that changes all the time must not
+/// cause calls of the cloud all the time.
+const PACE: (f64, f64) = (0.2, 20.0);
+
+/// Passes whose load balancers are still being updated, and when the next one may be.
+pub(crate) struct Passes {
+    running: Mutex<HashMap<String, Arc<Pass>>>,
+    pace: Mutex<Bucket>,
+}
+
+impl Default for Passes {
+    fn default() -> Self {
+        Self {
+            running: Mutex::default(),
+            pace: Mutex::new(Bucket::full(PACE, Instant::now())),
+        }
+    }
+}
+
+/// One pass over all load balancers. It measures the time from its start until the last of them is
+/// updated.
+struct Pass {
+    start: Instant,
+    latency: Histogram,
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.latency.observe(self.start.elapsed().as_secs_f64());
+    }
+}
+
+impl Passes {
+    /// Returns for how long to gather changes of nodes before the next pass.
+    pub(crate) fn delay(&self) -> Duration {
+        let next = self.pace().settled_at();
+        GATHER.max(next.saturating_duration_since(Instant::now()))
+    }
+
+    fn count(&self) {
+        self.pace().reserve(Instant::now());
+    }
+
+    fn pace(&self) -> MutexGuard<'_, Bucket> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, key: &str, pass: &Arc<Pass>) {
+        self.running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key.to_owned(), Arc::clone(pass));
+    }
+
+    fn end(&self, key: &str) {
+        drop(
+            self.running
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(key),
+        );
+    }
+}
+
+impl ServiceController {
+    /// Performs one piece of work. However many nodes have changed, a load balancer is updated
+    /// once, with the nodes at the time of its turn. A slow load balancer does not delay others.
+    pub(crate) async fn work_nodes(self: &Arc<Self>, nodes: Nodes) {
+        match nodes {
+            Nodes::Pass => self.pass().await,
+            Nodes::Of(key) => {
+                let this = Arc::clone(self);
+                let one = key.clone();
+                spawn_joined(async move { this.update_nodes(&one).await }).await;
+                // Also after a failure: its retries do not prolong the pass.
+                self.passes.end(&key);
+            }
+        }
+    }
+
+    async fn pass(&self) {
+        self.passes.count();
+        let pass = Arc::new(Pass {
+            start: Instant::now(),
+            latency: self.metrics.nodesync_latency.clone(),
+        });
+
+        let mut behind = Vec::new();
+        for (key, known) in self.known.all() {
+            let fingerprint = self.selection.fingerprint(&known.entry()).await;
+            // Read after waiting for the fingerprint: in the meantime, other nodes may have been
+            // sent to the cloud.
+            if known.read(|state| state.follow(fingerprint, Instant::now())) != Follow::Nothing {
+                self.passes.begin(&key, &pass);
+                behind.push(Nodes::Of(key));
+            }
+        }
+
+        self.node_queue.add_all(behind, Priority::Change);
+    }
+
+    async fn update_nodes(&self, key: &str) {
+        let Some(known) = self.known.get(key) else {
+            return;
+        };
+        self.attempt(key, &known, Goal::UpdateNodes, None, Priority::Change)
+            .await;
+    }
+}

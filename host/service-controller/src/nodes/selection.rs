@@ -1,0 +1,389 @@
+//! Selects the nodes behind a load balancer.
+
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use kube::core::{Selector, SelectorExt};
+use skydock_cloud::{Looked, NodeSet};
+use skydock_controller_base::objects::kinds::{NodeKind, ServiceKind};
+use skydock_kube::informer::{Entry, Informer};
+
+use super::eligibility::eligible;
+use crate::NodeRules;
+
+/// Identifies the nodes of a load balancer, by what a provider can look at, as keyed hashes of 128
+/// bits. While nodes are added and removed, each of thousands of load balancers was last updated
+/// with a different set of thousands of nodes: storing the sets would fill the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    targets: (u64, u64),
+    nodes: (u64, u64),
+}
+
+impl Fingerprint {
+    /// Returns true if a provider that looks at this much finds the nodes equal.
+    pub(crate) fn is_same(self, other: Self, looked: Looked) -> bool {
+        match looked {
+            Looked::Targets => self.targets == other.targets,
+            Looked::Nodes => self.nodes == other.nodes,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn of(nodes: u64) -> Self {
+        Self::with(nodes, nodes)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn with(targets: u64, nodes: u64) -> Self {
+        Self {
+            targets: (targets, 0),
+            nodes: (nodes, 0),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Choice {
+    pub(crate) nodes: NodeSet,
+    pub(crate) fingerprint: Fingerprint,
+}
+
+/// Selects nodes. A selection is made once for each state of the cache, and shared by all Services
+/// with the same selector.
+///
+/// There are two versions, because most changes of nodes do not affect which nodes are selected:
+/// `version` determines the selected nodes, while `views` is only needed to send their current data
+/// to the cloud.
+pub(crate) struct Selection {
+    nodes: Arc<Informer<NodeKind>>,
+    rules: NodeRules,
+    keys: (RandomState, RandomState),
+    /// Counts changes that may affect which nodes are selected.
+    version: AtomicU64,
+    /// Counts all changes of nodes.
+    views: AtomicU64,
+    choices: Mutex<Option<Arc<Choices>>>,
+    /// Locked while a selection is made, so that it is made only once if several tasks need it.
+    /// Waiting for it does not block a thread.
+    making: tokio::sync::Mutex<()>,
+}
+
+/// Selections for one state of the cache.
+#[derive(Clone)]
+struct Choices {
+    version: u64,
+    views: u64,
+    /// All nodes that may be behind load balancers.
+    eligible: Choice,
+    /// Those of them that each selector matches. A cluster has few selectors.
+    selected: Vec<(Selector, Choice)>,
+}
+
+impl Choices {
+    fn get(&self, selector: &Selector) -> Option<&Choice> {
+        if selector.selects_all() {
+            return Some(&self.eligible);
+        }
+        self.selected
+            .iter()
+            .find(|(known, _)| known == selector)
+            .map(|(_, choice)| choice)
+    }
+}
+
+impl Selection {
+    pub(crate) fn new(nodes: Arc<Informer<NodeKind>>, rules: NodeRules) -> Self {
+        let keys = (RandomState::new(), RandomState::new());
+        let version = AtomicU64::new(0);
+        let views = AtomicU64::new(0);
+
+        Self {
+            nodes,
+            rules,
+            keys,
+            version,
+            views,
+            choices: Mutex::default(),
+            making: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Must be called after each change of a node; `chosen` says whether the change may affect
+    /// which nodes are selected.
+    pub(crate) fn changed(&self, chosen: bool) {
+        self.views.fetch_add(1, Ordering::SeqCst);
+        if chosen {
+            self.version.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns the fingerprint of the current nodes for the load balancer of this Service.
+    pub(crate) async fn fingerprint(&self, service: &Entry<ServiceKind>) -> Fingerprint {
+        self.choose(&service.view.node_selector, false)
+            .await
+            .fingerprint
+    }
+
+    /// Returns the current nodes for the load balancer of this Service.
+    pub(crate) async fn of(&self, service: &Entry<ServiceKind>) -> Choice {
+        self.choose(&service.view.node_selector, true).await
+    }
+
+    async fn choose(&self, selector: &Selector, as_now: bool) -> Choice {
+        if let Some(choice) = self.made(selector, as_now) {
+            return choice;
+        }
+
+        let _making = self.making.lock().await;
+        // Another task may have made it while this one waited for the lock.
+        if let Some(choice) = self.made(selector, as_now) {
+            return choice;
+        }
+
+        // Read before the list, which may then be newer than these versions, but never older. So
+        // the fingerprint is that of the listed nodes, also if their version has one: they may
+        // contain a change that is not counted yet.
+        let version = self.version.load(Ordering::SeqCst);
+        let views = self.views.load(Ordering::SeqCst);
+
+        let mut choices = match self.known() {
+            // Other Services have made selections of the same nodes.
+            Some(known) if known.version == version && known.views == views => {
+                Choices::clone(&known)
+            }
+            _ => Choices {
+                version,
+                views,
+                eligible: self.eligible(),
+                selected: Vec::new(),
+            },
+        };
+
+        let choice = choices.get(selector).cloned().unwrap_or_else(|| {
+            let all = choices.eligible.nodes.iter();
+            let nodes: NodeSet = all
+                .filter(|node| selector.matches(&node.labels))
+                .cloned()
+                .collect();
+
+            let choice = Choice {
+                fingerprint: self.hash(&nodes),
+                nodes,
+            };
+            choices.selected.push((selector.clone(), choice.clone()));
+            choice
+        });
+
+        *self.choices.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(choices));
+        choice
+    }
+
+    /// Returns an existing selection that is still valid.
+    fn made(&self, selector: &Selector, as_now: bool) -> Option<Choice> {
+        let version = self.version.load(Ordering::SeqCst);
+        let views = self.views.load(Ordering::SeqCst);
+        let known = self
+            .known()
+            .filter(|known| known.version == version && (!as_now || known.views == views))?;
+        known.get(selector).cloned()
+    }
+
+    fn known(&self) -> Option<Arc<Choices>> {
+        self.choices
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn eligible(&self) -> Choice {
+        let list = self.nodes.list();
+        let may_be = list.iter().filter(|entry| eligible(entry, self.rules));
+        let nodes: NodeSet = may_be.map(|entry| Arc::clone(&entry.view)).collect();
+        Choice {
+            fingerprint: self.hash(&nodes),
+            nodes,
+        }
+    }
+
+    fn hash(&self, nodes: &NodeSet) -> Fingerprint {
+        let hash = |key: &RandomState, looked: Looked| {
+            let mut hasher = key.build_hasher();
+            nodes.iter().for_each(|node| looked.hash(node, &mut hasher));
+            hasher.finish()
+        };
+
+        // A hasher returns 64 bits; two with different keys return 128.
+        let both = |looked| (hash(&self.keys.0, looked), hash(&self.keys.1, looked));
+
+        Fingerprint {
+            targets: both(Looked::Targets),
+            nodes: both(Looked::Nodes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use skydock_controller_base::{
+        objects::constants::ANNOTATION_NODE_SELECTOR,
+        testing::{node, with},
+    };
+
+    use super::*;
+
+    fn choosing(name: &str, selector: Option<&str>) -> Entry<ServiceKind> {
+        let annotations = selector.map(|selector| json!({ANNOTATION_NODE_SELECTOR: selector}));
+        let change = json!({"metadata": {"annotations": annotations}});
+        Entry::new(with(
+            &skydock_controller_base::testing::service(name),
+            &change,
+        ))
+    }
+
+    #[tokio::test]
+    async fn services_with_equal_selectors_share_a_node_set() {
+        let nodes = Arc::new(Informer::default());
+        let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
+        nodes.apply(with(
+            &node("a"),
+            &json!({"metadata": {"labels": {"pool": "edge"}}}),
+        ));
+        nodes.apply(node("b"));
+        let mut seen = Vec::new();
+        for (selector, names) in [
+            (None, 2),
+            (Some("pool=edge"), 1),
+            (Some("pool!=edge"), 1),
+            (Some("pool=x"), 0),
+        ] {
+            let one = selection.of(&choosing("one", selector)).await;
+            let other = selection.of(&choosing("other", selector)).await;
+            assert_eq!(one.nodes.len(), names, "{selector:?}");
+            assert!(
+                Arc::ptr_eq(&one.nodes, &other.nodes) && one.fingerprint == other.fingerprint,
+                "{selector:?}"
+            );
+            assert_eq!(
+                selection.fingerprint(&choosing("one", selector)).await,
+                one.fingerprint,
+                "{selector:?}"
+            );
+            assert!(!seen.contains(&one.fingerprint), "{selector:?}");
+            seen.push(one.fingerprint);
+        }
+        let edge = selection.of(&choosing("one", Some("pool=edge"))).await;
+        selection.of(&choosing("one", Some("pool=y"))).await;
+        let still = selection.of(&choosing("one", Some("pool=edge"))).await;
+        assert!(
+            Arc::ptr_eq(&edge.nodes, &still.nodes),
+            "another choice takes away none"
+        );
+        nodes.delete("a");
+        selection.changed(true);
+        assert_eq!(
+            selection
+                .of(&choosing("one", Some("pool=edge")))
+                .await
+                .nodes
+                .len(),
+            0
+        );
+        assert_eq!(selection.of(&choosing("one", None)).await.nodes.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn node_sets_are_recomputed_only_for_relevant_changes() {
+        let nodes = Arc::new(Informer::default());
+        let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
+        let service = choosing("web", None);
+        nodes.apply(node("a"));
+        selection.changed(true);
+        let first = selection.of(&service).await;
+        let ready = json!({"metadata": {"resourceVersion": "2"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        nodes.apply(with(&node("a"), &ready));
+
+        selection.changed(false);
+        assert_eq!(selection.fingerprint(&service).await, first.fingerprint);
+        assert!(
+            Arc::ptr_eq(&selection.known().unwrap().eligible.nodes, &first.nodes),
+            "nothing was selected again"
+        );
+
+        let now = selection.of(&service).await;
+        let same = |looked| now.fingerprint.is_same(first.fingerprint, looked);
+        assert!(now.nodes[0].ready && same(Looked::Targets) && !same(Looked::Nodes));
+
+        let moved =
+            json!({"metadata": {"resourceVersion": "3"}, "spec": {"providerID": "fake://moved"}});
+        nodes.apply(with(&node("a"), &moved));
+        selection.changed(true);
+        let moved = selection.of(&service).await;
+        assert_ne!(moved.fingerprint, first.fingerprint);
+
+        nodes.apply(node("b"));
+        selection.changed(true);
+        assert_ne!(selection.fingerprint(&service).await, moved.fingerprint);
+
+        nodes.delete("b");
+        selection.changed(true);
+        assert_eq!(
+            selection.fingerprint(&service).await,
+            moved.fingerprint,
+            "the same nodes are the same set"
+        );
+    }
+
+    #[tokio::test]
+    async fn nodes_that_are_not_counted_yet_have_another_fingerprint() {
+        let nodes = Arc::new(Informer::default());
+        let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
+        let service = choosing("web", None);
+        nodes.apply(node("a"));
+        selection.changed(true);
+        let first = selection.of(&service).await;
+        // The cache has the node before the handlers are called.
+        nodes.apply(node("b"));
+        selection.changed(false);
+
+        let second = selection.of(&service).await;
+        assert_eq!(second.nodes.len(), 2);
+        assert_ne!(second.fingerprint, first.fingerprint);
+
+        // If it goes before anything else happens, load balancers with both nodes need an update.
+        selection.changed(true);
+        nodes.delete("b");
+        selection.changed(true);
+        assert_eq!(selection.fingerprint(&service).await, first.fingerprint);
+    }
+
+    #[tokio::test]
+    async fn a_later_selector_sees_the_current_labels() {
+        let nodes = Arc::new(Informer::default());
+        let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
+        nodes.apply(node("a"));
+        selection.changed(true);
+        selection.of(&choosing("all", None)).await;
+        // No selector used this label when it was added.
+        nodes.apply(with(
+            &node("a"),
+            &json!({"metadata": {"resourceVersion": "2", "labels": {"pool": "edge"}}}),
+        ));
+
+        selection.changed(false);
+        assert_eq!(
+            selection
+                .of(&choosing("edge", Some("pool=edge")))
+                .await
+                .nodes
+                .len(),
+            1
+        );
+    }
+}

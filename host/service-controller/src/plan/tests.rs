@@ -1,0 +1,532 @@
+use serde_json::{Value, json};
+use skydock_controller_base::testing::{service, with};
+
+use super::*;
+
+fn needs_update(old: &Service, new: &Service, classes: &Classes) -> bool {
+    super::needs_update(old, new, classes, |_, _| false)
+}
+
+#[test]
+fn annotations_written_for_the_provider_are_not_a_change() {
+    let annotated =
+        |value: Option<&str>| lb(&json!({"metadata": {"annotations": {"a": value, "other": "x"}}}));
+    let echo = |key: &str, value: Option<&str>| key == "a" && value == Some("1");
+    let gone = |key: &str, value: Option<&str>| key == "a" && value.is_none();
+    let classes = Classes::default();
+    for (old, new, expected) in [
+        (None, Some("1"), false),
+        (Some("1"), Some("2"), true),
+        (Some("1"), None, true),
+    ] {
+        let found = super::needs_update(&annotated(old), &annotated(new), &classes, echo);
+        assert_eq!(found, expected, "{old:?} {new:?}");
+    }
+    assert!(!super::needs_update(
+        &annotated(Some("1")),
+        &annotated(None),
+        &classes,
+        gone
+    ));
+}
+
+fn lb(change: &Value) -> Service {
+    with(&service("web"), change)
+}
+
+fn finalizer() -> Value {
+    json!({"metadata": {"finalizers": ["other", FINALIZER]}})
+}
+
+fn gone() -> Value {
+    json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+}
+
+// Holds: S-06, S-07, S-08, S-13, S-36, S-37
+#[test]
+fn type_class_finalizer_and_deletion_decide_what_is_needed() {
+    let both = with::<Value>(&finalizer(), &gone());
+    let class = json!({"spec": {"loadBalancerClass": "x.io/y"}});
+    let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
+    for (what, service, need_unknown, need_known) in [
+        ("plain", lb(&json!({})), Need::Ensure, Need::Ensure),
+        (
+            "with finalizer",
+            lb(&finalizer()),
+            Need::Ensure,
+            Need::Ensure,
+        ),
+        (
+            "deleted with finalizer",
+            lb(&both),
+            Need::Cleanup,
+            Need::Cleanup,
+        ),
+        (
+            "deleted, kept by others",
+            lb(&gone()),
+            Need::Nothing,
+            Need::Cleanup,
+        ),
+        ("of a class", lb(&class), Need::Nothing, Need::Cleanup),
+        (
+            "of a class, with finalizer",
+            with(&lb(&finalizer()), &class),
+            Need::Nothing,
+            Need::Cleanup,
+        ),
+        (
+            "of a class, deleted with finalizer",
+            with(&lb(&both), &class),
+            Need::Cleanup,
+            Need::Cleanup,
+        ),
+        ("ClusterIP", lb(&cluster_ip), Need::Nothing, Need::Cleanup),
+        (
+            "ClusterIP with finalizer",
+            with(&lb(&finalizer()), &cluster_ip),
+            Need::Cleanup,
+            Need::Cleanup,
+        ),
+    ] {
+        assert_eq!(
+            need(&service, &Classes::default(), false),
+            need_unknown,
+            "{what}"
+        );
+        assert_eq!(
+            need(&service, &Classes::default(), true),
+            need_known,
+            "{what}, known"
+        );
+    }
+}
+
+// Holds: S-09, S-15, S-43
+#[test]
+fn a_service_that_is_gone_is_forgotten_before_its_successor() {
+    let known = lb(&json!({}));
+    let recreated = lb(&json!({"metadata": {"uid": "uid-new"}}));
+    let changed = lb(&json!({"metadata": {"resourceVersion": "2"}}));
+    for (present, goal) in [
+        (None, Some(Goal::Forget { recreated: false })),
+        (Some(&recreated), Some(Goal::Forget { recreated: true })),
+        (Some(&changed), None),
+    ] {
+        assert_eq!(goal_if_gone(&known, present), goal, "{present:?}");
+    }
+}
+
+// Holds: S-13, S-14
+#[test]
+fn a_service_with_its_load_balancer_can_wait() {
+    let classes = Classes::default();
+    let served = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
+    let both = with::<Value>(&finalizer(), &served);
+    for (service, priority, goal) in [
+        (lb(&json!({})), Some(Priority::Change), Some(Goal::Ensure)),
+        (lb(&finalizer()), Some(Priority::Change), Some(Goal::Ensure)),
+        (lb(&served), Some(Priority::Change), Some(Goal::Ensure)),
+        (lb(&both), Some(Priority::Recheck), Some(Goal::Ensure)),
+        (
+            with(&lb(&both), &gone()),
+            Some(Priority::Change),
+            Some(Goal::CleanUp),
+        ),
+        (with(&lb(&served), &gone()), None, None),
+    ] {
+        assert_eq!(
+            (
+                appeared(&service, &classes),
+                self::goal(&service, &classes, false)
+            ),
+            (priority, goal)
+        );
+    }
+}
+
+/// Returns a Service that had a class and is not of type LoadBalancer, as the API server stores it.
+fn dropped(made_as: &str) -> Service {
+    with(
+        &with(&lb(&finalizer()), &note(made_as)),
+        &json!({"spec": {"type": "ClusterIP"}}),
+    )
+}
+
+fn note(made_as: &str) -> Value {
+    let uid = lb(&json!({})).metadata.uid.unwrap();
+    json!({"metadata": {"annotations": {ANNOTATION_CLASS: format!("{made_as}@{uid}")}}})
+}
+
+// Holds: S-36, S-37
+#[test]
+fn each_host_cleans_up_services_of_its_own_classes() {
+    let classes = |named: &[&str], unnamed| Classes {
+        named: named.iter().map(|name| (*name).into()).collect(),
+        unnamed,
+    };
+    let (x, y, unnamed) = (
+        classes(&["a.io/x"], false),
+        classes(&["a.io/y"], false),
+        Classes::default(),
+    );
+    let gone = |service: &Service| with(service, &gone());
+    let of = |class: &str, made_as: &str| {
+        with(
+            &with(&lb(&finalizer()), &note(made_as)),
+            &json!({"spec": {"loadBalancerClass": class}}),
+        )
+    };
+
+    let plain = with(&lb(&finalizer()), &json!({"spec": {"type": "ClusterIP"}}));
+    for (what, service, cleaned) in [
+        ("type changed", dropped("a.io/x"), [true, false, false]),
+        (
+            "type changed, then deleted",
+            gone(&dropped("a.io/x")),
+            [true, false, false],
+        ),
+        (
+            "deleted",
+            gone(&of("a.io/x", "a.io/x")),
+            [true, false, false],
+        ),
+        ("served", of("a.io/x", "a.io/x"), [false, false, false]),
+        (
+            "moved to another host",
+            of("a.io/y", "a.io/x"),
+            [true, false, false],
+        ),
+        ("made under no class", plain, [false, false, true]),
+    ] {
+        let needs =
+            [&x, &y, &unnamed].map(|classes| need(&service, classes, false) == Need::Cleanup);
+        assert_eq!(needs, cleaned, "{what}");
+    }
+    assert_eq!(
+        need(&of("a.io/y", "a.io/x"), &y, false),
+        Need::Ensure,
+        "it need not wait for the other host"
+    );
+    assert_eq!(note_to_write(&of("a.io/y", "a.io/x")), None);
+
+    let bare = lb(&json!({"spec": {"loadBalancerClass": "a.io/y"}}));
+    assert_eq!(
+        note_to_write(&bare),
+        Some(format!("a.io/y@{}", bare.metadata.uid.as_deref().unwrap()))
+    );
+    assert_eq!(note_to_write(&lb(&json!({}))), None);
+}
+
+#[test]
+fn a_class_note_copied_from_another_service_is_ignored() {
+    let copied = |change: Value| {
+        let service = with(
+            &with(&lb(&finalizer()), &note("a.io/x")),
+            &json!({"metadata": {"uid": "a-copy"}}),
+        );
+        with(&service, &change)
+    };
+    let classes = Classes::default();
+    assert_eq!(need(&copied(gone()), &classes, false), Need::Cleanup);
+    assert_eq!(
+        need(
+            &copied(json!({"spec": {"type": "ClusterIP"}})),
+            &classes,
+            false
+        ),
+        Need::Cleanup
+    );
+    assert_eq!(need(&copied(json!({})), &classes, false), Need::Ensure);
+
+    let of_class = copied(json!({"spec": {"loadBalancerClass": "a.io/x"}}));
+    assert_eq!(note_to_write(&of_class).as_deref(), Some("a.io/x@a-copy"));
+}
+
+#[test]
+fn a_class_note_is_not_a_change_but_is_restored_if_lost() {
+    let classes = Classes {
+        named: ["a.io/x".to_owned()].into(),
+        unnamed: false,
+    };
+    let bare = lb(&json!({"spec": {"loadBalancerClass": "a.io/x"}}));
+    let noted = with(&bare, &note("a.io/x"));
+    assert!(!needs_update(&bare, &noted, &classes) && !needs_update(&noted, &bare, &classes));
+    assert!(needs_mending(&noted, &bare, &classes) && !needs_mending(&bare, &noted, &classes));
+}
+
+// Holds: S-10, S-11
+#[test]
+fn relevant_changes_need_an_update() {
+    for change in [
+        json!({"spec": {"type": "ClusterIP"}}),
+        json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.0/8"]}}),
+        json!({"spec": {"ports": [{"port": 81, "protocol": "TCP", "nodePort": 30080}]}}),
+        json!({"spec": {"ports": [{"port": 80, "protocol": "UDP", "nodePort": 30080}]}}),
+        json!({"spec": {"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30081}]}}),
+        json!({"spec": {"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080, "name": "a"}]}}),
+        json!({"spec": {"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080, "targetPort": 8080}]}}),
+        json!({"spec": {"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080, "targetPort": "web"}]}}),
+        json!({"spec": {"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080, "appProtocol": "http"}]}}),
+        json!({"spec": {"sessionAffinity": "ClientIP"}}),
+        json!({"spec": {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 9}}}}),
+        json!({"spec": {"loadBalancerIP": "192.0.2.7"}}),
+        json!({"spec": {"externalIPs": ["192.0.2.8"]}}),
+        json!({"spec": {"externalTrafficPolicy": "Local"}}),
+        json!({"spec": {"healthCheckNodePort": 31000}}),
+        json!({"spec": {"ipFamilies": ["IPv4", "IPv6"]}}),
+        json!({"metadata": {"annotations": {"a": "b"}}}),
+        json!({"metadata": {"uid": "another"}}),
+    ] {
+        assert!(
+            needs_update(&lb(&json!({})), &lb(&change), &Classes::default()),
+            "{change}"
+        );
+        assert!(
+            needs_update(&lb(&change), &lb(&json!({})), &Classes::default()),
+            "back from {change}"
+        );
+    }
+}
+
+// Holds: S-11
+#[test]
+fn upstreams_cases_of_an_update() {
+    let port = |change: Value| {
+        let plain = json!({"port": 80, "protocol": "TCP", "nodePort": 30080});
+        json!({"spec": {"ports": [with::<Value>(&plain, &change)]}})
+    };
+    let external = |ips: &[&str]| json!({"spec": {"externalIPs": ips}});
+    let families = |families: &[&str]| json!({"spec": {"ipFamilies": families}});
+    let app = |protocol: &str| port(json!({"appProtocol": protocol}));
+    let plain = json!({});
+    for (what, old, new, expected) in [
+        (
+            "type",
+            json!({"spec": {"type": "ClusterIP"}}),
+            plain.clone(),
+            true,
+        ),
+        (
+            "ports",
+            port(json!({})),
+            json!({"spec": {"ports": [{"port": 8080}]}}),
+            true,
+        ),
+        (
+            "number of external IPs",
+            external(&["1.1.1.1"]),
+            external(&["1.1.1.1", "2.2.2.2"]),
+            true,
+        ),
+        (
+            "external IPs",
+            external(&["1.1.1.1"]),
+            external(&["2.2.2.2"]),
+            true,
+        ),
+        (
+            "uid",
+            plain.clone(),
+            json!({"metadata": {"uid": "another"}}),
+            true,
+        ),
+        (
+            "traffic policy",
+            plain.clone(),
+            json!({"spec": {"externalTrafficPolicy": "Local"}}),
+            true,
+        ),
+        (
+            "health check",
+            plain.clone(),
+            json!({"spec": {"healthCheckNodePort": 31000}}),
+            true,
+        ),
+        (
+            "target port",
+            port(json!({"targetPort": 20})),
+            port(json!({"targetPort": 21})),
+            true,
+        ),
+        (
+            "target port's name",
+            port(json!({"targetPort": "a"})),
+            port(json!({"targetPort": "b"})),
+            true,
+        ),
+        (
+            "a second family",
+            families(&["IPv4"]),
+            families(&["IPv4", "IPv6"]),
+            true,
+        ),
+        (
+            "one family less",
+            families(&["IPv4", "IPv6"]),
+            families(&["IPv4"]),
+            true,
+        ),
+        ("an app protocol", port(json!({})), app("http"), true),
+        ("another app protocol", app("http"), app("tcp"), true),
+        ("the same ports", app("http"), app("http"), false),
+        (
+            "the same families",
+            families(&["IPv6"]),
+            families(&["IPv6"]),
+            false,
+        ),
+    ] {
+        assert_eq!(
+            needs_update(&lb(&old), &lb(&new), &Classes::default()),
+            expected,
+            "{what}"
+        );
+    }
+}
+
+// Holds: S-10, S-12
+#[test]
+fn irrelevant_changes_need_no_update() {
+    for change in [
+        json!({"metadata": {"labels": {"a": "b"}}}),
+        json!({"metadata": {"annotations": {}}}),
+        json!({"metadata": {"resourceVersion": "2", "finalizers": ["x"]}}),
+        json!({"spec": {"selector": {"a": "b"}, "internalTrafficPolicy": "Local"}}),
+        json!({"spec": {"allocateLoadBalancerNodePorts": false, "clusterIPs": ["10.96.0.9"]}}),
+        json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}),
+    ] {
+        assert!(
+            !needs_update(&lb(&json!({})), &lb(&change), &Classes::default()),
+            "{change}"
+        );
+    }
+    let families = |families: &[&str]| lb(&json!({"spec": {"ipFamilies": families}}));
+    assert!(!needs_update(
+        &families(&["IPv4"]),
+        &families(&["IPv6"]),
+        &Classes::default()
+    ));
+    let class = json!({"spec": {"loadBalancerClass": "x"}});
+    let other = with(&lb(&class), &json!({"spec": {"ports": []}}));
+    assert!(!needs_update(&lb(&class), &other, &Classes::default()));
+}
+
+// Holds: S-27
+#[test]
+fn the_default_ip_mode_does_not_make_statuses_differ() {
+    let ip = |ip: &str, ip_mode| Ingress {
+        ip: Some(ip.into()),
+        ip_mode,
+        ..Ingress::default()
+    };
+    let status = |ingress: &[Ingress]| LoadBalancerStatus {
+        ingress: ingress.to_vec(),
+    };
+    let (a, b) = (ip("192.0.2.1", None), ip("192.0.2.2", None));
+    assert!(same_status(&status(&[]), &status(&[])));
+    assert!(same_status(
+        &status(std::slice::from_ref(&a)),
+        &status(&[ip("192.0.2.1", Some(IpMode::Vip))])
+    ));
+    assert!(!same_status(
+        &status(std::slice::from_ref(&a)),
+        &status(&[ip("192.0.2.1", Some(IpMode::Proxy))])
+    ));
+    assert!(!same_status(
+        &status(&[a.clone(), b.clone()]),
+        &status(&[b, a.clone()])
+    ));
+
+    let named = Ingress {
+        hostname: Some("x".into()),
+        ..a.clone()
+    };
+    assert!(!same_status(&status(&[a]), &status(&[named])));
+}
+
+// Holds: S-37
+#[test]
+fn a_finalizer_that_was_left_is_removed_by_the_host_that_has_added_it() {
+    let classes = |named: &[&str], unnamed| Classes {
+        named: named.iter().map(|name| (*name).into()).collect(),
+        unnamed,
+    };
+    let (x, both, other) = (
+        classes(&["a.io/x"], false),
+        classes(&["a.io/x"], true),
+        classes(&["a.io/z"], false),
+    );
+    let moved = |made_as: &str, class: &str| {
+        let service = with(&lb(&finalizer()), &note(made_as));
+        with(&service, &json!({"spec": {"loadBalancerClass": class}}))
+    };
+    for (made_as, left) in [("a.io/x", "left:a.io/x"), ("", "left:")] {
+        let noted = moved(made_as, "b.io/y");
+        let before = if made_as.is_empty() {
+            lb(&finalizer())
+        } else {
+            noted
+        };
+        assert_eq!(note_of_left(&before, &both), format!("{left}@uid-web"));
+        let after = moved(left, "b.io/y");
+        let needs = |service: &Service, classes| need(service, classes, false);
+        assert_eq!(needs(&after, &both), Need::Nothing, "{left}");
+        assert!(has_note(&after) && !is_noted(&after), "{left}");
+        let cluster_ip = json!({"spec": {"type": "ClusterIP", "loadBalancerClass": null}});
+        let changed = with(&after, &cluster_ip);
+        assert_eq!(needs(&changed, &both), Need::Nothing, "{left}");
+        let deleted_after = with(&changed, &gone());
+        assert_eq!(needs(&deleted_after, &both), Need::Cleanup, "{left}");
+        let deleted = with(&after, &gone());
+        assert_eq!(needs(&deleted, &both), Need::Cleanup, "{left}");
+        assert_eq!(needs(&deleted, &other), Need::Nothing, "{left}");
+        let is_x = !made_as.is_empty();
+        assert_eq!(needs(&deleted, &x) == Need::Cleanup, is_x, "{left}");
+    }
+
+    let back = moved("left:a.io/x", "a.io/x");
+    assert_eq!(need(&back, &x, false), Need::Ensure);
+    assert_eq!(note_to_write(&back).as_deref(), Some("a.io/x@uid-web"));
+}
+
+#[test]
+fn a_service_that_comes_back_without_a_class_is_cleaned_up_again() {
+    let classes = Classes::default();
+    let back = with(&lb(&finalizer()), &note("left:"));
+    assert_eq!(need(&back, &classes, false), Need::Ensure);
+    assert_eq!(note_to_write(&back).as_deref(), Some("@uid-web"));
+
+    let noted = with(&back, &note(""));
+    assert_eq!(note_to_write(&noted), None);
+    let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
+    let moved = json!({"spec": {"loadBalancerClass": "b.io/y"}});
+    for change in [cluster_ip, moved, gone()] {
+        let changed = with(&noted, &change);
+        assert_eq!(need(&changed, &classes, false), Need::Cleanup, "{change}");
+    }
+}
+
+#[test]
+fn a_type_left_to_another_implementation_matters_only_if_it_changes() {
+    let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
+    let (old, labelled) = (
+        with(&lb(&finalizer()), &cluster_ip),
+        json!({"metadata": {"labels": {"a": "b"}}}),
+    );
+    let is = |change: &Value, elsewhere: bool| {
+        let new = with(&old, change);
+        let no_echo = |_: &str, _: Option<&str>| false;
+        matters(
+            &old,
+            &new,
+            &Classes::default(),
+            no_echo,
+            || false,
+            || elsewhere,
+        )
+    };
+    assert!(is(&labelled, false) && !is(&labelled, true));
+    assert!(is(&gone(), true));
+    assert!(is(&json!({"spec": {"type": "LoadBalancer"}}), true));
+}
