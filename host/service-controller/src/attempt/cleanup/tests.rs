@@ -472,7 +472,7 @@ fn the_class_that_was_written_over_a_finalizer_that_was_found_does_not_claim_it(
     let note = |value: &str| json!({"metadata": {"annotations": {ANNOTATION_CLASS: value}}});
     let noted = with::<Value>(&fresh, &note("x.io/y@uid-web"));
     let left = with::<Value>(&fresh, &note("left:x.io/y@uid-web"));
-    let mut classes = crate::service::Classes::default();
+    let mut classes = crate::Classes::default();
     classes.named.insert("x.io/y".to_owned());
 
     let leave = Call::LeaveFinalizer {
