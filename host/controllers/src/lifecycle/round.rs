@@ -57,7 +57,11 @@ impl<'a> Round<'a> {
             .collect();
 
         // If the second attempt fails as a whole, the answers about the other nodes are kept.
-        let mut second = provider.check(&again).await.unwrap_or_default().into_iter();
+        let second = provider.check(&again).await;
+        if let Err(error) = &second {
+            self.controller.pause.after(error);
+        }
+        let mut second = second.unwrap_or_default().into_iter();
 
         Ok(answers
             .into_iter()

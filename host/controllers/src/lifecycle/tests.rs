@@ -447,6 +447,24 @@ async fn a_throttling_cloud_is_not_queried_about_other_nodes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cloud_that_throttles_after_a_conflict_is_not_queried() {
+    let bench = bench();
+    bench.has("a", &json!({}));
+    bench.says("a", Err(CloudError::Conflict("busy".into())));
+    tokio::join!(bench.pass(), async {
+        sleep(Duration::from_millis(50)).await;
+        *bench.cloud.whole.lock().unwrap() = Some(every_error()[3].clone());
+    });
+    *bench.cloud.whole.lock().unwrap() = None;
+    bench.says("a", Ok(Presence::Running));
+    bench.has("b", &json!({}));
+    bench.pass().await;
+    assert_eq!(bench.cloud.calls(), ["check a", "check a"]);
+    bench.pass().await;
+    assert_eq!(bench.cloud.calls()[2..], ["check a,b"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_failed_answer_does_not_affect_its_batch() {
     let bench = bench();
     for name in ["a", "b", "c"] {
