@@ -53,7 +53,11 @@ impl Attempt<'_> {
         }
 
         self.release(io).await?;
-        io.publish(Event::Deleted);
+        // Not again if the status could not be cleared.
+        let deleted = Some(Announced::Deleted);
+        if self.known.update(|state| state.begin(deleted)) {
+            io.publish(Event::Deleted);
+        }
         self.clear_status(io).await?;
 
         io.forget();

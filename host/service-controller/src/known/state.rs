@@ -88,6 +88,8 @@ pub(crate) enum Announced {
     Ensuring,
     /// That it is being deleted.
     Deleting,
+    /// That it was deleted.
+    Deleted,
 }
 
 /// What to do about nodes that differ from those that were sent.

@@ -375,6 +375,26 @@ fn a_service_is_forgotten_after_its_object_is_clean() {
     assert_eq!(ran.after("Forget").call, Call::Done(vec![Requeue::Reset]));
 }
 
+// Holds: S-34
+#[test]
+fn a_retry_does_not_publish_again_that_it_was_deleted() {
+    let served = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
+    let served = entry(&with::<Value>(&finalizer(), &served));
+    let given = given(Goal::CleanUp, &served);
+    let broken = || Answers {
+        written: Err(broken()),
+        ..Answers::default()
+    };
+
+    let first = given.run(state(Phase::Deleting, OLD), broken());
+    assert_eq!(first.after("RemoveFinalizer").events, [Event::Deleted]);
+    let failed = first.after("ClearStatus");
+    assert_eq!(failed.events.len(), 1, "{:?}", failed.events);
+
+    let retry = given.run(failed.state.clone(), broken());
+    assert_eq!(retry.after("RemoveFinalizer").events, []);
+}
+
 // Holds: S-24
 #[test]
 fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over() {
