@@ -286,7 +286,7 @@ impl Holders {
         added.retain(|claim| !old.addresses.contains(claim));
 
         self.index().replace(&old, new);
-        self.tell(&added);
+        self.notify(&added);
     }
 
     /// Adds a Service that the provider leaves to another implementation. Returns true if it is
@@ -295,14 +295,14 @@ impl Holders {
         let key = service.key();
         let is_new = self.elsewhere.add(&key);
         if is_new {
-            self.tell(&Claims::of_service(&key, &service.object).addresses);
+            self.notify(&Claims::of_service(&key, &service.object).addresses);
         }
         is_new
     }
 
     /// Calls the handlers with each Service whose load balancer has one of these addresses although
     /// another object has it.
-    fn tell(&self, claims: &[(AddressOrName, Owner)]) {
+    fn notify(&self, claims: &[(AddressOrName, Owner)]) {
         let doubled = self.index().doubled(claims, &self.elsewhere);
 
         let handlers = self.handlers();
@@ -333,7 +333,7 @@ impl Holders {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what has this address. `serves` tells of the key of a Service whether its load
+    /// Returns what has this address. `serves` says of the key of a Service whether its load
     /// balancer is the provider's own.
     pub fn find(&self, address: IpAddr, serves: impl Fn(&str) -> bool) -> Vec<Holder> {
         let address = address.to_canonical();
@@ -431,8 +431,8 @@ mod tests {
             Holders::follow(&nodes, &services),
             Arc::<Mutex<Vec<String>>>::default(),
         );
-        let telling = Arc::clone(&reported);
-        holders.subscribe(move |key| telling.lock().unwrap().push(key));
+        let notifying = Arc::clone(&reported);
+        holders.subscribe(move |key| notifying.lock().unwrap().push(key));
         let apply = |name: &str, change: &Value| {
             services.apply(with(&service(name), change));
             std::mem::take(&mut *reported.lock().unwrap())
@@ -597,19 +597,19 @@ mod tests {
     #[test]
     fn load_balancers_with_the_address_of_one_that_is_anothers_are_checked_again() {
         let (nodes, services) = Caches::default();
-        let (holders, told) = (
+        let (holders, notified) = (
             Holders::follow(&nodes, &services),
             Arc::<Mutex<Vec<String>>>::default(),
         );
-        let telling = Arc::clone(&told);
-        holders.subscribe(move |key| telling.lock().unwrap().push(key));
+        let notifying = Arc::clone(&notified);
+        holders.subscribe(move |key| notifying.lock().unwrap().push(key));
         let apply = |name: &str, version: &str, ingress: &Value| {
             let change = json!({
                 "metadata": {"resourceVersion": version},
                 "status": {"loadBalancer": {"ingress": [ingress]}},
             });
             services.apply(with(&service(name), &change));
-            std::mem::take(&mut *told.lock().unwrap())
+            std::mem::take(&mut *notified.lock().unwrap())
         };
         let ip = |ip: &str| json!({"ip": ip});
         let theirs = json!({"ip": "192.0.2.1", "hostname": "a.example"});
@@ -624,7 +624,7 @@ mod tests {
 
         let left = services.get("ns/theirs").unwrap();
         assert!(holders.leave(&left) && !holders.leave(&left));
-        let first = std::mem::take(&mut *told.lock().unwrap());
+        let first = std::mem::take(&mut *notified.lock().unwrap());
         assert_eq!(first, ["ns/one", "ns/two"], "only once");
 
         assert_eq!(apply("late", "1", &ip("192.0.2.1")), ["ns/late", "ns/one"]);
