@@ -12,12 +12,12 @@
 //!    | Python | the class in `_plugin.py`, its types in `_types.py`, and their names in `__init__.py` |
 //!    | TypeScript | the interface and its types in `plugin.ts`, with the property of `Plugin` |
 //!
-//! 3. Run the generators: `cargo run -p skydock-bindings`, and for what is below the SDK for Go,
-//!    `sdk/go/wit.sh` and `sdk/go/generate.sh`.
+//! 3. Run the generators: `sdk/go/wit.sh` and `sdk/go/generate.sh` for the bindings of Go, and
+//!    `cargo run -p skydock-bindings`.
 //!
-//! C has no generated code except that of wit-bindgen: its header has three forms of lists, and
-//! flags and answers of its own, so that their rules would be longer than `guest/exports.c` and
-//! `guest/convert.c`, the only files to change beside the header.
+//! C is by hand, except its bindings: it has three forms of lists, and own forms of answers and
+//! absent values, so that a generator would be longer than what it replaces. A function there is in
+//! `skydock.h` and `guest/exports.c`, and a type that several functions share in `guest/convert.c`.
 //!
 //! The types of the SDKs are those of the contract, in the form that is usual in each language:
 //!
