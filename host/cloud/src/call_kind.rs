@@ -1,7 +1,5 @@
 //! Kinds of calls, among which the resources of a provider are divided.
 
-use crate::capability::Capability;
-
 /// How much is reserved for each kind, if there is enough. The controllers send eight queries about
 /// nodes at a time.
 const ENOUGH: usize = 8;
@@ -27,16 +25,6 @@ impl CallKind {
     #[must_use]
     pub fn reserved(of: usize) -> usize {
         (of / 4).clamp(1, ENOUGH)
-    }
-}
-
-impl From<Capability> for CallKind {
-    fn from(capability: Capability) -> Self {
-        match capability {
-            Capability::Instances | Capability::Zones => Self::Nodes,
-            Capability::Routes => Self::Routes,
-            Capability::LoadBalancers | Capability::Maintenance => Self::LoadBalancers,
-        }
     }
 }
 
@@ -101,9 +89,8 @@ mod tests {
     fn each_kind_has_its_own_value() {
         let names = PerKind::of(|kind| format!("{kind:?}"));
         assert_eq!(names.all(), ["Nodes", "Routes", "LoadBalancers"]);
-        for capability in Capability::ALL {
-            let kind = CallKind::from(capability);
-            assert_eq!(*names.get(kind), format!("{kind:?}"), "{capability}");
+        for kind in CallKind::ALL {
+            assert_eq!(*names.get(kind), format!("{kind:?}"));
         }
     }
 }

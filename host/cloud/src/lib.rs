@@ -33,15 +33,7 @@ pub use cluster::{
 pub use error::{CloudError, Retry};
 pub use function::{Answer, ArgumentKind, Arguments, Call, Function};
 pub use info::ProviderInfo;
-pub use objects::holder::Holder;
-pub use objects::instance::{Instance, Presence, Zone};
-pub use objects::load_balancer::{Ingress, IpMode, LoadBalancerStatus, PortStatus};
-pub use objects::node::{
-    AddressKind, LABEL_ZONE, Looked, Node, NodeAddress, NodeSet, Taint, TaintEffect,
-};
-pub use objects::route::{NewRoute, Route};
-pub use objects::service::{IpFamily, IpFamilyPolicy, Service, ServicePort, TrafficPolicy};
-pub use objects::transport::Transport;
+pub use objects::*;
 pub use provider::{Answers, CloudProvider};
 
 use std::collections::BTreeMap;

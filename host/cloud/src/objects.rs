@@ -4,10 +4,14 @@
 //! `skydock-controller-base` fills it, from a Node as `objects/kinds/protobuf.rs` has decoded it, and
 //! `contract` of `skydock-sandbox` passes it on.
 
-pub(crate) mod holder;
-pub(crate) mod instance;
-pub(crate) mod load_balancer;
-pub(crate) mod node;
-pub(crate) mod route;
-pub(crate) mod service;
-pub(crate) mod transport;
+mod holder;
+mod instance;
+mod load_balancer;
+mod node;
+mod route;
+mod service;
+mod transport;
+
+pub use self::{
+    holder::*, instance::*, load_balancer::*, node::*, route::*, service::*, transport::*,
+};

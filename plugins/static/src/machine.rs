@@ -58,7 +58,6 @@ pub struct Machine {
     pub addresses: Vec<(AddressType, String)>,
     /// Additional labels.
     pub labels: Vec<(String, String)>,
-    /// Its state.
     pub state: State,
 }
 

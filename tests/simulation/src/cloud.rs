@@ -28,7 +28,6 @@ pub struct Machine {
     pub name: String,
     /// Whether it runs.
     pub running: bool,
-    /// Its address.
     pub address: String,
 }
 
@@ -37,7 +36,6 @@ pub struct Machine {
 pub struct Balancer {
     /// `NAMESPACE/NAME` of its service.
     pub service: String,
-    /// Its address.
     pub address: String,
     /// The ports it listens on.
     pub ports: Vec<u16>,

@@ -23,7 +23,6 @@ use crate::{
 pub struct Subport {
     /// The name of the network.
     pub network: String,
-    /// The addresses.
     pub addresses: Vec<String>,
 }
 

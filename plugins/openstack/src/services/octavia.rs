@@ -7,7 +7,6 @@ use serde::Deserialize;
 /// A load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct LoadBalancer {
-    /// The ID.
     pub id: String,
     /// The name.
     #[serde(default)]
@@ -67,7 +66,6 @@ impl LoadBalancer {
 /// A listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Listener {
-    /// The ID.
     pub id: String,
     /// The name.
     #[serde(default)]
@@ -110,7 +108,6 @@ pub struct Listener {
 /// A pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Pool {
-    /// The ID.
     pub id: String,
     /// The name.
     #[serde(default)]
@@ -143,14 +140,12 @@ pub struct Persistence {
 /// A reference to a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Reference {
-    /// The ID.
     pub id: String,
 }
 
 /// A member of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Member {
-    /// The ID.
     pub id: String,
     /// The name, which is that of the node.
     #[serde(default)]
@@ -172,7 +167,6 @@ pub struct Member {
 /// A health monitor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Monitor {
-    /// The ID.
     pub id: String,
     /// The name.
     #[serde(default)]

@@ -30,7 +30,6 @@ pub struct Request {
 pub struct Outcome {
     /// How long the answer takes.
     pub after: Duration,
-    /// The answer.
     pub answer: Answer,
 }
 
