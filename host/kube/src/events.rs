@@ -58,9 +58,11 @@ const FLUSH: Duration = Duration::from_secs(5);
 /// An event to be published.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
+    /// `source.component`.
     pub source: &'static str,
     /// Object of the event.
     pub object: ObjectReference,
+    /// `type`.
     pub event_type: EventType,
     /// Reason in CamelCase.
     pub reason: String,

@@ -103,6 +103,7 @@ pub enum ConfigCommand {
 /// Flags of `skydock config check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
+    /// The file.
     pub file: PathBuf,
     /// Check only the file itself: neither the files that it names, nor the plugin. For machines
     /// that do not have them.
@@ -270,6 +271,7 @@ pub struct CcmArgs {
 /// A plugin, and the name with which `--cloud-provider` selects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedPlugin {
+    /// The name.
     pub name: String,
     /// File of the WebAssembly component.
     pub file: PathBuf,

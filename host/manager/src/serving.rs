@@ -46,6 +46,7 @@ pub struct Election {
     pub leadership: Receiver<Leadership>,
     /// Whether it may use the Lease.
     pub lease: Receiver<LeaseAccess>,
+    /// The lease duration.
     pub lease_duration: Duration,
 }
 

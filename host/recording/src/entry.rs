@@ -101,6 +101,7 @@ pub type Fields = Vec<(String, String)>;
 /// A request without its body.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestHead {
+    /// Its method.
     pub method: String,
     /// Its whole URI.
     pub uri: String,

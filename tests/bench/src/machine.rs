@@ -13,6 +13,7 @@ pub struct Machine {
     pub cpu: String,
     /// The number of available CPUs.
     pub cores: usize,
+    /// The memory in GiB.
     pub memory_gib: u64,
     /// The version of Linux.
     pub kernel: String,

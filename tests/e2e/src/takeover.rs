@@ -31,6 +31,7 @@ const QUIET: Duration = Duration::from_secs(4);
 
 /// The official cloud controller manager and its settings.
 pub struct Official {
+    /// The program.
     pub program: Peer,
     /// The content of its `cloud.conf`.
     pub conf: String,

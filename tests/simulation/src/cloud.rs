@@ -28,6 +28,7 @@ pub struct Machine {
     pub name: String,
     /// Whether it runs.
     pub running: bool,
+    /// Its address.
     pub address: String,
 }
 
@@ -36,6 +37,7 @@ pub struct Machine {
 pub struct Balancer {
     /// `NAMESPACE/NAME` of its service.
     pub service: String,
+    /// Its address.
     pub address: String,
     /// The ports it listens on.
     pub ports: Vec<u16>,

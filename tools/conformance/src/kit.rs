@@ -28,6 +28,7 @@ pub struct Options {
     /// The plugin and its configuration. It gets no gateway of its own: all its requests are
     /// denied.
     pub source: PluginSource,
+    /// Its limits.
     pub limits: Limits,
     /// The program that compiles it.
     pub compiler: Compiler,

@@ -45,6 +45,7 @@ pub type Connect =
 pub struct Subject {
     /// The plugin and its configuration.
     pub source: PluginSource,
+    /// Its limits.
     pub limits: Limits,
     /// The program that compiles it.
     pub compiler: Compiler,

@@ -9,6 +9,7 @@ pub struct ServicePort {
     pub name: String,
     /// Transport protocol.
     pub transport: Transport,
+    /// `appProtocol`.
     pub app_protocol: Option<String>,
     /// Port that the load balancer listens on.
     pub port: u16,
@@ -89,6 +90,7 @@ pub struct Service {
     pub external_ips: Vec<String>,
     /// `spec.selector`.
     pub selector: Pairs,
+    /// `status.loadBalancer`.
     pub status: LoadBalancerStatus,
     /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,

@@ -21,6 +21,7 @@ pub struct Descriptor {
     pub alias: &'static str,
     /// Its API client.
     pub client: ClientName,
+    /// `source.component` of its events.
     pub event_source: &'static str,
     /// The capability that a provider must have for this controller; `None` if it needs none.
     pub needs: Option<Capability>,

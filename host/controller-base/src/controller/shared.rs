@@ -33,6 +33,7 @@ pub trait Runner: Send + Sync {
 /// Resources that controllers share, together with the name of this controller.
 #[derive(Clone)]
 pub struct Shared {
+    /// This controller.
     pub controller: Controller,
     /// The cloud.
     pub provider: Arc<dyn CloudProvider>,

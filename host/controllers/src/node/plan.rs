@@ -126,7 +126,9 @@ pub fn initialize(node: &Node, instance: &Instance) -> Result<Initialization, Re
 /// Which parts of an initialized node are kept up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncedFields {
+    /// Its addresses.
     pub addresses: bool,
+    /// Its labels.
     pub labels: bool,
 }
 

@@ -114,6 +114,7 @@ pub enum AwsSource {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AssumeRole {
+    /// ARN of the role.
     pub role_arn: String,
     /// Name of the session, which is shown in audit logs.
     #[serde(default = "session_name")]

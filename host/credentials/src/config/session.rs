@@ -52,13 +52,17 @@ pub struct KeystoneConfig {
     pub cloud: Option<String>,
     /// URL of Keystone, with or without `/v3`.
     pub auth_url: Option<IssuerUrl>,
+    /// ID of the user.
     pub user_id: Option<String>,
     /// Name of the user.
     pub username: Option<String>,
+    /// ID of the user's domain.
     pub user_domain_id: Option<String>,
+    /// Name of the user's domain.
     pub user_domain_name: Option<String>,
     /// File with the password.
     pub password_file: Option<AbsolutePath>,
+    /// ID of an application credential.
     pub application_credential_id: Option<String>,
     /// Name of an application credential. Requires the user.
     pub application_credential_name: Option<String>,
@@ -72,7 +76,9 @@ pub struct KeystoneConfig {
     pub project_id: Option<String>,
     /// Name of the project, as the scope.
     pub project_name: Option<String>,
+    /// ID of the project's domain.
     pub project_domain_id: Option<String>,
+    /// Name of the project's domain.
     pub project_domain_name: Option<String>,
     /// ID of a domain, as the scope.
     pub domain_id: Option<String>,

@@ -68,6 +68,7 @@ pub struct PluginFlags {
     pub name: String,
     /// File of the WebAssembly component.
     pub file: Option<PathBuf>,
+    /// `--cloud-config`.
     pub cloud_config: Option<PathBuf>,
     /// `--plugin-option`.
     pub options: Vec<(String, String)>,

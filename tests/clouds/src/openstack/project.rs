@@ -18,7 +18,9 @@ pub struct Project {
     pub session: Session,
     /// The name of the project and of its user.
     pub name: String,
+    /// The ID.
     pub id: String,
+    /// The ID of the user.
     pub user_id: String,
     /// The random password of the user. Secret.
     pub password: String,

@@ -14,7 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A server with one port in the project's network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
+    /// The ID.
     pub id: String,
+    /// The name.
     pub name: String,
     /// `ACTIVE`, `SHUTOFF` …
     pub status: String,

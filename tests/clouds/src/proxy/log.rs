@@ -6,6 +6,7 @@ use std::time::Duration;
 /// A call to the cloud through the proxy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
+    /// The operation.
     pub operation: String,
     /// The path and query for the cloud.
     pub path: String,

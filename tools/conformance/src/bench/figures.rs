@@ -14,6 +14,7 @@ use crate::harness::meter::Reading;
 pub struct Figures {
     /// Name of the provider.
     pub plugin: String,
+    /// Its version.
     pub version: String,
     /// SHA-256 of the component.
     pub digest: String,

@@ -30,6 +30,7 @@ pub struct Request {
 pub struct Outcome {
     /// How long the answer takes.
     pub after: Duration,
+    /// The answer.
     pub answer: Answer,
 }
 
