@@ -58,6 +58,7 @@ pub struct Machine {
     pub addresses: Vec<(AddressType, String)>,
     /// Additional labels.
     pub labels: Vec<(String, String)>,
+    /// Its state.
     pub state: State,
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{
     Admitted, Call, Phase, Shared,
     choose::{choose, deny_guest_authentication, unruled},
-    denial::{Denial, other_method, unclear, writes},
+    denial::{Denial, named_method, other_method, unclear, writes},
     policy::{Policy, RuleClient},
 };
 use crate::{
@@ -134,7 +134,7 @@ fn check_head(head: &Parts, call: &Call<'_>) -> Result<Target, RequestError> {
     uri::deny_metadata(&target)?;
     headers::check(head, &target)?;
 
-    match overrides::in_head(head) {
+    match overrides::denied_name_in_head(head) {
         Some(name) => Err(other_method(Cause::Header, &name)),
         None => Ok(target),
     }
@@ -163,11 +163,13 @@ fn check_reads(
 ) -> Result<(), RequestError> {
     let is_write =
         |client: &Arc<RuleClient>| client.rule.reads(&head.method, actions) == Verdict::No;
-    let named = overrides::named_in_uri(head);
-    if candidates.iter().all(is_write) || overrides::write(&named).is_some() {
-        Err(writes(&head.method))
-    } else {
-        Ok(())
+    if candidates.iter().all(is_write) {
+        return Err(writes(&head.method));
+    }
+
+    match overrides::first_write(&overrides::methods_in_uri(head)) {
+        Some(method) => Err(named_method(Cause::DryRun, "parameter", method)),
+        None => Ok(()),
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) fn choose(
         head,
         target,
         actions,
-        named: overrides::named_in_uri(head),
+        named: overrides::methods_in_uri(head),
         meaning: OnceCell::new(),
     };
     let mut chosen = Vec::new();

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use http::Method;
+use skydock_cloud::text::beginning;
 
 use crate::request_error::{Cause, Code, RequestError};
 use skydock_credentials::request::actions::{Unclear, can_read};
@@ -44,6 +45,12 @@ pub(super) fn other_method(cause: Cause, what: &str) -> RequestError {
         cause,
         format!("its {what} could change the method: use the method itself"),
     )
+}
+
+/// Returns the error for a request with a parameter that names a method which is not allowed.
+pub(super) fn named_method(cause: Cause, what: &str, method: &str) -> RequestError {
+    let what = format!("{what} with the method `{}`", beginning(method, 40));
+    other_method(cause, &what)
 }
 
 /// Returns the error for a request that may change something, if only reads are sent.

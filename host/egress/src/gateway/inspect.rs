@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::request::Parts;
-use skydock_cloud::text::beginning;
 use skydock_credentials::{
     certificate_needs_body,
     request::actions::{self, is_bodiless},
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     Admitted,
-    denial::{guest_authenticates, other_method, unclear, writes},
+    denial::{guest_authenticates, named_method, other_method, unclear, writes},
     http_client::Timeouts,
     policy::RuleClient,
 };
@@ -33,12 +32,12 @@ pub(super) enum Content {
 }
 
 /// What only the body of a request shows.
-struct Unknown {
+struct NeededFromBody {
     /// The actions that it names, which decide which rule applies.
     actions: bool,
     /// Whether it has a parameter that servers may read as the method.
     method: bool,
-    /// What a credential or a client certificate must see before the request is sent.
+    /// The content itself: a credential signs it, or a client certificate depends on it.
     content: bool,
 }
 
@@ -50,67 +49,81 @@ impl Admitted {
         body: GuestBody,
         deadline: Instant,
     ) -> Result<(Arc<RuleClient>, Content), RequestError> {
-        let Some(first) = self.candidates.first() else {
-            return Err(nothing_left());
-        };
-        let between = Timeouts::of(&first.rule, self.options).between;
+        // Only the body may show which rule applies, so the most patient one counts until then.
+        let between = self
+            .candidates
+            .iter()
+            .map(|client| Timeouts::of(&client.rule, self.options).between)
+            .max()
+            .unwrap_or_default();
 
         if is_bodiless(&head.method) {
             expect_no_body(head, body, between, deadline).await?;
-            return Ok((
-                self.decide(&self.candidates)?,
-                Content::Buffered(Bytes::new()),
-            ));
+            let client = self.decide(&self.candidates)?;
+            return Ok((client, Content::Buffered(Bytes::new())));
         }
 
-        let unknown = self.unknown(head);
+        let needed = self.needed_from_body(head);
         // Other bodies are streamed, since a rule may allow more than `MAX_BUFFERED`.
-        if !(unknown.actions || unknown.method || unknown.content) {
+        if !(needed.actions || needed.method || needed.content) {
             return Ok((self.decide(&self.candidates)?, Content::Streamed(body)));
         }
 
         let bytes = self.buffer(body, between, deadline).await?;
-        if unknown.method
-            && let Some(name) = overrides::in_body(&head.headers, &bytes).map_err(unclear)?
+        let client = self.decide_by_body(head, &bytes, &needed)?;
+        Ok((client, Content::Buffered(bytes)))
+    }
+
+    /// Determines the rule that applies to a request with this body.
+    fn decide_by_body(
+        &mut self,
+        head: &Parts,
+        bytes: &Bytes,
+        needed: &NeededFromBody,
+    ) -> Result<Arc<RuleClient>, RequestError> {
+        let headers = &head.headers;
+        // As in the head, such a name is denied whatever the rule allows.
+        if needed.method
+            && let Some(name) = overrides::denied_name_in_body(headers, bytes).map_err(unclear)?
         {
             let what = format!("body parameter {name}");
             return Err(other_method(Cause::RuleMethod, &what));
         }
-        if unknown.actions {
-            let named = actions::of_body(&head.headers, &bytes).map_err(unclear)?;
+        if needed.actions {
+            let named = actions::of_body(headers, bytes).map_err(unclear)?;
             self.actions.named.extend(named);
             self.actions.open = false;
         }
 
         let client = self.decide(&self.candidates)?;
-        if unknown.method {
-            let named = overrides::named_in_body(&head.headers, &bytes);
-            if let Some(name) = client.rule.denied_method(&named) {
-                let what = format!("body parameter with the method `{}`", beginning(name, 40));
-                return Err(other_method(Cause::RuleMethod, &what));
-            }
-            if self.dry_run && overrides::write(&named).is_some() {
-                return Err(writes(&head.method));
+        if needed.method {
+            let methods = overrides::methods_in_body(headers, bytes);
+            let denied = client.rule.denied_method(&methods);
+            let denied = denied.map(|method| (Cause::RuleMethod, method));
+            let written = overrides::first_write(&methods).filter(|_| self.dry_run);
+            let written = written.map(|method| (Cause::DryRun, method));
+            if let Some((cause, method)) = denied.or(written) {
+                return Err(named_method(cause, "body parameter", method));
             }
         }
         if self.dry_run && client.rule.reads(&head.method, &self.actions) == Verdict::No {
             return Err(writes(&head.method));
         }
+
         // The body was read with the largest limit of all candidates.
         if bytes.len() as u64 > client.rule.limits.request_body {
             return Err(too_long(client.rule.limits.request_body));
         }
-
-        Ok((client, Content::Buffered(bytes)))
+        Ok(client)
     }
 
     /// Returns what must be known before the request is sent, but is not in its head.
-    fn unknown(&self, head: &Parts) -> Unknown {
+    fn needed_from_body(&self, head: &Parts) -> NeededFromBody {
         let any = |holds: &dyn Fn(&RuleClient) -> bool| self.candidates.iter().any(|it| holds(it));
 
         let undecided =
             |client: &RuleClient| client.rule.permits_actions(&self.actions) == Verdict::Open;
-        // If a rule allows all methods, it does not matter which one the body names.
+        // If a rule allows all methods, there is nothing to get around.
         let limited = |client: &RuleClient| client.rule.limits_methods();
         let inspected = |client: &RuleClient| {
             let credential = client.rule.credential.as_ref();
@@ -118,7 +131,7 @@ impl Admitted {
                 || client.rule.certificate.is_some() && certificate_needs_body(head)
         };
 
-        Unknown {
+        NeededFromBody {
             actions: self.actions.open && (self.dry_run || any(&undecided)),
             method: overrides::may_be_in_body(head) && (self.dry_run || any(&limited)),
             content: any(&inspected),
@@ -156,7 +169,7 @@ impl Admitted {
             .iter()
             .find(|client| client.rule.permits_actions(&self.actions) == Verdict::Yes);
         let Some(client) = decides else {
-            return Err(nothing_left());
+            return Err(no_rule_allows_actions());
         };
 
         let rule = &client.rule;
@@ -189,7 +202,7 @@ async fn expect_no_body(
     }
 }
 
-fn nothing_left() -> RequestError {
+fn no_rule_allows_actions() -> RequestError {
     RequestError::denied(
         Cause::Action,
         "no rule allows the actions in the request body, or the body does not name one",

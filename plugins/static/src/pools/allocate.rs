@@ -40,6 +40,7 @@ pub trait Reservations {
 /// An address assigned to a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assigned {
+    /// The address.
     pub address: IpAddr,
     /// The name of its pool.
     pub pool: String,
@@ -50,6 +51,7 @@ pub struct Assigned {
 /// An address in the status of the service that another service keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
+    /// The address.
     pub address: IpAddr,
     /// `NAMESPACE/NAME` of the service that keeps it, if known from its status.
     pub keeper: Option<String>,
