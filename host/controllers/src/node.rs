@@ -18,6 +18,7 @@ mod memory;
 pub(crate) mod metrics;
 pub mod plan;
 mod round;
+mod told;
 
 use std::{sync::Arc, time::Duration};
 
@@ -318,7 +319,7 @@ impl NodeController {
 #[async_trait]
 impl Runner for NodeController {
     fn recheck(&self) {
-        self.memory.forget_fits();
+        self.memory.forget_plugin();
         self.shared
             .nodes
             .list()

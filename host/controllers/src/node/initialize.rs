@@ -141,6 +141,8 @@ impl NodeController {
         let latest = latest.ok_or(Unfinished::Needless)?;
 
         let plan = self.plan(&latest, instance)?;
+        let written = apply::initialize(&self.client, &latest, &plan).await?;
+
         for rejected in plan
             .labels
             .rejected
@@ -150,7 +152,6 @@ impl NodeController {
             tracing::warn!(node = latest.name(), "{rejected}");
         }
 
-        let written = apply::initialize(&self.client, &latest, &plan).await?;
         // Otherwise it was a dry run.
         if written != latest.resource_version() {
             tracing::info!(node = latest.name(), "initialized");
@@ -165,20 +166,22 @@ impl NodeController {
             Unfinished::Behind => RetryWhen::Soon.schedule(&self.queue, &entry.key()),
             Unfinished::Needless => self.queue.forget(&entry.key()),
             Unfinished::Rejected(rejection) => {
-                tracing::warn!(node = entry.name(), "{rejection}");
                 let message = format!("Node cannot be initialized: {rejection}");
-                self.shared
-                    .warning(entry, reason::FAILED_TO_INITIALIZE, message);
+                if self.memory.is_news(entry, &message, Instant::now()) {
+                    tracing::warn!(node = entry.name(), "{rejection}");
+                    self.shared
+                        .warning(entry, reason::FAILED_TO_INITIALIZE, message);
+                }
                 self.queue.retry(entry.key());
             }
         }
     }
 
     pub(super) fn reject(&self, entry: &NodeEntry, error: &CloudError) {
-        self.shared.cloud_error(entry.name(), error);
+        let news = self.note_cloud_error(entry, error);
         self.report_if_long(entry, error);
 
-        if retry::warns(error) {
+        if news && retry::warns(error) {
             self.shared.warning(
                 entry,
                 reason::FAILED_TO_INITIALIZE,
@@ -191,6 +194,26 @@ impl NodeController {
             RetryWhen::BackOff => {}
             again => again.schedule(&self.queue, &entry.key()),
         }
+    }
+
+    /// Counts an error of the cloud about a node, and logs it unless that was done lately. Returns
+    /// true if it is news.
+    pub(super) fn note_cloud_error(&self, entry: &NodeEntry, error: &CloudError) -> bool {
+        // What is retried only after a change is about something else each time.
+        let news = RetryWhen::after(error) == RetryWhen::OnChange
+            || !retry::counts(error)
+            || self
+                .memory
+                .is_news(entry, &error.to_string(), Instant::now());
+
+        if news {
+            self.shared.cloud_error(entry.name(), error);
+        } else {
+            let shared = &self.shared;
+            shared.metrics.error(shared.controller, error.kind());
+            tracing::debug!(node = entry.name(), "again: {error}");
+        }
+        news
     }
 
     /// Reports an operation that has been in progress for a long time: it is not an error, so
@@ -214,15 +237,19 @@ impl NodeController {
             return self.queue.forget(&entry.key());
         };
 
-        self.shared.api_error(entry.name(), &error);
         // What is retried within moments is not worth an event.
         let again = RetryWhen::after_write(&error);
-        if again == RetryWhen::BackOff {
-            self.shared.warning(
-                entry,
-                reason::FAILED_TO_INITIALIZE,
-                format!("Node cannot be updated: {error}"),
-            );
+        let message = format!("Node cannot be updated: {error}");
+        if again != RetryWhen::BackOff {
+            self.shared.api_error(entry.name(), &error);
+        } else if self.memory.is_news(entry, &message, Instant::now()) {
+            self.shared.api_error(entry.name(), &error);
+            self.shared
+                .warning(entry, reason::FAILED_TO_INITIALIZE, message);
+        } else {
+            let shared = &self.shared;
+            shared.metrics.error(shared.controller, "kubernetes");
+            tracing::debug!(node = entry.name(), "again: {error}");
         }
 
         again.schedule(&self.queue, &entry.key());

@@ -82,7 +82,7 @@ impl NodeController {
     /// Handles an error about an initialized node: the node is not changed, and is due again in the
     /// next period at the latest.
     pub(super) fn postpone(&self, entry: &NodeEntry, error: &CloudError, asked: u64) {
-        self.shared.cloud_error(entry.name(), error);
+        self.note_cloud_error(entry, error);
         if matches!(error, CloudError::NotFound(_)) && entry.view.ready {
             self.report_unknown(entry, error);
         }

@@ -15,6 +15,7 @@ use skydock_controller_base::{
 use skydock_kube::{events::REMINDER_PERIOD, informer::Entry, queue::Bucket};
 use tokio::time::Instant;
 
+use super::told::ToldFailures;
 use crate::batches::BatchLimit;
 
 /// What is remembered about all nodes, by name.
@@ -27,6 +28,8 @@ struct Remembered {
     settled: Option<String>,
     /// When warnings were last published, about the node with this UID.
     warned: HashMap<Warning, (String, Instant)>,
+    /// Failures that were reported.
+    told: ToldFailures,
     /// How large a batch with this node may be, if it is limited.
     batch_limit: Option<BatchLimit>,
     /// How long the cloud has answered that an operation is in progress.
@@ -49,12 +52,14 @@ impl Remembered {
         let Self {
             settled,
             warned,
+            told,
             batch_limit,
             progress,
             restores,
         } = self;
         settled.is_none()
             && warned.is_empty()
+            && told.is_empty()
             && batch_limit.is_none()
             && progress.is_none()
             && restores.is_none()
@@ -88,6 +93,7 @@ impl NodeMemory {
         let version = (!version.is_empty()).then(|| version.to_owned());
         self.note(entry.name(), |node| {
             (node.settled, node.progress) = (version, None);
+            node.told = ToldFailures::default();
         });
     }
 
@@ -141,6 +147,13 @@ impl NodeMemory {
         })
     }
 
+    /// Returns true if this failure of the node is to be reported, and records that it is.
+    pub(super) fn is_news(&self, entry: &Entry<NodeKind>, failure: &str, now: Instant) -> bool {
+        self.note(entry.name(), |node| {
+            node.told.is_news(entry.uid(), failure, now)
+        })
+    }
+
     /// Returns how large a batch with this node may be.
     pub(super) fn batch_limit(&self, name: &str) -> BatchLimit {
         self.nodes()
@@ -157,10 +170,12 @@ impl NodeMemory {
         }
     }
 
-    /// Forgets the limits of all batches: another plugin may handle larger ones.
-    pub(super) fn forget_fits(&self) {
+    /// Forgets what the previous plugin has caused: another one may handle larger batches, and its
+    /// failures are news.
+    pub(super) fn forget_plugin(&self) {
         self.nodes().retain(|_, node| {
             node.batch_limit = None;
+            node.told = ToldFailures::default();
             !node.is_nothing()
         });
     }
@@ -261,7 +276,8 @@ mod tests {
                 slow: false,
             },
         );
-        memory.forget_fits();
+        assert!(memory.is_news(&Entry::new(node("f")), "denied", now));
+        memory.forget_plugin();
         let at_it = CloudError::InProgress(Retry {
             after: Duration::ZERO,
             message: String::new(),

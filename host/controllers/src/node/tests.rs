@@ -947,6 +947,42 @@ async fn each_error_of_a_new_node_decides_on_retry_and_event() {
     }
 }
 
+// Holds: N-08
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_repeats_is_counted_and_rarely_told() {
+    for (error, kind) in [
+        (CloudError::NotFound("no such machine".into()), "not_found"),
+        (CloudError::Unavailable("no answer".into()), "unavailable"),
+    ] {
+        let bench = bench();
+        bench.says("a", Err(error));
+        bench.controller.shared.nodes.apply(node("a"));
+        bench.start();
+        let told = || reported(&bench, "FailedToInitialize").len();
+
+        sleep(Duration::from_secs(8)).await;
+        let attempts = bench.cloud.calls().len();
+        assert_eq!(attempts, 11, "{kind}");
+        assert_eq!(told(), 1, "{kind}");
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
+        let line = format!(
+            "skydock_controller_errors_total{{controller=\"cloud-node\",kind=\"{kind}\"}} {attempts}"
+        );
+        assert!(text.lines().any(|other| other == line), "{text}");
+
+        sleep(Duration::from_secs(120)).await;
+        assert_eq!(told(), 2, "{kind}: it is told again");
+
+        bench.says("a", Err(CloudError::Denied("no key".into())));
+        sleep(Duration::from_secs(100)).await;
+        assert_eq!(told(), 3, "another failure");
+        bench.controller.recheck();
+        wait().await;
+        assert_eq!(told(), 4, "another plugin");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn other_initialization_failures_get_an_event_too() {
     let reported = |bench: &Bench| bench.events().remove(0);
