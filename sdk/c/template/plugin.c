@@ -32,13 +32,11 @@ const skydock_error *instances_check(const skydock_node *nodes, size_t count, sk
 
 const skydock_error *instances_describe(const skydock_node *nodes, size_t count, skydock_instance_answer *answers) {
     for (size_t i = 0; i < count; i++) {
+        /* Only a new node has no provider ID, and is looked up by its name. */
+        const char *id = nodes[i].provider_id;
         const char *rack = skydock_lookup(nodes[i].labels, "my-cloud.example/rack");
-        if (rack == NULL) {
-            answers[i].error = skydock_not_found("the node %s has no rack label", nodes[i].name);
-            continue;
-        }
-        answers[i].instance.provider_id = skydock_format("my-cloud://%s/%s", rack, nodes[i].name);
-        answers[i].instance.zone = rack;
+        answers[i].instance.provider_id = id != NULL ? id : skydock_format("my-cloud://%s", nodes[i].name);
+        answers[i].instance.zone = rack != NULL ? rack : "rack-1";
         answers[i].instance.region = region;
     }
     return NULL;

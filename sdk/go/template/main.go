@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -17,7 +18,7 @@ func init() {
 
 func main() {}
 
-// provider is a cloud in which a label of the node has the rack of its machine.
+// provider is a cloud in which a label of the node has the rack of its machine, which is its zone.
 type provider struct {
 	region string
 }
@@ -49,9 +50,8 @@ func (p *provider) Describe(ctx context.Context, nodes []skydock.Node) ([]skydoc
 }
 
 func (p *provider) describe(_ context.Context, node *skydock.Node) (skydock.Instance, error) {
-	rack, ok := node.Labels["my-cloud.example/rack"]
-	if !ok {
-		return skydock.Instance{}, skydock.NotFound("node %s has no rack label", node.Name)
-	}
-	return skydock.Instance{ProviderID: "my-cloud://" + rack + "/" + node.Name, Zone: rack, Region: p.region}, nil
+	// Only a new node has no provider ID, and is looked up by its name.
+	id := cmp.Or(node.ProviderID, "my-cloud://"+node.Name)
+	rack := cmp.Or(node.Labels["my-cloud.example/rack"], "rack-1")
+	return skydock.Instance{ProviderID: id, Zone: rack, Region: p.region}, nil
 }

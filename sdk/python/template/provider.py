@@ -5,7 +5,7 @@ import skydock
 
 @skydock.plugin
 class Provider(skydock.Instances):
-    """A cloud in which a label of the node has the rack of its machine."""
+    """A cloud in which a label of the node has the rack of its machine, which is its zone."""
 
     def configure(self, settings: skydock.Settings) -> None:
         self.region = settings.options.get("region")
@@ -23,7 +23,7 @@ class Provider(skydock.Instances):
         return await skydock.each(nodes, self.describe_node, parallel=16)
 
     async def describe_node(self, node: skydock.Node) -> skydock.Instance:
-        rack = node.labels.get("my-cloud.example/rack")
-        if rack is None:
-            raise skydock.NotFound(f"node {node.name} has no rack label")
-        return skydock.Instance(provider_id=f"my-cloud://{rack}/{node.name}", zone=rack, region=self.region)
+        # Only a new node has no provider ID, and is looked up by its name.
+        provider_id = node.provider_id or f"my-cloud://{node.name}"
+        rack = node.labels.get("my-cloud.example/rack", "rack-1")
+        return skydock.Instance(provider_id=provider_id, zone=rack, region=self.region)

@@ -177,6 +177,15 @@ fn the_example_in_c_conforms() -> Result<()> {
     provides(&checkout().join("sdk/c/example"), &work("c")?)
 }
 
+#[test]
+fn the_templates_in_go_and_c_conform() -> Result<()> {
+    for language in ["go", "c"] {
+        let template = checkout().join("sdk").join(language).join("template");
+        conforms(&template, &work(&format!("{language}-template"))?)?;
+    }
+    Ok(())
+}
+
 /// It uses the C library.
 #[test]
 fn the_probe_in_c_conforms() -> Result<()> {

@@ -32,7 +32,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_new_provider_builds_and_loads() {
+fn a_new_provider_builds_loads_and_conforms() {
     // Always the same folder, so that cargo finds what it has built for the last run.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new");
     let _ = fs::remove_dir_all(&folder);
@@ -79,4 +79,7 @@ fn a_new_provider_builds_and_loads() {
             "{line} is missing in:\n{told}"
         );
     }
+
+    let checked = skydock(&folder, &["plugin", "test", plugin.to_str().unwrap()]);
+    assert!(checked.status.success(), "{}", text(&checked.stdout));
 }

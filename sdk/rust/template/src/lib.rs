@@ -2,7 +2,7 @@
 //! labels.
 use skydock_sdk::instances::{Instance, Presence};
 use skydock_sdk::plugin::{PluginInfo, Settings};
-use skydock_sdk::types::{CloudError, Node};
+use skydock_sdk::types::Node;
 use skydock_sdk::{Instances, Lookup, Plugin, Result};
 
 struct Provider;
@@ -34,13 +34,12 @@ impl Instances for Provider {
 }
 
 fn describe(node: &Node) -> Result<Instance> {
-    let zone = node
-        .labels
-        .lookup("my-cloud.example/rack")
-        .ok_or_else(|| CloudError::not_found("no rack label"))?;
+    // Only a new node has no provider ID, and is looked up by its name.
+    let new_id = || format!("my-cloud://{}", node.name);
+    let rack = node.labels.lookup("my-cloud.example/rack");
     Ok(Instance {
-        provider_id: Some(format!("my-cloud://{zone}/{}", node.name)),
-        zone: Some(zone.into()),
+        provider_id: Some(node.provider_id.clone().unwrap_or_else(new_id)),
+        zone: Some(rack.unwrap_or("rack-1").into()),
         ..Instance::default()
     })
 }
@@ -52,12 +51,18 @@ skydock_sdk::metadata! {
 }
 
 #[test]
-fn the_zone_of_a_node_is_its_rack() {
-    let labels = vec![("my-cloud.example/rack".into(), "r7".into())];
-    let node = Node {
+fn a_node_keeps_its_provider_id_and_its_rack_is_its_zone() {
+    let mut node = Node {
         name: "n1".into(),
-        labels,
         ..Node::default()
     };
-    assert_eq!(describe(&node).unwrap().zone.as_deref(), Some("r7"));
+    let instance = describe(&node).unwrap();
+    assert_eq!(instance.provider_id.as_deref(), Some("my-cloud://n1"));
+    assert!(instance.zone.is_some());
+
+    node.provider_id = Some("my-cloud://7".into());
+    node.labels = vec![("my-cloud.example/rack".into(), "r7".into())];
+    let instance = describe(&node).unwrap();
+    assert_eq!(instance.provider_id.as_deref(), Some("my-cloud://7"));
+    assert_eq!(instance.zone.as_deref(), Some("r7"));
 }

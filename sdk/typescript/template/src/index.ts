@@ -1,8 +1,8 @@
-import { definePlugin, each, Invalid, NotFound, type Instance, type Node } from "@skydock/sdk";
+import { definePlugin, each, Invalid, type Instance, type Node } from "@skydock/sdk";
 
 let region: string | undefined;
 
-/** A cloud in which a label of the node has the rack of its machine. */
+/** A cloud in which a label of the node has the rack of its machine, which is its zone. */
 export default definePlugin({
   /** Takes the region, which is the only option. */
   configure({ options }) {
@@ -24,9 +24,8 @@ export default definePlugin({
 });
 
 async function describe(node: Node): Promise<Instance> {
-  const rack = node.labels["my-cloud.example/rack"];
-  if (rack === undefined) {
-    throw new NotFound(`node ${node.name} has no rack label`);
-  }
-  return { providerId: `my-cloud://${rack}/${node.name}`, zone: rack, region };
+  // Only a new node has no provider ID, and is looked up by its name.
+  const providerId = node.providerId ?? `my-cloud://${node.name}`;
+  const rack = node.labels["my-cloud.example/rack"] ?? "rack-1";
+  return { providerId, zone: rack, region };
 }
