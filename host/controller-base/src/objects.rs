@@ -1,7 +1,7 @@
 //! The objects of the API as controllers see them: kinds in caches, what is read of them, and constants.
 
+pub mod address_holders;
 pub mod constants;
 pub mod convert;
-pub mod holders;
 pub mod kinds;
-pub mod reads;
+pub mod read_objects;

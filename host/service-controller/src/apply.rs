@@ -19,13 +19,13 @@ use super::ServiceController;
 
 /// What is written to a Service.
 pub(crate) enum Write {
-    /// The finalizer and, if there is one, this annotation with the class, which later shows that
-    /// this host has created the load balancer.
-    AddFinalizer { note: Option<String> },
-    /// The finalizer is removed, and with `note` the annotation with the class.
-    RemoveFinalizer { note: bool },
-    /// Only this annotation with the class: the finalizer is left to another implementation.
-    LeaveFinalizer { note: String },
+    /// The finalizer and, if there is one, this class annotation, which later shows that this host
+    /// has created the load balancer.
+    AddFinalizer { class_annotation: Option<String> },
+    /// The finalizer is removed, and with `class_annotation` the annotation.
+    RemoveFinalizer { class_annotation: bool },
+    /// Only this class annotation: the finalizer is left to another implementation.
+    LeaveFinalizer { class_annotation: String },
     /// The status of the load balancer.
     Status(LoadBalancerStatus),
 }
@@ -34,20 +34,24 @@ impl Write {
     /// Returns a patch that fails if the Service with this UID was recreated.
     fn patch(&self, uid: &str) -> Patch {
         let finalizers = json!([FINALIZER]);
-        let class = |note: Value| ("annotations", json!({ ANNOTATION_CLASS: note }));
+        let annotate = |value: Value| ("annotations", json!({ ANNOTATION_CLASS: value }));
 
         let fields = match self {
             // A strategic merge patch adds to the list: finalizers of others stay.
-            Self::AddFinalizer { note } => [
+            Self::AddFinalizer { class_annotation } => [
                 Some(("finalizers", finalizers)),
-                note.as_ref().map(|note| class(json!(note))),
+                class_annotation
+                    .as_ref()
+                    .map(|value| annotate(json!(value))),
             ],
             // Without this directive, the patch would add to the list.
-            Self::RemoveFinalizer { note } => [
+            Self::RemoveFinalizer { class_annotation } => [
                 Some(("$deleteFromPrimitiveList/finalizers", finalizers)),
-                note.then(|| class(Value::Null)),
+                class_annotation.then(|| annotate(Value::Null)),
             ],
-            Self::LeaveFinalizer { note } => [Some(class(json!(note))), None],
+            Self::LeaveFinalizer { class_annotation } => {
+                [Some(annotate(json!(class_annotation))), None]
+            }
             // A merge patch replaces the list of ingress points as a whole.
             Self::Status(status) => {
                 let status = json!({ "loadBalancer": status_json(status) });

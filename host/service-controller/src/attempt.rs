@@ -1,9 +1,9 @@
 //! One attempt at what a Service needs: its goal, who works on it, and what follows from a failure.
 //!
 //! `ensure.rs`, `cleanup.rs` and `update_nodes.rs` say, from top to bottom, what is done for a goal.
-//! What they decide is up to the functions of [`State`](crate::known::state::State), and all that they do
-//! goes through [`Io`]. The state that applies while a call is in flight is set before the call:
-//! its answer may never arrive.
+//! What they decide is up to the functions of [`State`](crate::known::state::State) and the
+//! [plan](crate::plan), and all that they do goes through [`Io`]. The state that applies while a call
+//! is in flight is set before the call: its answer may never arrive.
 
 mod cleanup;
 mod ensure;
@@ -98,7 +98,7 @@ impl Failure {
     }
 
     /// Returns true if it is reported by an event.
-    fn warns(&self) -> bool {
+    fn is_reported(&self) -> bool {
         match self {
             Self::Cloud(_, error)
             | Self::Gone(error)
@@ -220,7 +220,7 @@ impl Attempt<'_> {
     pub(crate) fn failed(&self, io: &mut dyn Io, failure: &Failure) -> Vec<Requeue> {
         io.count(failure);
 
-        if failure.warns() {
+        if failure.is_reported() {
             self.known.update(|state| state.work().failed = true);
             let text = failure.to_string();
             io.publish(match failure {

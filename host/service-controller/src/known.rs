@@ -17,7 +17,7 @@ use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
 
 use self::state::State;
-use super::{ServiceEntry, plan};
+use super::{ServiceEntry, plan::status};
 
 /// A Service that this process works on.
 pub(crate) struct KnownService {
@@ -50,7 +50,7 @@ pub(crate) struct Deferred {
 
 impl KnownService {
     pub(crate) fn new(entry: ServiceEntry, selector: Option<Arc<Selector>>) -> Self {
-        let state = State::new(plan::served(&entry.object));
+        let state = State::new(status::has_load_balancer(&entry.object));
 
         let memory = ServiceMemory {
             entry,
@@ -96,8 +96,8 @@ impl KnownService {
 
     /// Records that an operation failed. Returns for how long it has been in progress if this is to
     /// be reported.
-    pub(crate) fn note(&self, error: &CloudError, long: &Gauge) -> Option<Duration> {
-        self.lock().progress.note(error, long, Instant::now())
+    pub(crate) fn track_progress(&self, error: &CloudError, long: &Gauge) -> Option<Duration> {
+        self.lock().progress.track(error, long, Instant::now())
     }
 
     /// Returns when to restore what someone else has removed.

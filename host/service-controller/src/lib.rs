@@ -21,6 +21,7 @@
 mod apply;
 mod attempt;
 mod descriptor;
+mod follow;
 mod known;
 mod metrics;
 mod nodes;
@@ -41,22 +42,22 @@ use kube::Client;
 use skydock_cloud::Looked;
 use skydock_controller_base::{
     controller::{
-        notes::Written,
+        notes::WrittenAnnotations,
         shared::{Runner, Shared, spawn_joined},
     },
-    objects::{holders::Holders, kinds::ServiceKind, reads::Reads},
+    objects::{address_holders::AddressHolders, kinds::ServiceKind, read_objects::ReadObjects},
 };
 use skydock_kube::{
     informer::{Change, Entry, Informer},
     queue::{Limiter, Priority, Queue},
 };
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::descriptor::CONTROLLER;
 pub use self::metrics::ServiceMetrics;
 pub use self::options::{ClassError, Classes, NodeRules, ServiceOptions, parse_class};
 use self::{
+    follow::ServiceFollower,
     known::{KnownServices, state::State},
     nodes::{Nodes, Passes, eligibility, selection::Selection},
 };
@@ -69,15 +70,11 @@ const GATHER: Duration = Duration::from_millis(100);
 /// whoever can give addresses to objects can do so all the time.
 const DOUBLED: Duration = Duration::from_secs(10);
 
-/// Time after which a status that someone else has written is replaced: they may write it again
-/// each time.
-const TAKEN: Duration = Duration::from_secs(10);
-
 type ServiceEntry = Arc<Entry<ServiceKind>>;
 
-/// The service controller. `attempt.rs` lets one worker at a time do what a Service needs, which is
-/// in its modules `ensure`, `cleanup` and `update_nodes`. `nodes.rs` finds the load balancers that
-/// changes of nodes affect.
+/// The service controller. `follow.rs` queues Services that change. `attempt.rs` lets one worker at a
+/// time do what a Service needs, which is in its modules `ensure`, `cleanup` and `update_nodes`.
+/// `nodes.rs` finds the load balancers that changes of nodes affect.
 pub struct ServiceController {
     shared: Shared,
     metrics: ServiceMetrics,
@@ -89,7 +86,7 @@ pub struct ServiceController {
     passes: Arc<Passes>,
     known: Arc<KnownServices>,
     selection: Arc<Selection>,
-    holders: Arc<Holders>,
+    address_holders: Arc<AddressHolders>,
     /// True if the provider looks at whole nodes for one of the Services.
     looks_at_nodes: Arc<AtomicBool>,
 }
@@ -102,7 +99,11 @@ impl ServiceController {
         client: Client,
         services: Arc<Informer<ServiceKind>>,
         mut options: ServiceOptions,
-        (written, reads, holders): (Arc<Written>, &Reads, &Arc<Holders>),
+        (written_annotations, read_objects, address_holders): (
+            Arc<WrittenAnnotations>,
+            &ReadObjects,
+            &Arc<AddressHolders>,
+        ),
     ) -> Self {
         options.concurrent_syncs = options.concurrent_syncs.max(1);
 
@@ -124,18 +125,18 @@ impl ServiceController {
             passes: Arc::default(),
             known: Arc::default(),
             selection,
-            holders: Arc::clone(holders),
+            address_holders: Arc::clone(address_holders),
             looks_at_nodes: Arc::default(),
         };
 
-        controller.follow_services(written);
+        controller.follow_services(written_annotations);
 
         let queue = Arc::clone(&controller.queue);
-        reads.subscribe(move |reader| queue.add(reader, Priority::Change));
+        read_objects.subscribe(move |reader| queue.add(reader, Priority::Change));
 
         // The answer is checked again, so that an event names both objects.
         let queue = Arc::clone(&controller.queue);
-        holders.subscribe(move |key| queue.add_after(key, DOUBLED, Priority::Change));
+        address_holders.subscribe(move |key| queue.add_after(key, DOUBLED, Priority::Change));
 
         controller.follow_nodes();
 
@@ -148,62 +149,24 @@ impl ServiceController {
         controller
     }
 
-    fn follow_services(&self, written: Arc<Written>) {
+    fn follow_services(&self, written_annotations: Arc<WrittenAnnotations>) {
         // All Services are added at once; the pace depends on their number and has to be set before
         // the first is taken.
         self.queue
             .pace(self.options.pace(self.services.list().len()));
 
-        let queue = Arc::clone(&self.queue);
-        let known = Arc::clone(&self.known);
-        let classes = self.options.classes.clone();
-        let elsewhere = self.holders.elsewhere();
+        let follower = ServiceFollower {
+            queue: Arc::clone(&self.queue),
+            known: Arc::clone(&self.known),
+            classes: self.options.classes.clone(),
+            written_annotations,
+            left_to_others: self.address_holders.left_to_others(),
+        };
 
         self.services.subscribe(move |change| match change {
-            Change::Added(new) => {
-                let Some(priority) = plan::appeared(&new.object, &classes) else {
-                    return;
-                };
-
-                if priority == Priority::Recheck {
-                    // So that changes of nodes reach it even before its own check.
-                    known.remember(&new.key(), new);
-                }
-                queue.add(new.key(), priority);
-            }
-
-            Change::Updated(old, new) => {
-                let before = &old.view.service.status;
-                let old = &old.object;
-                let new_object = &new.object;
-                let echo = |key: &str, value: Option<&str>| written.is(new.uid(), key, value);
-                let kept = || known.get(&new.key()).filter(|it| it.read(State::kept));
-                let has_lb = || kept().is_some();
-                let left = || elsewhere.has(&new.key());
-
-                if plan::matters(old, new_object, &classes, echo, has_lb, left) {
-                    queue.add(new.key(), Priority::Change);
-                // Someone else may remove it again each time, so it is not restored without a
-                // limit.
-                } else if let Some(known) =
-                    kept().filter(|_| plan::needs_mending(old, new_object, &classes))
-                {
-                    let delay = known.restore_delay(Instant::now());
-                    queue.add_after(new.key(), delay, Priority::Change);
-                } else if known.get(&new.key()).is_some_and(|known| {
-                    known.read(|state| {
-                        let status = &new.view.service.status;
-                        let written = state.written.as_ref();
-                        state.kept() && plan::status_taken(before, status, written)
-                    })
-                }) {
-                    queue.add_after(new.key(), TAKEN, Priority::Change);
-                }
-            }
-
-            // A finalizer that someone else has removed does not keep the object: the load balancer
-            // is still to be deleted.
-            Change::Deleted(old) => queue.add(old.key(), Priority::Change),
+            Change::Added(new) => follower.added(new),
+            Change::Updated(old, new) => follower.updated(old, new),
+            Change::Deleted(old) => follower.deleted(old),
         });
     }
 

@@ -1,11 +1,20 @@
-//! Rules about the object: whether a change matters, what a Service needs, and who serves it. All
-//! functions are pure.
+//! Rules about the object: whether and how soon a change matters, what a Service needs, and who
+//! serves it; in its modules, what its class annotation says, what happens to its finalizer, and
+//! whether statuses differ. All functions are pure.
+
+pub(crate) mod class_annotation;
+pub(crate) mod finalizer;
+pub(crate) mod status;
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
-use skydock_cloud::{Ingress, IpMode, LoadBalancerStatus};
-use skydock_controller_base::objects::constants::{ANNOTATION_CLASS, FINALIZER};
-use skydock_kube::queue::Priority;
+use skydock_cloud::LoadBalancerStatus;
+use skydock_controller_base::objects::{
+    constants::{ANNOTATION_CLASS, FINALIZER},
+    kinds::ServiceKind,
+};
+use skydock_kube::{informer::Entry, queue::Priority};
 
+use self::class_annotation::ClassAnnotation;
 use super::Classes;
 
 /// What a Service needs.
@@ -78,25 +87,66 @@ pub(crate) fn goal_if_gone(known: &Service, present: Option<&Service>) -> Option
 pub(crate) fn appeared(service: &Service, classes: &Classes) -> Option<Priority> {
     match need(service, classes, false) {
         Need::Nothing => None,
-        Need::Ensure if has_finalizer(service) && served(service) => Some(Priority::Recheck),
+        Need::Ensure if has_finalizer(service) && status::has_load_balancer(service) => {
+            Some(Priority::Recheck)
+        }
         Need::Ensure | Need::Cleanup => Some(Priority::Change),
     }
 }
 
-/// Returns true if a changed Service is processed immediately. `kept` says whether this process
-/// keeps a load balancer for it, which is then deleted with it, whatever the object says.
-/// `elsewhere` says whether the provider has left it to another implementation.
-pub(crate) fn matters(
-    old: &Service,
-    new: &Service,
+/// What is known about a Service that changes.
+pub(crate) struct Known<'a> {
+    /// Returns true for an annotation, or its removal, that Skydock wrote for the provider.
+    pub(crate) written_by_skydock: &'a dyn Fn(&str, Option<&str>) -> bool,
+    /// This process keeps a load balancer for it.
+    pub(crate) kept: bool,
+    /// The provider has left it to another implementation.
+    pub(crate) left_to_others: bool,
+    /// The status that this process has written last.
+    pub(crate) written_status: Option<LoadBalancerStatus>,
+}
+
+/// When a Service that has changed is processed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Schedule {
+    /// Immediately.
+    Now,
+    /// At the pace of restores: someone else has removed something, and may remove it again each
+    /// time.
+    Restore,
+    /// After a while: someone else has written a status, and may write it again each time.
+    ReplaceStatus,
+}
+
+/// Returns when a changed Service is processed; `None` if the change does not matter.
+pub(crate) fn schedule(
+    old: &Entry<ServiceKind>,
+    new: &Entry<ServiceKind>,
     classes: &Classes,
-    echo: impl Fn(&str, Option<&str>) -> bool,
-    kept: impl FnOnce() -> bool,
-    elsewhere: impl FnOnce() -> bool,
-) -> bool {
-    needs_update(old, new, classes, echo)
-        || (needs_cleanup(new, classes) && (deleting(new) || !elsewhere()))
-        || (deleting(new) && !deleting(old) && kept())
+    known: &Known<'_>,
+) -> Option<Schedule> {
+    let [old_status, new_status] = [old, new].map(|entry| &entry.view.service.status);
+    let written = known.written_status.as_ref();
+
+    if matters(&old.object, &new.object, classes, known) {
+        Some(Schedule::Now)
+    } else if !known.kept {
+        None
+    } else if needs_restore(&old.object, &new.object, classes) {
+        Some(Schedule::Restore)
+    } else if status::was_taken(old_status, new_status, written) {
+        Some(Schedule::ReplaceStatus)
+    } else {
+        None
+    }
+}
+
+/// Returns true if a changed Service is processed immediately. A load balancer that is kept is
+/// deleted with its Service, whatever the object says.
+fn matters(old: &Service, new: &Service, classes: &Classes, known: &Known<'_>) -> bool {
+    needs_update(old, new, classes, known.written_by_skydock)
+        || (needs_cleanup(new, classes) && (deleting(new) || !known.left_to_others))
+        || (deleting(new) && !deleting(old) && known.kept)
 }
 
 /// Returns true for Services of type LoadBalancer with a class that is served; others belong to
@@ -112,10 +162,11 @@ pub fn wants_load_balancer(service: &Service, classes: &Classes) -> bool {
 /// when the Service is deleted.
 #[must_use]
 pub fn needs_cleanup(service: &Service, classes: &Classes) -> bool {
-    let dropped = !spec(service).is_some_and(is_load_balancer) && !is_left(service);
+    let dropped =
+        !spec(service).is_some_and(is_load_balancer) && !class_annotation::is_left(service);
     let unwanted = deleting(service) || dropped;
-    let moved = is_noted(service) && !classes.serve(class(service));
-    has_finalizer(service) && (unwanted || moved) && is_ours(service, classes)
+    let moved = class_annotation::is_live(service) && !classes.serve(class(service));
+    has_finalizer(service) && (unwanted || moved) && is_cleaned_up_here(service, classes)
 }
 
 /// Returns true if this host has to remove what the load balancer of a Service has left on it.
@@ -123,90 +174,16 @@ pub fn needs_cleanup(service: &Service, classes: &Classes) -> bool {
 /// The class with which it was created decides: the API server drops the class when the type of a
 /// Service changes.
 #[must_use]
-pub(crate) fn is_ours(service: &Service, classes: &Classes) -> bool {
-    made(service).map_or_else(
+pub(crate) fn is_cleaned_up_here(service: &Service, classes: &Classes) -> bool {
+    ClassAnnotation::of(service).map_or_else(
         || classes.clean_up(class(service)),
-        |made| classes.serve(made.class),
+        |annotation| classes.serve(annotation.class),
     )
 }
 
 /// Returns true for Services of type LoadBalancer that another implementation serves.
-pub(crate) fn is_others(service: &Service, classes: &Classes) -> bool {
+pub(crate) fn is_served_by_others(service: &Service, classes: &Classes) -> bool {
     spec(service).is_some_and(is_load_balancer) && !classes.serve(class(service))
-}
-
-/// Returns the value of the annotation with the class, to be written on a Service that this host
-/// serves with a class; `None` if the Service has the annotation or no class. The annotation of
-/// another host stays until that host has cleaned up. The annotation of a Service that has come
-/// back is replaced even if it has no class.
-#[must_use]
-pub(crate) fn note_to_write(service: &Service) -> Option<String> {
-    let class = class(service).or_else(|| is_left(service).then_some(""));
-    let class = class.filter(|_| !is_noted(service))?;
-    Some(format!("{class}@{}", uid(service)))
-}
-
-/// Returns the value of the annotation with the class, to be written on a Service that has moved to
-/// another implementation: this host then removes the finalizer when the Service is deleted, also
-/// after a restart.
-pub(crate) fn note_of_left(service: &Service, classes: &Classes) -> String {
-    let made_as = made(service).map_or_else(|| class(service), |made| made.class);
-    let made_as = made_as.filter(|class| classes.serve(Some(class)));
-    format!("{LEFT}{}@{}", made_as.unwrap_or_default(), uid(service))
-}
-
-/// Returns true if the class with which the load balancer was created is recorded on the Service.
-#[must_use]
-pub(crate) fn is_noted(service: &Service) -> bool {
-    made(service).is_some_and(|made| !made.left)
-}
-
-/// Returns true if the Service has the annotation with the class, also if its load balancer was
-/// deleted.
-pub(crate) fn has_note(service: &Service) -> bool {
-    made(service).is_some()
-}
-
-/// Returns true if the load balancer was deleted and the finalizer left to another implementation.
-fn is_left(service: &Service) -> bool {
-    made(service).is_some_and(|made| made.left)
-}
-
-/// Begins the annotation with the class of a load balancer that was deleted.
-const LEFT: &str = "left:";
-
-/// What the annotation with the class says.
-struct Made<'a> {
-    /// The class with which the load balancer was created.
-    class: Option<&'a str>,
-    /// It was deleted, and the finalizer left for another implementation.
-    left: bool,
-}
-
-/// Reads the annotation with the class. One with the UID of another Service is ignored: annotations
-/// are copied with manifests.
-fn made(service: &Service) -> Option<Made<'_>> {
-    let (class, uid) = service
-        .metadata
-        .annotations
-        .as_ref()?
-        .get(ANNOTATION_CLASS)?
-        .rsplit_once('@')?;
-
-    if service.metadata.uid.as_deref() != Some(uid) {
-        return None;
-    }
-
-    let left = class.strip_prefix(LEFT);
-    Some(Made {
-        // The annotation of a Service without a class has an empty one.
-        class: Some(left.unwrap_or(class)).filter(|class| !class.is_empty()),
-        left: left.is_some(),
-    })
-}
-
-fn uid(service: &Service) -> &str {
-    service.metadata.uid.as_deref().unwrap_or_default()
 }
 
 /// Returns true if the Service has the finalizer.
@@ -220,15 +197,14 @@ pub fn has_finalizer(service: &Service) -> bool {
         .any(|finalizer| finalizer == FINALIZER)
 }
 
-/// Returns true if a change of a Service affects its load balancer. `echo` returns true for an
-/// annotation, or its removal, that Skydock wrote for the provider, and that is therefore not a
-/// change.
+/// Returns true if a change of a Service affects its load balancer. `written_by_skydock` is that
+/// of [`Known`]: what Skydock has written is not a change.
 #[must_use]
 pub(crate) fn needs_update(
     old: &Service,
     new: &Service,
     classes: &Classes,
-    echo: impl Fn(&str, Option<&str>) -> bool,
+    written_by_skydock: impl Fn(&str, Option<&str>) -> bool,
 ) -> bool {
     let wanted = wants_load_balancer(old, classes);
     let wants = wants_load_balancer(new, classes);
@@ -245,7 +221,7 @@ pub(crate) fn needs_update(
     wanted != wants
         || old.metadata.uid != new.metadata.uid
         || class(old) != class(new)
-        || annotations_differ(old, new, echo)
+        || annotations_differ(old, new, written_by_skydock)
         || list(a.load_balancer_source_ranges.as_ref())
             != list(b.load_balancer_source_ranges.as_ref())
         || list(a.ports.as_ref()) != list(b.ports.as_ref())
@@ -259,56 +235,18 @@ pub(crate) fn needs_update(
         || list(a.ip_families.as_ref()).len() != list(b.ip_families.as_ref()).len()
 }
 
-/// Returns true if a Service that wants its load balancer has lost the finalizer, the annotation
-/// with its class or the status.
+/// Returns true if a Service that wants its load balancer has lost the finalizer, the class
+/// annotation or the status.
 ///
 /// If the type is changed back during a cleanup, the cleanup removes them, and this appears in the
 /// cache only after the Service was ensured again. Upstream does not restore them, and forgets such
 /// a load balancer when the Service is deleted.
 #[must_use]
-pub(crate) fn needs_mending(old: &Service, new: &Service, classes: &Classes) -> bool {
+pub(crate) fn needs_restore(old: &Service, new: &Service, classes: &Classes) -> bool {
     let lost = |has: fn(&Service) -> bool| has(old) && !has(new);
-    let lost = lost(has_finalizer) || lost(served) || lost(is_noted);
+    let lost =
+        lost(has_finalizer) || lost(status::has_load_balancer) || lost(class_annotation::is_live);
     wants_load_balancer(new, classes) && !deleting(new) && lost
-}
-
-/// Returns true if someone else has changed the status: it is neither as before nor as this process
-/// has `written` it.
-pub(crate) fn status_taken(
-    old: &LoadBalancerStatus,
-    new: &LoadBalancerStatus,
-    written: Option<&LoadBalancerStatus>,
-) -> bool {
-    !same_status(old, new) && !written.is_some_and(|written| same_status(written, new))
-}
-
-/// Returns true if the status contains a load balancer.
-#[must_use]
-pub(crate) fn served(service: &Service) -> bool {
-    let status = service
-        .status
-        .as_ref()
-        .and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
-    status.is_some_and(|ingress| !ingress.is_empty())
-}
-
-/// Returns true if two statuses are equivalent. The API server sets mode VIP for an address without
-/// a mode.
-#[must_use]
-pub(crate) fn same_status(a: &LoadBalancerStatus, b: &LoadBalancerStatus) -> bool {
-    let meaning = |ingress: &Ingress| Ingress {
-        ip_mode: if ingress.ip.is_some() {
-            Some(ingress.ip_mode.unwrap_or(IpMode::Vip))
-        } else {
-            None
-        },
-        ..ingress.clone()
-    };
-
-    a.ingress
-        .iter()
-        .map(meaning)
-        .eq(b.ingress.iter().map(meaning))
 }
 
 fn spec(service: &Service) -> Option<&ServiceSpec> {
@@ -331,12 +269,12 @@ fn list<T>(list: Option<&Vec<T>>) -> &[T] {
     list.map_or(&[], Vec::as_slice)
 }
 
-/// Compares annotations. A missing map equals an empty one, and the annotation with the class is
-/// ignored, because Skydock writes it.
+/// Compares annotations. A missing map equals an empty one, and the class annotation is ignored,
+/// because Skydock writes it.
 fn annotations_differ(
     old: &Service,
     new: &Service,
-    echo: impl Fn(&str, Option<&str>) -> bool,
+    written_by_skydock: impl Fn(&str, Option<&str>) -> bool,
 ) -> bool {
     let value = |of: &Service, key: &str| of.metadata.annotations.as_ref()?.get(key).cloned();
     let keys = [old, new]
@@ -345,7 +283,7 @@ fn annotations_differ(
 
     keys.filter(|key| *key != ANNOTATION_CLASS).any(|key| {
         let now = value(new, key);
-        value(old, key) != now && !echo(key, now.as_deref())
+        value(old, key) != now && !written_by_skydock(key, now.as_deref())
     })
 }
 

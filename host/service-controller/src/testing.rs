@@ -56,7 +56,7 @@ pub(crate) const PHASES: [Phase; 10] = [
         requested: true,
     },
     Phase::Deleting,
-    Phase::Elsewhere,
+    Phase::LeftToOthers,
 ];
 
 pub(crate) fn state(phase: Phase, sent: SentNodes) -> State {
@@ -152,13 +152,13 @@ pub(crate) enum Call {
     GetLoadBalancer,
     Delete,
     AddFinalizer {
-        note: Option<String>,
+        class_annotation: Option<String>,
     },
     RemoveFinalizer {
-        note: bool,
+        class_annotation: bool,
     },
     LeaveFinalizer {
-        note: String,
+        class_annotation: String,
     },
     WriteStatus(LoadBalancerStatus),
     ClearStatus,
@@ -251,11 +251,17 @@ impl Io for Script<'_> {
     async fn write(&mut self, write: Write) -> Result<(), ApiError> {
         let answers = &mut self.answers;
         let (call, answer) = match write {
-            Write::AddFinalizer { note } => (Call::AddFinalizer { note }, &mut answers.added),
-            Write::RemoveFinalizer { note } => {
-                (Call::RemoveFinalizer { note }, &mut answers.removed)
+            Write::AddFinalizer { class_annotation } => {
+                (Call::AddFinalizer { class_annotation }, &mut answers.added)
             }
-            Write::LeaveFinalizer { note } => (Call::LeaveFinalizer { note }, &mut answers.removed),
+            Write::RemoveFinalizer { class_annotation } => (
+                Call::RemoveFinalizer { class_annotation },
+                &mut answers.removed,
+            ),
+            Write::LeaveFinalizer { class_annotation } => (
+                Call::LeaveFinalizer { class_annotation },
+                &mut answers.removed,
+            ),
             Write::Status(status) if status.ingress.is_empty() => {
                 (Call::ClearStatus, &mut answers.written)
             }

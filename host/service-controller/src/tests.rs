@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use skydock_cloud::{CloudError, Ingress, LoadBalancerStatus, Retry};
 use skydock_controller_base::{
     controller::shared::metrics::SharedMetrics,
-    objects::{constants::FINALIZER, holders::Holders, reads::Reads},
+    objects::{address_holders::AddressHolders, constants::FINALIZER, read_objects::ReadObjects},
     testing::{FakeApi, FakeCloud, node, service, shared, with},
 };
 use tokio::time::sleep;
@@ -50,7 +50,7 @@ fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) ->
         .iter()
         .for_each(|node| drop(shared.nodes.apply(node.clone())));
     let present = Arc::new(Informer::default());
-    let holders = Holders::follow(&shared.nodes, &present);
+    let address_holders = AddressHolders::follow(&shared.nodes, &present);
     services
         .iter()
         .for_each(|service| drop(present.apply(service.clone())));
@@ -60,7 +60,11 @@ fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) ->
         api.client(),
         present,
         options,
-        (Arc::default(), &Reads::new(api.client()), &holders),
+        (
+            Arc::default(),
+            &ReadObjects::new(api.client()),
+            &address_holders,
+        ),
     ));
     let running = Arc::clone(&controller);
     tokio::spawn(async move { running.run(CancellationToken::new()).await });

@@ -41,10 +41,10 @@ impl ProgressTracker {
 
     /// Records an error. Returns how long the operation has been in progress if it is to be
     /// reported.
-    pub fn note(&mut self, error: &CloudError, long: &Gauge, now: Instant) -> Option<Duration> {
+    pub fn track(&mut self, error: &CloudError, long: &Gauge, now: Instant) -> Option<Duration> {
         if !matches!(error, CloudError::InProgress(_) | CloudError::Conflict(_)) {
             // A temporary error says nothing about the operation.
-            if !retry::passes(error) {
+            if !retry::is_temporary(error) {
                 *self = Self::default();
             }
             return None;
@@ -89,7 +89,7 @@ mod tests {
 
         let mut reported = Vec::new();
         for minutes in 0..=75 {
-            if let Some(lasted) = progress.note(&at_it, &gauge, start + minutes * minute) {
+            if let Some(lasted) = progress.track(&at_it, &gauge, start + minutes * minute) {
                 assert_eq!(lasted, minutes * minute);
                 reported.push(minutes);
             }
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(reported, [10, 40, 70]);
 
         let other = |progress: &mut ProgressTracker, error| {
-            progress.note(&error, &gauge, start + 76 * minute)
+            progress.track(&error, &gauge, start + 76 * minute)
         };
         assert_eq!(
             other(&mut progress, CloudError::Unavailable(String::new())),
@@ -115,15 +115,19 @@ mod tests {
             None
         );
         assert_eq!((progress.is_tried(), gauge.get()), (false, 0));
-        assert_eq!(progress.note(&at_it, &gauge, start + 77 * minute), None);
-        assert_eq!(progress.note(&at_it, &gauge, start + 86 * minute), None);
-        assert!(progress.note(&at_it, &gauge, start + 87 * minute).is_some());
+        assert_eq!(progress.track(&at_it, &gauge, start + 77 * minute), None);
+        assert_eq!(progress.track(&at_it, &gauge, start + 86 * minute), None);
+        assert!(
+            progress
+                .track(&at_it, &gauge, start + 87 * minute)
+                .is_some()
+        );
 
         let busy = CloudError::Conflict(String::new());
         progress = ProgressTracker::default();
-        assert_eq!(progress.note(&busy, &gauge, start), None);
+        assert_eq!(progress.track(&busy, &gauge, start), None);
 
-        let lasted = progress.note(&busy, &gauge, start + LONG);
+        let lasted = progress.track(&busy, &gauge, start + LONG);
         assert_eq!(lasted, Some(LONG), "a conflict that does not end");
         drop(progress);
         assert_eq!(gauge.get(), 0, "what is forgotten is in progress no more");

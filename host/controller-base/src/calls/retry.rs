@@ -97,14 +97,14 @@ struct Consequence {
     /// Whether it is counted in metrics.
     counts: bool,
     /// Whether it is likely to be temporary and says nothing about the object.
-    passes: bool,
+    is_temporary: bool,
 }
 
 impl Consequence {
     /// Work in progress is not a failure, a conflict is retried within moments, and objects of
     /// other implementations are ignored.
     fn of(error: &CloudError) -> Self {
-        let (retry, warns, counts, passes) = match error {
+        let (retry, warns, counts, is_temporary) = match error {
             CloudError::ImplementedElsewhere => (RetryWhen::OnChange, false, false, false),
             CloudError::Invalid(_) => (RetryWhen::OnChange, true, true, false),
             CloudError::InProgress(retry) => (RetryWhen::when_asked(retry), false, false, true),
@@ -120,7 +120,7 @@ impl Consequence {
             retry,
             warns,
             counts,
-            passes,
+            is_temporary,
         }
     }
 }
@@ -133,8 +133,8 @@ pub fn warns(error: &CloudError) -> bool {
 
 /// Returns true if an error is likely to be temporary and says nothing about the object.
 #[must_use]
-pub fn passes(error: &CloudError) -> bool {
-    Consequence::of(error).passes
+pub fn is_temporary(error: &CloudError) -> bool {
+    Consequence::of(error).is_temporary
 }
 
 /// Returns true if an error is counted in metrics.
@@ -160,7 +160,7 @@ mod tests {
     fn each_cloud_error_has_its_consequences() {
         let text = String::new;
         let minute = Duration::from_secs(60);
-        // the error; when to retry, whether it warns, counts, passes
+        // the error; when to retry, whether it warns, counts, is temporary
         for (error, retry, rest) in [
             (
                 CloudError::NotFound(text()),
@@ -210,7 +210,7 @@ mod tests {
         ] {
             assert_eq!(RetryWhen::after(&error), retry, "{error}");
             assert_eq!(
-                (warns(&error), counts(&error), passes(&error)),
+                (warns(&error), counts(&error), is_temporary(&error)),
                 rest,
                 "{error}"
             );

@@ -52,21 +52,21 @@ pub struct Notes {
     last: Mutex<HashMap<String, Instant>>,
     pace: Mutex<Bucket>,
     pending: Mutex<PendingAnnotations>,
-    written: Arc<Written>,
+    written: Arc<WrittenAnnotations>,
 }
 
 /// Annotations written on each Service, by UID. They come back with the next version of the
 /// Service, where they must not be taken for a user's change.
 #[derive(Default)]
-pub struct Written(Mutex<HashMap<String, Last>>);
+pub struct WrittenAnnotations(Mutex<HashMap<String, Last>>);
 
-impl Written {
+impl WrittenAnnotations {
     fn all(&self) -> MutexGuard<'_, HashMap<String, Last>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true if this annotation of the Service, or its removal, was written here.
-    pub fn is(&self, uid: &str, key: &str, value: Option<&str>) -> bool {
+    pub fn contains(&self, uid: &str, key: &str, value: Option<&str>) -> bool {
         self.all()
             .get(uid)
             .and_then(|written| written.iter().find(|(written, _)| written == key))
@@ -103,7 +103,7 @@ impl Notes {
         provider: Arc<dyn CloudProvider>,
         metrics: &SharedMetrics,
     ) -> Self {
-        let written = Arc::<Written>::default();
+        let written = Arc::<WrittenAnnotations>::default();
         let known = Arc::clone(&written);
 
         service_cache.subscribe(move |change| match change {
@@ -133,7 +133,7 @@ impl Notes {
     }
 
     /// Returns what was written.
-    pub fn written(&self) -> Arc<Written> {
+    pub fn written(&self) -> Arc<WrittenAnnotations> {
         Arc::clone(&self.written)
     }
 
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn own_writes_are_distinguished_from_those_of_others() {
-        let written = Written::default();
+        let written = WrittenAnnotations::default();
         written.remember(
             "u",
             &[
@@ -341,7 +341,7 @@ mod tests {
             ]
             .into(),
         );
-        for (uid, key, value, echo) in [
+        for (uid, key, value, is_own) in [
             ("u", "a", Some("1"), true),
             ("u", "b", None, true),
             ("u", "a", Some("2"), false),
@@ -350,19 +350,23 @@ mod tests {
             ("u", "c", None, false),
             ("other", "a", Some("1"), false),
         ] {
-            assert_eq!(written.is(uid, key, value), echo, "{uid} {key} {value:?}");
+            assert_eq!(
+                written.contains(uid, key, value),
+                is_own,
+                "{uid} {key} {value:?}"
+            );
         }
     }
 
     // Holds: SEC-62
     #[test]
     fn only_the_last_annotations_of_a_service_are_remembered() {
-        let written = Written::default();
+        let written = WrittenAnnotations::default();
         let remember = |number: usize| {
             let key = format!("k{number}");
             written.remember("u", &[(key, Some("1".to_owned()))].into());
         };
-        let is = |number: usize| written.is("u", &format!("k{number}"), Some("1"));
+        let is = |number: usize| written.contains("u", &format!("k{number}"), Some("1"));
         (0..MOST).for_each(remember);
         remember(0);
         assert!(is(0) && is(1));
@@ -429,12 +433,13 @@ mod tests {
             &metrics,
         );
         let (version, written) = (AtomicU32::new(0), notes.written());
-        // The value of an annotation in the next version of the Service, and whether it is an echo.
-        let echo = |value: Option<&str>| {
+        // Applies the next version of the Service with this value of an annotation. Returns whether
+        // it was written here.
+        let is_own = |value: Option<&str>| {
             let version = version.fetch_add(1, Ordering::Relaxed).to_string();
             let metadata = json!({"resourceVersion": version, "annotations": {"a": value}});
             services.apply(with(&service("web"), &json!({"metadata": metadata})));
-            written.is("uid-web", "a", value)
+            written.contains("uid-web", "a", value)
         };
 
         let write = async |value: Option<&str>| {
@@ -452,18 +457,18 @@ mod tests {
             });
             notes.finish().await;
         };
-        assert!(!echo(None) && !echo(Some("0")));
+        assert!(!is_own(None) && !is_own(Some("0")));
 
         write(Some("1")).await;
-        assert!(!echo(Some("0")), "the version before");
-        assert!(echo(Some("1")) && echo(Some("1")));
+        assert!(!is_own(Some("0")), "the version before");
+        assert!(is_own(Some("1")) && is_own(Some("1")));
         assert!(
-            !echo(Some("2")) && !echo(Some("1")),
+            !is_own(Some("2")) && !is_own(Some("1")),
             "a user changes it, and changes it back"
         );
 
         write(None).await;
-        assert!(echo(None));
-        assert!(!echo(Some("1")) && !echo(None));
+        assert!(is_own(None));
+        assert!(!is_own(Some("1")) && !is_own(None));
     }
 }

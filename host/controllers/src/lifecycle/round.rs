@@ -120,7 +120,7 @@ impl<'a> Round<'a> {
             Err(error) => {
                 known.error(&error, &asked.view, period, now);
                 let shared = &controller.shared;
-                let lasted = known.progress.note(
+                let lasted = known.progress.track(
                     &error,
                     &shared.metrics.long_in_progress(shared.controller),
                     now,

@@ -18,9 +18,9 @@ use skydock_cloud::{
 use skydock_controller_base::{
     controller::notes::Notes,
     objects::{
-        holders::Holders,
+        address_holders::AddressHolders,
         kinds::{NodeKind, ServiceKind},
-        reads::Reads,
+        read_objects::ReadObjects,
     },
 };
 use skydock_kube::{
@@ -45,8 +45,8 @@ pub(crate) struct ClusterView {
     pub(crate) uid: Arc<OnceLock<String>>,
     pub(crate) revision: Arc<AtomicU64>,
     pub(crate) notes: Arc<Notes>,
-    pub(crate) reads: Arc<Reads>,
-    pub(crate) holders: Arc<Holders>,
+    pub(crate) read_objects: Arc<ReadObjects>,
+    pub(crate) address_holders: Arc<AddressHolders>,
 }
 
 /// Counts the changes of nodes and Services that are visible to a provider.
@@ -120,9 +120,9 @@ impl Cluster for ClusterView {
         reader: Option<&ObjectName>,
     ) -> Result<String, ReadError> {
         if let Some(named_by) = named_by {
-            self.reads.must_be_granted(object, named_by).await?;
+            self.read_objects.must_be_granted(object, named_by).await?;
         }
-        self.reads.read(object, reader).await
+        self.read_objects.read(object, reader).await
     }
 
     fn nodes(&self) -> Vec<Arc<skydock_cloud::Node>> {
@@ -176,11 +176,12 @@ impl Cluster for ClusterView {
     }
 
     fn holders(&self, address: IpAddr) -> Vec<Holder> {
-        self.holders.find(address, |key| self.serves_key(key))
+        self.address_holders
+            .find(address, |key| self.serves_key(key))
     }
 
     fn named(&self, name: &str) -> Vec<Holder> {
-        self.holders.named(name, |key| self.serves_key(key))
+        self.address_holders.named(name, |key| self.serves_key(key))
     }
 
     fn publish(&self, event: ObjectEvent) {
@@ -244,8 +245,8 @@ mod tests {
                 Arc::new(FakeCloud::default()),
                 &metrics.shared,
             )),
-            reads: Arc::new(Reads::new(api.client())),
-            holders: Holders::follow(&nodes, &services),
+            read_objects: Arc::new(ReadObjects::new(api.client())),
+            address_holders: AddressHolders::follow(&nodes, &services),
             nodes,
             services,
         };

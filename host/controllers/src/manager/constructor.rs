@@ -10,7 +10,7 @@ use skydock_controller_base::{
         notes::Notes,
         shared::{Runner, Shared},
     },
-    objects::{holders::Holders, kinds::ServiceKind, reads::Reads},
+    objects::{address_holders::AddressHolders, kinds::ServiceKind, read_objects::ReadObjects},
 };
 use skydock_kube::{dry_run::DryRunLog, informer::Informer};
 
@@ -41,9 +41,9 @@ pub(crate) struct Setup<'a> {
     /// Annotations that the provider wants.
     pub(crate) notes: &'a Notes,
     /// Objects that the provider reads.
-    pub(crate) reads: &'a Reads,
+    pub(crate) read_objects: &'a ReadObjects,
     /// What has which addresses.
-    pub(crate) holders: &'a Arc<Holders>,
+    pub(crate) address_holders: &'a Arc<AddressHolders>,
     /// Set in a dry run.
     pub(crate) dry_run_log: Option<&'a Arc<DryRunLog>>,
     /// True if requests of the previous leader may still arrive.

@@ -55,7 +55,11 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         build: |setup| {
             let services = Arc::clone(setup.services);
             let options = setup.options.services.clone();
-            let others = (setup.notes.written(), setup.reads, setup.holders);
+            let others = (
+                setup.notes.written(),
+                setup.read_objects,
+                setup.address_holders,
+            );
             let metrics = setup.metrics.service.clone();
             Ok(Arc::new(ServiceController::new(
                 setup.shared,

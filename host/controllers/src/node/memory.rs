@@ -191,7 +191,7 @@ impl NodeMemory {
     ) -> Option<Duration> {
         self.note(name, |node| {
             let mut progress = node.progress.take().unwrap_or_default();
-            let lasted = progress.note(error, long, now);
+            let lasted = progress.track(error, long, now);
             node.progress = progress.is_tried().then_some(progress);
             lasted
         })

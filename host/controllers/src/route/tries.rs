@@ -117,13 +117,13 @@ impl<T: Change> Tries<T> {
             |it| (it.failures, it.batch, it.progress.clone()),
         );
 
-        let lasted = progress.note(error, long, now);
+        let lasted = progress.track(error, long, now);
         let tried = Tried {
             failures: failures.saturating_add(1),
             next: Next::after(error, failures, now),
             standing: match error {
                 CloudError::ImplementedElsewhere => Standing::Unknown,
-                error if failures == 0 && retry::passes(error) => Standing::Shaky,
+                error if failures == 0 && retry::is_temporary(error) => Standing::Shaky,
                 _ => Standing::Missing,
             },
             batch: spoiled.map_or(batch, |size| (size / 2).max(1)),

@@ -3,18 +3,15 @@
 use skydock_cloud::{CloudError, LoadBalancerStatus};
 use skydock_kube::api::ApiError;
 
-use super::{
-    Attempt, Failure, Outcome, Requeue,
-    event::{Event, Stays},
-    io::Io,
-    unless_gone,
-};
+use super::{Attempt, Failure, Outcome, Requeue, event::Event, io::Io, unless_gone};
 use crate::{
+    ServiceEntry,
     apply::Write,
     known::state::{Announced, Phase},
     plan::{
-        Goal, deleting, has_finalizer, has_note, is_noted, is_others, is_ours, note_of_left,
-        note_to_write, same_status,
+        Goal,
+        finalizer::{Ending, FinalizerAction, OwnLoadBalancer},
+        is_served_by_others, status,
     },
 };
 
@@ -35,7 +32,7 @@ impl Attempt<'_> {
             match io.get_load_balancer().await {
                 // An earlier process may have written it.
                 Ok(Some(status)) => self.known.update(|state| {
-                    state.written.get_or_insert(status);
+                    state.written_status.get_or_insert(status);
                 }),
                 Ok(None) | Err(CloudError::NotFound(_)) => exists = false,
                 Err(CloudError::ImplementedElsewhere) => return self.hand_over(io).await,
@@ -52,7 +49,9 @@ impl Attempt<'_> {
             Err(error) => return Err(Failure::Cloud("failed to delete load balancer", error)),
         }
 
-        self.release(io).await?;
+        let present = io.present();
+        let action = self.ending(present.as_ref()).after_deletion();
+        self.update_finalizer(io, action).await?;
         // Not again if the status could not be cleared.
         let deleted = Some(Announced::Deleted);
         if self.known.update(|state| state.begin(deleted)) {
@@ -70,7 +69,7 @@ impl Attempt<'_> {
         match self.delete(io, true).await {
             Ok(()) => io.publish(Event::Deleted),
             Err(CloudError::ImplementedElsewhere) => {
-                self.known.update(|state| state.phase = Phase::Elsewhere);
+                self.known.update(|state| state.phase = Phase::LeftToOthers);
             }
             // The old object will never change, and the new one must not wait for it. The cloud and
             // the plugin can change, so that it can be deleted later.
@@ -88,38 +87,17 @@ impl Attempt<'_> {
 
     /// Leaves the Service to the implementation that owns it, whose status it keeps: nothing that
     /// happens to it waits for this host any more.
-    ///
-    /// All implementations use the same finalizer. One that another implementation may have added
-    /// stays until the Service is deleted. Then it is removed, so that the Service does not stay
-    /// forever: an implementation that runs has seen the deletion as well.
     pub(crate) async fn hand_over(&self, io: &mut dyn Io) -> Outcome {
-        let object = &self.entry.object;
-        let has_finalizer = has_finalizer(object);
-        let (stays, ours) = self.known.update(|state| {
-            let noted = is_noted(object) && !state.found;
-            let made = state.written.is_some() || noted || (state.ours && has_finalizer);
-            let stays = if !state.phase.exists() {
-                Stays::Nothing
-            } else if made {
-                Stays::Known
-            } else if has_finalizer {
-                Stays::Possible
-            } else {
-                Stays::Nothing
-            };
-            state.phase = Phase::Elsewhere;
-            (stays, state.ours || noted || !has_finalizer)
+        let own_load_balancer = self.known.update(|state| {
+            let own = OwnLoadBalancer::of(&self.entry.object, state);
+            state.phase = Phase::LeftToOthers;
+            own
         });
-        io.publish(Event::HandedOver(stays));
+        io.publish(Event::HandedOver(own_load_balancer));
 
-        if deleting(object) || ours {
-            self.release(io).await?;
-        // With the annotation, which is written before the cloud is asked, it would look like this
-        // host's the next time.
-        } else if is_noted(object) || self.goal == Goal::Ensure && note_to_write(object).is_some() {
-            let note = note_of_left(object, self.classes);
-            self.patch(io, Write::LeaveFinalizer { note }).await?;
-        }
+        let present = io.present();
+        let action = self.ending(present.as_ref()).at_hand_over();
+        self.update_finalizer(io, action).await?;
 
         io.forget();
         Ok(vec![Requeue::Reset])
@@ -144,40 +122,32 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Removes the finalizer of this host, and the annotation with the class.
-    ///
-    /// If another implementation serves the Service by now, it relies on the finalizer, which it
-    /// may have found there.
-    async fn release(&self, io: &mut dyn Io) -> Result<(), Failure> {
-        let object = &self.entry.object;
-        // What this attempt has added is not in the cache yet.
-        let added = self.goal == Goal::Ensure;
-        // The annotation may have been edited.
-        let ours = is_ours(object, self.classes) || self.known.read(|state| state.ours);
-        if !ours || !(added || has_finalizer(object)) {
-            return Ok(());
+    /// Returns what decides on the finalizer.
+    fn ending<'a>(&'a self, present: Option<&'a ServiceEntry>) -> Ending<'a> {
+        Ending {
+            service: &self.entry.object,
+            present: present.map(|present| &present.object),
+            classes: self.classes,
+            added_by: self.known.read(|state| state.finalizer_added_by),
+            ensured: self.goal == Goal::Ensure,
         }
+    }
 
-        let relied_on = io.present().is_some_and(|present| {
-            let present = &present.object;
-            is_others(present, self.classes) && !deleting(present) && has_finalizer(present)
-        });
-
-        let write = if relied_on {
-            Write::LeaveFinalizer {
-                note: note_of_left(object, self.classes),
+    async fn update_finalizer(
+        &self,
+        io: &mut dyn Io,
+        action: FinalizerAction,
+    ) -> Result<(), Failure> {
+        let write = match action {
+            FinalizerAction::Keep => return Ok(()),
+            FinalizerAction::Remove { class_annotation } => {
+                Write::RemoveFinalizer { class_annotation }
             }
-        } else {
-            let noted = added && note_to_write(object).is_some();
-            Write::RemoveFinalizer {
-                note: noted || has_note(object),
+            FinalizerAction::Leave { class_annotation } => {
+                Write::LeaveFinalizer { class_annotation }
             }
         };
 
-        self.patch(io, write).await
-    }
-
-    async fn patch(&self, io: &mut dyn Io, write: Write) -> Result<(), Failure> {
         unless_gone(io.write(write).await).map_err(|error| {
             Failure::Api("failed to remove load balancer cleanup finalizer", error)
         })
@@ -187,15 +157,15 @@ impl Attempt<'_> {
     /// its own. The cache may not contain the last written one yet.
     async fn clear_status(&self, io: &mut dyn Io) -> Result<(), Failure> {
         let has = |status: &LoadBalancerStatus| !status.ingress.is_empty();
-        let written = self.known.read(|state| state.written.clone());
+        let written = self.known.read(|state| state.written_status.clone());
         if !has(&self.entry.view.service.status) && !written.as_ref().is_some_and(has) {
             return Ok(());
         }
 
         let theirs = io.present().is_some_and(|present| {
             let status = &present.view.service.status;
-            let ours = written.is_some_and(|written| same_status(&written, status));
-            is_others(&present.object, self.classes) && !ours
+            let ours = written.is_some_and(|written| status::is_same(&written, status));
+            is_served_by_others(&present.object, self.classes) && !ours
         });
         if theirs {
             return Ok(());

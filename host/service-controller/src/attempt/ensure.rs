@@ -8,7 +8,7 @@ use crate::{
     apply::Write,
     known::state::{Announced, SentNodes, State},
     nodes::selection::Choice,
-    plan::{has_finalizer, note_to_write, wants_load_balancer},
+    plan::{class_annotation::live_to_write, has_finalizer, wants_load_balancer},
 };
 
 impl Attempt<'_> {
@@ -29,13 +29,12 @@ impl Attempt<'_> {
         }
 
         let has_finalizer = has_finalizer(&entry.object);
-        let note = note_to_write(&entry.object);
-        if !has_finalizer || note.is_some() {
-            match io.write(Write::AddFinalizer { note }).await {
-                // A finalizer that was there before may be that of another implementation.
+        let class_annotation = live_to_write(&entry.object);
+        if !has_finalizer || class_annotation.is_some() {
+            match io.write(Write::AddFinalizer { class_annotation }).await {
                 Ok(()) => known.update(|state| {
-                    state.ours |= !has_finalizer;
-                    state.found |= has_finalizer && !state.ours;
+                    let added_by = &mut state.finalizer_added_by;
+                    *added_by = added_by.after_write(has_finalizer);
                 }),
                 Err(ApiError::Gone(_)) => return Ok(vec![Requeue::Reset]),
                 Err(error) => {

@@ -7,6 +7,8 @@ use skydock_cloud::{CloudError, NodeSet, reason};
 use skydock_controller_base::calls::progress::minutes;
 use skydock_kube::events::EventType::{self, Normal, Warning};
 
+use crate::plan::finalizer::OwnLoadBalancer;
+
 /// Maximum number of node names in one event.
 const NAMES: usize = 20;
 
@@ -31,21 +33,11 @@ pub(crate) enum Event {
     DeleteFailed(String),
     /// Sending these nodes to the cloud failed.
     UpdateFailed(NodeSet, CloudError),
-    /// The provider leaves the Service to another implementation.
-    HandedOver(Stays),
+    /// The provider leaves the Service to another implementation. The load balancer of this host
+    /// stays in the cloud.
+    HandedOver(OwnLoadBalancer),
     /// The cloud has answered for this time that an operation is in progress.
     StillInProgress(Duration, CloudError),
-}
-
-/// Whether a load balancer of this host stays in the cloud after a hand-over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stays {
-    /// There was none.
-    Nothing,
-    /// There is one, but it is not known who has created it: maybe an earlier process.
-    Possible,
-    /// One has been created here.
-    Known,
 }
 
 impl Event {
@@ -84,19 +76,19 @@ impl Event {
                 );
                 (Warning, reason::UPDATE_LB_FAILED, message.into())
             }
-            Self::HandedOver(Stays::Nothing) => (
+            Self::HandedOver(OwnLoadBalancer::None) => (
                 Normal,
                 reason::IMPLEMENTED_ELSEWHERE,
                 "The cloud provider leaves the load balancer to another implementation".into(),
             ),
-            Self::HandedOver(Stays::Possible) => (
+            Self::HandedOver(OwnLoadBalancer::Possible) => (
                 Normal,
                 reason::IMPLEMENTED_ELSEWHERE,
                 "The cloud provider leaves the load balancer to another implementation; if Skydock has created one before, it \
                  stays in the cloud"
                     .into(),
             ),
-            Self::HandedOver(Stays::Known) => (
+            Self::HandedOver(OwnLoadBalancer::Known) => (
                 Warning,
                 reason::IMPLEMENTED_ELSEWHERE,
                 "The cloud provider leaves the load balancer to another implementation; one that Skydock has created before \

@@ -9,15 +9,13 @@ use skydock_controller_base::objects::kinds::ServiceKind;
 use skydock_kube::{api::ApiError, events::EventType, informer::Entry, queue::Priority};
 use tokio::time::Instant;
 
-use super::{
-    Failure,
-    event::{Event, Stays},
-};
+use super::{Failure, event::Event};
 use crate::{
     GATHER, ServiceController, ServiceEntry,
     apply::Write,
     known::KnownService,
     nodes::{Nodes, selection::Choice},
+    plan::finalizer::OwnLoadBalancer,
 };
 
 /// Everything that an attempt does except for its state. Tests script it.
@@ -67,9 +65,9 @@ pub(crate) struct ControllerIo<'a> {
 }
 
 impl ControllerIo<'_> {
-    /// Notes what the provider has looked at of the nodes in a call. They may have changed
+    /// Records what the provider has looked at of the nodes in a call. They may have changed
     /// meanwhile.
-    fn note_looked(&self) {
+    fn record_looked(&self) {
         let controller = self.controller;
         let service = &self.entry.view.service;
         let looked = controller.shared.provider.looked_at(&service.uid);
@@ -88,7 +86,7 @@ impl ControllerIo<'_> {
     fn report_if_long(&mut self, error: &CloudError) {
         let shared = &self.controller.shared;
         let long = shared.metrics.long_in_progress(shared.controller);
-        if let Some(lasted) = self.known.note(error, &long) {
+        if let Some(lasted) = self.known.track_progress(error, &long) {
             self.publish(Event::StillInProgress(lasted, error.clone()));
         }
     }
@@ -109,11 +107,14 @@ impl Io for ControllerIo<'_> {
         let provider = &self.controller.shared.provider;
         let service = &self.entry.view.service;
         let ensured = provider.ensure_load_balancer(service, nodes).await;
-        self.note_looked();
+        self.record_looked();
 
         // Any other answer, even an error, is about a load balancer of this provider.
         if ensured != Err(CloudError::ImplementedElsewhere) {
-            self.controller.holders.elsewhere().remove(&self.key);
+            self.controller
+                .address_holders
+                .left_to_others()
+                .remove(&self.key);
         }
         ensured
     }
@@ -128,7 +129,7 @@ impl Io for ControllerIo<'_> {
         let latency = &metrics.update_loadbalancer_host_latency;
         latency.observe(start.elapsed().as_secs_f64());
 
-        self.note_looked();
+        self.record_looked();
         updated
     }
 
@@ -182,16 +183,16 @@ impl Io for ControllerIo<'_> {
 
     fn publish(&mut self, event: Event) {
         let shared = &self.controller.shared;
-        if let Event::HandedOver(stays) = event {
+        if let Event::HandedOver(own_load_balancer) = event {
             // It is told once: the provider answers so again whenever the Service changes.
             let present = self.present();
             let service = present.as_deref().unwrap_or(self.entry);
-            if !self.controller.holders.leave(service) {
+            if !self.controller.address_holders.leave(service) {
                 return;
             }
             tracing::info!(
                 service = self.key,
-                load_balancer_may_stay = stays != Stays::Nothing,
+                load_balancer_may_stay = own_load_balancer != OwnLoadBalancer::None,
                 "the provider leaves the Service to another implementation"
             );
         }

@@ -30,8 +30,8 @@ struct Path {
     elsewhere: bool,
     /// The cloud rejected nodes as invalid: only other nodes can help.
     rejected: bool,
-    /// A call wrote or removed the annotation with the class.
-    noted: bool,
+    /// A call wrote or removed the class annotation.
+    annotated: bool,
     requeue: Vec<Requeue>,
 }
 
@@ -66,8 +66,13 @@ impl Path {
         for stage in ran.0 {
             path.failed |= stage.failure.is_some();
             match stage.call {
-                Call::AddFinalizer { note: Some(_) } | Call::RemoveFinalizer { note: true } => {
-                    path.noted = true;
+                Call::AddFinalizer {
+                    class_annotation: Some(_),
+                }
+                | Call::RemoveFinalizer {
+                    class_annotation: true,
+                } => {
+                    path.annotated = true;
                 }
                 Call::Done(requeue) => path.requeue = requeue,
                 _ => {}
@@ -198,12 +203,13 @@ struct Case {
 }
 
 /// Returns all paths of these goals from all phases, with all that may have been sent, for Services
-/// without and with a finalizer, a status, a class, and the annotation with the class.
+/// without and with a finalizer, a status, a class, and the class annotation.
 fn paths(goals: &[Goal]) -> Vec<(Case, Path)> {
     let finalizer = json!({"metadata": {"finalizers": [FINALIZER]}});
     let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.2"}]}}});
     let class = json!({"spec": {"loadBalancerClass": CLASS}});
-    let note = json!({"metadata": {"annotations": {ANNOTATION_CLASS: format!("{CLASS}@uid-web")}}});
+    let annotation =
+        json!({"metadata": {"annotations": {ANNOTATION_CLASS: format!("{CLASS}@uid-web")}}});
     let classes = Classes {
         named: [CLASS.to_owned()].into(),
         unnamed: true,
@@ -215,7 +221,7 @@ fn paths(goals: &[Goal]) -> Vec<(Case, Path)> {
         vec![&finalizer],
         vec![&finalizer, &status],
         vec![&class],
-        vec![&finalizer, &class, &note],
+        vec![&finalizer, &class, &annotation],
     ] {
         let change = changes.into_iter().fold(json!({}), merged);
         let entry = entry(&change);
@@ -353,7 +359,10 @@ fn nodes_wait_for_a_load_balancer_and_for_their_time() {
     for (case, path) in paths(&[Goal::UpdateNodes]) {
         let none = matches!(
             case.phase,
-            Phase::Absent | Phase::Deleting | Phase::Elsewhere | Phase::Ensuring { exists: false }
+            Phase::Absent
+                | Phase::Deleting
+                | Phase::LeftToOthers
+                | Phase::Ensuring { exists: false }
         );
         let waits = matches!(case.sent, SentNodes::Postponed(_));
         assert_eq!(
@@ -369,14 +378,14 @@ fn nodes_wait_for_a_load_balancer_and_for_their_time() {
 }
 
 #[test]
-fn the_class_is_noted_with_the_finalizer_and_removed_with_it() {
+fn the_class_annotation_is_written_and_removed_with_the_finalizer() {
     for (case, path) in paths(&[Goal::Ensure, Goal::CleanUp]) {
-        let (class, noted) = (
+        let (class, annotated) = (
             !case.change["spec"].is_null(),
             !case.change["metadata"]["annotations"].is_null(),
         );
-        let written = case.goal == Goal::Ensure && class && !noted;
-        let removed = noted && path.has("RemoveFinalizer");
-        assert_eq!(path.noted, written || removed, "{case:?} {path:?}");
+        let written = case.goal == Goal::Ensure && class && !annotated;
+        let removed = annotated && path.has("RemoveFinalizer");
+        assert_eq!(path.annotated, written || removed, "{case:?} {path:?}");
     }
 }

@@ -6,7 +6,10 @@ use skydock_controller_base::calls::retry::RetryWhen;
 use skydock_kube::queue::Priority;
 use tokio::time::Instant;
 
-use crate::{nodes::selection::Fingerprint, plan::same_status};
+use crate::{
+    nodes::selection::Fingerprint,
+    plan::{finalizer::AddedBy, status},
+};
 
 /// What is known about a Service. It changes only while the Service is worked on, in an
 /// [`Attempt`](crate::attempt::Attempt).
@@ -19,12 +22,9 @@ pub(crate) struct State {
     /// What the provider has looked at of them.
     pub(crate) looked: Looked,
     /// The last written status, if any: the cache may not contain it yet.
-    pub(crate) written: Option<LoadBalancerStatus>,
-    /// This process has added the finalizer.
-    pub(crate) ours: bool,
-    /// The finalizer was there before this process wrote the annotation with the class, so it may be
-    /// another implementation's although the annotation is there.
-    pub(crate) found: bool,
+    pub(crate) written_status: Option<LoadBalancerStatus>,
+    /// Who has added the finalizer.
+    pub(crate) finalizer_added_by: AddedBy,
     /// The current work; `None` if the last attempt to ensure the load balancer has succeeded, or
     /// if there was none.
     pub(crate) work: Option<Work>,
@@ -53,7 +53,7 @@ pub(crate) enum Phase {
     /// Deleting it was requested, and the cloud has not reported that this is finished.
     Deleting,
     /// The provider has answered that another implementation owns the Service.
-    Elsewhere,
+    LeftToOthers,
 }
 
 /// Which nodes were sent to the cloud last.
@@ -109,7 +109,7 @@ impl Phase {
         match self {
             Self::Present => true,
             Self::Ensuring { exists } | Self::Rejected { exists, .. } => exists,
-            Self::Absent | Self::Deleting | Self::Elsewhere => false,
+            Self::Absent | Self::Deleting | Self::LeftToOthers => false,
         }
     }
 
@@ -118,7 +118,7 @@ impl Phase {
         match self {
             Self::Ensuring { .. } | Self::Deleting => true,
             Self::Rejected { requested, .. } => requested,
-            Self::Absent | Self::Present | Self::Elsewhere => false,
+            Self::Absent | Self::Present | Self::LeftToOthers => false,
         }
     }
 
@@ -151,7 +151,7 @@ impl Phase {
                 exists: false,
                 requested,
             },
-            Self::Deleting | Self::Elsewhere => self,
+            Self::Deleting | Self::LeftToOthers => self,
         }
     }
 }
@@ -170,9 +170,8 @@ impl State {
             phase,
             sent: SentNodes::Unknown,
             looked: Looked::default(),
-            written: None,
-            ours: false,
-            found: false,
+            written_status: None,
+            finalizer_added_by: AddedBy::Unknown,
             work: None,
         }
     }
@@ -192,7 +191,7 @@ impl State {
             }
             Phase::Ensuring { exists: false } => Follow::Retry,
             // If the Service is wanted again, ensuring it includes the nodes.
-            Phase::Absent | Phase::Deleting | Phase::Elsewhere => Follow::Nothing,
+            Phase::Absent | Phase::Deleting | Phase::LeftToOthers => Follow::Nothing,
         }
     }
 
@@ -206,7 +205,7 @@ impl State {
 
     /// Returns true if the Service has, or is to have, a load balancer of this host.
     pub(crate) fn kept(&self) -> bool {
-        self.phase != Phase::Elsewhere
+        self.phase != Phase::LeftToOthers
     }
 
     /// Returns with which priority the Service is checked after the plugin was replaced: the new
@@ -250,14 +249,14 @@ impl State {
     pub(crate) fn ensured(
         &mut self,
         cached: &LoadBalancerStatus,
-        status: &LoadBalancerStatus,
+        ensured: &LoadBalancerStatus,
     ) -> bool {
         self.phase = Phase::Present;
 
-        let other = |before: &LoadBalancerStatus| !same_status(before, status);
-        let differs = other(cached) || self.written.as_ref().is_some_and(other);
+        let other = |before: &LoadBalancerStatus| !status::is_same(before, ensured);
+        let differs = other(cached) || self.written_status.as_ref().is_some_and(other);
         if differs {
-            self.written = Some(status.clone());
+            self.written_status = Some(ensured.clone());
         }
         differs
     }

@@ -1,7 +1,18 @@
 use serde_json::{Value, json};
+use skydock_cloud::Ingress;
 use skydock_controller_base::testing::{service, with};
 
 use super::*;
+
+/// Returns what is known about a Service of which nothing is known.
+fn unknown() -> Known<'static> {
+    Known {
+        written_by_skydock: &|_, _| false,
+        kept: false,
+        left_to_others: false,
+        written_status: None,
+    }
+}
 
 fn needs_update(old: &Service, new: &Service, classes: &Classes) -> bool {
     super::needs_update(old, new, classes, |_, _| false)
@@ -11,22 +22,22 @@ fn needs_update(old: &Service, new: &Service, classes: &Classes) -> bool {
 fn annotations_written_for_the_provider_are_not_a_change() {
     let annotated =
         |value: Option<&str>| lb(&json!({"metadata": {"annotations": {"a": value, "other": "x"}}}));
-    let echo = |key: &str, value: Option<&str>| key == "a" && value == Some("1");
-    let gone = |key: &str, value: Option<&str>| key == "a" && value.is_none();
+    let written = |key: &str, value: Option<&str>| key == "a" && value == Some("1");
+    let removed = |key: &str, value: Option<&str>| key == "a" && value.is_none();
     let classes = Classes::default();
     for (old, new, expected) in [
         (None, Some("1"), false),
         (Some("1"), Some("2"), true),
         (Some("1"), None, true),
     ] {
-        let found = super::needs_update(&annotated(old), &annotated(new), &classes, echo);
+        let found = super::needs_update(&annotated(old), &annotated(new), &classes, written);
         assert_eq!(found, expected, "{old:?} {new:?}");
     }
     assert!(!super::needs_update(
         &annotated(Some("1")),
         &annotated(None),
         &classes,
-        gone
+        removed
     ));
 }
 
@@ -146,16 +157,16 @@ fn a_service_with_its_load_balancer_can_wait() {
 }
 
 /// Returns a Service that had a class and is not of type LoadBalancer, as the API server stores it.
-fn dropped(made_as: &str) -> Service {
+fn dropped(created_with: &str) -> Service {
     with(
-        &with(&lb(&finalizer()), &note(made_as)),
+        &with(&lb(&finalizer()), &class_annotation(created_with)),
         &json!({"spec": {"type": "ClusterIP"}}),
     )
 }
 
-fn note(made_as: &str) -> Value {
+fn class_annotation(created_with: &str) -> Value {
     let uid = lb(&json!({})).metadata.uid.unwrap();
-    json!({"metadata": {"annotations": {ANNOTATION_CLASS: format!("{made_as}@{uid}")}}})
+    json!({"metadata": {"annotations": {ANNOTATION_CLASS: format!("{created_with}@{uid}")}}})
 }
 
 // Holds: S-36, S-37
@@ -171,9 +182,9 @@ fn each_host_cleans_up_services_of_its_own_classes() {
         Classes::default(),
     );
     let gone = |service: &Service| with(service, &gone());
-    let of = |class: &str, made_as: &str| {
+    let of = |class: &str, created_with: &str| {
         with(
-            &with(&lb(&finalizer()), &note(made_as)),
+            &with(&lb(&finalizer()), &class_annotation(created_with)),
             &json!({"spec": {"loadBalancerClass": class}}),
         )
     };
@@ -197,7 +208,7 @@ fn each_host_cleans_up_services_of_its_own_classes() {
             of("a.io/y", "a.io/x"),
             [true, false, false],
         ),
-        ("made under no class", plain, [false, false, true]),
+        ("created without a class", plain, [false, false, true]),
     ] {
         let needs =
             [&x, &y, &unnamed].map(|classes| need(&service, classes, false) == Need::Cleanup);
@@ -208,21 +219,24 @@ fn each_host_cleans_up_services_of_its_own_classes() {
         Need::Ensure,
         "it need not wait for the other host"
     );
-    assert_eq!(note_to_write(&of("a.io/y", "a.io/x")), None);
+    assert_eq!(
+        class_annotation::live_to_write(&of("a.io/y", "a.io/x")),
+        None
+    );
 
     let bare = lb(&json!({"spec": {"loadBalancerClass": "a.io/y"}}));
     assert_eq!(
-        note_to_write(&bare),
+        class_annotation::live_to_write(&bare),
         Some(format!("a.io/y@{}", bare.metadata.uid.as_deref().unwrap()))
     );
-    assert_eq!(note_to_write(&lb(&json!({}))), None);
+    assert_eq!(class_annotation::live_to_write(&lb(&json!({}))), None);
 }
 
 #[test]
-fn a_class_note_copied_from_another_service_is_ignored() {
+fn a_class_annotation_copied_from_another_service_is_ignored() {
     let copied = |change: Value| {
         let service = with(
-            &with(&lb(&finalizer()), &note("a.io/x")),
+            &with(&lb(&finalizer()), &class_annotation("a.io/x")),
             &json!({"metadata": {"uid": "a-copy"}}),
         );
         with(&service, &change)
@@ -240,19 +254,26 @@ fn a_class_note_copied_from_another_service_is_ignored() {
     assert_eq!(need(&copied(json!({})), &classes, false), Need::Ensure);
 
     let of_class = copied(json!({"spec": {"loadBalancerClass": "a.io/x"}}));
-    assert_eq!(note_to_write(&of_class).as_deref(), Some("a.io/x@a-copy"));
+    assert_eq!(
+        class_annotation::live_to_write(&of_class).as_deref(),
+        Some("a.io/x@a-copy")
+    );
 }
 
 #[test]
-fn a_class_note_is_not_a_change_but_is_restored_if_lost() {
+fn a_class_annotation_is_not_a_change_but_is_restored_if_lost() {
     let classes = Classes {
         named: ["a.io/x".to_owned()].into(),
         unnamed: false,
     };
     let bare = lb(&json!({"spec": {"loadBalancerClass": "a.io/x"}}));
-    let noted = with(&bare, &note("a.io/x"));
-    assert!(!needs_update(&bare, &noted, &classes) && !needs_update(&noted, &bare, &classes));
-    assert!(needs_mending(&noted, &bare, &classes) && !needs_mending(&bare, &noted, &classes));
+    let annotated = with(&bare, &class_annotation("a.io/x"));
+    assert!(
+        !needs_update(&bare, &annotated, &classes) && !needs_update(&annotated, &bare, &classes)
+    );
+    assert!(
+        needs_restore(&annotated, &bare, &classes) && !needs_restore(&bare, &annotated, &classes)
+    );
 }
 
 // Holds: S-10, S-11
@@ -412,39 +433,6 @@ fn irrelevant_changes_need_no_update() {
     assert!(!needs_update(&lb(&class), &other, &Classes::default()));
 }
 
-// Holds: S-27
-#[test]
-fn the_default_ip_mode_does_not_make_statuses_differ() {
-    let ip = |ip: &str, ip_mode| Ingress {
-        ip: Some(ip.into()),
-        ip_mode,
-        ..Ingress::default()
-    };
-    let status = |ingress: &[Ingress]| LoadBalancerStatus {
-        ingress: ingress.to_vec(),
-    };
-    let (a, b) = (ip("192.0.2.1", None), ip("192.0.2.2", None));
-    assert!(same_status(&status(&[]), &status(&[])));
-    assert!(same_status(
-        &status(std::slice::from_ref(&a)),
-        &status(&[ip("192.0.2.1", Some(IpMode::Vip))])
-    ));
-    assert!(!same_status(
-        &status(std::slice::from_ref(&a)),
-        &status(&[ip("192.0.2.1", Some(IpMode::Proxy))])
-    ));
-    assert!(!same_status(
-        &status(&[a.clone(), b.clone()]),
-        &status(&[b, a.clone()])
-    ));
-
-    let named = Ingress {
-        hostname: Some("x".into()),
-        ..a.clone()
-    };
-    assert!(!same_status(&status(&[a]), &status(&[named])));
-}
-
 // Holds: S-37
 #[test]
 fn a_finalizer_that_was_left_is_removed_by_the_host_that_has_added_it() {
@@ -457,22 +445,28 @@ fn a_finalizer_that_was_left_is_removed_by_the_host_that_has_added_it() {
         classes(&["a.io/x"], true),
         classes(&["a.io/z"], false),
     );
-    let moved = |made_as: &str, class: &str| {
-        let service = with(&lb(&finalizer()), &note(made_as));
+    let moved = |created_with: &str, class: &str| {
+        let service = with(&lb(&finalizer()), &class_annotation(created_with));
         with(&service, &json!({"spec": {"loadBalancerClass": class}}))
     };
-    for (made_as, left) in [("a.io/x", "left:a.io/x"), ("", "left:")] {
-        let noted = moved(made_as, "b.io/y");
-        let before = if made_as.is_empty() {
+    for (created_with, left) in [("a.io/x", "left:a.io/x"), ("", "left:")] {
+        let annotated = moved(created_with, "b.io/y");
+        let before = if created_with.is_empty() {
             lb(&finalizer())
         } else {
-            noted
+            annotated
         };
-        assert_eq!(note_of_left(&before, &both), format!("{left}@uid-web"));
+        assert_eq!(
+            class_annotation::left_to_write(&before, &both),
+            format!("{left}@uid-web")
+        );
         let after = moved(left, "b.io/y");
         let needs = |service: &Service, classes| need(service, classes, false);
         assert_eq!(needs(&after, &both), Need::Nothing, "{left}");
-        assert!(has_note(&after) && !is_noted(&after), "{left}");
+        assert!(
+            class_annotation::exists(&after) && !class_annotation::is_live(&after),
+            "{left}"
+        );
         let cluster_ip = json!({"spec": {"type": "ClusterIP", "loadBalancerClass": null}});
         let changed = with(&after, &cluster_ip);
         assert_eq!(needs(&changed, &both), Need::Nothing, "{left}");
@@ -481,28 +475,34 @@ fn a_finalizer_that_was_left_is_removed_by_the_host_that_has_added_it() {
         let deleted = with(&after, &gone());
         assert_eq!(needs(&deleted, &both), Need::Cleanup, "{left}");
         assert_eq!(needs(&deleted, &other), Need::Nothing, "{left}");
-        let is_x = !made_as.is_empty();
+        let is_x = !created_with.is_empty();
         assert_eq!(needs(&deleted, &x) == Need::Cleanup, is_x, "{left}");
     }
 
     let back = moved("left:a.io/x", "a.io/x");
     assert_eq!(need(&back, &x, false), Need::Ensure);
-    assert_eq!(note_to_write(&back).as_deref(), Some("a.io/x@uid-web"));
+    assert_eq!(
+        class_annotation::live_to_write(&back).as_deref(),
+        Some("a.io/x@uid-web")
+    );
 }
 
 #[test]
 fn a_service_that_comes_back_without_a_class_is_cleaned_up_again() {
     let classes = Classes::default();
-    let back = with(&lb(&finalizer()), &note("left:"));
+    let back = with(&lb(&finalizer()), &class_annotation("left:"));
     assert_eq!(need(&back, &classes, false), Need::Ensure);
-    assert_eq!(note_to_write(&back).as_deref(), Some("@uid-web"));
+    assert_eq!(
+        class_annotation::live_to_write(&back).as_deref(),
+        Some("@uid-web")
+    );
 
-    let noted = with(&back, &note(""));
-    assert_eq!(note_to_write(&noted), None);
+    let annotated = with(&back, &class_annotation(""));
+    assert_eq!(class_annotation::live_to_write(&annotated), None);
     let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
     let moved = json!({"spec": {"loadBalancerClass": "b.io/y"}});
     for change in [cluster_ip, moved, gone()] {
-        let changed = with(&noted, &change);
+        let changed = with(&annotated, &change);
         assert_eq!(need(&changed, &classes, false), Need::Cleanup, "{change}");
     }
 }
@@ -514,19 +514,85 @@ fn a_type_left_to_another_implementation_matters_only_if_it_changes() {
         with(&lb(&finalizer()), &cluster_ip),
         json!({"metadata": {"labels": {"a": "b"}}}),
     );
-    let is = |change: &Value, elsewhere: bool| {
-        let new = with(&old, change);
-        let no_echo = |_: &str, _: Option<&str>| false;
-        matters(
-            &old,
-            &new,
-            &Classes::default(),
-            no_echo,
-            || false,
-            || elsewhere,
-        )
+    let is = |change: &Value, left_to_others: bool| {
+        let known = Known {
+            left_to_others,
+            ..unknown()
+        };
+        matters(&old, &with(&old, change), &Classes::default(), &known)
     };
     assert!(is(&labelled, false) && !is(&labelled, true));
     assert!(is(&gone(), true));
     assert!(is(&json!({"spec": {"type": "LoadBalancer"}}), true));
+}
+
+#[test]
+fn a_change_decides_how_soon_a_service_is_processed() {
+    let classes = Classes::default();
+    let with_status = |ip: &str| {
+        let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": ip}]}}});
+        with(&lb(&finalizer()), &status)
+    };
+    let served = with_status("192.0.2.1");
+    let bare = with(&served, &json!({"metadata": {"finalizers": null}}));
+    let ports = json!({"spec": {"ports": []}});
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    let taken = with_status("192.0.2.66");
+    let written = Some(LoadBalancerStatus {
+        ingress: vec![Ingress {
+            ip: Some("192.0.2.66".to_owned()),
+            ..Ingress::default()
+        }],
+    });
+    // The new version, and when it is processed if no load balancer is kept, and if one is.
+    for (what, new, unkept, kept) in [
+        ("another label", with(&served, &label), None, None),
+        (
+            "a change",
+            with(&served, &ports),
+            Some(Schedule::Now),
+            Some(Schedule::Now),
+        ),
+        (
+            "a change without the finalizer",
+            with(&bare, &ports),
+            Some(Schedule::Now),
+            Some(Schedule::Now),
+        ),
+        (
+            "deleted without the finalizer",
+            with(&bare, &gone()),
+            None,
+            Some(Schedule::Now),
+        ),
+        ("without the finalizer", bare, None, Some(Schedule::Restore)),
+        (
+            "without a status",
+            with(&served, &json!({"status": {"loadBalancer": null}})),
+            None,
+            Some(Schedule::Restore),
+        ),
+        (
+            "with another status",
+            taken.clone(),
+            None,
+            Some(Schedule::ReplaceStatus),
+        ),
+    ] {
+        let (old, new) = (Entry::new(served.clone()), Entry::new(new));
+        for (kept, expected) in [(false, unkept), (true, kept)] {
+            let known = Known { kept, ..unknown() };
+            let found = schedule(&old, &new, &classes, &known);
+            assert_eq!(found, expected, "{what}, kept: {kept}");
+        }
+    }
+
+    let known = Known {
+        kept: true,
+        written_status: written,
+        ..unknown()
+    };
+    let (old, new) = (Entry::new(served), Entry::new(taken));
+    let found = schedule(&old, &new, &classes, &known);
+    assert_eq!(found, None, "this process has written it");
 }

@@ -367,15 +367,14 @@ async fn a_named_class_is_cleaned_up_after_a_type_change_and_restart() {
     );
     let bench = restarted_for(&["a.io/x"], false, &named).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
-    let note = json!({"service.skydock.dev/load-balancer-class": "a.io/x@uid-web"});
+    let annotation = json!({"service.skydock.dev/load-balancer-class": "a.io/x@uid-web"});
     let first = bench
         .api
         .requests()
         .into_iter()
         .find(|request| request.method == "PATCH")
         .unwrap();
-    let expected =
-        json!({"metadata": {"uid": "uid-web", "finalizers": [FINALIZER], "annotations": note}});
+    let expected = json!({"metadata": {"uid": "uid-web", "finalizers": [FINALIZER], "annotations": annotation}});
     assert_eq!(
         first.body, expected,
         "with the finalizer, so that there is never the one without the other"
@@ -384,7 +383,7 @@ async fn a_named_class_is_cleaned_up_after_a_type_change_and_restart() {
     // The API server drops the class when the type changes.
     let dropped = with(
         &served("3"),
-        &json!({"metadata": {"annotations": note}, "spec": {"type": "ClusterIP"}}),
+        &json!({"metadata": {"annotations": annotation}, "spec": {"type": "ClusterIP"}}),
     );
     for (named, unnamed, calls) in [
         (
@@ -428,17 +427,17 @@ async fn a_named_class_is_cleaned_up_after_a_type_change_and_restart() {
 // Holds: S-37
 #[tokio::test(start_paused = true)]
 async fn a_class_that_moves_to_another_host_keeps_its_finalizer() {
-    let note = json!({"service.skydock.dev/load-balancer-class": "a.io/x@uid-web"});
+    let annotation = json!({"service.skydock.dev/load-balancer-class": "a.io/x@uid-web"});
     let moved = with(
         &of_class("3", "a.io/y"),
-        &json!({"metadata": {"annotations": note}}),
+        &json!({"metadata": {"annotations": annotation}}),
     );
     let new = restarted_for(&["a.io/y"], false, &moved).await;
     assert_eq!(new.calls(), ["ensure web n1"]);
     assert_eq!(
         new.api.calls(),
         Vec::<String>::new(),
-        "the note of the host before stays until that has cleaned up"
+        "the annotation of the host before stays until that has cleaned up"
     );
 
     let old = restarted_for(&["a.io/x"], false, &moved).await;

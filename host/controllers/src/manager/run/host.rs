@@ -13,9 +13,9 @@ use skydock_controller_base::{
         shared::{Runner, Shared},
     },
     objects::{
-        holders::Holders,
+        address_holders::AddressHolders,
         kinds::{NodeKind, ServiceKind},
-        reads::Reads,
+        read_objects::ReadObjects,
     },
 };
 use skydock_kube::{dry_run::DryRunLog, informer::Informer};
@@ -41,8 +41,8 @@ pub(super) struct Host {
     pub(super) nodes: Arc<Informer<NodeKind>>,
     pub(super) services: Arc<Informer<ServiceKind>>,
     notes: Arc<Notes>,
-    reads: Arc<Reads>,
-    holders: Arc<Holders>,
+    read_objects: Arc<ReadObjects>,
+    address_holders: Arc<AddressHolders>,
     pub(super) started: BTreeMap<Controller, Arc<dyn Runner>>,
     /// Reasons that were logged for controllers that were not started.
     pub(super) skipped: BTreeMap<Controller, Obstacle>,
@@ -66,8 +66,8 @@ impl Host {
             Arc::clone(&context.provider),
             &context.metrics.shared,
         );
-        let reads = Reads::new(context.clients.service.clone());
-        let holders = Holders::follow(&nodes, &services);
+        let read_objects = ReadObjects::new(context.clients.service.clone());
+        let address_holders = AddressHolders::follow(&nodes, &services);
 
         if context.enabled.contains(&&service::CONTROLLER) {
             service::unserved::follow(
@@ -81,11 +81,11 @@ impl Host {
         Self {
             context,
             dry_run_log,
-            holders,
+            address_holders,
             nodes,
             services,
             notes: Arc::new(notes),
-            reads: Arc::new(reads),
+            read_objects: Arc::new(read_objects),
             started: BTreeMap::new(),
             skipped: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -138,9 +138,9 @@ impl Host {
         let notes = Arc::clone(&self.notes);
         watching.spawn(async move { notes.run().await });
 
-        let reads = Arc::clone(&self.reads);
+        let read_objects = Arc::clone(&self.read_objects);
         let services = Arc::clone(&self.services);
-        watching.spawn(async move { reads.follow(|key| services.get(key).is_some()).await });
+        watching.spawn(async move { read_objects.follow(|key| services.get(key).is_some()).await });
 
         let client = self.context.clients.informers.clone();
         watching.spawn(async move {
@@ -186,8 +186,8 @@ impl Host {
             with_services: self.watches_services(),
             uid,
             notes: Arc::clone(&self.notes),
-            reads: Arc::clone(&self.reads),
-            holders: Arc::clone(&self.holders),
+            read_objects: Arc::clone(&self.read_objects),
+            address_holders: Arc::clone(&self.address_holders),
         }));
 
         let mut swaps = true;
@@ -281,8 +281,8 @@ impl Host {
             options,
             services: &self.services,
             notes: &self.notes,
-            reads: &self.reads,
-            holders: &self.holders,
+            read_objects: &self.read_objects,
+            address_holders: &self.address_holders,
             dry_run_log: self.dry_run_log.as_ref(),
             unreleased: *unreleased,
         })

@@ -11,6 +11,7 @@ use super::*;
 use crate::{
     ServiceEntry,
     known::state::{State, Work},
+    plan::finalizer::AddedBy,
     testing::{
         Answers, Call, Given, OLD, PHASES, broken, changed, entry, given, gone, state, status,
     },
@@ -84,7 +85,9 @@ fn the_cloud_is_asked_first_unless_a_request_is_unfinished() {
 #[test]
 fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
     let entry = entry(&with(&finalizer(), &deleting()));
-    let release = Call::RemoveFinalizer { note: false };
+    let release = Call::RemoveFinalizer {
+        class_annotation: false,
+    };
     for (answer, before, call, reported) in [
         (Ok(Some(status("192.0.2.1"))), None, Call::Delete, true),
         (
@@ -112,7 +115,7 @@ fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
         let phase = if call == Call::Delete {
             Phase::Deleting
         } else {
-            Phase::Elsewhere
+            Phase::LeftToOthers
         };
         let before = announced(Phase::Present, before);
         let ran = given(Goal::CleanUp, &entry).run(before, found(answer.clone()));
@@ -120,7 +123,7 @@ fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
         assert_eq!((&next.call, next.state.phase), (&call, phase), "{answer:?}");
         let events = match (reported, elsewhere) {
             (true, _) => vec![Event::Deleting],
-            (false, true) => vec![Event::HandedOver(Stays::Possible)],
+            (false, true) => vec![Event::HandedOver(OwnLoadBalancer::Possible)],
             (false, false) => vec![],
         };
         assert_eq!(next.events, events, "{answer:?}");
@@ -182,7 +185,9 @@ fn only_a_deleted_load_balancer_releases_the_service() {
     for goal in [Goal::CleanUp, Goal::Forget { recreated: false }] {
         let cleanup = goal == Goal::CleanUp;
         let released = if cleanup {
-            Call::RemoveFinalizer { note: false }
+            Call::RemoveFinalizer {
+                class_annotation: false,
+            }
         } else {
             Call::Forget
         };
@@ -201,10 +206,10 @@ fn only_a_deleted_load_balancer_releases_the_service() {
             let Some((again, warns)) = expected else {
                 assert_eq!(
                     (&next.call, next.state.phase),
-                    (&released, Phase::Elsewhere),
+                    (&released, Phase::LeftToOthers),
                     "{goal:?}"
                 );
-                let handed = vec![Event::HandedOver(Stays::Nothing)];
+                let handed = vec![Event::HandedOver(OwnLoadBalancer::None)];
                 let events = if cleanup { handed } else { vec![] };
                 assert_eq!(next.events, events, "{goal:?}");
                 continue;
@@ -261,12 +266,22 @@ fn only_an_undeletable_predecessor_is_set_aside() {
 #[test]
 fn the_finalizer_is_removed_only_if_it_is_ours() {
     let class = |class: &str| json!({"spec": {"loadBalancerClass": class}});
-    let note = json!({"metadata": {"annotations": {ANNOTATION_CLASS: "x.io/y@uid-web"}}});
+    let annotation = json!({"metadata": {"annotations": {ANNOTATION_CLASS: "x.io/y@uid-web"}}});
     let both = with(&finalizer(), &class("x.io/y"));
     for (change, call) in [
-        (finalizer(), Call::RemoveFinalizer { note: false }),
-        (both.clone(), Call::RemoveFinalizer { note: false }),
-        (with(&both, &note), Call::Forget),
+        (
+            finalizer(),
+            Call::RemoveFinalizer {
+                class_annotation: false,
+            },
+        ),
+        (
+            both.clone(),
+            Call::RemoveFinalizer {
+                class_annotation: false,
+            },
+        ),
+        (with(&both, &annotation), Call::Forget),
         (json!({}), Call::Forget),
     ] {
         let entry = entry(&change);
@@ -306,7 +321,7 @@ fn a_status_in_cache_or_last_written_is_cleared() {
     ] {
         let entry = entry(&change);
         let before = || State {
-            written: written.clone(),
+            written_status: written.clone(),
             ..state(Phase::Deleting, OLD)
         };
         for removed in [Ok(()), Err(gone())] {
@@ -399,8 +414,8 @@ fn a_retry_does_not_publish_again_that_it_was_deleted() {
 #[test]
 fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over() {
     let served = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
-    let note = json!({"metadata": {"annotations": {ANNOTATION_CLASS: "x.io/y@uid-web"}}});
-    let noted = with::<Value>(&finalizer(), &note);
+    let annotation = json!({"metadata": {"annotations": {ANNOTATION_CLASS: "x.io/y@uid-web"}}});
+    let annotated = with::<Value>(&finalizer(), &annotation);
     let mut classes = crate::Classes::default();
     classes.named.insert("x.io/y".to_owned());
     let left = with::<Value>(
@@ -408,22 +423,53 @@ fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over()
         &json!({"metadata": {"annotations": {ANNOTATION_CLASS: "left:x.io/y@uid-web"}}}),
     );
     let leave = Call::LeaveFinalizer {
-        note: "left:x.io/y@uid-web".into(),
+        class_annotation: "left:x.io/y@uid-web".into(),
     };
-    let remove = |note| Call::RemoveFinalizer { note };
-    for (change, ours, wrote, call, stays) in [
-        (json!({}), false, false, remove(false), Stays::Nothing),
-        (finalizer(), false, false, Call::Forget, Stays::Possible),
-        (finalizer(), false, true, Call::Forget, Stays::Known),
-        (finalizer(), true, false, remove(false), Stays::Known),
-        (noted, false, false, remove(true), Stays::Known),
+    let remove = |class_annotation| Call::RemoveFinalizer { class_annotation };
+    let (unknown, this_process) = (AddedBy::Unknown, AddedBy::ThisProcess);
+    for (change, added_by, wrote, call, own) in [
+        (
+            json!({}),
+            unknown,
+            false,
+            remove(false),
+            OwnLoadBalancer::None,
+        ),
+        (
+            finalizer(),
+            unknown,
+            false,
+            Call::Forget,
+            OwnLoadBalancer::Possible,
+        ),
+        (
+            finalizer(),
+            unknown,
+            true,
+            Call::Forget,
+            OwnLoadBalancer::Known,
+        ),
+        (
+            finalizer(),
+            this_process,
+            false,
+            remove(false),
+            OwnLoadBalancer::Known,
+        ),
+        (
+            annotated,
+            unknown,
+            false,
+            remove(true),
+            OwnLoadBalancer::Known,
+        ),
         // This attempt has replaced the annotation.
-        (left, false, false, leave, Stays::Possible),
+        (left, unknown, false, leave, OwnLoadBalancer::Possible),
     ] {
         let entry = entry(&with::<Value>(&change, &served));
         let before = State {
-            ours,
-            written: wrote.then(|| status("192.0.2.1")),
+            finalizer_added_by: added_by,
+            written_status: wrote.then(|| status("192.0.2.1")),
             ..state(Phase::Ensuring { exists: true }, OLD)
         };
         let given = Given {
@@ -438,10 +484,10 @@ fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over()
         let next = ran.after("Ensure");
         assert_eq!(
             (&next.call, next.state.phase),
-            (&call, Phase::Elsewhere),
+            (&call, Phase::LeftToOthers),
             "{change}"
         );
-        assert_eq!(next.events, [Event::HandedOver(stays)], "{change}");
+        assert_eq!(next.events, [Event::HandedOver(own)], "{change}");
     }
 }
 
@@ -450,15 +496,15 @@ fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over()
 fn a_finalizer_of_another_implementation_stays_when_the_type_changes() {
     let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
     let changed = with::<Value>(&finalizer(), &cluster_ip);
-    let note = json!({"metadata": {"annotations": {ANNOTATION_CLASS: "x.io/y@uid-web"}}});
-    let noted = with::<Value>(&changed, &note);
+    let annotation = json!({"metadata": {"annotations": {ANNOTATION_CLASS: "x.io/y@uid-web"}}});
+    let annotated = with::<Value>(&changed, &annotation);
     let mut classes = crate::Classes::default();
     classes.named.insert("x.io/y".to_owned());
-    for (change, ours, removed) in [
-        (changed.clone(), false, None),
-        (changed.clone(), true, Some(false)),
-        (noted, false, Some(true)),
-        (with(&changed, &deleting()), false, Some(false)),
+    for (change, added_by, removed) in [
+        (changed.clone(), AddedBy::Unknown, None),
+        (changed.clone(), AddedBy::ThisProcess, Some(false)),
+        (annotated, AddedBy::Unknown, Some(true)),
+        (with(&changed, &deleting()), AddedBy::Unknown, Some(false)),
     ] {
         let entry = entry(&change);
         let elsewhere = Err(CloudError::ImplementedElsewhere);
@@ -470,7 +516,7 @@ fn a_finalizer_of_another_implementation_stays_when_the_type_changes() {
             (deleted(elsewhere), "Delete"),
         ] {
             let before = State {
-                ours,
+                finalizer_added_by: added_by,
                 ..state(Phase::Absent, OLD)
             };
             let given = Given {
@@ -478,8 +524,10 @@ fn a_finalizer_of_another_implementation_stays_when_the_type_changes() {
                 ..given(Goal::CleanUp, &entry)
             };
             let ran = given.run(before, answers);
-            let call = removed.map_or(Call::Forget, |note| Call::RemoveFinalizer { note });
-            assert_eq!(ran.after(after).call, call, "{change} {ours} {after}");
+            let call = removed.map_or(Call::Forget, |class_annotation| Call::RemoveFinalizer {
+                class_annotation,
+            });
+            assert_eq!(ran.after(after).call, call, "{change} {added_by:?} {after}");
         }
     }
 }
@@ -489,24 +537,26 @@ fn a_finalizer_of_another_implementation_stays_when_the_type_changes() {
 fn the_class_that_was_written_over_a_finalizer_that_was_found_does_not_claim_it() {
     let class = json!({"spec": {"loadBalancerClass": "x.io/y"}});
     let fresh = with::<Value>(&finalizer(), &class);
-    let note = |value: &str| json!({"metadata": {"annotations": {ANNOTATION_CLASS: value}}});
-    let noted = with::<Value>(&fresh, &note("x.io/y@uid-web"));
-    let left = with::<Value>(&fresh, &note("left:x.io/y@uid-web"));
+    let annotation = |value: &str| json!({"metadata": {"annotations": {ANNOTATION_CLASS: value}}});
+    let annotated = with::<Value>(&fresh, &annotation("x.io/y@uid-web"));
+    let left = with::<Value>(&fresh, &annotation("left:x.io/y@uid-web"));
     let mut classes = crate::Classes::default();
     classes.named.insert("x.io/y".to_owned());
 
     let leave = Call::LeaveFinalizer {
-        note: "left:x.io/y@uid-web".into(),
+        class_annotation: "left:x.io/y@uid-web".into(),
     };
-    let remove = Call::RemoveFinalizer { note: true };
-    for (change, found, expected) in [
+    let remove = Call::RemoveFinalizer {
+        class_annotation: true,
+    };
+    for (change, added_by, expected) in [
         // This attempt writes the annotation.
-        (&fresh, false, &leave),
-        (&left, false, &leave),
+        (&fresh, AddedBy::Unknown, &leave),
+        (&left, AddedBy::Unknown, &leave),
         // An earlier attempt, which failed, has written it.
-        (&noted, true, &leave),
+        (&annotated, AddedBy::MaybeOthers, &leave),
         // An earlier process has written it.
-        (&noted, false, &remove),
+        (&annotated, AddedBy::Unknown, &remove),
     ] {
         let entry = entry(change);
         let given = Given {
@@ -514,7 +564,7 @@ fn the_class_that_was_written_over_a_finalizer_that_was_found_does_not_claim_it(
             ..given(Goal::Ensure, &entry)
         };
         let before = State {
-            found,
+            finalizer_added_by: added_by,
             ..state(Phase::Absent, OLD)
         };
         let elsewhere = Answers {
@@ -522,7 +572,7 @@ fn the_class_that_was_written_over_a_finalizer_that_was_found_does_not_claim_it(
             ..Answers::default()
         };
         let ran = given.run(before, elsewhere);
-        assert_eq!(ran.after("Ensure").call, *expected, "{change} {found}");
+        assert_eq!(ran.after("Ensure").call, *expected, "{change} {added_by:?}");
     }
 }
 
@@ -541,7 +591,7 @@ fn what_another_implementation_has_by_then_is_not_overwritten() {
     let begun = entry(&finalizer());
     let run = |goal, present: &ServiceEntry| {
         let before = State {
-            written: Some(status(ours)),
+            written_status: Some(status(ours)),
             ..state(Phase::Deleting, OLD)
         };
         let answers = Answers {
@@ -562,13 +612,15 @@ fn what_another_implementation_has_by_then_is_not_overwritten() {
     ] {
         let calls = [
             Call::WriteStatus(status(ours)),
-            Call::RemoveFinalizer { note: false },
+            Call::RemoveFinalizer {
+                class_annotation: false,
+            },
             Call::ClearStatus,
         ];
         let instead = [
             Call::Done(vec![Requeue::Reset]),
             Call::LeaveFinalizer {
-                note: "left:@uid-web".into(),
+                class_annotation: "left:@uid-web".into(),
             },
             Call::Forget,
         ];

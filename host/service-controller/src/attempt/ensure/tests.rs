@@ -8,9 +8,11 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    attempt::event::Stays,
     known::state::{Phase, Work},
-    plan::Goal,
+    plan::{
+        Goal,
+        finalizer::{AddedBy, OwnLoadBalancer},
+    },
     testing::{
         Answers, Call, Given, NEW, OLD, PHASES, broken, changed, choice, entry, given, gone, state,
         status,
@@ -37,21 +39,23 @@ fn an_attempt_begins_with_event_and_finalizer() {
     let finalizer = json!({"metadata": {"finalizers": [FINALIZER]}});
     let class =
         json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"loadBalancerClass": "x.io/y"}});
-    let note = Some("x.io/y@uid-web".to_owned());
+    let class_annotation = Some("x.io/y@uid-web".to_owned());
     for (change, priority, announced, reported, call) in [
         (
             json!({}),
             Priority::Change,
             None,
             true,
-            Call::AddFinalizer { note: None },
+            Call::AddFinalizer {
+                class_annotation: None,
+            },
         ),
         (
             class,
             Priority::Change,
             None,
             true,
-            Call::AddFinalizer { note },
+            Call::AddFinalizer { class_annotation },
         ),
         (
             finalizer.clone(),
@@ -247,18 +251,20 @@ fn each_error_of_ensure_decides_on_phase_event_and_retry() {
         };
         let Some((again, warns)) = expected else {
             let elsewhere = State {
-                ours: true,
+                finalizer_added_by: AddedBy::ThisProcess,
                 work: Some(work(false)),
-                ..state(Phase::Elsewhere, NEW)
+                ..state(Phase::LeftToOthers, NEW)
             };
             assert_eq!(
                 (after, &next.events[..]),
-                (&elsewhere, &[Event::HandedOver(Stays::Nothing)][..]),
+                (&elsewhere, &[Event::HandedOver(OwnLoadBalancer::None)][..]),
                 "{error}"
             );
             assert_eq!(
                 next.call,
-                Call::RemoveFinalizer { note: false },
+                Call::RemoveFinalizer {
+                    class_annotation: false
+                },
                 "nothing of its load balancer is left"
             );
             continue;
@@ -335,7 +341,7 @@ fn a_status_is_written_if_cache_or_last_written_one_differs() {
     ] {
         let entry = entry(&cached);
         let before = State {
-            written: written.clone(),
+            written_status: written.clone(),
             ..state(Phase::Ensuring { exists: false }, NEW)
         };
         let ran = given(Goal::Ensure, &entry).run(before, Answers::default());
@@ -351,7 +357,7 @@ fn a_status_is_written_if_cache_or_last_written_one_differs() {
             "{cached} {written:?}"
         );
         assert_eq!(
-            next.state.written,
+            next.state.written_status,
             if write {
                 Some(status("192.0.2.1"))
             } else {

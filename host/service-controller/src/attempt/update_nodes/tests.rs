@@ -75,7 +75,7 @@ fn other_nodes_are_sent_to_what_exists() {
                 Phase::Ensuring { exists: false } => {
                     (Call::Done(vec![Requeue::Ensure(second)]), before)
                 }
-                Phase::Absent | Phase::Deleting | Phase::Elsewhere => (nothing(), before),
+                Phase::Absent | Phase::Deleting | Phase::LeftToOthers => (nothing(), before),
             };
             let (_, earlier) = state(phase, before).updating(choice(&["n"]).fingerprint, now);
             assert_eq!(earlier, before);

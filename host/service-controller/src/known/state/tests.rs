@@ -53,7 +53,7 @@ const PHASES: &[(Phase, bool, bool, Follow)] = &[
         Follow::Update,
     ),
     (Phase::Deleting, false, true, Follow::Nothing),
-    (Phase::Elsewhere, false, false, Follow::Nothing),
+    (Phase::LeftToOthers, false, false, Follow::Nothing),
 ];
 
 // Holds: S-46, S-48

@@ -34,22 +34,22 @@ const MOST: usize = 32;
 
 type Handler = Box<dyn Fn(String) + Send>;
 
-/// Reads objects, and remembers which Services they were read for.
-pub struct Reads {
+/// The objects that a provider reads, and the Services that it reads them for.
+pub struct ReadObjects {
     client: Client,
-    read: Mutex<Read>,
+    remembered: Mutex<Remembered>,
     handlers: Mutex<Vec<Handler>>,
 }
 
-/// What was read.
+/// What is remembered of what was read.
 #[derive(Default)]
-struct Read {
+struct Remembered {
     objects: HashMap<ForeignObject, Seen>,
     /// The objects that were read for each Service, by its key; the last one last.
     readers: HashMap<String, Vec<ForeignObject>>,
 }
 
-impl Read {
+impl Remembered {
     /// Records that an object in this version was read for a Service.
     fn record(&mut self, object: &ForeignObject, version: Option<String>, reader: &str) {
         let seen = self.objects.entry(object.clone()).or_default();
@@ -117,18 +117,20 @@ struct Version {
     resource_version: Option<String>,
 }
 
-impl Reads {
+impl ReadObjects {
     /// Creates it with the client that reads the objects.
     pub fn new(client: Client) -> Self {
         Self {
             client,
-            read: Mutex::default(),
+            remembered: Mutex::default(),
             handlers: Mutex::default(),
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Read> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+        self.remembered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a handler. It is called with the key of each Service that depends on a changed object.
@@ -212,7 +214,8 @@ impl Reads {
 
         // Also if the object does not exist: that it is created later is a change.
         if let Some(reader) = reader {
-            self.seen().record(object, version, &reader.to_string());
+            self.remembered()
+                .record(object, version, &reader.to_string());
         }
 
         let mut answer = answer.ok_or(ReadError::NotThere)?;
@@ -231,8 +234,8 @@ impl Reads {
     pub async fn follow(&self, lives: impl Fn(&str) -> bool + Send + Sync) {
         loop {
             sleep(PERIOD).await;
-            self.seen().retain(&lives);
-            let objects: Vec<ForeignObject> = self.seen().objects.keys().cloned().collect();
+            self.remembered().retain(&lives);
+            let objects: Vec<ForeignObject> = self.remembered().objects.keys().cloned().collect();
 
             for object in objects {
                 match self.get(&object, METADATA).await {
@@ -254,7 +257,7 @@ impl Reads {
 
     /// Calls the handlers for all readers of the object if its version has changed.
     fn compare(&self, object: &ForeignObject, version: Option<String>) {
-        let readers = match self.seen().objects.get_mut(object) {
+        let readers = match self.remembered().objects.get_mut(object) {
             Some(seen) if seen.version != version => {
                 seen.version = version;
                 seen.readers.clone()
@@ -405,7 +408,7 @@ mod tests {
     // Holds: SEC-62
     #[test]
     fn only_the_last_objects_of_a_service_are_checked() {
-        let mut read = Read::default();
+        let mut read = Remembered::default();
         read.record(&secret("0"), None, "ns/other");
         for number in 0..10 * MOST {
             read.record(&secret(&number.to_string()), None, "ns/web");

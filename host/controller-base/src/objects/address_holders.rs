@@ -18,18 +18,18 @@ type Handler = Box<dyn Fn(String) + Send>;
 
 /// The objects that have addresses.
 #[derive(Default)]
-pub struct Holders {
+pub struct AddressHolders {
     index: Mutex<Index>,
     handlers: Mutex<Vec<Handler>>,
-    elsewhere: Arc<Elsewhere>,
+    left_to_others: Arc<LeftToOthers>,
 }
 
 /// Keys of the Services that the provider leaves to another implementation, although their class is
 /// served.
 #[derive(Default)]
-pub struct Elsewhere(Mutex<BTreeSet<String>>);
+pub struct LeftToOthers(Mutex<BTreeSet<String>>);
 
-impl Elsewhere {
+impl LeftToOthers {
     /// Adds a Service. Returns true if it is new.
     fn add(&self, key: &str) -> bool {
         self.all().insert(key.to_owned())
@@ -203,13 +203,13 @@ impl Index {
     fn doubled(
         &self,
         claims: &[(AddressOrName, Owner)],
-        elsewhere: &Elsewhere,
+        left_to_others: &LeftToOthers,
     ) -> BTreeSet<Arc<str>> {
         let is_taken = |address: &&AddressOrName| {
             let mut owners = self.owners(address);
             owners.any(|owner| match owner {
                 Owner::ClusterIp(_) | Owner::ExternalIp(_) => true,
-                Owner::LoadBalancer(key) => elsewhere.has(key),
+                Owner::LoadBalancer(key) => left_to_others.has(key),
                 Owner::Node(_) | Owner::NodeName(_) => false,
             })
         };
@@ -219,7 +219,7 @@ impl Index {
             .filter(is_taken)
             .flat_map(|address| self.owners(address));
         let balanced = owners.filter_map(|owner| match owner {
-            Owner::LoadBalancer(key) if !elsewhere.has(key) => Some(Arc::clone(key)),
+            Owner::LoadBalancer(key) if !left_to_others.has(key) => Some(Arc::clone(key)),
             _ => None,
         });
 
@@ -248,7 +248,7 @@ impl Index {
     }
 }
 
-impl Holders {
+impl AddressHolders {
     /// Keeps the index in line with these caches.
     pub fn follow(nodes: &Informer<NodeKind>, services: &Informer<ServiceKind>) -> Arc<Self> {
         let holders = Arc::<Self>::default();
@@ -261,9 +261,9 @@ impl Holders {
         services.subscribe(move |change| {
             match change {
                 // The provider has answered about the object that is gone, not about its successor.
-                Change::Deleted(old) => of_services.elsewhere.remove(&old.key()),
+                Change::Deleted(old) => of_services.left_to_others.remove(&old.key()),
                 Change::Updated(old, new) if old.uid() != new.uid() => {
-                    of_services.elsewhere.remove(&new.key());
+                    of_services.left_to_others.remove(&new.key());
                 }
                 _ => {}
             }
@@ -293,7 +293,7 @@ impl Holders {
     /// new. Load balancers may have got its addresses before that was known.
     pub fn leave(&self, service: &Entry<ServiceKind>) -> bool {
         let key = service.key();
-        let is_new = self.elsewhere.add(&key);
+        let is_new = self.left_to_others.add(&key);
         if is_new {
             self.notify(&Claims::of_service(&key, &service.object).addresses);
         }
@@ -303,7 +303,7 @@ impl Holders {
     /// Calls the handlers with each Service whose load balancer has one of these addresses although
     /// another object has it.
     fn notify(&self, claims: &[(AddressOrName, Owner)]) {
-        let doubled = self.index().doubled(claims, &self.elsewhere);
+        let doubled = self.index().doubled(claims, &self.left_to_others);
 
         let handlers = self.handlers();
         for (key, handler) in doubled
@@ -321,8 +321,8 @@ impl Holders {
     }
 
     /// Returns the Services that the provider leaves to another implementation.
-    pub fn elsewhere(&self) -> Arc<Elsewhere> {
-        Arc::clone(&self.elsewhere)
+    pub fn left_to_others(&self) -> Arc<LeftToOthers> {
+        Arc::clone(&self.left_to_others)
     }
 
     fn handlers(&self) -> MutexGuard<'_, Vec<Handler>> {
@@ -379,7 +379,7 @@ impl Holders {
             }
             Owner::LoadBalancer(key) => {
                 let (namespace, name) = names(key);
-                let is_own = serves(key) && !self.elsewhere.has(key);
+                let is_own = serves(key) && !self.left_to_others.has(key);
                 (!is_own).then_some(Holder::LoadBalancer { namespace, name })
             }
             Owner::Node(name) => Some(Holder::Node(name.to_string())),
@@ -412,7 +412,7 @@ mod tests {
                 ]},
             }),
         ));
-        let holders = Holders::follow(nodes, all);
+        let holders = AddressHolders::follow(nodes, all);
         for (name, change) in services {
             all.apply(with(&service(name), change));
         }
@@ -428,7 +428,7 @@ mod tests {
     fn a_load_balancer_is_checked_again_when_another_object_gets_its_address() {
         let (nodes, services) = Caches::default();
         let (holders, reported) = (
-            Holders::follow(&nodes, &services),
+            AddressHolders::follow(&nodes, &services),
             Arc::<Mutex<Vec<String>>>::default(),
         );
         let notifying = Arc::clone(&reported);
@@ -544,7 +544,7 @@ mod tests {
                 {"type": "InternalDNS", "address": "n1.corp.example."},
             ]}}),
         ));
-        let holders = Holders::follow(&nodes, &services);
+        let holders = AddressHolders::follow(&nodes, &services);
         let balanced = |name: &str| json!({"status": {"loadBalancer": {"ingress": [{"hostname": format!("{name}.example")}]}}});
         for name in ["ours", "theirs"] {
             services.apply(with(&service(name), &balanced(name)));
@@ -574,7 +574,7 @@ mod tests {
     #[test]
     fn a_service_that_the_provider_leaves_to_others_is_anothers() {
         let (nodes, services) = Caches::default();
-        let holders = Holders::follow(&nodes, &services);
+        let holders = AddressHolders::follow(&nodes, &services);
         let status =
             json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}, {"hostname": "a.example"}]}});
         services.apply(with(&service("web"), &json!({"status": status})));
@@ -582,15 +582,18 @@ mod tests {
             let address = holders.find("192.0.2.1".parse().unwrap(), |_| true);
             (address.len(), holders.named("a.example", |_| true).len())
         };
-        let elsewhere = holders.elsewhere();
+        let left_to_others = holders.left_to_others();
         assert_eq!(found(), (0, 0));
-        assert!(elsewhere.add("ns/web") && !elsewhere.add("ns/web"));
+        assert!(left_to_others.add("ns/web") && !left_to_others.add("ns/web"));
         assert_eq!(found(), (1, 1));
-        elsewhere.remove("ns/web");
+        left_to_others.remove("ns/web");
         assert_eq!(found(), (0, 0));
-        elsewhere.add("ns/web");
+        left_to_others.add("ns/web");
         services.delete("ns/web");
-        assert!(elsewhere.add("ns/web"), "it is forgotten with its Service");
+        assert!(
+            left_to_others.add("ns/web"),
+            "it is forgotten with its Service"
+        );
     }
 
     // Holds: SEC-16
@@ -598,7 +601,7 @@ mod tests {
     fn load_balancers_with_the_address_of_one_that_is_anothers_are_checked_again() {
         let (nodes, services) = Caches::default();
         let (holders, notified) = (
-            Holders::follow(&nodes, &services),
+            AddressHolders::follow(&nodes, &services),
             Arc::<Mutex<Vec<String>>>::default(),
         );
         let notifying = Arc::clone(&notified);
@@ -629,7 +632,7 @@ mod tests {
 
         assert_eq!(apply("late", "1", &ip("192.0.2.1")), ["ns/late", "ns/one"]);
         assert_eq!(apply("theirs", "2", &ip("192.0.2.9")), ["ns/other"]);
-        holders.elsewhere().remove("ns/theirs");
+        holders.left_to_others().remove("ns/theirs");
         assert_eq!(apply("free", "1", &ip("192.0.2.9")), [""; 0]);
     }
 

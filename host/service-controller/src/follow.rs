@@ -1,0 +1,82 @@
+//! Queues Services when they change. The plan decides whether a change matters, and how soon.
+
+use std::{sync::Arc, time::Duration};
+
+use skydock_controller_base::{
+    controller::notes::WrittenAnnotations, objects::address_holders::LeftToOthers,
+};
+use skydock_kube::queue::{Priority, Queue};
+use tokio::time::Instant;
+
+use super::{
+    Classes, ServiceEntry,
+    known::{KnownServices, state::State},
+    plan::{self, Known, Schedule},
+};
+
+/// Time after which a status that someone else has written is replaced: they may write it again
+/// each time.
+const REPLACE_STATUS: Duration = Duration::from_secs(10);
+
+/// Handles the changes of Services.
+pub(crate) struct ServiceFollower {
+    pub(crate) queue: Arc<Queue<String>>,
+    pub(crate) known: Arc<KnownServices>,
+    pub(crate) classes: Classes,
+    pub(crate) written_annotations: Arc<WrittenAnnotations>,
+    pub(crate) left_to_others: Arc<LeftToOthers>,
+}
+
+impl ServiceFollower {
+    pub(crate) fn added(&self, new: &ServiceEntry) {
+        let Some(priority) = plan::appeared(&new.object, &self.classes) else {
+            return;
+        };
+
+        if priority == Priority::Recheck {
+            // So that changes of nodes reach it even before its own check.
+            self.known.remember(&new.key(), new);
+        }
+        self.queue.add(new.key(), priority);
+    }
+
+    pub(crate) fn updated(&self, old: &ServiceEntry, new: &ServiceEntry) {
+        let key = new.key();
+        let known = self.known.get(&key);
+        let kept = known.filter(|known| known.read(State::kept));
+
+        let schedule = plan::schedule(
+            old,
+            new,
+            &self.classes,
+            &Known {
+                written_by_skydock: &|key, value| {
+                    self.written_annotations.contains(new.uid(), key, value)
+                },
+                kept: kept.is_some(),
+                left_to_others: self.left_to_others.has(&key),
+                written_status: kept
+                    .as_ref()
+                    .and_then(|kept| kept.read(|state| state.written_status.clone())),
+            },
+        );
+
+        match (schedule, kept) {
+            (Some(Schedule::Now), _) => self.queue.add(key, Priority::Change),
+            (Some(Schedule::Restore), Some(kept)) => {
+                let delay = kept.restore_delay(Instant::now());
+                self.queue.add_after(key, delay, Priority::Change);
+            }
+            (Some(Schedule::ReplaceStatus), _) => {
+                self.queue.add_after(key, REPLACE_STATUS, Priority::Change);
+            }
+            (Some(Schedule::Restore), None) | (None, _) => {}
+        }
+    }
+
+    /// A finalizer that someone else has removed does not keep the object: the load balancer is
+    /// still to be deleted.
+    pub(crate) fn deleted(&self, old: &ServiceEntry) {
+        self.queue.add(old.key(), Priority::Change);
+    }
+}
