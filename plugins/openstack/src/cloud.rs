@@ -19,7 +19,7 @@ mod error;
 mod version;
 
 pub use catalog::Kind;
-pub use error::explain;
+pub use error::{explain, is_exhausted};
 pub use version::Features;
 
 /// Maximum number of concurrent requests when many resources are requested individually.

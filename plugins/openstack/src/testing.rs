@@ -98,6 +98,7 @@ pub(crate) struct Script {
     pub(crate) config: Config,
     requested: Arc<Mutex<Vec<String>>>,
     bodies: Arc<Mutex<Vec<(String, Value)>>>,
+    conditions: Arc<Mutex<Vec<(String, String)>>>,
     answers: Arc<Mutex<Vec<(String, u16, Value)>>>,
     _interception: Interception,
 }
@@ -147,9 +148,11 @@ impl Script {
         let answers = Arc::new(Mutex::new(default_answers()));
         let requested = Arc::new(Mutex::new(Vec::new()));
         let bodies = Arc::new(Mutex::new(Vec::new()));
+        let conditions = Arc::new(Mutex::new(Vec::new()));
         let script = Arc::clone(&answers);
         let account = Arc::clone(&requested);
         let sent = Arc::clone(&bodies);
+        let conditional = Arc::clone(&conditions);
 
         let interception = http::native::intercept(move |request| {
             let line = format!("{} {} ", request.method, request.url);
@@ -163,6 +166,12 @@ impl Script {
             });
             if !line.contains("auth/catalog") && !line.contains("load-balancer/ ") {
                 account.lock().unwrap().push(line.trim_end().to_owned());
+            }
+            if let Some((_, condition)) =
+                request.headers.iter().find(|(name, _)| name == "If-Match")
+            {
+                let condition = (line.trim_end().to_owned(), condition.clone());
+                conditional.lock().unwrap().push(condition);
             }
             if let Ok(body) = serde_json::from_slice(&request.body) {
                 sent.lock().unwrap().push((line, body));
@@ -183,6 +192,7 @@ impl Script {
             config,
             requested,
             bodies,
+            conditions,
             answers,
             _interception: interception,
         }
@@ -208,6 +218,11 @@ impl Script {
             .filter(|(line, _)| line.starts_with(beginning))
             .map(|(_, body)| body.clone())
             .collect()
+    }
+
+    /// Returns the requests with `If-Match`, and its values.
+    pub(crate) fn conditions(&self) -> Vec<(String, String)> {
+        self.conditions.lock().unwrap().clone()
     }
 
     /// Returns the requests since the previous call.

@@ -26,6 +26,22 @@ const MISSING: &[&str] = &[
     "disabled",
 ];
 
+/// What Neutron says if a network or subnet has no free address.
+const EXHAUSTED: &[&str] = &[
+    "IpAddressGenerationFailure",
+    "ExternalIpAddressExhausted",
+    "No more IP addresses",
+    "Unable to find any IP address",
+    "No valid service subnet",
+];
+
+/// Returns true if a network or subnet has no free address, so that another one may have one.
+#[must_use]
+pub fn is_exhausted(error: &CloudError) -> bool {
+    let text = error.message();
+    matches!(error, CloudError::Unavailable(_)) && EXHAUSTED.iter().any(|word| text.contains(word))
+}
+
 /// Returns the answer if it is a success, and otherwise the corresponding error. Its message starts
 /// with `what`.
 ///
@@ -58,15 +74,7 @@ fn refusal(what: &str, answer: &Response) -> CloudError {
         403 | 409 | 413 if says(&["uota"]) => CloudError::denied(text),
         // Neutron limits the number of routes of a router.
         400 | 409 if says(&["RoutesExhausted"]) => CloudError::denied(text),
-        // Neutron: no address is free.
-        409 if says(&[
-            "IpAddressGenerationFailure",
-            "ExternalIpAddressExhausted",
-            "No more IP addresses",
-        ]) =>
-        {
-            CloudError::unavailable(text)
-        }
+        400 | 409 if says(EXHAUSTED) => CloudError::unavailable(text),
         // Neutron: an interface may be about to be added to the router.
         400 if says(&["is not connected with router"]) => CloudError::unavailable(text),
         // Octavia's provider does not support it, or, with the same status, does not exist yet. What is
@@ -195,7 +203,24 @@ mod tests {
 
     #[test]
     fn an_exhausted_address_pool_is_unavailable() {
-        let body = r#"{"NeutronError":{"type":"IpAddressGenerationFailure","message":"No more IP addresses available on network 1.","detail":""}}"#;
-        assert!(matches!(rejection(409, body), CloudError::Unavailable(_)));
+        let body = |text: &str| {
+            format!(r#"{{"NeutronError":{{"type":"T","message":"{text}","detail":""}}}}"#)
+        };
+        for (status, text) in [
+            (409, "No more IP addresses available on network 1."),
+            (400, "Unable to find any IP address on external network 1."),
+            (409, "No valid service subnet for the given device owner."),
+        ] {
+            let error = rejection(status, &body(text));
+            assert!(is_exhausted(&error), "{error:?}");
+        }
+        for (status, text) in [
+            (409, "Quota exceeded for resources: ['floatingip']."),
+            (503, "Unavailable"),
+            (404, "External network 1 is not reachable from subnet 2."),
+        ] {
+            let error = rejection(status, &body(text));
+            assert!(!is_exhausted(&error), "{error:?}");
+        }
     }
 }

@@ -8,6 +8,13 @@ fn floating(id: &str, address: &str, description: &str, port: Option<&str>) -> V
     json!({"id": id, "floating_ip_address": address, "description": description, "port_id": port, "floating_network_id": "ext"})
 }
 
+/// Returns the current floating IP of the Service after it was detached.
+fn detached(description: &str) -> Value {
+    let mut detached = floating("f", "203.0.113.7", description, None);
+    detached["revision_number"] = json!(8);
+    detached
+}
+
 /// Returns the address of a Service with `203.0.113.7` that requests `203.0.113.200`, and the
 /// changes.
 fn requesting(
@@ -23,9 +30,15 @@ fn requesting(
             json!({"floatingips": [floating("f", "203.0.113.7", current, Some("p"))]}),
         )
         .on(
-            &format!("GET {FLOATING}?floating_ip_address"),
+            &format!("GET {FLOATING}?floating_ip_address=203.0.113.200"),
             200,
             json!({"floatingips": requested}),
+        )
+        // It is read again after it was detached.
+        .on(
+            &format!("GET {FLOATING}?floating_ip_address=203.0.113.7"),
+            200,
+            json!({"floatingips": [detached(current)]}),
         )
         .on(
             &format!("GET {FLOATING}?description"),
@@ -40,7 +53,7 @@ fn requesting(
 /// Like [`requesting`], with other floating IPs that can be requested.
 fn answered(script: &Script, requested: &[Value]) -> (Result<String>, Vec<String>) {
     script.on(
-        &format!("GET {FLOATING}?floating_ip_address"),
+        &format!("GET {FLOATING}?floating_ip_address=203.0.113.200"),
         200,
         json!({"floatingips": requested}),
     );
@@ -48,9 +61,13 @@ fn answered(script: &Script, requested: &[Value]) -> (Result<String>, Vec<String
 }
 
 fn request(script: &Script, shared: bool) -> (Result<String>, Vec<String>) {
+    request_for(&service(true), script, shared)
+}
+
+fn request_for(service: &Service, script: &Script, shared: bool) -> (Result<String>, Vec<String>) {
     let service = Service {
         load_balancer_ip: Some("203.0.113.200".to_owned()),
-        ..service(true)
+        ..service.clone()
     };
     let cloud = script.cloud();
     let balancer = LoadBalancer {
@@ -108,6 +125,161 @@ fn a_rejected_floating_ip_costs_nobody_the_current_one() {
         let sent = script.sent("PUT ").split_off(put);
         assert_eq!(sent[2], json!({"floatingip": {"port_id": "p"}}));
     }
+}
+
+/// Another Service may request the previous address while it is not attached.
+#[test]
+fn a_replaced_floating_ip_that_another_service_uses_is_not_deleted() {
+    let own = names::floating_ip("c", &service(true));
+    let free = floating("g", "203.0.113.200", "", None);
+    let delete = format!("DELETE {FLOATING}/f");
+    let condition = (delete.clone(), "revision_number=8".to_owned());
+    for (previous, deleted) in [
+        (detached(&own), true),
+        (floating("f", "203.0.113.7", &own, Some("q")), false),
+    ] {
+        let script = Script::new("");
+        _ = requesting(&script, &own, &[], false);
+        script.on(
+            &format!("GET {FLOATING}?floating_ip_address=203.0.113.7"),
+            200,
+            json!({"floatingips": [previous]}),
+        );
+        let (address, changes) = answered(&script, std::slice::from_ref(&free));
+
+        assert_eq!(address, Ok("203.0.113.200".to_owned()));
+        assert_eq!(changes.contains(&delete), deleted);
+        assert_eq!(script.conditions().contains(&condition), deleted);
+    }
+}
+
+/// It is deleted with the Service once `keep-floatingip` is removed.
+#[test]
+fn a_floating_ip_that_is_attached_again_is_not_marked_as_kept() {
+    let own = names::floating_ip("c", &service(true));
+    let keeping = with(service(true), annotation::KEEP_FLOATING_IP, "true");
+    let script = Script::new("");
+    let free = floating("g", "203.0.113.200", "", None);
+    _ = requesting(&script, &own, &[free], true);
+    script.on(&format!("PUT {FLOATING}/g"), 412, json!({}));
+    let (address, _) = request_for(&keeping, &script, false);
+
+    assert!(
+        matches!(address, Err(CloudError::Conflict(_))),
+        "{address:?}"
+    );
+    let kept = names::kept_floating_ip(&own);
+    assert_eq!(
+        script.sent(&format!("PUT {FLOATING}/f")),
+        [
+            json!({"floatingip": {"port_id": null, "description": kept}}),
+            json!({"floatingip": {"port_id": "p", "description": own}}),
+        ]
+    );
+}
+
+#[test]
+fn both_errors_are_reported_if_no_floating_ip_can_be_attached() {
+    let script = Script::new("");
+    let free = floating("g", "203.0.113.200", "", None);
+    _ = requesting(&script, "mine", &[free], true);
+    script.on(&format!("PUT {FLOATING}/g"), 412, json!({})).on(
+        &format!("GET {FLOATING}?floating_ip_address=203.0.113.7"),
+        503,
+        json!({}),
+    );
+    let error = request(&script, false).0.unwrap_err();
+
+    assert!(matches!(error, CloudError::Unavailable(_)), "{error:?}");
+    let text = error.message();
+    assert!(text.contains("203.0.113.200: HTTP 412"), "{text}");
+    assert!(text.contains("HTTP 503"), "{text}");
+}
+
+/// Returns a cloud in which the Service gets a floating IP of a subnet named `pub…`, of which there
+/// are two, and the answer to its creation.
+fn with_two_subnets(status: u16, message: &str) -> Script {
+    let script = Script::new("[LoadBalancer]\nfloating-network-id=ext\nfloating-subnet=pub*");
+    let subnet = |id: &str| json!({"id": id, "name": id, "network_id": "ext", "ip_version": 4});
+    script
+        .on(&format!("GET {FLOATING}?"), 200, json!({"floatingips": []}))
+        .on(
+            "GET http://network/v2.0/subnets?",
+            200,
+            json!({"subnets": [subnet("pub-a"), subnet("pub-b")]}),
+        )
+        .on(
+            &format!("POST {FLOATING}"),
+            status,
+            json!({"NeutronError": {"type": "T", "message": message}}),
+        );
+    script
+}
+
+#[test]
+fn the_next_subnet_is_tried_only_if_no_address_is_free() {
+    for (status, message, requests) in [
+        (409, "No more IP addresses available for subnet 1.", 2),
+        (
+            400,
+            "Unable to find any IP address on external network 1.",
+            2,
+        ),
+        (409, "Quota exceeded for resources: ['floatingip'].", 1),
+        (401, "Authentication required", 1),
+        (429, "Too many requests", 1),
+        (504, "Gateway timeout", 1),
+    ] {
+        let script = with_two_subnets(status, message);
+        let cloud = script.cloud();
+        let service = service(false);
+        let desired = requested(&cloud, &service).unwrap();
+        let balancer = LoadBalancer {
+            vip_port_id: Some("p".to_owned()),
+            ..LoadBalancer::default()
+        };
+        let ownership = Ownership {
+            owner: true,
+            ..Ownership::default()
+        };
+        let address =
+            floating_ip::ensure(context(&cloud, &service, &desired), &balancer, &ownership);
+        assert!(address.is_err());
+        assert_eq!(script.sent("POST ").len(), requests, "{message}");
+    }
+}
+
+#[test]
+fn a_missing_external_network_is_reported_once() {
+    let script = Script::new("");
+    script
+        .on(&format!("GET {FLOATING}?"), 200, json!({"floatingips": []}))
+        .on(
+            "GET http://network/v2.0/networks",
+            200,
+            json!({"networks": []}),
+        );
+    let cloud = script.cloud();
+    let service = service(false);
+    let desired = requested(&cloud, &service).unwrap();
+    let balancer = LoadBalancer {
+        vip_port_id: Some("p".to_owned()),
+        vip_address: Some("10.0.0.5".to_owned()),
+        ..LoadBalancer::default()
+    };
+    let ownership = Ownership {
+        owner: true,
+        ..Ownership::default()
+    };
+    for _ in 0..2 {
+        let address =
+            floating_ip::ensure(context(&cloud, &service, &desired), &balancer, &ownership);
+        assert_eq!(address, Ok("10.0.0.5".to_owned()));
+    }
+
+    let events = script.host.events.borrow();
+    let reasons: Vec<_> = events.iter().map(|event| event.reason).collect();
+    assert_eq!(reasons, ["LoadBalancerForcedInternal"]);
 }
 
 /// The previous process ended before it deleted the previous one.

@@ -195,6 +195,55 @@ fn a_detached_floating_ip_is_attached_again() {
     );
 }
 
+/// It is found without the filter. Any other rejection of the list is an error, since the floating
+/// IP would be left behind.
+#[test]
+fn a_neutron_without_filter_for_descriptions_lists_all_floating_ips() {
+    let invalid =
+        json!({"NeutronError": {"message": "['description'] is invalid attribute for filtering"}});
+    for (status, is_found) in [(200, true), (400, false)] {
+        let script = Script::new("");
+        script
+            .on(&format!("GET {FLOATING} "), status, {
+                let all = [floating("another", None), floating(&own(), None)];
+                json!({"floatingips": all, "NeutronError": invalid["NeutronError"]})
+            })
+            .on(&format!("GET {FLOATING}?description"), 400, invalid.clone())
+            .on(&format!("DELETE {FLOATING}/f"), 204, Value::Null);
+        let deleted = floating_ip::delete_unattached(&script.cloud(), &service(true));
+        assert_eq!(deleted.is_ok(), is_found, "{deleted:?}");
+        assert_eq!(is_deleted(&script), is_found);
+    }
+}
+
+/// Another Service may have attached it since it was read.
+#[test]
+fn a_floating_ip_that_was_changed_is_not_deleted() {
+    let script = Script::new("");
+    let mut left = floating(&own(), None);
+    left["revision_number"] = json!(3);
+    script
+        .on(
+            &format!("GET {FLOATING}?description"),
+            200,
+            json!({"floatingips": [left]}),
+        )
+        .on(&format!("DELETE {FLOATING}/f"), 412, json!({}));
+    let deleted = floating_ip::delete_unattached(&script.cloud(), &service(true));
+
+    assert!(
+        matches!(deleted, Err(CloudError::Conflict(_))),
+        "{deleted:?}"
+    );
+    assert_eq!(
+        script.conditions(),
+        [(
+            format!("DELETE {FLOATING}/f"),
+            "revision_number=3".to_owned()
+        )]
+    );
+}
+
 /// It was kept while the Service was internal.
 #[test]
 fn a_service_that_is_public_again_gets_its_kept_address() {
