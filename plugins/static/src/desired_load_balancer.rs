@@ -1,6 +1,6 @@
 //! What a service requests: the addresses of its load balancer.
 
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
 use skydock_sdk::{
     Lookup,
@@ -23,11 +23,11 @@ pub struct DesiredLoadBalancer {
     /// `metadata.uid`.
     pub uid: String,
     /// `NAMESPACE/NAME`.
-    pub name: String,
+    pub key: String,
     /// The families that it needs an address of, in order of preference.
     pub families: Vec<Family>,
-    /// True if it needs an address of each family.
-    pub require_all: bool,
+    /// True if an address of one of the families is enough.
+    pub allows_partial: bool,
     /// The name of the requested pool.
     pub pool: Option<String>,
     /// The requested addresses, at most one per family and only of the service's families.
@@ -38,6 +38,24 @@ pub struct DesiredLoadBalancer {
     pub assigned: Vec<IpAddr>,
 }
 
+/// Where a service requests addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// [`ADDRESSES_ANNOTATION`].
+    Annotation,
+    /// `spec.loadBalancerIP`.
+    LoadBalancerIp,
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Annotation => write!(formatter, "annotation {ADDRESSES_ANNOTATION}"),
+            Self::LoadBalancerIp => formatter.write_str("spec.loadBalancerIP"),
+        }
+    }
+}
+
 /// The reason why a request is invalid for every inventory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRequest {
@@ -45,7 +63,7 @@ pub enum InvalidRequest {
     #[error("{field} requests `{text}`, which is not a valid IP address")]
     Syntax {
         /// The annotation or field.
-        field: &'static str,
+        field: Field,
         /// Its text.
         text: String,
     },
@@ -55,7 +73,7 @@ pub enum InvalidRequest {
     )]
     TwoOfOneFamily {
         /// The annotation or field.
-        field: &'static str,
+        field: Field,
         /// The family.
         family: Family,
     },
@@ -63,7 +81,7 @@ pub enum InvalidRequest {
     #[error("{field} requests {address}, but {family} is not in the Service's families")]
     WrongFamily {
         /// The annotation or field.
-        field: &'static str,
+        field: Field,
         /// The requested address.
         address: IpAddr,
         /// The family of the address.
@@ -72,27 +90,27 @@ pub enum InvalidRequest {
 }
 
 impl DesiredLoadBalancer {
-    /// Reads the request of a service.
+    /// Reads the request of a service, which was recently assigned these addresses.
     ///
     /// # Errors
     /// Returns an error if the request is invalid for every inventory.
-    pub fn of(service: &Service) -> Result<Self, InvalidRequest> {
+    pub fn of(service: &Service, assigned: Vec<IpAddr>) -> Result<Self, InvalidRequest> {
         let families = families(service);
         Ok(Self {
             uid: service.uid.clone(),
-            name: format!("{}/{}", service.namespace, service.name),
-            require_all: service.ip_family_policy != IpFamilyPolicy::PreferDualStack,
+            key: format!("{}/{}", service.namespace, service.name),
+            allows_partial: service.ip_family_policy == IpFamilyPolicy::PreferDualStack,
             pool: annotation(service, POOL_ANNOTATION).map(str::to_owned),
             addresses: addresses(service, &families)?,
             current: current(service),
-            assigned: Vec::new(),
+            assigned,
             families,
         })
     }
 
     /// Returns true if the service already has the address.
     #[must_use]
-    pub fn has(&self, address: IpAddr) -> bool {
+    pub fn holds_address(&self, address: IpAddr) -> bool {
         self.current.contains(&address) || self.assigned.contains(&address)
     }
 }
@@ -110,30 +128,33 @@ pub fn current(service: &Service) -> Vec<IpAddr> {
 }
 
 fn families(service: &Service) -> Vec<Family> {
+    // Services created before dual stack have no families and are IPv4.
+    if service.ip_families.is_empty() {
+        return vec![Family::V4];
+    }
+
     let families = service.ip_families.iter().map(|family| match family {
         IpFamily::Ipv4 => Family::V4,
         IpFamily::Ipv6 => Family::V6,
     });
     match service.ip_family_policy {
-        // Services created before dual stack have no families and are IPv4.
-        _ if service.ip_families.is_empty() => vec![Family::V4],
         IpFamilyPolicy::SingleStack => families.take(1).collect(),
         IpFamilyPolicy::PreferDualStack | IpFamilyPolicy::RequireDualStack => families.collect(),
     }
 }
 
 fn addresses(service: &Service, families: &[Family]) -> Result<Vec<IpAddr>, InvalidRequest> {
-    let (field, text) = match annotation(service, ADDRESSES_ANNOTATION) {
-        Some(text) => ("annotation static.skydock.dev/addresses", text),
+    let (field, texts): (_, Vec<&str>) = match annotation(service, ADDRESSES_ANNOTATION) {
+        Some(list) => (Field::Annotation, list.split(',').collect()),
         None => (
-            "spec.loadBalancerIP",
-            service.load_balancer_ip.as_deref().unwrap_or_default(),
+            Field::LoadBalancerIp,
+            service.load_balancer_ip.as_deref().into_iter().collect(),
         ),
     };
 
     let mut addresses: Vec<IpAddr> = Vec::new();
-    for text in text
-        .split(',')
+    for text in texts
+        .into_iter()
         .map(str::trim)
         .filter(|text| !text.is_empty())
     {
@@ -149,6 +170,7 @@ fn addresses(service: &Service, families: &[Family]) -> Result<Vec<IpAddr>, Inva
                 family,
             });
         }
+
         if addresses.iter().any(|other| Family::of(*other) == family) {
             return Err(InvalidRequest::TwoOfOneFamily { field, family });
         }
@@ -190,23 +212,23 @@ mod tests {
 
     #[test]
     fn request_families_follow_the_ip_families_and_policy() {
-        for (policy, families, require_all) in [
-            (IpFamilyPolicy::SingleStack, &[Family::V4][..], true),
+        for (policy, families, allows_partial) in [
+            (IpFamilyPolicy::SingleStack, &[Family::V4][..], false),
             (
                 IpFamilyPolicy::PreferDualStack,
                 &[Family::V4, Family::V6],
-                false,
+                true,
             ),
             (
                 IpFamilyPolicy::RequireDualStack,
                 &[Family::V4, Family::V6],
-                true,
+                false,
             ),
         ] {
-            let desired = DesiredLoadBalancer::of(&dual(policy)).unwrap();
+            let desired = DesiredLoadBalancer::of(&dual(policy), Vec::new()).unwrap();
             assert_eq!(
-                (desired.families.as_slice(), desired.require_all),
-                (families, require_all),
+                (desired.families.as_slice(), desired.allows_partial),
+                (families, allows_partial),
                 "{policy:?}"
             );
         }
@@ -217,11 +239,13 @@ mod tests {
         };
 
         assert_eq!(
-            DesiredLoadBalancer::of(&turned).unwrap().families,
+            DesiredLoadBalancer::of(&turned, Vec::new())
+                .unwrap()
+                .families,
             [Family::V6, Family::V4]
         );
         assert_eq!(
-            DesiredLoadBalancer::of(&Service::default())
+            DesiredLoadBalancer::of(&Service::default(), Vec::new())
                 .unwrap()
                 .families,
             [Family::V4],
@@ -241,7 +265,7 @@ mod tests {
             (" ", "", &[]),
             ("192.0.2.1,", "nonsense", &["192.0.2.1"]),
         ] {
-            let desired = DesiredLoadBalancer::of(&asking(annotation, field)).unwrap();
+            let desired = DesiredLoadBalancer::of(&asking(annotation, field), Vec::new()).unwrap();
             let texts: Vec<_> = desired.addresses.iter().map(ToString::to_string).collect();
             assert_eq!(texts, addresses, "{annotation} {field}");
         }
@@ -261,8 +285,13 @@ mod tests {
                 "spec.loadBalancerIP requests `there`, which is not a valid IP address",
             ),
             ("192.0.2.1,192.0.2.2", "", "two IPv4 addresses"),
+            (
+                "",
+                "192.0.2.1,2001:db8::1",
+                "spec.loadBalancerIP requests `192.0.2.1,2001:db8::1`, which is not a valid IP address",
+            ),
         ] {
-            let error = DesiredLoadBalancer::of(&asking(annotation, field))
+            let error = DesiredLoadBalancer::of(&asking(annotation, field), Vec::new())
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(message), "{error}");
@@ -272,7 +301,9 @@ mod tests {
             ip_family_policy: IpFamilyPolicy::SingleStack,
             ..asking("2001:db8::1", "")
         };
-        let error = DesiredLoadBalancer::of(&single).unwrap_err().to_string();
+        let error = DesiredLoadBalancer::of(&single, Vec::new())
+            .unwrap_err()
+            .to_string();
 
         assert!(
             error.ends_with("requests 2001:db8::1, but IPv6 is not in the Service's families"),
@@ -299,7 +330,9 @@ mod tests {
         };
 
         assert_eq!(
-            DesiredLoadBalancer::of(&service).unwrap().current,
+            DesiredLoadBalancer::of(&service, Vec::new())
+                .unwrap()
+                .current,
             ["192.0.2.1".parse::<IpAddr>().unwrap()]
         );
     }

@@ -114,9 +114,8 @@ impl LoadBalancers for Static {
             return Err(CloudError::ImplementedElsewhere);
         }
 
-        let mut desired = DesiredLoadBalancer::of(&service)
+        let desired = DesiredLoadBalancer::of(&service, assigned(&service.uid))
             .map_err(|error| CloudError::invalid(error.to_string()))?;
-        desired.assigned = assigned(&desired.uid);
         let mut reservations = CachedReservations {
             uid: &desired.uid,
             reserved: Vec::new(),
@@ -242,7 +241,7 @@ impl CachedReservations<'_> {
         for address in self
             .reserved
             .iter()
-            .filter(|address| !desired.has(**address))
+            .filter(|address| !desired.holds_address(**address))
         {
             if self.holder(*address).as_deref() == Some(self.uid) {
                 cache::remove(&key(*address));

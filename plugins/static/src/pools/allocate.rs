@@ -187,7 +187,7 @@ pub fn allocate(
             Ok(address) => assigned.push(address),
             // PreferDualStack accepts a single family.
             Err(rejection @ (Rejection::NoPool { .. } | Rejection::Exhausted { .. }))
-                if !desired.require_all =>
+                if desired.allows_partial =>
             {
                 missing.get_or_insert(rejection);
             }
@@ -350,7 +350,7 @@ impl<R: Reservations> Allocator<'_, R> {
         } else {
             // Without such a reservation, the first one by namespace and name keeps it.
             rivals
-                .filter(|rival| rival.name < desired.name)
+                .filter(|rival| rival.name < desired.key)
                 .min_by(|one, other| one.name.cmp(&other.name))
         };
 
@@ -369,7 +369,7 @@ impl<R: Reservations> Allocator<'_, R> {
         Assigned {
             address,
             pool: pool.name.clone(),
-            is_current: self.desired.has(address),
+            is_current: self.desired.holds_address(address),
         }
     }
 }

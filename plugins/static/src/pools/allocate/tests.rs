@@ -30,9 +30,8 @@ fn ip(text: &str) -> IpAddr {
 fn desired(name: &str, current: &[&str]) -> DesiredLoadBalancer {
     DesiredLoadBalancer {
         uid: format!("uid-{name}"),
-        name: format!("default/{name}"),
+        key: format!("default/{name}"),
         families: vec![Family::V4],
-        require_all: true,
         current: current.iter().map(|text| ip(text)).collect(),
         ..DesiredLoadBalancer::default()
     }
@@ -510,18 +509,18 @@ fn one_requested_address_leaves_the_other_family_to_the_pools() {
 #[test]
 fn only_require_dual_stack_needs_both_families() {
     let only_v4 = pools("- {name: public, addresses: [192.0.2.0/30]}");
-    let dual = |require_all| DesiredLoadBalancer {
+    let dual = |allows_partial| DesiredLoadBalancer {
         families: vec![Family::V6, Family::V4],
-        require_all,
+        allows_partial,
         ..desired("a", &[])
     };
 
     assert_eq!(
-        addresses(run(&only_v4, &dual(false), &holders(&[]), &[])),
+        addresses(run(&only_v4, &dual(true), &holders(&[]), &[])),
         Ok(vec!["192.0.2.0".into()])
     );
     assert_eq!(
-        run(&only_v4, &dual(true), &holders(&[]), &[]),
+        run(&only_v4, &dual(false), &holders(&[]), &[]),
         Err(Rejection::NoPool {
             family: Family::V6,
             pool: None
@@ -530,7 +529,7 @@ fn only_require_dual_stack_needs_both_families() {
 
     let full = holders(&[("b", &["192.0.2.0", "192.0.2.1", "192.0.2.2", "192.0.2.3"])]);
     assert!(
-        run(&only_v4, &dual(false), &full, &[]).is_err(),
+        run(&only_v4, &dual(true), &full, &[]).is_err(),
         "nothing at all is not what there is"
     );
 }
@@ -539,7 +538,7 @@ fn only_require_dual_stack_needs_both_families() {
 fn prefer_dual_stack_does_not_drop_an_address() {
     let dual = DesiredLoadBalancer {
         families: vec![Family::V4, Family::V6],
-        require_all: false,
+        allows_partial: true,
         ..desired("a", &["2001:db8:9::1"])
     };
     assert_eq!(
@@ -661,18 +660,18 @@ impl World {
         address: Option<u8>,
         families: u8,
     ) -> DesiredLoadBalancer {
-        let (families, require_all) = match families {
-            0 => (vec![Family::V4], true),
-            1 => (vec![Family::V4, Family::V6], true),
-            2 => (vec![Family::V6, Family::V4], false),
-            _ => (vec![Family::V6], true),
+        let (families, allows_partial) = match families {
+            0 => (vec![Family::V4], false),
+            1 => (vec![Family::V4, Family::V6], false),
+            2 => (vec![Family::V6, Family::V4], true),
+            _ => (vec![Family::V6], false),
         };
         let address = address
             .map(|last| IpAddr::from([192, 0, 2, last]))
             .filter(|_| families.contains(&Family::V4));
         DesiredLoadBalancer {
             families,
-            require_all,
+            allows_partial,
             pool: pool.map(|two| if two { "two" } else { "one" }.to_owned()),
             addresses: address.into_iter().collect(),
             current: self.statuses.get(&service).cloned().unwrap_or_default(),
@@ -693,7 +692,7 @@ proptest! {
                     let mut book = Book { uid: &desired.uid, held: &mut world.held };
                     let Ok(Allocation { assigned, lost }) = allocate(&pools, &desired, &holders, &mut book) else { continue };
                     prop_assert!(lost.is_empty(), "nobody writes into statuses here");
-                    prop_assert!(!assigned.is_empty() && (!desired.require_all || assigned.len() == desired.families.len()));
+                    prop_assert!(!assigned.is_empty() && (desired.allows_partial || assigned.len() == desired.families.len()));
                     for Assigned { address, pool, is_current } in &assigned {
                         prop_assert!(pools.named(pool).is_some_and(|pool| pool.contains(*address)));
                         prop_assert_eq!(*is_current, desired.current.contains(address));
