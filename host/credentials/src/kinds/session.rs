@@ -135,7 +135,7 @@ impl Source for Session {
     async fn inputs(&self) -> u64 {
         match &self.kind {
             Kind::Keystone(it) => versions(it.files()).await,
-            Kind::Vsphere(it) => versions(it.files()).await,
+            Kind::Vsphere(it) => versions(&it.files()).await,
             Kind::Template(it) => versions(it.files()).await,
         }
     }
