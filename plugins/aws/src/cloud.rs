@@ -12,6 +12,8 @@ use crate::{client::api::wire::Wire, config::Config, store::Store};
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub(crate) config: Config,
+    /// Identifies the configuration in keys of the store, so that entries for another one are not
+    /// used.
     scope: String,
 }
 
@@ -22,24 +24,29 @@ impl Setup {
     /// Returns `PATH:LINE: REASON` for the operator.
     pub fn read(text: &str, path: &str, options: &[(String, String)]) -> Result<Self, String> {
         let config = Config::parse(text, options).map_err(|problem| match problem.line {
-            0 => format!("{path}: {}", problem.reason),
-            line => format!("{path}:{line}: {}", problem.reason),
+            None => format!("{path}: {problem}"),
+            Some(line) => format!("{path}:{line}: {problem}"),
         })?;
+        Ok(Self::of(config))
+    }
 
-        // Entries cached for another configuration are not used.
+    fn of(config: Config) -> Self {
+        // The text can differ between versions of the plugin. This only costs the cached entries.
         let scope = hex::encode(Sha1::digest(format!("{config:?}")))
             .chars()
             .take(12)
             .collect();
-        Ok(Self { config, scope })
+        Self { config, scope }
     }
 
     /// Adds what the host knows about the cluster: `--cluster-name` and `--cluster-cidr`.
     #[must_use]
-    pub fn for_cluster(mut self, name: &str, cidrs: &[String]) -> Self {
-        name.clone_into(&mut self.config.cluster_name);
-        self.config.cluster_cidrs = cidrs.to_vec();
-        self
+    pub fn for_cluster(self, name: &str, cidrs: &[String]) -> Self {
+        Self::of(Config {
+            cluster_name: name.to_owned(),
+            cluster_cidrs: cidrs.to_vec(),
+            ..self.config
+        })
     }
 
     /// Returns the hosts of the APIs as `https://HOST:PORT`.
@@ -48,7 +55,7 @@ impl Setup {
         let endpoints = &self.config.endpoints;
         let mut hosts: Vec<String> = [&endpoints.ec2, &endpoints.elb, &endpoints.elbv2]
             .iter()
-            .map(|one| origin(&one.url))
+            .map(|endpoint| endpoint.url.origin().to_owned())
             .collect();
         hosts.sort();
         hosts.dedup();
@@ -56,28 +63,31 @@ impl Setup {
     }
 }
 
-/// Returns scheme, host and port of a URL.
-fn origin(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
-    let host = rest.split('/').next().unwrap_or_default();
-    let port = if scheme == "http" { ":80" } else { ":443" };
-    let has_port = host
-        .rsplit_once(':')
-        .is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
-    format!("{scheme}://{host}{}", if has_port { "" } else { port })
+/// A warning on a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// The reason in CamelCase.
+    pub reason: &'a str,
+    /// The message, one or more sentences.
+    pub message: &'a str,
 }
 
 /// The context of one call.
 #[derive(Clone, Copy)]
 pub struct Cloud<'a> {
     pub(crate) config: &'a Config,
+    /// See [`Setup`].
     scope: &'a str,
+    /// Sends calls to AWS.
     pub(crate) wire: &'a dyn Wire,
+    /// Texts that are kept between calls of the host.
     pub(crate) store: &'a dyn Store,
+    /// Returns the cluster's nodes.
     pub(crate) nodes: &'a dyn Fn() -> Vec<Node>,
+    /// The time of the call, in seconds since 1970.
     pub(crate) now: u64,
-    /// Publishes a warning on a Service: reason and message.
-    pub(crate) publish_event: &'a dyn Fn(&Service, &str, &str),
+    /// Publishes a warning on a Service.
+    pub(crate) publish_event: &'a dyn Fn(&Service, Event<'_>),
 }
 
 impl std::fmt::Debug for Cloud<'_> {
@@ -108,13 +118,13 @@ impl<'a> Cloud<'a> {
             store,
             nodes,
             now,
-            publish_event: &logged,
+            publish_event: &log_event,
         }
     }
 
     /// Publishes warnings on Services with this function, instead of writing them to the log.
     #[must_use]
-    pub fn with_events(self, publish_event: &'a dyn Fn(&Service, &str, &str)) -> Self {
+    pub fn with_events(self, publish_event: &'a dyn Fn(&Service, Event<'_>)) -> Self {
         Self {
             publish_event,
             ..self
@@ -127,7 +137,7 @@ impl<'a> Cloud<'a> {
     }
 }
 
-fn logged(service: &Service, reason: &str, message: &str) {
+fn log_event(service: &Service, Event { reason, message }: Event<'_>) {
     log::warn(
         "events",
         format_args!(
@@ -161,6 +171,24 @@ mod tests {
             &[("endpoint".into(), "http://h:81/x".into())],
         );
         assert_eq!(setup.unwrap().hosts(), ["http://h:81"]);
+    }
+
+    #[test]
+    fn entries_of_another_configuration_or_cluster_are_not_used() {
+        let setup = |vpc: &str, name: &str, cidr: &str| {
+            let text = format!("[Global]\nRegion = a-1\nVPC = {vpc}\n");
+            let setup = Setup::read(&text, "f", &[]).unwrap();
+            setup.for_cluster(name, &[cidr.to_owned()])
+        };
+        let base = setup("v", "c", "10.0.0.0/16");
+        assert_eq!(base.scope, setup("v", "c", "10.0.0.0/16").scope);
+        for other in [
+            setup("w", "c", "10.0.0.0/16"),
+            setup("v", "d", "10.0.0.0/16"),
+            setup("v", "c", "10.1.0.0/16"),
+        ] {
+            assert_ne!(base.scope, other.scope, "{other:?}");
+        }
     }
 
     #[test]

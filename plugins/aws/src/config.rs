@@ -5,7 +5,7 @@
 
 use problem::Problem;
 
-use crate::client::endpoint::{Endpoint, Endpoints, Override, partition_suffix};
+use crate::client::endpoint::{Endpoint, Endpoints, Override, Url, partition_suffix};
 
 mod options;
 mod problem;
@@ -76,16 +76,19 @@ impl Config {
         let raw = options::Raw::read(text, given)?;
         let region = raw.region()?;
         let suffix = partition_suffix(&region);
-        let at = |service: &str| Endpoint {
-            url: format!("https://{service}.{region}.{suffix}/"),
-            signing_region: region.clone(),
-            signing_name: service.to_owned(),
+        let at = |service: &str| {
+            let url = Url::parse(&format!("https://{service}.{region}.{suffix}"));
+            Ok(Endpoint {
+                url: url.ok_or_else(|| Problem::at(None, "the region is not valid"))?,
+                signing_region: region.clone(),
+                signing_name: service.to_owned(),
+            })
         };
 
         let mut endpoints = Endpoints {
-            ec2: at("ec2"),
-            elb: at("elasticloadbalancing"),
-            elbv2: at("elasticloadbalancing"),
+            ec2: at("ec2")?,
+            elb: at("elasticloadbalancing")?,
+            elbv2: at("elasticloadbalancing")?,
         };
         for Override {
             service,

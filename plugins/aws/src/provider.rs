@@ -16,7 +16,7 @@ use skydock_sdk::{
 
 use crate::{
     client::http::Http,
-    cloud::{Cloud, Setup},
+    cloud::{Cloud, Event, Setup},
     instances::reference::SCHEME,
     load_balancing::common::targets::{self, Target, Targets},
     store::{self, Store},
@@ -157,7 +157,7 @@ fn run<T>(call: impl FnOnce(&Cloud<'_>) -> Result<T>) -> Result<T> {
 }
 
 /// Publishes a warning. A lost event is not a reason to fail.
-fn publish(service: &Service, reason: &str, message: &str) {
+fn publish(service: &Service, Event { reason, message }: Event<'_>) {
     _ = events::on_service(service, Severity::Warning, reason, message);
 }
 

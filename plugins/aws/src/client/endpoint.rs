@@ -23,11 +23,72 @@ impl Api {
     }
 }
 
+/// The URL of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Url {
+    text: String,
+    origin: String,
+}
+
+impl Url {
+    /// Parses `https://HOST` or `http://HOST`, optionally with port and path. Returns `None` for
+    /// anything else.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (scheme, rest) = text.split_once("://")?;
+        let default_port = match scheme {
+            "https" => 443,
+            "http" => 80,
+            _ => return None,
+        };
+        if rest.contains(['?', '#', '@']) || rest.contains(char::is_whitespace) {
+            return None;
+        }
+
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (host, port) = match authority.rsplit_once(':') {
+            // The colon is part of an IPv6 address.
+            Some((_, end)) if end.ends_with(']') => (authority, default_port),
+            Some((host, port)) => (host, port_of(port)?),
+            None => (authority, default_port),
+        };
+        if host.is_empty() || (host.contains(':') && !is_bracketed_v6(host)) {
+            return None;
+        }
+
+        Some(Self {
+            text: format!("{scheme}://{authority}/{path}"),
+            origin: format!("{scheme}://{host}:{port}"),
+        })
+    }
+
+    /// Returns the complete URL.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns scheme, host and port.
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
+    }
+}
+
+/// Parses a port. A sign, which the standard library allows, is not part of a URL.
+fn port_of(text: &str) -> Option<u16> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|port| digits && *port != 0)
+}
+
+fn is_bracketed_v6(host: &str) -> bool {
+    host.strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .is_some_and(|host| host.parse::<std::net::Ipv6Addr>().is_ok())
+}
+
 /// The endpoint of one API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     /// The URL that requests are posted to.
-    pub(crate) url: String,
+    pub(crate) url: Url,
     /// The region in the scope of the signature.
     pub(crate) signing_region: String,
     /// The service in the scope of the signature.
@@ -103,5 +164,48 @@ pub(crate) fn partition_suffix(region: &str) -> &'static str {
         _ if region.starts_with("eu-isoe-") => "cloud.adc-e.uk",
         _ if region.starts_with("us-iso-") => "c2s.ic.gov",
         _ => "amazonaws.com",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_has_a_host_and_a_port() {
+        for (text, url, origin) in [
+            ("https://h", "https://h/", "https://h:443"),
+            ("http://h/a/b", "http://h/a/b", "http://h:80"),
+            ("https://h:8443", "https://h:8443/", "https://h:8443"),
+            ("http://[::1]", "http://[::1]/", "http://[::1]:80"),
+            ("http://[::1]:81/", "http://[::1]:81/", "http://[::1]:81"),
+        ] {
+            let parsed = Url::parse(text).unwrap();
+            assert_eq!((parsed.as_str(), parsed.origin()), (url, origin));
+        }
+        for text in [
+            "",
+            "h",
+            "ftp://h",
+            "https://",
+            "https:///a",
+            "https://:443",
+            "https://h:",
+            "https://h:/a",
+            "https://h:0",
+            "https://h:+1",
+            "https://h:65536",
+            "https://h:https",
+            "https://a:b:1",
+            "https://[::1]:",
+            "https://[::g]:1",
+            "https://::1",
+            "https://u@h",
+            "https://h?x",
+            "https://h#x",
+            "https://h x",
+        ] {
+            assert_eq!(Url::parse(text), None, "{text}");
+        }
     }
 }

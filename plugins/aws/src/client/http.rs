@@ -44,7 +44,7 @@ impl Wire for Http<'_> {
 }
 
 fn request(call: &Call, endpoint: &Endpoint) -> Request {
-    Request::post(endpoint.url.clone())
+    Request::post(endpoint.url.as_str())
         .header("Authorization", scope(endpoint))
         .text(
             "application/x-www-form-urlencoded; charset=utf-8",
@@ -112,12 +112,12 @@ fn shown(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::endpoint::Api;
+    use crate::client::endpoint::{Api, Url};
 
     #[test]
     fn a_request_names_its_signing_scope() {
         let endpoint = Endpoint {
-            url: "https://h/".into(),
+            url: Url::parse("https://h").unwrap(),
             signing_region: "eu-west-1".into(),
             signing_name: "ec2".into(),
         };

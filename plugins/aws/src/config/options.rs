@@ -6,7 +6,7 @@ use regex_lite::Regex;
 use skydock_gcfg::{Entry, boolean};
 
 use super::{Family, SharedProbe, problem::Problem};
-use crate::client::endpoint::{Endpoint, Override};
+use crate::client::endpoint::{Endpoint, Override, Url};
 
 /// The options of `[Global]` in lower case: gcfg ignores case.
 const GLOBAL: &[&str] = &[
@@ -49,10 +49,10 @@ const REQUIRED: [&str; 4] = ["service", "region", "url", "signingregion"];
 /// The options of a `ServiceOverride` by lower-case name, each with its line.
 type OverrideOptions = BTreeMap<String, (usize, String)>;
 
-/// Options by lower-case name, each with its line (0 for an option of the plugin).
+/// Options by lower-case name, each with its line, or `None` for an option of the plugin.
 #[derive(Debug, Default)]
 pub(super) struct Raw {
-    global: BTreeMap<String, (usize, Vec<String>)>,
+    global: BTreeMap<String, (Option<usize>, Vec<String>)>,
     overrides: BTreeMap<String, OverrideOptions>,
 }
 
@@ -61,7 +61,7 @@ impl Raw {
     pub(super) fn read(text: &str, given: &[(String, String)]) -> Result<Self, Problem> {
         let file = skydock_gcfg::parse(text);
         if let Some(problem) = file.problems.first() {
-            return Err(Problem::at(problem.line, problem.to_string()));
+            return Err(Problem::at(Some(problem.line), problem.to_string()));
         }
 
         let mut raw = Self::default();
@@ -71,7 +71,7 @@ impl Raw {
 
         for (key, value) in given {
             let name = key.to_ascii_lowercase();
-            known_global(&name, key, 0)?;
+            known_global(&name, key, None)?;
             // In the file, the option has one line for each family. An option of the plugin is a
             // list.
             let values = if name == "nodeipfamilies" {
@@ -82,7 +82,7 @@ impl Raw {
             } else {
                 vec![value.clone()]
             };
-            raw.global.insert(name, (0, values));
+            raw.global.insert(name, (None, values));
         }
 
         Ok(raw)
@@ -96,13 +96,13 @@ impl Raw {
             return Ok(());
         };
 
-        let problem = |reason: String| Problem::at(line, reason);
+        let problem = |reason: String| Problem::at(Some(line), reason);
         let name = key.to_ascii_lowercase();
         let no_value = || problem(format!("{key} has no value"));
 
         match entry.section.to_ascii_lowercase().as_str() {
             "global" if entry.subsection.is_empty() => {
-                known_global(&name, &key, line)?;
+                known_global(&name, &key, Some(line))?;
                 self.add_global(name, line, entry.value)
                     .ok_or_else(no_value)?;
             }
@@ -128,7 +128,7 @@ impl Raw {
     fn add_global(&mut self, name: String, line: usize, value: Option<String>) -> Option<()> {
         let is_flag = FLAGS.contains(&name.as_str());
         let is_list = name == "nodeipfamilies";
-        let (_, values) = self.global.entry(name).or_insert((line, Vec::new()));
+        let (_, values) = self.global.entry(name).or_insert((Some(line), Vec::new()));
         match value {
             Some(value) => values.push(value),
             None if is_flag => values.push("true".to_owned()),
@@ -149,7 +149,7 @@ impl Raw {
     }
 
     fn problem(&self, name: &str, reason: impl Into<String>) -> Problem {
-        Problem::at(self.global.get(name).map_or(0, |(line, _)| *line), reason)
+        Problem::at(self.global.get(name).and_then(|(line, _)| *line), reason)
     }
 
     /// Returns a boolean, with the values that gcfg accepts.
@@ -169,7 +169,7 @@ impl Raw {
             }
             None => self.text("region").ok_or_else(|| {
                 Problem::at(
-                    0,
+                    None,
                     "the region is missing: set Region in section [Global], or the plugin option region; \
                      a plugin has no instance metadata to read it from",
                 )
@@ -314,7 +314,7 @@ impl Raw {
     fn endpoint(&self, url: &str) -> Result<[Override; 2], Problem> {
         let region = self.region()?;
         let endpoint = Endpoint {
-            url: checked(url, 0)?,
+            url: checked(url, None)?,
             signing_region: region.clone(),
             signing_name: String::new(),
         };
@@ -327,8 +327,11 @@ impl Raw {
 }
 
 /// Returns a `ServiceOverride` and its line.
-fn service_override(number: &str, options: &OverrideOptions) -> Result<(usize, Override), Problem> {
-    let line = options.values().map(|(line, _)| *line).min().unwrap_or(0);
+fn service_override(
+    number: &str,
+    options: &OverrideOptions,
+) -> Result<(Option<usize>, Override), Problem> {
+    let line = options.values().map(|(line, _)| *line).min();
     let get = |name: &str| {
         let option = options.get(name);
         option
@@ -353,28 +356,14 @@ fn service_override(number: &str, options: &OverrideOptions) -> Result<(usize, O
     Ok((line, new))
 }
 
-/// Checks the URL of an endpoint and adds a path if it has none.
-fn checked(url: &str, line: usize) -> Result<String, Problem> {
-    let rest = url
-        .strip_prefix("https://")
-        .or_else(|| url.strip_prefix("http://"))
-        .unwrap_or_default();
-    if rest.is_empty() || rest.contains(['?', '#', '@', ' ']) {
-        return Err(Problem::at(
-            line,
-            "an endpoint must be https://HOST or http://HOST, optionally with port and path",
-        ));
-    }
-
-    Ok(if rest.contains('/') {
-        url.to_owned()
-    } else {
-        format!("{url}/")
-    })
+/// Parses the URL of an endpoint.
+fn checked(url: &str, line: Option<usize>) -> Result<Url, Problem> {
+    let reason = "an endpoint must be https://HOST or http://HOST, optionally with port and path";
+    Url::parse(url).ok_or_else(|| Problem::at(line, reason))
 }
 
 /// Returns an error with the reason if the option is not supported.
-fn known_global(name: &str, written: &str, line: usize) -> Result<(), Problem> {
+fn known_global(name: &str, written: &str, line: Option<usize>) -> Result<(), Problem> {
     if GLOBAL.contains(&name) {
         return Ok(());
     }

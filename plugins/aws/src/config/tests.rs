@@ -9,11 +9,11 @@ fn only_the_region_is_required() {
     let config = parse("[Global]\nRegion = eu-west-1\n").unwrap();
     assert_eq!(config.region, "eu-west-1");
     assert_eq!(
-        config.endpoints.ec2.url,
+        config.endpoints.ec2.url.as_str(),
         "https://ec2.eu-west-1.amazonaws.com/"
     );
     assert_eq!(
-        config.endpoints.elbv2.url,
+        config.endpoints.elbv2.url.as_str(),
         "https://elasticloadbalancing.eu-west-1.amazonaws.com/"
     );
     assert_eq!(config.families, [Family::V4]);
@@ -84,7 +84,9 @@ fn service_overrides_apply_to_the_configured_region() {
     let shown = |endpoint: &Endpoint| {
         format!(
             "{} {} {}",
-            endpoint.url, endpoint.signing_region, endpoint.signing_name
+            endpoint.url.as_str(),
+            endpoint.signing_region,
+            endpoint.signing_name
         )
     };
 
@@ -119,7 +121,7 @@ fn plugin_options_override_the_file() {
         &config.endpoints.elb,
         &config.endpoints.elbv2,
     ] {
-        assert_eq!(endpoint.url, "http://127.0.0.1:5000/");
+        assert_eq!(endpoint.url.as_str(), "http://127.0.0.1:5000/");
     }
     assert_eq!(config.endpoints.elb.signing_name, "elasticloadbalancing");
 }
@@ -127,74 +129,83 @@ fn plugin_options_override_the_file() {
 #[test]
 fn rejects_invalid_settings_with_name_and_line() {
     for (text, line, word) in [
-        ("", 0, "Region"),
-        ("[Global]\nRegion = x y", 2, "Region"),
-        ("[Global]\nZone = 7", 2, "Zone"),
-        ("[Global]\nRegion = a-1\nRoleARN = arn:x", 3, "RoleARN"),
+        ("", None, "Region"),
+        ("[Global]\nRegion = x y", Some(2), "Region"),
+        ("[Global]\nZone = 7", Some(2), "Zone"),
+        (
+            "[Global]\nRegion = a-1\nRoleARN = arn:x",
+            Some(3),
+            "RoleARN",
+        ),
         (
             "[Global]\nRegion = a-1\nSourceARN = arn:x",
-            3,
+            Some(3),
             "Skydock's credential",
         ),
-        ("[Global]\nRegion = a-1\nRegoin = b", 3, "Regoin"),
-        ("[Globul]\nRegion = a-1", 2, "Globul"),
-        ("[Global]\nRegion = a-1\nVPC", 3, "VPC"),
+        ("[Global]\nRegion = a-1\nRegoin = b", Some(3), "Regoin"),
+        ("[Globul]\nRegion = a-1", Some(2), "Globul"),
+        ("[Global]\nRegion = a-1\nVPC", Some(3), "VPC"),
         (
             "[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nService",
-            4,
+            Some(4),
             "Service",
         ),
-        ("[Global \"x\"]\nRegion = a-1", 2, "subsections"),
-        ("[Global]\nRegion = a-1\nVPC = \"v", 3, "VPC"),
+        ("[Global \"x\"]\nRegion = a-1", Some(2), "subsections"),
+        ("[Global]\nRegion = a-1\nVPC = \"v", Some(3), "VPC"),
         (
             "[Global]\nRegion = a-1\nNodeIPFamilies = ipv5",
-            3,
+            Some(3),
             "NodeIPFamilies",
         ),
         (
             "[Global]\nRegion = a-1\nKubernetesClusterTag = a\nKubernetesClusterID = b",
-            3,
+            Some(3),
             "different",
         ),
         (
             "[Global]\nRegion = a-1\nDisableSecurityGroupIngress = maybe",
-            3,
+            Some(3),
             "true or false",
         ),
         (
             "[Global]\nRegion = a-1\nNLBSecurityGroupMode = Own",
-            3,
+            Some(3),
             "Managed",
         ),
         (
             "[Global]\nRegion = a-1\nClusterServiceLoadBalancerHealthProbeMode = x",
-            3,
+            Some(3),
             "Shared",
         ),
         (
             "[Global]\nRegion = a-1\nClusterServiceLoadBalancerHealthProbeMode = Shared\n\
              ClusterServiceSharedLoadBalancerHealthProbePort = 70000",
-            4,
+            Some(4),
             "port",
         ),
         (
             "[Global]\nRegion = a-1\nSupportedTopologyInstanceTypePattern = (",
-            3,
+            Some(3),
             "regular expression",
         ),
         (
             "[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nService = ec2",
-            4,
+            Some(4),
             "region",
         ),
         (
             "[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nNose = ec2",
-            4,
+            Some(4),
             "Nose",
         ),
         (
             "[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nService=ec2\nRegion=a-1\nURL=ftp://x\nSigningRegion=a",
-            4,
+            Some(4),
+            "https://HOST",
+        ),
+        (
+            "[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nService=ec2\nRegion=a-1\nURL=https://x:\nSigningRegion=a",
+            Some(4),
             "https://HOST",
         ),
     ] {
@@ -242,7 +253,8 @@ fn each_partition_has_its_own_domain() {
                 .unwrap()
                 .endpoints
                 .ec2
-                .url,
+                .url
+                .as_str(),
             url
         );
     }

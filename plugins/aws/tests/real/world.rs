@@ -12,7 +12,7 @@ use std::{
 
 use skydock_aws::{
     api::{call::Call, failure::Failure, wire::Wire},
-    cloud::{Cloud, Setup},
+    cloud::{Cloud, Event, Setup},
     common::targets::{Target, Targets},
     endpoint::Api,
     http::Http,
@@ -378,8 +378,8 @@ impl World {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap()
             .as_secs();
-        let publish_event = |_: &Service, reason: &str, text: &str| {
-            self.told.borrow_mut().push(format!("{reason}: {text}"));
+        let publish_event = |_: &Service, Event { reason, message }: Event<'_>| {
+            self.told.borrow_mut().push(format!("{reason}: {message}"));
         };
         let cloud = Cloud::new(&self.setup, &self.line, &self.store, &nodes, now);
         act(&cloud.with_events(&publish_event))

@@ -7,7 +7,10 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use crate::{client::api::failure::Failure, cloud::Cloud};
+use crate::{
+    client::api::failure::Failure,
+    cloud::{Cloud, Event},
+};
 
 /// How long a warning is remembered, so that it is not published again by each check.
 const WARNED: Duration = Duration::from_hours(24);
@@ -40,7 +43,8 @@ impl Cloud<'_> {
         let text = sentences.join("; ");
         if self.store.get(&key).as_ref() != Some(&text) {
             self.store.set(&key, &text, WARNED);
-            (self.publish_event)(service, reason, &text);
+            let message = &text;
+            (self.publish_event)(service, Event { reason, message });
         }
     }
 
@@ -144,8 +148,8 @@ mod tests {
         let (setup, store, wire, none) =
             (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
         let shown = RefCell::new(Vec::new());
-        let publish_event = |_: &Service, reason: &str, text: &str| {
-            shown.borrow_mut().push(format!("{reason}: {text}"));
+        let publish_event = |_: &Service, Event { reason, message }: Event<'_>| {
+            shown.borrow_mut().push(format!("{reason}: {message}"));
         };
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0).with_events(&publish_event);
         let web = service(&[]);
