@@ -205,24 +205,35 @@ impl Config {
         let mut problems: Vec<Problem> = file.problems.iter().map(Problem::from).collect();
         let mut config = Self::default();
 
+        let mut rejected = Vec::new();
         for entry in entries {
-            problems.extend(sections::apply(&mut config, entry).err());
+            if let Err(problem) = sections::apply(&mut config, entry) {
+                problems.push(problem);
+                rejected.push(entry.section.as_str());
+            }
         }
 
         for (key, value) in options {
             problems.extend(sections::option(&mut config, key, value).err());
         }
 
-        // Whether `auth-url` is missing is unknown if its line was rejected.
-        let is_about_url = |problem: &Problem| problem.reason.starts_with("`auth-url`");
-        if !problems.iter().any(is_about_url) {
+        // A statement that was rejected might have set what these rules miss.
+        let is_known = |section: &str| {
+            file.problems.is_empty()
+                && !rejected
+                    .iter()
+                    .any(|other| other.eq_ignore_ascii_case(section))
+        };
+        if is_known("Global") {
             problems.extend(config.lacks());
         }
-
-        // These read the complete configuration: a default can contradict a setting.
-        problems.extend(sections::monitor(&config, entries));
-        problems.extend(sections::defaults(&config, entries));
-        problems.extend(sections::method(&mut config, entries));
+        // These read the complete section: a default can contradict a setting.
+        if is_known("LoadBalancer") {
+            sections::set_ovn_default(&mut config, entries);
+            problems.extend(sections::monitor_problems(&config, entries));
+            problems.extend(sections::default_problems(&config, entries));
+            problems.extend(sections::ovn_method_problem(&config, entries));
+        }
 
         problems.sort_by_key(|problem| problem.line);
         // An unknown section is reported by its header and by each of its settings.
@@ -239,7 +250,7 @@ impl Config {
     fn lacks(&self) -> Option<Problem> {
         let problem = |reason: &str| {
             Some(Problem {
-                line: 0,
+                line: None,
                 reason: reason.to_owned(),
             })
         };

@@ -7,8 +7,8 @@ const MAX_MESSAGE: usize = 1000;
 /// One problem of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The line, starting at 1, or 0 if the problem has no position.
-    pub line: usize,
+    /// The line, starting at 1, if the problem has a position.
+    pub line: Option<usize>,
     /// What is wrong and what is expected, in one sentence, without values that could be secrets.
     pub reason: String,
 }
@@ -16,7 +16,7 @@ pub struct Problem {
 impl From<&skydock_gcfg::Problem> for Problem {
     fn from(problem: &skydock_gcfg::Problem) -> Self {
         Self {
-            line: problem.line,
+            line: Some(problem.line),
             reason: problem.to_string(),
         }
     }
@@ -32,11 +32,7 @@ impl Problems {
     pub fn in_file(&self, path: &str) -> String {
         let mut text = String::new();
         for (index, Problem { line, reason }) in self.0.iter().enumerate() {
-            let place = if *line > 0 {
-                format!("{line}:")
-            } else {
-                String::new()
-            };
+            let place = line.map(|line| format!("{line}:")).unwrap_or_default();
 
             let problem = format!("{path}:{place} {reason}");
             if index == 0 {
@@ -97,10 +93,10 @@ mod tests {
             reason: "no".to_owned(),
         };
         assert_eq!(
-            Problems(vec![problem(3), problem(0)]).in_file("cloud.conf"),
+            Problems(vec![problem(Some(3)), problem(None)]).in_file("cloud.conf"),
             "cloud.conf:3: no; cloud.conf: no"
         );
-        let many = Problems(vec![problem(1); 200]).in_file("cloud.conf");
+        let many = Problems(vec![problem(Some(1)); 200]).in_file("cloud.conf");
         assert!(many.len() < 1100 && many.contains("; and "), "{many}");
     }
 

@@ -245,6 +245,8 @@ fn rejects_unsupported_settings_with_name_and_line() {
         "[Metadata]\nsearch-order=\"\"",
         "[LoadBalancer]\ndefault-tls-container-ref=mine\ncontainer-store=external",
         "[LoadBalancer]\ndefault-tls-container-ref=https://b/v1/secrets/1",
+        // Not Barbican, as in upstream.
+        "[LoadBalancer]\ndefault-tls-container-ref=mine\ncontainer-store=",
         "[LoadBalancer]\ningress-hostname-suffix=",
     ] {
         assert_eq!(problem(text), "", "{text}");
@@ -273,6 +275,37 @@ fn the_default_method_depends_on_the_provider() {
     assert_eq!(
         problem("[loadbalancer]\nLB-method=ROUND_ROBIN\nlb-provider=ovn"),
         "cloud.conf:4: `lb-method`: `lb-provider=ovn` supports only `SOURCE_IP_PORT`, its default: remove the setting"
+    );
+}
+
+/// The setting that a rule misses may be the one that was rejected.
+#[test]
+fn a_rejected_setting_causes_no_second_problem() {
+    for text in [
+        "[LoadBalancer]\ncreate-monitor=true\nmonitor-timeout=10s\nmonitor-delay=20",
+        "[LoadBalancer]\ncreate-monitor=true\nmonitor-timeout=10s\nmonitor-dellay=20s",
+        "[LoadBalancer]\ncreate-monitor=true\nmonitor-timeout=10s\nmonitor-delay=\"20s",
+        "[LoadBalancer]\ndefault-tls-container-ref=mine\ncontainer-store=vault",
+        "[LoadBalancer]\nlb-provider=ovn\nlb-method=ROUND-ROBIN",
+        "[LoadBalancer]\nenable-ingress-hostname=true\ningress-hostname-suffix=\ningress-hostname-sufix=example.com",
+        "region",
+    ] {
+        let options = [("regional-provider-ids".to_owned(), "true".to_owned())];
+        let text = format!("[Global]\nauth-url=http://k\n{text}");
+        let options = if text.ends_with("region") {
+            &options[..]
+        } else {
+            &[]
+        };
+        let problems = Config::parse(&text, options).unwrap_err();
+        assert_eq!(problems.0.len(), 1, "{text}: {problems:?}");
+    }
+
+    // Problems of other sections are independent.
+    let problems = problem("[Routes]\n[LoadBalancer]\ncreate-monitor=true\nmonitor-timeout=10s");
+    assert!(
+        problems.contains("`Routes`") && problems.contains("`monitor-timeout`"),
+        "{problems}"
     );
 }
 

@@ -75,6 +75,14 @@ impl SubnetSpec {
         Some((name, words(tags).collect::<Vec<_>>().join(",")))
     }
 
+    /// Checks a pattern of names.
+    ///
+    /// # Errors
+    /// Fails if the pattern is invalid.
+    pub fn check_pattern(pattern: &str) -> Result<(), String> {
+        negated_regex(pattern).map(|_| ())
+    }
+
     /// Returns true if a subnet with this name matches.
     ///
     /// # Errors
@@ -84,19 +92,25 @@ impl SubnetSpec {
             return Ok(true);
         }
 
-        let (negated, pattern) = strip(&self.pattern, '!');
-        let expression = pattern
-            .strip_prefix('~')
-            .map_or_else(|| glob(pattern), str::to_owned);
-
-        let regex = Regex::new(&expression).map_err(|error| {
-            format!("the pattern for the floating IP's subnet is not valid: {error}")
-        })?;
+        let (negated, regex) = negated_regex(&self.pattern)?;
 
         // As in upstream, the first match must be the complete name.
         let whole = regex.find(name).map_or("", |found| found.as_str()) == name;
         Ok(whole != negated)
     }
+}
+
+/// Returns whether a pattern is negated, and its regular expression.
+fn negated_regex(pattern: &str) -> Result<(bool, Regex), String> {
+    let (negated, pattern) = strip(pattern, '!');
+    let expression = pattern
+        .strip_prefix('~')
+        .map_or_else(|| glob(pattern), str::to_owned);
+
+    let regex = Regex::new(&expression).map_err(|error| {
+        format!("the pattern for the floating IP's subnet is not valid: {error}")
+    })?;
+    Ok((negated, regex))
 }
 
 fn strip(text: &str, sign: char) -> (bool, &str) {
