@@ -34,9 +34,11 @@ const PAGES: usize = 1000;
 
 /// The context of one call to the cloud.
 pub struct Cloud<'a> {
+    /// The configuration.
     pub config: &'a Config,
     /// The name of the cluster.
     pub cluster: &'a str,
+    /// The host.
     pub host: &'a dyn HostFunctions,
     endpoints: OnceCell<BTreeMap<Kind, String>>,
 }

@@ -101,6 +101,7 @@ pub struct Class {
     pub network_id: String,
     /// The subnet of the VIP.
     pub subnet_id: String,
+    /// The subnet of the members.
     pub member_subnet_id: String,
 }
 

@@ -12,9 +12,11 @@ pub struct Features {
     pub tags: bool,
     /// Timeouts of listeners (2.1).
     pub timeouts: bool,
+    /// Flavors (2.6).
     pub flavors: bool,
     /// `allowed_cidrs` of listeners (2.12).
     pub allowed_cidrs: bool,
+    /// Availability zones (2.14).
     pub availability_zones: bool,
     /// HTTP monitors for TCP pools: all providers except OVN.
     pub http_monitors: bool,

@@ -23,6 +23,7 @@ use crate::{
 pub struct Subport {
     /// The name of the network.
     pub network: String,
+    /// The addresses.
     pub addresses: Vec<String>,
 }
 

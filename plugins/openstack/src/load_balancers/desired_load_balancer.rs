@@ -87,8 +87,11 @@ pub struct DesiredLoadBalancer {
 pub struct Vip {
     /// A port of the user. If set, the other fields are ignored.
     pub port_id: String,
+    /// The network.
     pub network_id: String,
+    /// The subnet.
     pub subnet_id: String,
+    /// The address.
     pub address: String,
 }
 
@@ -134,7 +137,9 @@ pub struct DesiredPort {
     pub port: u16,
     /// The node port. If it is 0, there are no members.
     pub node_port: u16,
+    /// The protocol of the listener.
     pub listener_protocol: &'static str,
+    /// The protocol of the pool.
     pub pool_protocol: &'static str,
     /// The port of the members for health checks, if it is different.
     pub monitor_port: Option<u16>,

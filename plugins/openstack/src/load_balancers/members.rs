@@ -18,7 +18,9 @@ pub(crate) mod subnet;
 pub struct MemberNode {
     /// The name of the node.
     pub name: String,
+    /// The address.
     pub address: String,
+    /// The provider ID.
     pub provider_id: String,
 }
 
@@ -27,7 +29,9 @@ pub struct MemberNode {
 pub struct DesiredMember {
     /// The name of the node.
     pub name: String,
+    /// The address.
     pub address: String,
+    /// The port.
     pub port: u16,
     /// The port for health checks, if it is different.
     pub monitor_port: Option<u16>,

@@ -7,6 +7,7 @@ use serde::Deserialize;
 /// A server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Server {
+    /// The ID.
     pub id: String,
     /// The name, which is not unique.
     #[serde(default)]
@@ -60,6 +61,7 @@ pub struct FlavorOfServer {
 /// A flavor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Flavor {
+    /// The ID.
     pub id: String,
     /// The name.
     #[serde(default)]

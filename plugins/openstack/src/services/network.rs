@@ -7,6 +7,7 @@ use serde::Deserialize;
 /// A port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Port {
+    /// The ID.
     pub id: String,
     /// The server or router it belongs to.
     #[serde(default)]
@@ -94,6 +95,7 @@ pub struct Trunk {
 /// A subport of a trunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct SubPort {
+    /// The ID of the port.
     pub port_id: String,
 }
 
@@ -110,6 +112,7 @@ pub struct AddressPair {
 /// A network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Network {
+    /// The ID.
     pub id: String,
     /// The name.
     #[serde(default)]
@@ -125,6 +128,7 @@ pub struct Network {
 /// A subnet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Subnet {
+    /// The ID.
     pub id: String,
     /// The name.
     #[serde(default)]
@@ -143,7 +147,9 @@ pub struct Subnet {
 /// A floating IP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct FloatingIp {
+    /// The ID.
     pub id: String,
+    /// The address.
     pub floating_ip_address: String,
     /// Who created it and for which purpose.
     #[serde(default)]
@@ -174,6 +180,7 @@ impl FloatingIp {
 /// A security group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct SecurityGroup {
+    /// The ID.
     pub id: String,
     /// The name.
     #[serde(default)]
@@ -186,6 +193,7 @@ pub struct SecurityGroup {
 /// A rule of a security group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct SecurityGroupRule {
+    /// The ID.
     pub id: String,
     /// `ingress` or `egress`.
     #[serde(default)]

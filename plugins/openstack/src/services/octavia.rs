@@ -7,6 +7,7 @@ use serde::Deserialize;
 /// A load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct LoadBalancer {
+    /// The ID.
     pub id: String,
     /// The name.
     #[serde(default)]
@@ -66,6 +67,7 @@ impl LoadBalancer {
 /// A listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Listener {
+    /// The ID.
     pub id: String,
     /// The name.
     #[serde(default)]
@@ -108,6 +110,7 @@ pub struct Listener {
 /// A pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Pool {
+    /// The ID.
     pub id: String,
     /// The name.
     #[serde(default)]
@@ -140,12 +143,14 @@ pub struct Persistence {
 /// A reference to a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Reference {
+    /// The ID.
     pub id: String,
 }
 
 /// A member of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Member {
+    /// The ID.
     pub id: String,
     /// The name, which is that of the node.
     #[serde(default)]
@@ -167,6 +172,7 @@ pub struct Member {
 /// A health monitor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Monitor {
+    /// The ID.
     pub id: String,
     /// The name.
     #[serde(default)]
