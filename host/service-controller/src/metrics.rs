@@ -1,4 +1,4 @@
-//! Metrics of the controller.
+//! Metrics of the controller. `manager/metrics.rs` in `skydock-controllers` says how to add one.
 
 use prometheus_client::{
     metrics::{
