@@ -36,23 +36,25 @@ pub(super) struct Create {
     pub(super) after: Vec<usize>,
     /// True if one of these leads to the same node, and not into a black hole: only its addresses
     /// are outdated.
-    pub(super) stale: bool,
+    pub(super) replaces_own_route: bool,
 }
 
 /// Leaves to other providers what is theirs: nodes with their provider IDs, and the routes to the
 /// Pods on these. Whose a node is that was not initialized yet is not known, unless it has its
 /// provider ID already.
-pub(super) fn own(
+pub(super) fn leave_other_providers(
     mut routes: Vec<Route>,
     nodes: Vec<NodeEntry>,
     info: &ProviderInfo,
 ) -> (Vec<Route>, Vec<NodeEntry>) {
     // A provider without instances has no provider IDs, and serves all nodes.
-    let is_own = |node: &Node| match &node.provider_id {
-        _ if info.provider_id_prefixes.is_empty() => true,
-        Some(id) => info.owns(id),
-        // It may become another provider's, and nobody would remove its routes then.
-        None => !uninitialized(node),
+    let is_own = |node: &Node| {
+        info.provider_id_prefixes.is_empty()
+            || match &node.provider_id {
+                Some(id) => info.owns(id),
+                // It may become another provider's, and nobody would remove its routes then.
+                None => !uninitialized(node),
+            }
     };
     let (own, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|node| is_own(&node.view));
 
@@ -95,28 +97,11 @@ pub(super) fn plan(routes: Vec<Route>, nodes: &[&Node], cidrs: &ClusterCidrs) ->
         .iter()
         .map(|node| (node.name.as_str(), *node))
         .collect();
-    let target = |route: &Route| {
-        route
-            .target_node
-            .as_deref()
-            .and_then(|name| by_name.get(name).copied())
-    };
 
-    let (kept, others): (Vec<_>, Vec<_>) = routes
-        .into_iter()
-        .partition(|route| target(route).is_some_and(|node| serves(route, node)));
-    let deletes: Vec<Route> = others
-        .into_iter()
-        .filter(|route| responsible(&route.destination_cidr, cidrs))
-        .collect();
+    let (kept, deletes) = split_routes(routes, &by_name, cidrs);
+    let stranded = stranded_nodes(&deletes, &by_name);
 
-    let stranded = deletes
-        .iter()
-        .filter_map(target)
-        .filter(|node| node.pod_cidrs.is_empty());
-    let stranded = stranded.map(|node| node.name.clone()).collect();
-
-    let there: HashSet<(&str, Destination<'_>)> = kept
+    let existing: HashSet<(&str, Destination<'_>)> = kept
         .iter()
         .filter_map(|route| {
             Some((
@@ -125,32 +110,60 @@ pub(super) fn plan(routes: Vec<Route>, nodes: &[&Node], cidrs: &ClusterCidrs) ->
             ))
         })
         .collect();
-
-    let (missing, others): (Vec<_>, Vec<_>) = nodes
+    let (wanted, out_of_range): (Vec<_>, Vec<_>) = nodes
         .iter()
-        .flat_map(|node| missing(node, &there))
-        .partition(|route| ours(&route.destination_cidr, cidrs));
+        .flat_map(|node| missing(node, &existing))
+        .partition(|route| is_within_cluster_cidrs(&route.destination_cidr, cidrs));
 
-    let mut outside: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for NewRoute {
-        target_node,
-        destination_cidr,
-        ..
-    } in others
-    {
-        outside
-            .entry(target_node)
-            .or_default()
-            .push(destination_cidr);
-    }
-
-    let creates = in_order(missing, &deletes);
+    let creates = in_order(wanted, &deletes);
     Plan {
         deletes,
         creates,
         stranded,
-        outside,
+        outside: pods_outside(out_of_range),
     }
+}
+
+/// Returns the node to which a route leads, if it exists.
+fn target<'a>(route: &Route, by_name: &HashMap<&str, &'a Node>) -> Option<&'a Node> {
+    let name = route.target_node.as_deref()?;
+    by_name.get(name).copied()
+}
+
+/// Returns the routes that nodes need, and those to delete. Other routes are in neither list.
+fn split_routes(
+    routes: Vec<Route>,
+    by_name: &HashMap<&str, &Node>,
+    cidrs: &ClusterCidrs,
+) -> (Vec<Route>, Vec<Route>) {
+    let is_needed = |route: &Route| target(route, by_name).is_some_and(|node| serves(route, node));
+    let (kept, mut obsolete): (Vec<_>, Vec<_>) = routes.into_iter().partition(is_needed);
+
+    obsolete.retain(|route| touches_cluster_cidrs(&route.destination_cidr, cidrs));
+    (kept, obsolete)
+}
+
+/// Returns the names of nodes without Pod CIDRs to which a route leads that is to be deleted.
+fn stranded_nodes(deletes: &[Route], by_name: &HashMap<&str, &Node>) -> HashSet<String> {
+    deletes
+        .iter()
+        .filter_map(|route| target(route, by_name))
+        .filter(|node| node.pod_cidrs.is_empty())
+        .map(|node| node.name.clone())
+        .collect()
+}
+
+/// Returns the destinations of these routes, by node.
+fn pods_outside(routes: Vec<NewRoute>) -> BTreeMap<String, Vec<String>> {
+    let mut outside: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for route in routes {
+        outside
+            .entry(route.target_node)
+            .or_default()
+            .push(route.destination_cidr);
+    }
+
+    outside
 }
 
 /// Sets the node of routes of which the cloud only knows the address: the node with this address.
@@ -187,6 +200,8 @@ fn with_targets(mut routes: Vec<Route>, nodes: &[&Node]) -> Vec<Route> {
             .or_else(|| found.first())
         {
             route.target_node = Some(node.name.clone());
+            // This is a next hop, not all the addresses that the node had when the route was
+            // created: compared with those of a node with several, it would always be outdated.
             route.target_addresses = None;
         }
     }
@@ -203,12 +218,12 @@ fn ip(address: &NodeAddress) -> Option<IpAddr> {
 /// for them.
 fn missing<'a>(
     node: &'a Node,
-    there: &HashSet<(&str, Destination<'_>)>,
+    existing: &HashSet<(&str, Destination<'_>)>,
 ) -> impl Iterator<Item = NewRoute> + use<'a> {
     let cidrs = node
         .pod_cidrs
         .iter()
-        .filter(|cidr| !there.contains(&(node.name.as_str(), Destination::of(cidr))));
+        .filter(|cidr| !existing.contains(&(node.name.as_str(), Destination::of(cidr))));
     let cidrs: BTreeSet<String> = cidrs.map(|cidr| canonical(cidr)).collect();
 
     cidrs.into_iter().map(|destination_cidr| NewRoute {
@@ -255,14 +270,19 @@ impl<'a> Destination<'a> {
 
 /// Returns true if the first or last address of a CIDR is in one of the cluster's ranges; other
 /// routes belong to others.
-fn responsible(cidr: &str, cidrs: &ClusterCidrs) -> bool {
+///
+/// False for a text that is not a valid CIDR, unlike [`is_within_cluster_cidrs`]: a route is only
+/// deleted if it is certain that it belongs to the cluster.
+fn touches_cluster_cidrs(cidr: &str, cidrs: &ClusterCidrs) -> bool {
     cidr.parse::<IpNet>()
         .is_ok_and(|net| cidrs.contains(net.network()) || cidrs.contains(net.broadcast()))
 }
 
-/// Returns true if a CIDR is completely in one of the cluster's ranges. A text that is not a valid
-/// CIDR is left to the cloud to reject.
-fn ours(cidr: &str, cidrs: &ClusterCidrs) -> bool {
+/// Returns true if a CIDR is completely in one of the cluster's ranges.
+///
+/// True for a text that is not a valid CIDR, unlike [`touches_cluster_cidrs`]: it is left to the
+/// cloud to reject.
+fn is_within_cluster_cidrs(cidr: &str, cidrs: &ClusterCidrs) -> bool {
     cidr.parse::<IpNet>()
         .map_or(true, |net| cidrs.iter().any(|range| range.contains(&net)))
 }
@@ -276,64 +296,55 @@ pub(super) fn canonical(cidr: &str) -> String {
 
 /// Makes each new route wait for the deletion of the routes that it overlaps with.
 fn in_order(routes: Vec<NewRoute>, deletes: &[Route]) -> Vec<Create> {
-    let mut creates: Vec<Create> = routes
-        .into_iter()
-        .map(|route| Create {
-            route,
-            after: Vec::new(),
-            stale: false,
-        })
-        .collect();
-
-    let nets = |cidrs: Vec<&String>| {
-        let mut nets: HashMap<IpNet, Vec<usize>> = HashMap::new();
-        for (index, cidr) in cidrs.into_iter().enumerate() {
-            if let Ok(net) = cidr.parse::<IpNet>() {
-                nets.entry(net.trunc()).or_default().push(index);
-            }
+    let mut deletes_by_net: HashMap<IpNet, Vec<(usize, &Route)>> = HashMap::new();
+    for (index, route) in deletes.iter().enumerate() {
+        if let Some(net) = net(&route.destination_cidr) {
+            deletes_by_net.entry(net).or_default().push((index, route));
         }
-        nets
-    };
-
-    let going = nets(
-        deletes
-            .iter()
-            .map(|route| &route.destination_cidr)
-            .collect(),
-    );
-    let coming = nets(
-        creates
-            .iter()
-            .map(|create| &create.route.destination_cidr)
-            .collect(),
-    );
+    }
 
     // Two CIDRs overlap only if one contains the other.
     let around = |net: &IpNet| successors(Some(*net), IpNet::supernet);
-    let mut pairs = BTreeSet::new();
-    for (net, created) in &coming {
-        let deleted = around(net).filter_map(|outer| going.get(&outer)).flatten();
-        pairs.extend(
-            deleted.flat_map(|deleted| created.iter().map(move |created| (*created, *deleted))),
-        );
+    let mut overlapping: HashMap<IpNet, BTreeMap<usize, &Route>> = HashMap::new();
+    for create in routes.iter().filter_map(|it| net(&it.destination_cidr)) {
+        let larger = around(&create).filter_map(|outer| deletes_by_net.get(&outer));
+        overlapping.insert(create, larger.flatten().copied().collect());
     }
-    for (net, deleted) in &going {
-        let created = around(net).filter_map(|outer| coming.get(&outer)).flatten();
-        pairs.extend(
-            created.flat_map(|created| deleted.iter().map(move |deleted| (*created, *deleted))),
-        );
-    }
-
-    for (created, deleted) in pairs {
-        if let (Some(create), Some(route)) = (creates.get_mut(created), deletes.get(deleted)) {
-            create.after.push(deleted);
-            create.stale |= !route.blackhole
-                && route.target_node.as_ref() == Some(&create.route.target_node)
-                && canonical(&route.destination_cidr) == create.route.destination_cidr;
+    for (delete, indexed) in &deletes_by_net {
+        for outer in around(delete) {
+            if let Some(smaller) = overlapping.get_mut(&outer) {
+                smaller.extend(indexed.iter().copied());
+            }
         }
     }
 
-    creates
+    let create = |route: NewRoute| {
+        let first = net(&route.destination_cidr).and_then(|net| overlapping.get(&net));
+        Create {
+            after: first
+                .into_iter()
+                .flatten()
+                .map(|(index, _)| *index)
+                .collect(),
+            replaces_own_route: first
+                .into_iter()
+                .flatten()
+                .any(|(_, old)| leads_to_the_same(&route, old)),
+            route,
+        }
+    };
+    routes.into_iter().map(create).collect()
+}
+
+fn net(cidr: &str) -> Option<IpNet> {
+    cidr.parse::<IpNet>().ok().map(|net| net.trunc())
+}
+
+/// Returns true if a route leads from the same destination to the same node as a new one.
+fn leads_to_the_same(new: &NewRoute, old: &Route) -> bool {
+    !old.blackhole
+        && old.target_node.as_ref() == Some(&new.target_node)
+        && canonical(&old.destination_cidr) == new.destination_cidr
 }
 
 #[cfg(test)]

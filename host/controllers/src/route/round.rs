@@ -288,7 +288,7 @@ impl Round {
                 Standing::There
             } else if let Some(standing) = memory.creates.standing(&create.route) {
                 standing
-            } else if create.stale || self.is_free(*index) {
+            } else if create.replaces_own_route || self.is_free(*index) {
                 // An outdated route may still work, and the others were not tried yet.
                 Standing::Unknown
             } else {

@@ -143,7 +143,8 @@ impl<'a> Run<'a> {
         // Nodes are read after the list: the node of a listed route is known by then, unless it
         // does not exist.
         let entries = controller.shared.nodes.list();
-        let (routes, entries) = plan::own(routes, entries, &controller.shared.provider.info());
+        let info = controller.shared.provider.info();
+        let (routes, entries) = plan::leave_other_providers(routes, entries, &info);
         let nodes: Vec<_> = entries.iter().map(|entry| &*entry.view).collect();
         let plan = plan::plan(routes, &nodes, &controller.cidrs);
 

@@ -322,7 +322,10 @@ fn a_black_hole_of_a_node_is_replaced_in_the_same_run() {
     let plan = plan(vec![hole.clone()], &[node], &cidrs(V4));
     assert_eq!(plan.deletes, [hole]);
     assert_eq!(
-        (plan.creates[0].after.as_slice(), plan.creates[0].stale),
+        (
+            plan.creates[0].after.as_slice(),
+            plan.creates[0].replaces_own_route
+        ),
         (&[0][..], false)
     );
 }
@@ -351,10 +354,19 @@ fn a_route_is_ours_if_either_end_is_in_a_cluster_range() {
         ("10.244.0.0/16", "pods", false),
     ] {
         assert_eq!(
-            responsible(cidr, &cidrs(&[range])),
+            touches_cluster_cidrs(cidr, &cidrs(&[range])),
             ours,
             "{cidr} in {range}"
         );
+    }
+}
+
+#[test]
+fn an_invalid_cidr_is_created_but_never_deleted() {
+    let ranges = cidrs(&["10.244.0.0/16"]);
+    for cidr in ["pods", "10.244.0.0"] {
+        assert!(!touches_cluster_cidrs(cidr, &ranges), "{cidr}");
+        assert!(is_within_cluster_cidrs(cidr, &ranges), "{cidr}");
     }
 }
 
@@ -397,7 +409,7 @@ fn a_new_route_waits_only_for_routes_it_replaces() {
             (
                 create.route.destination_cidr.as_str(),
                 create.after.as_slice(),
-                create.stale,
+                create.replaces_own_route,
             )
         })
         .collect();
@@ -607,7 +619,7 @@ fn nodes_of_other_providers_and_their_routes_are_left_alone() {
     };
 
     let info = skydock_controller_base::testing::info();
-    let (left, own_nodes) = own(routes(), nodes(), &info);
+    let (left, own_nodes) = leave_other_providers(routes(), nodes(), &info);
     assert_eq!(names(&own_nodes), ["ours", "hand-made"]);
     assert_eq!(
         left,
@@ -623,6 +635,6 @@ fn nodes_of_other_providers_and_their_routes_are_left_alone() {
         provider_id_prefixes: Vec::new(),
         ..info
     };
-    let (left, own_nodes) = own(routes(), nodes(), &info);
+    let (left, own_nodes) = leave_other_providers(routes(), nodes(), &info);
     assert_eq!((left.len(), own_nodes.len()), (6, 5));
 }
