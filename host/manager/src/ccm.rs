@@ -1,5 +1,7 @@
 //! The life cycle of a cloud-controller-manager: plugin, API server, serving, Lease, controllers,
 //! and shutdown.
+//!
+//! A number such as P-23 is that of a statement in `docs/parity.md`.
 
 mod election;
 mod plugin;
@@ -7,6 +9,7 @@ mod plugin;
 use std::{
     net::SocketAddr,
     sync::{Arc, atomic::Ordering},
+    thread,
     time::Duration,
 };
 
@@ -21,10 +24,14 @@ use skydock_kube::{
     api::with_deadline,
     clients,
     election::{self as leader_election, Leadership},
+    events::Recorder,
     service_accounts,
 };
 use skydock_sandbox::{ClusterSlot, Plugin, PluginMetrics};
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    task::{JoinHandle, spawn_blocking},
+};
 use tokio_util::sync::CancellationToken;
 
 use self::election::Election;
@@ -34,7 +41,7 @@ use crate::{
     credentials,
     egress::Egress,
     process::{blocking::blocking, report::Reporter},
-    serving,
+    serving::{self, Readiness},
 };
 
 /// Runs until `shutdown`, and then completes the work in progress.
@@ -46,7 +53,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     // Tasks of the process end with this function, also if it fails.
     let _ends_with_this = process.clone().drop_guard();
 
-    // Before the start is complete, there is no work that must be finished.
+    // Before the start is complete, there is no work that must be finished. The future is large,
+    // like the others that are boxed here.
     let starting = Box::pin(start(config, process.clone()));
     let Some(started) = shutdown.run_until_cancelled(starting).await else {
         return Ok(());
@@ -62,9 +70,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let stop = shutdown.child_token();
     let work = async {
         match election {
-            None => {
-                Box::pin(manager.work(None, false, stop.clone(), CancellationToken::new())).await
-            }
+            None => Box::pin(manager.work(None, stop.clone())).await,
             Some(election) => Box::pin(manager.stand_for_election(election, stop.clone())).await,
         }
     };
@@ -88,12 +94,10 @@ async fn start(
     let egress = Arc::new(plugin::egress(&config, &mut registry)?);
     let file_metrics = FileMetrics::register(&mut registry);
 
-    let loaded = CancellationToken::new();
-    let reached = CancellationToken::new();
+    let readiness = watch::Sender::new(Readiness::Starting);
     let served = serving::Served {
         registry,
-        loaded: loaded.clone(),
-        reached: reached.clone(),
+        readiness: readiness.subscribe(),
         election: election.as_ref().map(Election::watched),
     };
     let address = serve(&config, served, &egress, &process).await?;
@@ -102,15 +106,18 @@ async fn start(
     let access_for_plugin = Arc::clone(&egress);
     let plugin = plugin::load(&config, plugin_metrics, cluster.clone(), access_for_plugin).await?;
     check_routes(&config, &plugin.info())?;
-    loaded.cancel();
+    readiness.send_replace(Readiness::PluginLoaded);
 
     let api_server = connect(&config, &egress, &process).await?;
     tokio::spawn(plugin.clone().watch(process.clone()));
     follow_file(&config, &plugin, &egress, file_metrics, &process);
     // From here on, /readyz depends only on the Lease.
-    reached.cancel();
+    readiness.send_replace(Readiness::ApiServerReached);
 
-    let accepted = accepted_store(&config, &api_server.root);
+    let accepted = config
+        .accepted_in
+        .as_ref()
+        .map(|lease| AcceptedStore::new(&api_server.root, &lease.namespace, &lease.name));
     if let Some(accepted) = &accepted {
         accepted.check_if_known(&plugin).await?;
     }
@@ -213,19 +220,6 @@ fn follow_file(
     tokio::spawn(process.clone().run_until_cancelled_owned(applying));
 }
 
-/// Returns where to keep what was accepted of the plugin, if it is kept.
-fn accepted_store(config: &Config, root: &Client) -> Option<AcceptedStore> {
-    config.keeps_accepted.then(|| {
-        let lease = &config.options.process;
-        let [namespace, name] = [&lease.namespace, &lease.name].map(Option::as_deref);
-        AcceptedStore::new(
-            root,
-            namespace.unwrap_or_default(),
-            name.unwrap_or_default(),
-        )
-    })
-}
-
 fn log_start(
     config: &Config,
     plugin: &Plugin,
@@ -275,16 +269,19 @@ struct StartedManager {
     process: CancellationToken,
 }
 
+/// What the leader knows about its Lease.
+struct Leader {
+    identity: String,
+    /// Whether the previous leader has not released the Lease.
+    predecessor_unreleased: bool,
+    /// Cancelled to release the Lease.
+    release: CancellationToken,
+}
+
 impl StartedManager {
-    /// Runs the controllers until `stop`, and completes what they have started. Cancels `worked`
-    /// when only events are left to write.
-    async fn work(
-        self,
-        identity: Option<String>,
-        unreleased: bool,
-        stop: CancellationToken,
-        worked: CancellationToken,
-    ) -> anyhow::Result<()> {
+    /// Runs the controllers until `stop`, and completes what they have started. Releases the Lease of
+    /// the leader, if there is one, when only events are left to write.
+    async fn work(self, leader: Option<Leader>, stop: CancellationToken) -> anyhow::Result<()> {
         let Some(clients) = stop.run_until_cancelled(self.clients()).await else {
             return Ok(());
         };
@@ -292,7 +289,7 @@ impl StartedManager {
 
         if let Some(accepted) = &self.accepted {
             // Whoever holds the Lease can read it.
-            let check = accepted.check(&self.plugin, identity.is_some());
+            let check = accepted.check(&self.plugin, leader.is_some());
             let Some(checked) = stop.run_until_cancelled(check).await else {
                 return Ok(());
             };
@@ -304,23 +301,54 @@ impl StartedManager {
         }
 
         let (recorder, events) = recorder(&self.metrics.shared);
-        let reporter = Reporter::new(recorder.clone(), self.config.election.as_ref());
-        if let Some(identity) = identity {
-            reporter.leads(&identity);
-        }
+        let reporting = self.report_generations(recorder.clone(), leader.as_ref());
+        let context = self.build_context(clients, recorder, leader, stop.clone());
 
-        let plugin = self.plugin.clone();
-        let followed = tokio::spawn(async move { reporter.follow(&plugin).await });
+        let work = async {
+            let ended = skydock_controllers::run(context, events).await;
+            ended.context("controllers ended")
+        };
         let keeping_failed = async {
             match &self.accepted {
                 Some(accepted) => accepted.follow(&self.plugin).await,
                 None => std::future::pending().await,
             }
         };
+        let ended = credentials::work_until(keeping_failed, &stop, work).await;
 
+        self.cluster.clear();
+        reporting.abort();
+        // Not only when `run` returns, which may wait seconds for the release of the Lease: a process
+        // that has no more work to do loads no other plugin, and does not report that it is ready.
+        self.process.cancel();
+        ended
+    }
+
+    /// Publishes events about leadership, and about changes of the plugin until the task is aborted.
+    fn report_generations(&self, recorder: Recorder, leader: Option<&Leader>) -> JoinHandle<()> {
+        let reporter = Reporter::new(recorder, self.config.election.as_ref());
+        if let Some(leader) = leader {
+            reporter.leads(&leader.identity);
+        }
+
+        let plugin = Arc::clone(&self.plugin);
+        tokio::spawn(async move { reporter.follow(&plugin).await })
+    }
+
+    fn build_context(
+        &self,
+        clients: Clients,
+        recorder: Recorder,
+        leader: Option<Leader>,
+        shutdown: CancellationToken,
+    ) -> Context {
         let cluster = self.cluster.clone();
         let egress = Arc::clone(&self.egress);
-        let context = Context {
+        let (unreleased, worked) = leader
+            .map(|leader| (leader.predecessor_unreleased, leader.release))
+            .unwrap_or_default();
+
+        Context {
             clients,
             provider: self.plugin.clone(),
             generations: self.plugin.subscribe(),
@@ -333,20 +361,9 @@ impl StartedManager {
                 cluster.set(view);
             }),
             unreleased,
-            shutdown: stop.clone(),
+            shutdown,
             worked,
-        };
-
-        let work = async {
-            let ended = skydock_controllers::run(context, events).await;
-            ended.context("controllers ended")
-        };
-        let ended = credentials::work_until(keeping_failed, &stop, work).await;
-
-        self.cluster.clear();
-        followed.abort();
-        self.process.cancel();
-        ended
+        }
     }
 
     async fn clients(&self) -> anyhow::Result<Clients> {
@@ -391,7 +408,7 @@ impl StartedManager {
         let (thread, unreleased) = election.start(access, identity.clone(), release.clone())?;
 
         let led = tokio::select! {
-            stands = state.wait_for(|state| *state != Leadership::Standby) => match &*stands? {
+            stands = state.wait_for(|state| *state != Leadership::Standby) => match &*stands.context("the leader election ended")? {
                 Leadership::Lost(why) => return Err(anyhow!("leadership lost: {why}")),
                 stands => matches!(stands, Leadership::Leading(_)),
             },
@@ -400,11 +417,16 @@ impl StartedManager {
 
         let stop = shutdown.child_token();
         let ended = if led {
+            let leader = Leader {
+                identity,
+                predecessor_unreleased: unreleased.load(Ordering::SeqCst),
+                release: release.clone(),
+            };
             tokio::select! {
                 // Another leader may already be active, so this instance exits without completing
                 // its work.
                 why = leader_election::lost(&mut state, lease_duration, &release) => return Err(anyhow!("leadership lost: {why}")),
-                ended = self.work(Some(identity), unreleased.load(Ordering::SeqCst), stop, release.clone()) => ended,
+                ended = self.work(Some(leader), stop) => ended,
             }
         } else {
             Ok(())
@@ -414,11 +436,23 @@ impl StartedManager {
         // Releasing takes a moment; otherwise the Lease expires. A standby usually does not hold
         // the Lease.
         let patience = Duration::from_secs(if led { 3 } else { 1 });
-        let _ = tokio::time::timeout(patience, tokio::task::spawn_blocking(move || thread.join()))
-            .await;
+        join_elector(thread, patience).await;
 
         ended
     }
+}
+
+/// Waits until the thread of the leader election has released the Lease, but no longer than this.
+async fn join_elector(thread: thread::JoinHandle<()>, patience: Duration) {
+    let joined = spawn_blocking(move || thread.join());
+    let problem = match tokio::time::timeout(patience, joined).await {
+        Ok(Ok(Ok(()))) => return,
+        Ok(_) => "has panicked",
+        Err(_) => "has not ended in time",
+    };
+    tracing::warn!(
+        "the leader election {problem}; if this replica holds the Lease, another takes over when it expires"
+    );
 }
 
 #[cfg(test)]
@@ -453,7 +487,6 @@ mod tests {
             .lines()
             .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
             .collect();
-        assert_eq!(names.len(), 4, "{names:?}");
 
         for name in names {
             let is_listed = page.contains(&format!("`{name}`"));

@@ -62,8 +62,8 @@ pub struct Config {
     pub only_reads: bool,
     /// Whether to wait for a plugin that cannot be loaded, instead of exiting.
     pub waits_for_plugin: bool,
-    /// Whether what was accepted of the plugin is kept in the cluster.
-    pub keeps_accepted: bool,
+    /// The Lease in which what was accepted of the plugin is kept; `None` if it is not kept.
+    pub accepted_in: Option<LeaseName>,
     /// The configuration file, if there is one.
     pub file: Option<PathBuf>,
     /// `--cluster-cidr`.
@@ -84,6 +84,15 @@ pub struct Config {
     pub serve: Option<SocketAddr>,
     /// Log options.
     pub log: LogOptions,
+}
+
+/// Which Lease a run uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
 }
 
 impl TryFrom<CcmArgs> for Config {
@@ -126,7 +135,10 @@ impl TryFrom<CcmArgs> for Config {
             egress_policy,
             only_reads: args.dry_run,
             waits_for_plugin: false,
-            keeps_accepted: true,
+            accepted_in: Some(LeaseName {
+                namespace: args.leader_elect_resource_namespace.clone(),
+                name: args.leader_elect_resource_name.clone(),
+            }),
             file: args.config,
             plugin,
             plugin_flags,

@@ -32,12 +32,21 @@ const STUCK_AFTER: Duration = Duration::from_secs(20);
 pub struct Served {
     /// All metrics.
     pub registry: Registry,
-    /// Canceled when the plugin is loaded.
-    pub loaded: CancellationToken,
-    /// Canceled when the API server has answered.
-    pub reached: CancellationToken,
+    /// How far the start has come.
+    pub readiness: Receiver<Readiness>,
     /// The election; `None` without leader election.
     pub election: Option<Election>,
+}
+
+/// How far the start of the process has come. Each state includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Readiness {
+    /// The plugin is not loaded yet.
+    Starting,
+    /// The plugin is loaded, but the API server has not answered yet.
+    PluginLoaded,
+    /// The API server has answered.
+    ApiServerReached,
 }
 
 /// The state of the election.
@@ -76,10 +85,11 @@ impl Served {
             .as_ref()
             .is_none_or(|election| *election.lease.borrow() == LeaseAccess::Granted);
 
+        let readiness = *self.readiness.borrow();
         let mut checks = self.checks();
         checks.extend([
-            ("plugin", self.loaded.is_cancelled()),
-            ("apiServer", self.reached.is_cancelled()),
+            ("plugin", readiness >= Readiness::PluginLoaded),
+            ("apiServer", readiness >= Readiness::ApiServerReached),
             ("lease", may_lead),
         ]);
 
@@ -172,11 +182,10 @@ mod tests {
     use std::time::Instant;
     use tokio::sync::watch;
 
-    fn served(election: Option<(Leadership, LeaseAccess)>) -> Arc<Served> {
+    fn served(readiness: Readiness, election: Option<(Leadership, LeaseAccess)>) -> Arc<Served> {
         Arc::new(Served {
             registry: Registry::default(),
-            loaded: CancellationToken::new(),
-            reached: CancellationToken::new(),
+            readiness: watch::channel(readiness).1,
             election: election.map(|(leadership, lease)| Election {
                 leadership: watch::channel(leadership).1,
                 lease: watch::channel(lease).1,
@@ -186,7 +195,7 @@ mod tests {
     }
 
     fn healthy(state: Leadership) -> bool {
-        let served = served(Some((state, LeaseAccess::Granted)));
+        let served = served(Readiness::Starting, Some((state, LeaseAccess::Granted)));
         served.checks().iter().all(|(_, holds)| *holds)
     }
 
@@ -204,13 +213,15 @@ mod tests {
 
     #[tokio::test]
     async fn readiness_names_what_is_missing() {
-        let served = served(None);
-        assert_eq!(failing(&served).await, ["plugin", "apiServer"]);
-        assert_eq!(health(State(Arc::clone(&served))).await.0, StatusCode::OK);
-        served.loaded.cancel();
-        assert_eq!(failing(&served).await, ["apiServer"]);
-        served.reached.cancel();
-        assert_eq!(failing(&served).await, [""; 0]);
+        for (readiness, missing) in [
+            (Readiness::Starting, &["plugin", "apiServer"][..]),
+            (Readiness::PluginLoaded, &["apiServer"]),
+            (Readiness::ApiServerReached, &[]),
+        ] {
+            let served = served(readiness, None);
+            assert_eq!(failing(&served).await, missing, "{readiness:?}");
+            assert_eq!(health(State(served)).await.0, StatusCode::OK);
+        }
     }
 
     #[tokio::test]
@@ -220,9 +231,8 @@ mod tests {
             (LeaseAccess::Denied, &["lease"]),
             (LeaseAccess::Granted, &[]),
         ] {
-            let served = served(Some((Leadership::Standby, lease)));
-            served.loaded.cancel();
-            served.reached.cancel();
+            let election = Some((Leadership::Standby, lease));
+            let served = served(Readiness::ApiServerReached, election);
             assert_eq!(failing(&served).await, missing, "{lease:?}");
             assert_eq!(health(State(served)).await.0, StatusCode::OK, "{lease:?}");
         }

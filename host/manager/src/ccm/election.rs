@@ -1,4 +1,6 @@
 //! Leader election of the process.
+//!
+//! A number such as P-23 is that of a statement in `docs/parity.md`.
 
 use std::{
     sync::{

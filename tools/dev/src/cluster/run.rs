@@ -128,7 +128,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         only_reads: !args.allow_cloud_writes && !is_generated,
         egress_policy,
         waits_for_plugin: true,
-        keeps_accepted: false,
+        accepted_in: None,
         file,
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
         ingress: IngressRules {
