@@ -51,7 +51,7 @@ pub(crate) use {
 
 use self::{
     handles::{HandleAccounts, Handles},
-    lent_nodes::{LastNodes, Lookers, Targets},
+    lent_nodes::{LastNodes, NodeReaders, Targets},
 };
 use crate::{
     answers::{IngressRules, overlap::Overlap},
@@ -85,7 +85,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     targets: Targets,
     pub(crate) last_nodes: LastNodes,
-    pub(crate) lookers: Arc<Lookers>,
+    pub(crate) node_readers: Arc<NodeReaders>,
     pub(crate) ticker: Arc<Ticker>,
     pub(crate) lists: Lists,
     /// Where its instances get their tapes.
@@ -123,7 +123,7 @@ impl Shared {
             cache: Arc::default(),
             targets: Targets::default(),
             last_nodes: LastNodes::default(),
-            lookers: Arc::default(),
+            node_readers: Arc::default(),
             ticker,
             lists: Lists::default(),
             taping,
@@ -145,7 +145,7 @@ impl Shared {
         Self {
             cache: Arc::clone(&self.cache),
             permitted: Arc::clone(&self.permitted),
-            lookers: Arc::clone(&self.lookers),
+            node_readers: Arc::clone(&self.node_readers),
             ..Self::new(
                 source,
                 limits,

@@ -44,7 +44,7 @@ const API_SERVER: &str = "kubernetes.default";
 
 /// What a name may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meant<'a> {
+pub(crate) enum StandsFor<'a> {
     /// This address.
     Address(IpAddr),
     /// What has this name, in lower case.
@@ -58,7 +58,7 @@ pub(crate) enum Meant<'a> {
 pub(crate) fn check(
     name: &str,
     home: Option<&str>,
-    judge: impl Fn(Meant<'_>) -> Result<(), Rejected>,
+    judge: impl Fn(StandsFor<'_>) -> Result<(), Rejected>,
 ) -> Result<(), Rejected> {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     // The API server prefers a node's host name to its addresses, and `localhost` is itself.
@@ -82,9 +82,9 @@ pub(crate) fn check(
     match in_disguise(&name) {
         // A machine may be named `7`.
         Some(address) if matches!(address.octets(), [0, ..]) && !address.is_unspecified() => Ok(()),
-        Some(address) => judge(Meant::Address(address.into())),
+        Some(address) => judge(StandsFor::Address(address.into())),
         None => {
-            judge(Meant::Name(&name))?;
+            judge(StandsFor::Name(&name))?;
             // Pods find Services by short names.
             service(&name, home).map_or(Ok(()), judge)
         }
@@ -99,13 +99,13 @@ fn is_local(name: &str) -> bool {
 }
 
 /// Returns the Service that Pods find under this name with their search path.
-fn service<'a>(name: &'a str, home: Option<&'a str>) -> Option<Meant<'a>> {
+fn service<'a>(name: &'a str, home: Option<&'a str>) -> Option<StandsFor<'a>> {
     let (name, namespace) = match name.split_once('.') {
         Some((_, rest)) if rest.contains('.') => return None,
         Some(parts) => parts,
         None => (name, home?),
     };
-    Some(Meant::Service { namespace, name })
+    Some(StandsFor::Service { namespace, name })
 }
 
 /// Returns true if the cluster's DNS answers for this name.
@@ -193,9 +193,9 @@ mod tests {
             ("99999999999", None),
         ];
         for (text, expected) in table {
-            let checked = check(text, Some("shop"), |meant| match meant {
-                Meant::Address(address) => addresses::possible(address),
-                Meant::Name(_) | Meant::Service { .. } => Ok(()),
+            let checked = check(text, Some("shop"), |stands_for| match stands_for {
+                StandsFor::Address(address) => addresses::possible(address),
+                StandsFor::Name(_) | StandsFor::Service { .. } => Ok(()),
             });
             assert_eq!(checked.err(), expected, "{text}");
         }
@@ -242,11 +242,11 @@ mod tests {
             ("lb.db.shop", Some("web"), None),
             ("10.1", Some("web"), None),
         ] {
-            let judge = |meant: Meant<'_>| match meant {
-                Meant::Service { namespace, name } => {
+            let judge = |stands_for: StandsFor<'_>| match stands_for {
+                StandsFor::Service { namespace, name } => {
                     Err(Rejected::ServiceName(format!("{namespace}/{name}")))
                 }
-                Meant::Address(_) | Meant::Name(_) => Ok(()),
+                StandsFor::Address(_) | StandsFor::Name(_) => Ok(()),
             };
             let found = check(text, home, judge).err();
             let expected = expected.map(|key| Rejected::ServiceName(key.into()));

@@ -1,8 +1,8 @@
 //! A generation: a compiled, configured and checked component with its instances.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
-use skydock_cloud::{Function, ProviderInfo};
+use skydock_cloud::{Capability, Function, ProviderInfo};
 use skydock_resources::{deadline::Deadline, limits::Limits};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -73,8 +73,8 @@ impl Candidate<'_> {
     }
 }
 
-/// The first instance of a generation, and what it says about the plugin.
-struct First {
+/// An instance, and what it says about the plugin.
+struct Created {
     instance: Instance,
     introduction: Introduction,
 }
@@ -97,10 +97,10 @@ impl Generation {
             ..
         } = candidate;
 
-        let First {
-            instance,
+        let Created {
+            instance: mut first,
             introduction,
-        } = first(&blueprint, &code, &mut watch).await?;
+        } = create_first_instance(&blueprint, &code, &mut watch).await?;
         let provider = introduction.provider;
 
         let accepted = Accepted {
@@ -120,7 +120,8 @@ impl Generation {
         let added = before.map(|before| accepted.beyond(&before.info.accepted));
 
         let overlap = shared.overlap.unwrap_or(introduction.overlap);
-        let pool = serve_from(&mut blueprint, instance, &provider, overlap);
+        grant_ownership(&mut blueprint, &mut first, &provider);
+        let pool = pool_with(first, shared, &provider, overlap);
 
         let info = GenerationInfo {
             number,
@@ -196,28 +197,16 @@ impl Generation {
 
         let instance = match slot.warm() {
             Some(warm) => warm,
-            None => {
-                let deadline = Deadline::of_read(limits);
-                within(deadline, self.start(Instant::now() + deadline.limit)).await?
-            }
+            None => self.create_later_instance().await?,
         };
 
         let mut lease = slot.lease(instance);
-        let Some(instance) = lease.instance() else {
-            return Err(CallError::Unsupported);
-        };
+        let instance = lease.instance();
 
-        let deadline = Deadline::of(function, limits);
-        let answer = within(
-            deadline,
-            instance.run(
-                function.capability(),
-                subject,
-                Instant::now() + deadline.limit,
-                call,
-            ),
-        )
-        .await;
+        let countdown = Countdown::start(Deadline::of(function, limits));
+        let answer = countdown
+            .wait(instance.run(function.capability(), subject, countdown.end, call))
+            .await;
 
         // A deadline that passes during a request is the cloud's delay, not the plugin's.
         let answer = answer.map_err(|error| match error {
@@ -235,44 +224,63 @@ impl Generation {
         answer.flatten()
     }
 
-    /// Creates another instance until `end`: instantiates it, configures it and requests its
-    /// description, in the order of the contract.
-    async fn start(&self, end: Instant) -> Result<Instance, CallError> {
-        let mut instance =
-            self.blueprint
-                .instantiate(end)
-                .await
-                .map_err(|problem| match problem {
-                    LoadProblem::Call(error) => error,
-                    // The types were checked with the first instance of the same component.
-                    other => CallError::Instantiate(Cause::of(other)),
-                })?;
+    /// Creates another instance, as the first one was created.
+    async fn create_later_instance(&self) -> Result<Instance, CallError> {
+        // Only the durations of the first instance are reported.
+        let mut watch = Stopwatch::start(Duration::ZERO);
+        let created = create_instance(&self.blueprint, &self.code.capabilities, &mut watch).await;
 
-        instance
-            .configure(&self.blueprint.settings, end)
-            .await?
-            .map_err(CallError::ConfigRejected)?;
-
-        // It was checked with the first instance.
-        let _ = instance.info(&self.code.capabilities, end).await?;
-        Ok(instance)
+        // Its description must be valid, but that of the first instance counts.
+        created
+            .map(|created| created.instance)
+            .map_err(|error| not_created(error.source))
     }
 }
 
-/// Creates the first instance, configures it, and requests the plugin's description of itself.
-async fn first(
+/// Returns why a call has no instance, although an earlier instance of the same component, with the
+/// same configuration, was created.
+fn not_created(problem: LoadProblem) -> CallError {
+    match problem {
+        LoadProblem::Call(error) => error,
+        LoadProblem::ConfigRejected(error) => CallError::ConfigRejected(error),
+        other => CallError::Instantiate(Cause::of(other)),
+    }
+}
+
+/// Creates the first instance of a generation. What it says about the plugin must agree with what
+/// the component declares.
+async fn create_first_instance(
     blueprint: &Blueprint,
     code: &Code,
     watch: &mut Stopwatch,
-) -> Result<First, LoadError> {
-    // One time limit for instantiate, configure and info together.
-    let deadline = Deadline::of_read(&blueprint.shared.limits);
-    let end = Instant::now() + deadline.limit;
+) -> Result<Created, LoadError> {
+    let created = create_instance(blueprint, &code.capabilities, watch).await?;
 
-    let made = by(end, deadline, blueprint.instantiate(end)).await;
-    let mut instance = watch.stage(Stage::Instantiate, made)?;
+    // What `skydock plugin inspect` shows must be true.
+    if let Some(metadata) = &code.metadata {
+        metadata
+            .agrees(&created.introduction)
+            .map_err(|problem| LoadError::new(Stage::Info, problem))?;
+    }
 
-    let configured = by(end, deadline, async {
+    Ok(created)
+}
+
+/// Creates an instance: instantiates it, configures it and requests its description, in the order of
+/// the contract.
+async fn create_instance(
+    blueprint: &Blueprint,
+    exported: &BTreeSet<Capability>,
+    watch: &mut Stopwatch,
+) -> Result<Created, LoadError> {
+    // One time limit for all three together.
+    let countdown = Countdown::start(Deadline::of_read(&blueprint.shared.limits));
+    let end = countdown.end;
+
+    let instantiated = countdown.wait(blueprint.instantiate(end)).await;
+    let mut instance = watch.stage(Stage::Instantiate, instantiated)?;
+
+    let configured = countdown.wait(async {
         instance
             .configure(&blueprint.settings, end)
             .await?
@@ -280,22 +288,17 @@ async fn first(
     });
     watch.stage(Stage::Configure, configured.await)?;
 
-    let introduced = by(end, deadline, async {
+    let introduced = countdown.wait(async {
         instance
-            .info(&code.capabilities, end)
+            .info(exported, end)
             .await?
             .map_err(LoadProblem::Info)
     });
-    let introduced = introduced.await.and_then(|introduction| {
-        let metadata = code.metadata.as_ref();
-        // What `skydock plugin inspect` shows must be true.
-        metadata.map_or(Ok(()), |it| it.agrees(&introduction))?;
-        Ok(introduction)
-    });
+    let introduction = watch.stage(Stage::Info, introduced.await)?;
 
-    Ok(First {
+    Ok(Created {
         instance,
-        introduction: watch.stage(Stage::Info, introduced)?,
+        introduction,
     })
 }
 
@@ -323,22 +326,17 @@ fn check(
         permitted.map_err(LoadProblem::NotPermitted),
     )?;
 
-    let reaches = match (before, &shared.gateways) {
+    let credentials_stay = match (before, &shared.gateways) {
         (Some(before), Some(gateways)) => {
             CutOff::find(&**gateways, &before.digests.component, &accepted.digest)
         }
         _ => Ok(()),
     };
-    watch.stage(Stage::Egress, reaches.map_err(LoadProblem::CutOff))
+    watch.stage(Stage::Egress, credentials_stay.map_err(LoadProblem::CutOff))
 }
 
-/// Gives a plugin what it owns, and returns the pool of its instances, with the first one in it.
-fn serve_from(
-    blueprint: &mut Blueprint,
-    mut first: Instance,
-    provider: &ProviderInfo,
-    overlap: Overlap,
-) -> Pool {
+/// Gives a plugin what it owns: its first instance, its later ones, and its gateway get it.
+fn grant_ownership(blueprint: &mut Blueprint, first: &mut Instance, provider: &ProviderInfo) {
     let shared = &blueprint.shared;
     let owned = Arc::new(Owned::new(
         provider,
@@ -347,39 +345,70 @@ fn serve_from(
     ));
     // The first instance was created before it was known what the plugin owns.
     first.store.data_mut().owned = Arc::clone(&owned);
+    blueprint.owned = owned;
 
     if let Some(gateway) = &blueprint.gateway {
         // Only kinds of calls that it serves have a reserved part of requests and connections.
         gateway.serves(&provider.capabilities);
     }
+}
 
+/// Returns the pool of a plugin's instances, with the first one in it.
+fn pool_with(
+    first: Instance,
+    shared: &Arc<Shared>,
+    provider: &ProviderInfo,
+    overlap: Overlap,
+) -> Pool {
     let pool = Pool::new(Arc::clone(shared), &provider.capabilities, overlap);
-    // To create and configure an instance takes as long as about a hundred calls.
+    // To create and configure an instance takes as long as about a hundred calls, so this one is
+    // kept for the first call.
     pool.put_first(first, &provider.capabilities);
 
-    blueprint.owned = owned;
     pool
 }
 
-/// Returns the answer if it arrives in time.
-async fn within<W>(
+/// A deadline that counts down.
+#[derive(Clone, Copy)]
+struct Countdown {
     deadline: Deadline,
-    answer: impl Future<Output = Result<W, CallError>>,
-) -> Result<W, CallError> {
-    timeout(deadline.limit, answer)
-        .await
-        .map_err(|_| CallError::Deadline(deadline))
-        .flatten()
+    /// The guest gets it as well, for the timeouts of its requests and for what it asks about the
+    /// time that is left.
+    end: Instant,
 }
 
-/// Returns the result if it arrives before the end of the time limit.
-async fn by<T>(
-    end: Instant,
-    deadline: Deadline,
-    result: impl Future<Output = Result<T, LoadProblem>>,
-) -> Result<T, LoadProblem> {
-    timeout_at(end, result)
-        .await
-        .map_err(|_| LoadProblem::Call(CallError::Deadline(deadline)))
-        .flatten()
+impl Countdown {
+    fn start(deadline: Deadline) -> Self {
+        Self {
+            deadline,
+            end: Instant::now() + deadline.limit,
+        }
+    }
+
+    /// Returns the result if it arrives before the end.
+    async fn wait<T, E: From<CallError>>(
+        self,
+        result: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        timeout_at(self.end, result)
+            .await
+            .map_err(|_| CallError::Deadline(self.deadline).into())
+            .flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answers::AnswerError;
+
+    #[test]
+    fn a_later_instance_with_invalid_info_is_not_used() {
+        let error = not_created(LoadProblem::Info(AnswerError::Missing("name")));
+        assert_eq!(
+            error.to_string(),
+            "cannot create an instance: its info violates the contract: name is missing"
+        );
+        assert!(error.is_plugin_failure() && !error.may_pass());
+    }
 }

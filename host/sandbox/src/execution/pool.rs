@@ -214,7 +214,7 @@ impl<'a> Slot<'a> {
     pub(crate) fn lease(self, instance: Instance) -> Lease<'a> {
         Lease {
             slot: self,
-            instance: Some(instance),
+            instance,
         }
     }
 }
@@ -229,19 +229,18 @@ impl Drop for Slot<'_> {
 /// trap, after a timeout, or if the caller was canceled, its store must not be used again.
 pub(crate) struct Lease<'a> {
     slot: Slot<'a>,
-    instance: Option<Instance>,
+    instance: Instance,
 }
 
 impl Lease<'_> {
-    pub(crate) fn instance(&mut self) -> Option<&mut Instance> {
-        self.instance.as_mut()
+    pub(crate) fn instance(&mut self) -> &mut Instance {
+        &mut self.instance
     }
 
     /// Returns the instance to the pool after a successful call.
-    pub(crate) fn give_back(mut self) {
-        if let Some(instance) = self.instance.take() {
-            self.slot.pool.put(instance, self.slot.owner);
-        }
+    pub(crate) fn give_back(self) {
+        let Self { slot, instance } = self;
+        slot.pool.put(instance, slot.owner);
     }
 }
 

@@ -89,9 +89,9 @@ impl State {
 
 /// The Services, by UID, in whose calls the plugin has looked at whole nodes.
 #[derive(Default)]
-pub(crate) struct Lookers(Mutex<HashSet<String>>);
+pub(crate) struct NodeReaders(Mutex<HashSet<String>>);
 
-impl Lookers {
+impl NodeReaders {
     fn known(&self) -> MutexGuard<'_, HashSet<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,7 +115,7 @@ impl State {
     /// Notes that the plugin looks at whole nodes in the current call.
     pub(crate) fn looks_at_nodes(&self) {
         if let Some(uid) = self.subject.service_uid() {
-            self.shared.lookers.known().insert(uid.to_owned());
+            self.shared.node_readers.known().insert(uid.to_owned());
         }
     }
 }

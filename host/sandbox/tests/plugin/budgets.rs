@@ -106,8 +106,8 @@ async fn uninterruptible_work_ends_at_the_next_host_call() {
     let bench = raw("unbroken", short.clone()).await;
     let words =
         "instances.check: it exceeded its limit of 20ms of CPU time (--plugin-limit guest-cpu)";
-    let said = sentence(&bench).await;
-    assert!(said.ends_with(words), "{said}");
+    let message = sentence(&bench).await;
+    assert!(message.ends_with(words), "{message}");
     let used = bench.metric(CPU);
     assert!(used < 0.1, "the budget and a tick or so: {used}");
     let rejected = configured("unbroken", short).await.unwrap_err();

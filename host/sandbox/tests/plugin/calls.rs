@@ -93,21 +93,21 @@ async fn a_plugin_serves_all_its_capabilities() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_cloud_error_keeps_its_case() {
     let bench = Bench::good().await;
-    let said = || "n asked for it".to_owned();
+    let text = || "n asked for it".to_owned();
     let retry = || Retry {
         after: Duration::from_millis(1500),
-        message: said(),
+        message: text(),
     };
     let table = [
-        ("not-found", CloudError::NotFound(said())),
+        ("not-found", CloudError::NotFound(text())),
         ("implemented-elsewhere", CloudError::ImplementedElsewhere),
-        ("error-conflict", CloudError::Conflict(said())),
+        ("error-conflict", CloudError::Conflict(text())),
         ("error-throttled", CloudError::Throttled(retry())),
         ("error-in-progress", CloudError::InProgress(retry())),
-        ("error-denied", CloudError::Denied(said())),
-        ("error-invalid", CloudError::Invalid(said())),
-        ("error-unavailable", CloudError::Unavailable(said())),
-        ("error-internal", CloudError::Internal(said())),
+        ("error-denied", CloudError::Denied(text())),
+        ("error-invalid", CloudError::Invalid(text())),
+        ("error-unavailable", CloudError::Unavailable(text())),
+        ("error-internal", CloudError::Internal(text())),
     ];
     let nodes: Vec<_> = table
         .iter()

@@ -67,7 +67,7 @@ fn service(annotations: &[(&str, &str)]) -> Service {
     }
 }
 
-fn said(cluster: &FakeCluster, reason: &str) -> Vec<String> {
+fn event_messages(cluster: &FakeCluster, reason: &str) -> Vec<String> {
     let events = cluster.events.lock().unwrap();
     events
         .iter()
@@ -122,7 +122,7 @@ async fn annotations_are_applied_however_a_call_ends() {
             "{end}: {note}"
         );
     }
-    let first = said(&cluster, "Ensured").remove(0);
+    let first = event_messages(&cluster, "Ensured").remove(0);
     let expected = "call=1 remaining=true memory=134217728 arguments=[\"test\"] uid=Some(\"cluster-1\") revision=Some(7) changes=unknown 1 1 0 0 0 0 0";
     assert_eq!(
         first, expected,
@@ -130,7 +130,7 @@ async fn annotations_are_applied_however_a_call_ends() {
     );
     bench.plugin.get_load_balancer(&service(&[])).await.unwrap();
     assert_eq!(
-        (said(&cluster, "Got"), noted(&cluster)),
+        (event_messages(&cluster, "Got"), noted(&cluster)),
         (vec!["annotate=false".to_owned()], vec![])
     );
     bench
@@ -139,7 +139,7 @@ async fn annotations_are_applied_however_a_call_ends() {
         .await
         .unwrap();
     assert_eq!(
-        said(&cluster, "Many"),
+        event_messages(&cluster, "Many"),
         ["13"],
         "three were there: sixteen in a call"
     );
@@ -164,7 +164,7 @@ async fn a_plugin_has_at_most_64_annotations_on_an_object() {
         .ensure_load_balancer(&web, &NodeSet::default())
         .await;
     assert!(ensured.is_ok(), "{ensured:?}");
-    assert_eq!(said(&cluster, "Many"), ["0"]);
+    assert_eq!(event_messages(&cluster, "Many"), ["0"]);
     let notes = noted(&cluster);
     assert!(
         matches!(&notes[..], [note] if note.starts_with("default/web probe.example/gone=-,probe.example/id=lb-")),
@@ -244,7 +244,7 @@ async fn objects_can_be_read_only_with_a_grant() {
             .ensure_load_balancer(&service(&annotations), &NodeSet::default())
             .await
             .unwrap();
-        let report = said(&cluster, "Ensured").remove(0);
+        let report = event_messages(&cluster, "Ensured").remove(0);
         assert!(
             report.contains(&format!("read={answer} ")),
             "{annotations:?}: {report}"
@@ -277,7 +277,7 @@ async fn permissions_are_taken_away_while_a_replacement_is_loaded() {
     let nodes = NodeSet::default();
     let ensured = bench.plugin.ensure_load_balancer(&wanted, &nodes).await;
     ensured.unwrap();
-    let report = said(&cluster, "Ensured").remove(0);
+    let report = event_messages(&cluster, "Ensured").remove(0);
     assert!(
         report.contains("read=Err(Refusal::NotGranted) "),
         "{report}"
@@ -294,7 +294,10 @@ async fn a_rejected_configuration_takes_permissions_away() {
         let nodes = NodeSet::default();
         let ensured = bench.plugin.ensure_load_balancer(&wanted, &nodes).await;
         ensured.unwrap();
-        (said(&cluster, "Ensured").remove(0), noted(&cluster))
+        (
+            event_messages(&cluster, "Ensured").remove(0),
+            noted(&cluster),
+        )
     };
     let (report, notes) = ensure().await;
     assert!(report.contains("read=Ok("), "{report}");
@@ -350,7 +353,7 @@ async fn a_call_learns_which_nodes_were_added_and_removed() {
         .update_load_balancer(&web, &moved)
         .await
         .unwrap();
-    assert_eq!(said(&cluster, "Updated"), ["c/a", "/", "a+b/b+c"]);
+    assert_eq!(event_messages(&cluster, "Updated"), ["c/a", "/", "a+b/b+c"]);
     let failing = service(&[("end", "error")]);
     bench
         .plugin
@@ -363,7 +366,7 @@ async fn a_call_learns_which_nodes_were_added_and_removed() {
         .await
         .unwrap();
     assert_eq!(
-        said(&cluster, "Updated").pop().as_deref(),
+        event_messages(&cluster, "Updated").pop().as_deref(),
         Some("unknown"),
         "a part may have been done"
     );
@@ -378,7 +381,7 @@ async fn a_call_learns_which_nodes_were_added_and_removed() {
         .await
         .unwrap();
     assert_eq!(
-        said(&cluster, "Updated").pop().as_deref(),
+        event_messages(&cluster, "Updated").pop().as_deref(),
         Some("unknown"),
         "it is another load balancer"
     );
@@ -411,7 +414,7 @@ async fn routes_are_listed_by_page_within_limits() {
     };
     bench.plugin.create_routes(&[new, stranger]).await.unwrap();
     assert_eq!(
-        said(&cluster, "RouteMade"),
+        event_messages(&cluster, "RouteMade"),
         ["10.0.9.0/24"],
         "events of routes are on nodes that are there"
     );
@@ -473,7 +476,10 @@ async fn maintenance_can_publish_events_for_all_visible_objects() {
         Ok(Duration::from_secs(10)),
         "not sooner"
     );
-    assert_eq!(said(&cluster, "Maintained"), ["a node", "a service"]);
+    assert_eq!(
+        event_messages(&cluster, "Maintained"),
+        ["a node", "a service"]
+    );
     let others = cluster.events.lock().unwrap().len() - 2;
     assert_eq!(others, 0, "reasons of Skydock and Kubernetes are reserved");
 }
@@ -493,7 +499,7 @@ async fn numbers(options: &[(&str, &str)], overlap: Option<Overlap>) -> Vec<Stri
         .ensure_load_balancer(&web, &nodes)
         .await
         .unwrap();
-    let mut numbers: Vec<_> = said(&cluster, "Ensured")
+    let mut numbers: Vec<_> = event_messages(&cluster, "Ensured")
         .iter()
         .map(|it| it.split(' ').next().unwrap().to_owned())
         .collect();
@@ -548,7 +554,7 @@ async fn a_retired_instance_is_replaced_without_a_failure() {
             .unwrap();
     }
     assert!(
-        said(&cluster, "Ensured")
+        event_messages(&cluster, "Ensured")
             .iter()
             .all(|report| report.starts_with("call=1 "))
     );

@@ -391,12 +391,12 @@ fn a_rejection_names_the_range_and_the_flag() {
         services: nets(&["10.96.0.0/12"]),
         ..IngressRules::default()
     };
-    let said = rules
+    let message = rules
         .load_balancer(ip("10.96.0.1"), &web(), &Taken::default())
         .unwrap_err()
         .to_string();
     assert_eq!(
-        said,
+        message,
         "it is in the cluster IP range 10.96.0.0/12; to allow it, set --load-balancer-allowed-cidrs"
     );
 }

@@ -19,7 +19,7 @@ const RETRY: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(60 * 60);
 
 /// Converts the answer of a function that may fail as a whole.
-pub(super) fn whole<T>(answer: Result<T, wit::CloudError>) -> Result<T, CallError> {
+pub(super) fn single_answer<T>(answer: Result<T, wit::CloudError>) -> Result<T, CallError> {
     answer.map_err(|error| CallError::Cloud(cloud_error(error)))
 }
 
@@ -57,7 +57,7 @@ pub(super) fn each<Q, W, T>(
     answer: Result<Vec<Result<W, wit::CloudError>>, wit::CloudError>,
     check: impl Fn(&Q, W) -> Checked<T>,
 ) -> Result<Vec<Element<T>>, CallError> {
-    batch(questions, whole(answer)?, check).map_err(CallError::BadAnswer)
+    batch(questions, single_answer(answer)?, check).map_err(CallError::BadAnswer)
 }
 
 /// Checks each element of a batch separately. A wrong number of elements makes the whole batch
@@ -192,15 +192,17 @@ mod tests {
                 CloudError::Internal(text()),
             ),
         ];
-        for (said, heard) in table {
-            assert_eq!(cloud_error(said.clone()), heard);
-            let failed: Result<(), _> = Err(said.clone());
-            assert!(matches!(whole(failed), Err(CallError::Cloud(error)) if error == heard));
-            let all = each(&[0], Err::<Vec<Result<(), _>>, _>(said), right);
-            assert!(matches!(all, Err(CallError::Cloud(error)) if error == heard));
+        for (in_contract, in_host) in table {
+            assert_eq!(cloud_error(in_contract.clone()), in_host);
+            let failed: Result<(), _> = Err(in_contract.clone());
+            assert!(
+                matches!(single_answer(failed), Err(CallError::Cloud(error)) if error == in_host)
+            );
+            let all = each(&[0], Err::<Vec<Result<(), _>>, _>(in_contract), right);
+            assert!(matches!(all, Err(CallError::Cloud(error)) if error == in_host));
         }
 
-        assert!(matches!(whole::<u8>(Ok(7)), Ok(7)));
+        assert!(matches!(single_answer::<u8>(Ok(7)), Ok(7)));
         assert!(matches!(
             each(&[0], Ok(vec![Ok(7)]), right).as_deref(),
             Ok([Ok(Ok(7))])
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn an_address_is_converted_by_its_kind() {
-        use wit::AddressKind as Said;
+        use wit::AddressKind as Kind;
         let checked = |kind, text: &str| {
             address(wit::NodeAddress {
                 kind,
@@ -228,27 +230,27 @@ mod tests {
         };
         for (kind, address, expected) in [
             (
-                Said::Hostname,
+                Kind::Hostname,
                 "Node_1",
                 noted(cloud::AddressKind::Hostname, "Node_1"),
             ),
             (
-                Said::InternalDns,
+                Kind::InternalDns,
                 "a.b",
                 noted(cloud::AddressKind::InternalDns, "a.b"),
             ),
             (
-                Said::ExternalDns,
+                Kind::ExternalDns,
                 "a.b",
                 noted(cloud::AddressKind::ExternalDns, "a.b"),
             ),
             (
-                Said::InternalIp,
+                Kind::InternalIp,
                 "10.0.0.1",
                 noted(cloud::AddressKind::InternalIp, "10.0.0.1"),
             ),
             (
-                Said::ExternalIp,
+                Kind::ExternalIp,
                 "2001:DB8:0::1",
                 noted(cloud::AddressKind::ExternalIp, "2001:db8::1"),
             ),
@@ -256,19 +258,19 @@ mod tests {
             assert_eq!(checked(kind, address), expected);
         }
         for (kind, text) in [
-            (Said::InternalIp, "a.b"),
-            (Said::InternalIp, "10.0.0.1/24"),
-            (Said::InternalIp, "010.0.0.1"),
-            (Said::ExternalIp, ""),
-            (Said::Hostname, "a b"),
-            (Said::ExternalDns, ""),
+            (Kind::InternalIp, "a.b"),
+            (Kind::InternalIp, "10.0.0.1/24"),
+            (Kind::InternalIp, "010.0.0.1"),
+            (Kind::ExternalIp, ""),
+            (Kind::Hostname, "a b"),
+            (Kind::ExternalDns, ""),
         ] {
             assert!(checked(kind, text).is_err(), "{text}");
         }
         let many = |count| {
             vec![
                 wit::NodeAddress {
-                    kind: Said::Hostname,
+                    kind: Kind::Hostname,
                     address: "a".into()
                 };
                 count

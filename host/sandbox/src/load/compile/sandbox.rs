@@ -201,9 +201,9 @@ mod tests {
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        let can = said.lines().find_map(|line| line.strip_prefix("can: "));
-        let can: Vec<&str> = can.unwrap_or(&said).split(", ").collect();
+        let output = String::from_utf8_lossy(&ran.stderr).into_owned();
+        let can = output.lines().find_map(|line| line.strip_prefix("can: "));
+        let can: Vec<&str> = can.unwrap_or(&output).split(", ").collect();
         let expected = ["read before", "write here", "start a thread"];
         let denied = ["connect", "send", "use a socket", "start a program"];
         match can.split_first() {
@@ -214,7 +214,7 @@ mod tests {
                     && !denied.iter().any(|it| can.contains(it)),
                 "{can:?}"
             ),
-            None => unreachable!("{said}"),
+            None => unreachable!("{output}"),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{Guest, generated::instances};
 use crate::{
     answers::{
         AnswerError, Checked, Element, IngressRules, Rejected,
-        names::{self, Meant},
+        names::{self, StandsFor},
         pairs, text, value,
     },
     contract::{
@@ -59,17 +59,17 @@ impl<'a, 's> Guest<'a, 's> {
             let owned = &store.data().owned;
             let shared = &store.data().shared;
 
-            let judge = |node: &cloud::Node, meant: Meant<'_>| match meant {
-                Meant::Address(address) => {
+            let judge = |node: &cloud::Node, stands_for: StandsFor<'_>| match stands_for {
+                StandsFor::Address(address) => {
                     let taken = shared.taken(address);
                     shared.ingress.node(address, node, &taken)
                 }
-                Meant::Name(name) => IngressRules::node_name(node, shared.named(name)),
-                Meant::Service { namespace, name } => shared.no_service(namespace, name),
+                StandsFor::Name(name) => IngressRules::node_name(node, shared.named(name)),
+                StandsFor::Service { namespace, name } => shared.no_service(namespace, name),
             };
 
             Ok(each(nodes, answer, |node, it| {
-                instance(it, owned, node, &|meant| judge(node, meant))
+                instance(it, owned, node, &|stands_for| judge(node, stands_for))
             }))
         })
     }
@@ -88,7 +88,7 @@ fn instance(
     instance: instances::Instance,
     owned: &Owned,
     node: &cloud::Node,
-    judge: &dyn Fn(Meant<'_>) -> Result<(), Rejected>,
+    judge: &dyn Fn(StandsFor<'_>) -> Result<(), Rejected>,
 ) -> Checked<cloud::Instance> {
     let id = instance.provider_id.filter(|id| !id.is_empty());
     Ok(cloud::Instance {
@@ -135,13 +135,13 @@ fn provider_id(id: String, owned: &Owned) -> Checked<String> {
 fn written(
     checked: cloud::NodeAddress,
     node: &cloud::Node,
-    judge: &dyn Fn(Meant<'_>) -> Result<(), Rejected>,
+    judge: &dyn Fn(StandsFor<'_>) -> Result<(), Rejected>,
 ) -> Checked<cloud::NodeAddress> {
     let what = "address";
 
     match checked.address.parse() {
         Ok(address) => {
-            judge(Meant::Address(address)).map_err(|why| AnswerError::Address {
+            judge(StandsFor::Address(address)).map_err(|why| AnswerError::Address {
                 what,
                 address,
                 why: Rejected::OfNode(Box::new(why)),

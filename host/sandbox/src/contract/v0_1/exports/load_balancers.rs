@@ -9,7 +9,7 @@ use super::Guest;
 use crate::{
     answers::{
         AnswerError, Checked, MAX_LIST, Rejected, count,
-        names::{self, Meant},
+        names::{self, StandsFor},
         text, value,
     },
     call_error::CallError,
@@ -17,7 +17,7 @@ use crate::{
         Running,
         v0_1::{
             bindings::skydock::provider::{node_sets::NodeSet, types as wit},
-            from_guest::whole,
+            from_guest::single_answer,
             to_guest,
         },
     },
@@ -43,7 +43,7 @@ impl<'a, 's> Guest<'a, 's> {
             let answer = call!(functions, store, Get: load_balancers.call_get(&record));
 
             let judge = judge(&store.data().shared, service);
-            Ok(whole(answer)
+            Ok(single_answer(answer)
                 .and_then(|status| status.map(|it| status_of(it, service, &judge)).transpose()))
         })
     }
@@ -63,7 +63,7 @@ impl<'a, 's> Guest<'a, 's> {
                 call!(functions, store, Ensure: load_balancers.call_ensure(&record) lent lent());
 
             let judge = judge(&store.data().shared, service);
-            Ok(whole(answer).and_then(|status| status_of(status, service, &judge)))
+            Ok(single_answer(answer).and_then(|status| status_of(status, service, &judge)))
         })
     }
 
@@ -77,7 +77,7 @@ impl<'a, 's> Guest<'a, 's> {
         Box::pin(async move {
             let answer = call!(functions, store, UpdateNodes: load_balancers.call_update_nodes(&record) lent lent());
 
-            Ok(whole(answer))
+            Ok(single_answer(answer))
         })
     }
 
@@ -92,7 +92,7 @@ impl<'a, 's> Guest<'a, 's> {
             let answer =
                 call!(functions, store, EnsureDeleted: load_balancers.call_ensure_deleted(&record));
 
-            Ok(whole(answer))
+            Ok(single_answer(answer))
         })
     }
 }
@@ -104,22 +104,25 @@ fn lent() -> Resource<NodeSet> {
 }
 
 /// Checks what an address or a name stands for.
-type Judge<'a> = dyn Fn(Meant<'_>) -> Result<(), Rejected> + 'a;
+type Judge<'a> = dyn Fn(StandsFor<'_>) -> Result<(), Rejected> + 'a;
 
 /// Returns the check of an address or a name of the load balancer of this Service.
-fn judge(shared: &Shared, service: &cloud::Service) -> impl Fn(Meant<'_>) -> Result<(), Rejected> {
-    |meant| match meant {
-        Meant::Address(address) => {
+fn judge(
+    shared: &Shared,
+    service: &cloud::Service,
+) -> impl Fn(StandsFor<'_>) -> Result<(), Rejected> {
+    |stands_for| match stands_for {
+        StandsFor::Address(address) => {
             let mut taken = shared.taken(address);
             taken.holders.retain(|holder| !is_own(holder, service));
             shared.ingress.load_balancer(address, service, &taken)
         }
-        Meant::Name(name) => {
+        StandsFor::Name(name) => {
             let mut holders = shared.named(name);
             holders.retain(|holder| !is_own(holder, service));
             shared.ingress.load_balancer_name(holders)
         }
-        Meant::Service { namespace, name } => shared.no_service(namespace, name),
+        StandsFor::Service { namespace, name } => shared.no_service(namespace, name),
     }
 }
 
@@ -167,7 +170,7 @@ fn ingress(
         .transpose()?;
 
     if let Some(address) = address {
-        judge(Meant::Address(address)).map_err(|why| AnswerError::Address {
+        judge(StandsFor::Address(address)).map_err(|why| AnswerError::Address {
             what,
             address,
             why,
@@ -295,10 +298,12 @@ mod tests {
             cluster_ips: vec!["10.96.0.7".into()],
             ..cloud::Service::default()
         };
-        let judge = |meant: Meant<'_>| match meant {
-            Meant::Address(address) => rules.load_balancer(address, &service, &Taken::default()),
-            Meant::Name(_) => Ok(()),
-            Meant::Service { namespace, name } => match (namespace, name) {
+        let judge = |stands_for: StandsFor<'_>| match stands_for {
+            StandsFor::Address(address) => {
+                rules.load_balancer(address, &service, &Taken::default())
+            }
+            StandsFor::Name(_) => Ok(()),
+            StandsFor::Service { namespace, name } => match (namespace, name) {
                 ("shop" | "home", "db") => Err(Rejected::ServiceName("shop/db".into())),
                 _ => Ok(()),
             },

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Guest;
-use crate::contract::{Running, v0_1::from_guest::whole};
+use crate::contract::{Running, v0_1::from_guest::single_answer};
 
 /// Bounds of the delay before the next maintenance.
 const PAUSE: std::ops::RangeInclusive<Duration> =
@@ -17,7 +17,7 @@ impl<'a> Guest<'a, '_> {
         } = self;
         Box::pin(async move {
             let answer = call!(functions, store, Maintain: maintenance.call_maintain());
-            Ok(whole(answer).map(pause))
+            Ok(single_answer(answer).map(pause))
         })
     }
 }

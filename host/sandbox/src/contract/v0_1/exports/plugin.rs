@@ -246,11 +246,11 @@ mod tests {
         );
         let options = skydock_cloud::Pairs::new();
         let settings = Settings::new("c".into(), Vec::new(), Some(config), options);
-        let said = "/etc/cloud.yaml: password correct-horse-battery is \u{1b}[31mwrong";
-        let told = config_error(wit::CloudError::Invalid(said.into()), &settings).to_string();
+        let text = "/etc/cloud.yaml: password correct-horse-battery is \u{1b}[31mwrong";
+        let shown = config_error(wit::CloudError::Invalid(text.into()), &settings).to_string();
 
         assert_eq!(
-            told,
+            shown,
             "invalid: /etc/cloud.yaml: password [redacted] is \\u{1b}[31mwrong"
         );
     }
@@ -274,7 +274,7 @@ mod tests {
     fn what_is_accepted_fits_into_an_annotation() {
         let label = "x".repeat(63);
         let name = format!("{label}.{label}.{label}.{}", "x".repeat(61));
-        let said = plugin::PluginInfo {
+        let longest = plugin::PluginInfo {
             name: "metal".into(),
             version: "1.0.0".into(),
             provider_id_prefixes: vec![format!("{:\"<511}", "metal://"); MAX_WISHES],
@@ -287,7 +287,7 @@ mod tests {
                 MAX_ANNOTATION_PREFIXES
             ],
         };
-        let found = info(said, &BTreeSet::from(Capability::ALL)).unwrap();
+        let found = info(longest, &BTreeSet::from(Capability::ALL)).unwrap();
         assert_eq!(found.wanted_hosts[0], format!("https://{name}:443"));
 
         let accepted = Accepted {
@@ -323,20 +323,20 @@ mod tests {
             (100, 1)
         );
 
-        for (said, heard) in [
+        for (in_contract, in_host) in [
             (plugin::Overlap::Any, Overlap::Any),
             (plugin::Overlap::PerInterface, Overlap::PerInterface),
             (plugin::Overlap::None, Overlap::None),
         ] {
             let found = info(
                 plugin::PluginInfo {
-                    overlap: said,
+                    overlap: in_contract,
                     ..good()
                 },
                 &machines,
             )
             .unwrap();
-            assert_eq!(found.overlap, heard);
+            assert_eq!(found.overlap, in_host);
         }
         for prefix in ["a+b-c.2://", "metal://zone/", "m://"] {
             assert!(

@@ -10,7 +10,7 @@ use crate::{
     contract::{
         Running,
         v0_1::{
-            from_guest::{addresses, each, whole},
+            from_guest::{addresses, each, single_answer},
             to_guest,
         },
     },
@@ -37,7 +37,7 @@ impl<'a, 's> Guest<'a, 's> {
             let answer = call!(functions, store, ListRoutes: routes.call_list_routes(page));
 
             let limit = store.data().shared.limits.routes;
-            Ok(whole(answer)
+            Ok(single_answer(answer)
                 .and_then(|page| route_page(page, before, limit).map_err(CallError::BadAnswer)))
         })
     }

@@ -24,15 +24,17 @@ fn checked(it: instances::Instance) -> Checked<cloud::Instance> {
         ..cloud::Node::default()
     };
     let rules = IngressRules::default();
-    let judge = |meant: Meant<'_>| match meant {
-        Meant::Address(address) => rules.node(address, &node, &Taken::default()),
-        Meant::Name("n2" | "old.shop") => Err(Rejected::Held(cloud::Holder::NodeName("n2".into()))),
-        Meant::Name(_) => Ok(()),
-        Meant::Service {
+    let judge = |stands_for: StandsFor<'_>| match stands_for {
+        StandsFor::Address(address) => rules.node(address, &node, &Taken::default()),
+        StandsFor::Name("n2" | "old.shop") => {
+            Err(Rejected::Held(cloud::Holder::NodeName("n2".into())))
+        }
+        StandsFor::Name(_) => Ok(()),
+        StandsFor::Service {
             namespace: "shop",
             name,
         } => Err(Rejected::ServiceName(format!("shop/{name}"))),
-        Meant::Service { .. } => Ok(()),
+        StandsFor::Service { .. } => Ok(()),
     };
     instance(it, &owner(), &node, &judge)
 }
@@ -186,12 +188,12 @@ fn an_instance_is_converted_completely() {
     };
     assert_eq!(converted, expected);
 
-    for (said, heard) in [
+    for (in_contract, in_host) in [
         (instances::Presence::Running, cloud::Presence::Running),
         (instances::Presence::Stopped, cloud::Presence::Stopped),
         (instances::Presence::Absent, cloud::Presence::Absent),
     ] {
-        assert_eq!(presence(said), heard);
+        assert_eq!(presence(in_contract), in_host);
     }
 }
 
