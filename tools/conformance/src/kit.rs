@@ -12,12 +12,14 @@ use skydock_sandbox::{
     CallError, Compiler, Limits, LoadError, LoadProblem, PluginSource, RuntimeOptions, Stage,
 };
 
-use self::{balancers::Balanced, calls::Calls, routes::Routed};
+use self::{
+    balancers::LoadBalancerObservations, calls::CallObservations, garbage::GarbageObservations,
+    routes::RouteObservations,
+};
 use crate::{
-    Check, Finding, KitError, Report, Subjects, Verdict,
+    Check, KitError, Report, Subjects, Verdict,
     harness::{
-        fake_cluster::FakeCluster, loaded_plugin::LoadedPlugin, meter::Reading, objects,
-        observation::Observation,
+        fake_cluster::FakeCluster, loaded_plugin::LoadedPlugin, objects, observation::Observation,
     },
     judge::{self, failed, skipped},
 };
@@ -25,8 +27,8 @@ use crate::{
 /// What to check, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The plugin and its configuration. It gets no gateway of its own: all its requests are
-    /// denied.
+    /// The plugin and its configuration. Its gateways are not used: each time it is loaded, it gets
+    /// a gateway that denies all requests, and counts those of all its instances.
     pub source: PluginSource,
     /// Its limits.
     pub limits: Limits,
@@ -40,7 +42,8 @@ pub struct Options {
 }
 
 /// Handles that all instances may have open in the run with many calls: fewer than in service, so
-/// that a leak in one of two calls of a function shows.
+/// that a leak in one of two calls of a function shows. It leaves half as many handles as calls
+/// open, which is 250 after the 500 calls of `skydock plugin test`.
 const HANDLES: usize = 200;
 
 /// Loads one plugin again and again; it is compiled once.
@@ -81,76 +84,178 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
     let loader = Loader { options, cache };
 
     let mut report = Report::new(Subjects::Conformance);
-    let limits = loader.options.limits.clone();
-    let first = loader.load(limits.clone()).await?;
-    report.findings.extend(loading(&first));
-
-    let Ok(plugin) = first else {
-        skip_others(&mut report, "it was not loaded");
-        return Ok(report);
-    };
-
-    // Used once, an instance has nothing left of an earlier call.
-    let limits = Limits { uses: 1, ..limits };
-    let fresh = match loader.load(limits).await? {
-        Ok(fresh) => fresh,
-        Err(error) => {
-            let seen = format!("the second instance was rejected: {error}");
-            report.add(Check::Configure, unlike_the_first(seen));
-            return Ok(report);
+    match load_pair(&loader).await? {
+        Ok(pair) => {
+            let evidence = observe(&loader, &pair).await?;
+            evidence.judge(&mut report);
         }
-    };
-
-    report.add(Check::InfoStable, info_stable(&plugin, &fresh));
-    garbage::run(&loader, &mut report).await?;
-
-    let nodes = objects::nodes(&plugin.info());
-    let cluster = Arc::new(FakeCluster::new(nodes.clone()));
-    for plugin in [&plugin, &fresh] {
-        plugin.set_cluster(Arc::clone(&cluster));
+        Err(rejection) => rejection.judge(&mut report),
     }
-
-    let observed = Observed::of(&plugin, &fresh, &nodes, &cluster).await;
-    // The gateway counts the requests of all instances but the first.
-    let early = quiet(&plugin.reading(), &fresh.reading());
-    report.add(Check::NoEarlyRequest, early);
-
-    let lookup = calls::lookup(&plugin, &nodes).await;
-    observed.judge_calls(&mut report, lookup);
-
-    let flat = flat(&loader, &nodes, cluster).await?;
-    report.add(Check::Flat, flat);
-    observed.judge_repetitions(&mut report, plugin.info().can(Capability::Routes));
 
     Ok(report)
 }
 
+/// A plugin that was loaded twice.
+struct Pair {
+    /// Its instance handles one call after the other.
+    kept: LoadedPlugin,
+    /// It has an instance for each call, in which nothing is left of an earlier one.
+    fresh: LoadedPlugin,
+}
+
+/// Why a plugin was not loaded twice.
+struct Rejection {
+    /// The check that failed.
+    check: Check,
+    verdict: Verdict,
+    /// Why the other checks are skipped.
+    reason: &'static str,
+}
+
+async fn load_pair(loader: &Loader) -> Result<Result<Pair, Rejection>, KitError> {
+    let limits = loader.options.limits.clone();
+    let kept = match loader.load(limits.clone()).await? {
+        Ok(kept) => kept,
+        Err(error) => return Ok(Err(Rejection::of_first(&error))),
+    };
+
+    Ok(match loader.load(Limits { uses: 1, ..limits }).await? {
+        Ok(fresh) => Ok(Pair { kept, fresh }),
+        Err(error) => Err(Rejection::of_second(&error)),
+    })
+}
+
+impl Rejection {
+    fn of_first(error: &LoadError) -> Self {
+        let check = check_of(error.stage);
+        let hint = "see `skydock plugin inspect`; pass the configuration that the plugin needs";
+
+        Self {
+            check,
+            verdict: failed(check.text(), error.to_string(), hint),
+            reason: "it was not loaded",
+        }
+    }
+
+    fn of_second(error: &LoadError) -> Self {
+        let seen = format!("the second instance was rejected: {error}");
+        Self {
+            check: check_of(error.stage),
+            verdict: unlike_the_first(seen),
+            reason: "its second instance was rejected",
+        }
+    }
+
+    fn judge(self, report: &mut Report) {
+        for check in LOADING.into_iter().take_while(|it| *it != self.check) {
+            report.add(check, Verdict::Ok);
+        }
+        report.add(self.check, self.verdict);
+
+        skip_others(report, self.reason);
+    }
+}
+
+/// The checks of loading, in the order of its stages.
+const LOADING: [Check; 3] = [Check::Component, Check::Configure, Check::Info];
+
+/// Returns the check that fails if the plugin is rejected at this stage.
+fn check_of(stage: Stage) -> Check {
+    match stage {
+        Stage::Read
+        | Stage::Type
+        | Stage::Imports
+        | Stage::Compile
+        | Stage::Instantiate
+        | Stage::Permissions
+        | Stage::Egress => Check::Component,
+        Stage::Configure => Check::Configure,
+        Stage::Info | Stage::Identity => Check::Info,
+    }
+}
+
+/// What was seen of a plugin that was loaded twice.
+struct Evidence {
+    /// How the two describe themselves.
+    introductions: [String; 2],
+    /// Number of requests in `configure` and `info`.
+    early_requests: u64,
+    garbage: GarbageObservations,
+    observed: Observed,
+    /// Judged at once, because it depends on the answers which calls follow.
+    lookup: Verdict,
+    /// Judged at once, because it depends on the growth how many calls follow.
+    no_growth: Verdict,
+    exports_routes: bool,
+}
+
+/// Calls all functions of the plugin.
+async fn observe(loader: &Loader, pair: &Pair) -> Result<Evidence, KitError> {
+    let Pair { kept, fresh } = pair;
+    let garbage = garbage::run(loader).await?;
+
+    let nodes = objects::nodes(&kept.info());
+    let cluster = Arc::new(FakeCluster::new(nodes.clone()));
+    for plugin in [kept, fresh] {
+        plugin.set_cluster(Arc::clone(&cluster));
+    }
+
+    let observed = Observed::of(pair, &nodes, &cluster).await;
+    // By this time, `fresh` has configured many instances.
+    let early_requests = kept.reading().early + fresh.reading().early;
+
+    Ok(Evidence {
+        introductions: [kept, fresh].map(LoadedPlugin::introduction),
+        early_requests,
+        garbage,
+        observed,
+        lookup: calls::lookup(kept, &nodes).await,
+        no_growth: no_growth(loader, &nodes, cluster).await?,
+        exports_routes: kept.info().can(Capability::Routes),
+    })
+}
+
+impl Evidence {
+    fn judge(self, report: &mut Report) {
+        for check in LOADING {
+            report.add(check, Verdict::Ok);
+        }
+
+        report.add(Check::InfoStable, info_stable(&self.introductions));
+        report.add(
+            Check::NoEarlyRequest,
+            no_early_requests(self.early_requests),
+        );
+        self.garbage.judge(report);
+        self.observed.judge_calls(report, self.lookup);
+        report.add(Check::Flat, self.no_growth);
+        self.observed.judge_repetitions(report, self.exports_routes);
+    }
+}
+
 /// All calls but those whose number matters.
 struct Observed {
-    called: Calls,
-    balanced: Balanced,
-    routed: Routed,
+    calls: CallObservations,
+    load_balancers: LoadBalancerObservations,
+    routes: RouteObservations,
 }
 
 impl Observed {
-    /// Calls all functions. `fresh` has an instance for each call.
-    async fn of(
-        plugin: &LoadedPlugin,
-        fresh: &LoadedPlugin,
-        nodes: &[Arc<Node>],
-        cluster: &FakeCluster,
-    ) -> Self {
+    async fn of(pair: &Pair, nodes: &[Arc<Node>], cluster: &FakeCluster) -> Self {
+        let Pair { kept, fresh } = pair;
         Self {
-            called: calls::run(plugin, fresh, nodes).await,
-            balanced: balancers::run(plugin, fresh, nodes, cluster).await,
-            routed: routes::run(plugin, nodes).await,
+            calls: calls::run(kept, fresh, nodes).await,
+            load_balancers: balancers::run(kept, fresh, nodes, cluster).await,
+            routes: routes::run(kept, nodes).await,
         }
     }
 
     /// Returns the calls that were made one after the other.
     fn sequential(&self) -> Vec<&Observation> {
-        let all = self.called.sequential();
-        let all = all.chain(self.balanced.all()).chain(self.routed.all());
+        let all = self.calls.sequential();
+        let all = all
+            .chain(self.load_balancers.all())
+            .chain(self.routes.all());
 
         made(all)
     }
@@ -158,7 +263,9 @@ impl Observed {
     /// Judges each call for itself.
     fn judge_calls(&self, report: &mut Report, lookup: Verdict) {
         let Self {
-            called, balanced, ..
+            calls,
+            load_balancers,
+            ..
         } = self;
 
         let sequential = self.sequential();
@@ -166,18 +273,18 @@ impl Observed {
         let usual: Vec<_> = sequential
             .iter()
             .copied()
-            .filter(|it| !called.is_unusual(it))
+            .filter(|it| !calls.is_unusual(it))
             .collect();
-        let unusual: Vec<_> = called.unusual.iter().collect();
+        let unusual: Vec<_> = calls.unusual.iter().collect();
         // Only for what no call may do, whichever of several it was. Concurrent calls may wait for
         // each other, and have the denied requests of others.
-        let all = [sequential.clone(), made(called.concurrent())].concat();
+        let all = [sequential.clone(), made(calls.concurrent())].concat();
 
         report.add(Check::Answers, judge::answers(&all));
-        report.add(Check::Order, called.order());
+        report.add(Check::Order, calls.order());
         report.add(Check::Lookup, lookup);
-        report.add(Check::Repeatable, called.repeatable());
-        report.add(Check::Empty, balanced.empty(&called.empty));
+        report.add(Check::Repeatable, calls.repeatable());
+        report.add(Check::Empty, load_balancers.empty(&calls.empty));
         report.add(Check::Unusual, judge::unusual(&unusual));
         report.add(Check::RefusedCloud, judge::refused_cloud(&sequential));
         report.add(Check::ErrorCase, judge::error_case(&usual));
@@ -190,17 +297,17 @@ impl Observed {
     /// Judges calls that must have the same result as others.
     fn judge_repetitions(&self, report: &mut Report, exports_routes: bool) {
         let Self {
-            called,
-            balanced,
-            routed,
+            calls,
+            load_balancers,
+            routes,
         } = self;
 
-        report.add(Check::TwoInstances, called.two_instances());
-        report.add(Check::EnsureAgain, balanced.ensure_again());
-        report.add(Check::UpdateMissing, balanced.update_missing());
-        report.add(Check::DeleteTwice, balanced.delete_twice());
-        report.add(Check::RoutesAgain, routed.again(exports_routes));
-        report.add(Check::NoMemory, called.no_memory(balanced.pairs()));
+        report.add(Check::TwoInstances, calls.two_instances());
+        report.add(Check::EnsureAgain, load_balancers.ensure_again());
+        report.add(Check::UpdateMissing, load_balancers.update_missing());
+        report.add(Check::DeleteTwice, load_balancers.delete_twice());
+        report.add(Check::RoutesAgain, routes.again(exports_routes));
+        report.add(Check::NoMemory, calls.no_memory(load_balancers.pairs()));
     }
 }
 
@@ -228,20 +335,17 @@ fn unlike_the_first(seen: String) -> Verdict {
 }
 
 /// Judges whether two instances describe themselves in the same way.
-fn info_stable(one: &LoadedPlugin, other: &LoadedPlugin) -> Verdict {
-    let one = one.introduction();
-    let other = other.introduction();
-    let hint = "derive `info` from the configuration only";
-
+fn info_stable([one, other]: &[String; 2]) -> Verdict {
     if one == other {
         Verdict::Ok
     } else {
-        failed(&one, other, hint)
+        let hint = "derive `info` from the configuration only";
+        failed(one, other.as_str(), hint)
     }
 }
 
 /// Makes many calls, and judges whether memory and handles grow.
-async fn flat(
+async fn no_growth(
     loader: &Loader,
     nodes: &[Arc<Node>],
     cluster: Arc<FakeCluster>,
@@ -249,7 +353,7 @@ async fn flat(
     let limits = &loader.options.limits;
     // Without a limit of uses, all calls are made in one instance, in which a leak adds up.
     let many = Limits {
-        uses: usize::MAX / 4,
+        uses: usize::MAX,
         handles: HANDLES.min(limits.handles),
         ..limits.clone()
     };
@@ -257,45 +361,14 @@ async fn flat(
     Ok(match loader.load(many).await? {
         Ok(plugin) => {
             plugin.set_cluster(cluster);
-            calls::flat(&plugin, nodes, loader.options.calls).await
+            calls::no_growth(&plugin, nodes, loader.options.calls).await
         }
         Err(error) => unlike_the_first(error.to_string()),
     })
 }
 
-/// Judges how the plugin was loaded.
-fn loading<T>(loaded: &Result<T, LoadError>) -> Vec<Finding> {
-    let check_of = |stage: Stage| match stage {
-        Stage::Configure => Check::Configure,
-        Stage::Info | Stage::Identity => Check::Info,
-        _ => Check::Component,
-    };
-    let wrong = loaded
-        .as_ref()
-        .err()
-        .map(|error| (check_of(error.stage), error));
-
-    let mut findings = Vec::new();
-    for check in [Check::Component, Check::Configure, Check::Info] {
-        match &wrong {
-            Some((at, error)) if *at == check => {
-                let hint =
-                    "see `skydock plugin inspect`; pass the configuration that the plugin needs";
-                findings.push(Finding::new(
-                    check,
-                    failed(check.text(), error.to_string(), hint),
-                ));
-                break;
-            }
-            _ => findings.push(Finding::new(check, Verdict::Ok)),
-        }
-    }
-
-    findings
-}
-
-fn quiet(one: &Reading, other: &Reading) -> Verdict {
-    match one.early + other.early {
+fn no_early_requests(count: u64) -> Verdict {
+    match count {
         0 => Verdict::Ok,
         count => failed(
             "no request in `configure` and `info`",
@@ -311,5 +384,36 @@ pub(crate) fn returned_error(error: &LoadError) -> Option<&skydock_cloud::CloudE
         LoadProblem::ConfigRejected(error) => Some(error),
         LoadProblem::Call(CallError::ConfigRejected(error)) => Some(error),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_of_a_rejected_plugin_has_each_check_once() {
+        let all: Vec<_> = Check::ALL.iter().map(|it| it.name()).collect();
+        for (stage, fails) in [
+            (Stage::Compile, "component"),
+            (Stage::Configure, "configure"),
+            (Stage::Info, "info"),
+        ] {
+            let error = LoadError {
+                stage,
+                source: LoadProblem::NotWasm,
+            };
+            for rejection in [Rejection::of_first(&error), Rejection::of_second(&error)] {
+                let mut report = Report::new(Subjects::Conformance);
+                rejection.judge(&mut report);
+
+                let checks: Vec<_> = report.findings.iter().map(|it| &*it.check).collect();
+                assert_eq!(checks, all);
+                for finding in &report.findings {
+                    let is_failed = matches!(finding.verdict, Verdict::Failed { .. });
+                    assert_eq!(is_failed, finding.check == fails, "{finding:?}");
+                }
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@
 use std::{fs, path::PathBuf, time::Duration};
 
 use futures::{StreamExt as _, stream};
-use skydock_conformance::{Format, Options, Report, Verdict, run};
+use skydock_conformance::{Check, Format, Options, Report, Verdict, run};
 use skydock_sandbox::{Compiler, Limits, Permissions, PluginSource};
 
 #[test]
@@ -82,6 +82,9 @@ async fn our_plugins_pass() {
         ("hostile/faulty", "none"),
     ] {
         let report = check(name, Some(config), 500).await;
+        let checks: Vec<_> = report.findings.iter().map(|it| &*it.check).collect();
+        let all: Vec<_> = Check::ALL.iter().map(|it| it.name()).collect();
+        assert_eq!(checks, all, "{name}");
         assert!(
             failures(&report).is_empty(),
             "{name}\n{}",

@@ -30,7 +30,7 @@ struct Life {
 
 /// The same life in one instance, and in a fresh instance for each call.
 #[derive(Default)]
-pub(super) struct Balanced {
+pub(super) struct LoadBalancerObservations {
     kept: Option<Life>,
     fresh: Option<Life>,
 }
@@ -40,11 +40,11 @@ pub(super) async fn run(
     fresh: &LoadedPlugin,
     nodes: &[Arc<Node>],
     cluster: &FakeCluster,
-) -> Balanced {
+) -> LoadBalancerObservations {
     if !plugin.info().can(Capability::LoadBalancers) {
-        return Balanced::default();
+        return LoadBalancerObservations::default();
     }
-    Balanced {
+    LoadBalancerObservations {
         kept: Some(live(plugin, nodes, cluster).await),
         fresh: Some(live(fresh, nodes, cluster).await),
     }
@@ -129,7 +129,7 @@ impl Life {
     }
 }
 
-impl Balanced {
+impl LoadBalancerObservations {
     fn lives(&self) -> impl Iterator<Item = &Life> {
         self.kept.iter().chain(&self.fresh)
     }

@@ -16,7 +16,7 @@ use crate::{
 
 /// Observations of calls about nodes.
 #[derive(Default)]
-pub(super) struct Calls {
+pub(super) struct CallObservations {
     once: Vec<Observation>,
     again: Vec<Observation>,
     /// Answers to the reversed list, in the order of the list.
@@ -50,7 +50,11 @@ fn is_about_nodes(function: Function) -> bool {
 }
 
 /// Calls the functions in `plugin`, and in `fresh`, which has an instance for each call.
-pub(super) async fn run(plugin: &LoadedPlugin, fresh: &LoadedPlugin, nodes: &[Arc<Node>]) -> Calls {
+pub(super) async fn run(
+    plugin: &LoadedPlugin,
+    fresh: &LoadedPlugin,
+    nodes: &[Arc<Node>],
+) -> CallObservations {
     let once = ask(plugin, "nodes", nodes).await;
     let again = ask(plugin, "the same nodes again", nodes).await;
 
@@ -82,7 +86,7 @@ pub(super) async fn run(plugin: &LoadedPlugin, fresh: &LoadedPlugin, nodes: &[Ar
         .call_all("nothing", &mut Arguments::default(), is_maintenance)
         .await;
 
-    Calls {
+    CallObservations {
         single: joined(&once, &single),
         mixed,
         fresh: ask(fresh, "nodes in a fresh instance", nodes).await,
@@ -146,7 +150,7 @@ fn pairs(one: &[Observation], other: &[Observation]) -> Vec<(Observation, Observ
     one.iter().cloned().zip(other.iter().cloned()).collect()
 }
 
-impl Calls {
+impl CallObservations {
     /// Returns the calls that were made one after the other.
     pub(super) fn sequential(&self) -> impl Iterator<Item = &Observation> {
         let nodes = [
@@ -243,7 +247,7 @@ pub(super) async fn lookup(plugin: &LoadedPlugin, nodes: &[Arc<Node>]) -> Verdic
 }
 
 /// Makes many calls of each function in one instance, until it is certain whether memory grows.
-pub(super) async fn flat(plugin: &LoadedPlugin, nodes: &[Arc<Node>], calls: usize) -> Verdict {
+pub(super) async fn no_growth(plugin: &LoadedPlugin, nodes: &[Arc<Node>], calls: usize) -> Verdict {
     let before = plugin.reading();
     let mut peaks = Vec::new();
     let mut rounds = 0;
@@ -295,7 +299,7 @@ mod tests {
     use crate::{
         Report, Subjects,
         judge::samples::{seen, value},
-        kit::{balancers::Balanced, routes::Routed},
+        kit::{balancers::LoadBalancerObservations, routes::RouteObservations},
     };
 
     #[test]
@@ -310,13 +314,13 @@ mod tests {
         };
         for (concurrent, expected) in [(one.clone(), true), (trapped, false)] {
             let observed = Observed {
-                called: Calls {
+                calls: CallObservations {
                     once: vec![one.clone()],
                     concurrent: vec![(one.clone(), concurrent)],
-                    ..Calls::default()
+                    ..CallObservations::default()
                 },
-                balanced: Balanced::default(),
-                routed: Routed::default(),
+                load_balancers: LoadBalancerObservations::default(),
+                routes: RouteObservations::default(),
             };
             let mut report = Report::new(Subjects::Conformance);
             observed.judge_calls(&mut report, judge::skipped(""));

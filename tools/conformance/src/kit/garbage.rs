@@ -19,12 +19,27 @@ const GARBAGE: [&str; 3] = [
     "conformance: qz7wvk\n",
 ];
 
+/// How the plugin has received the bad configurations.
+pub(super) struct GarbageObservations {
+    /// Number of configurations that it has accepted.
+    accepted: usize,
+    /// The first rejection that was not `invalid` with a reason.
+    wrong: Option<String>,
+    /// The first rejection that quotes a value.
+    quoted: Option<String>,
+    /// Whether it normally has a configuration.
+    has_config: bool,
+}
+
 /// Loads the plugin with each bad configuration.
-pub(super) async fn run(loader: &Loader, report: &mut Report) -> Result<(), KitError> {
+pub(super) async fn run(loader: &Loader) -> Result<GarbageObservations, KitError> {
     let file = tempfile::NamedTempFile::new()?;
-    let mut accepted = 0;
-    let mut wrong = None;
-    let mut quoted = None;
+    let mut seen = GarbageObservations {
+        accepted: 0,
+        wrong: None,
+        quoted: None,
+        has_config: loader.options.source.cloud_config.is_some(),
+    };
 
     for text in GARBAGE {
         std::fs::write(file.path(), text)?;
@@ -38,44 +53,45 @@ pub(super) async fn run(loader: &Loader, report: &mut Report) -> Result<(), KitE
             .load_with(loader.options.limits.clone(), source)
             .await?
         {
-            Ok(_) => accepted += 1,
+            Ok(_) => seen.accepted += 1,
             Err(error) => {
                 if error.to_string().contains(VALUE) {
-                    quoted = quoted.or(Some(error.to_string()));
+                    seen.quoted = seen.quoted.or(Some(error.to_string()));
                 }
 
                 // A plugin that is rejected before `configure` has not seen the text.
                 let invalid = matches!(returned_error(&error), Some(CloudError::Invalid(text)) if !text.trim().is_empty());
                 if error.stage >= Stage::Configure && !invalid {
-                    wrong = wrong.or(Some(error.to_string()));
+                    seen.wrong = seen.wrong.or(Some(error.to_string()));
                 }
             }
         }
     }
 
-    report.add(
-        Check::Garbage,
-        garbage(
-            accepted,
-            wrong,
-            loader.options.source.cloud_config.is_some(),
-        ),
-    );
+    Ok(seen)
+}
 
-    let hint = "name the field and its place, never its value: a value may be a secret";
-    let unquoted = quoted.map_or(Verdict::Ok, |it| {
-        failed("a reason without values", it, hint)
-    });
-    report.add(
-        Check::GarbageUnquoted,
-        if accepted == GARBAGE.len() {
-            skipped("it accepts any configuration")
-        } else {
-            unquoted
-        },
-    );
+impl GarbageObservations {
+    pub(super) fn judge(self, report: &mut Report) {
+        let accepts_any = self.accepted == GARBAGE.len();
+        report.add(
+            Check::Garbage,
+            garbage(self.accepted, self.wrong, self.has_config),
+        );
 
-    Ok(())
+        let hint = "name the field and its place, never its value: a value may be a secret";
+        let unquoted = self.quoted.map_or(Verdict::Ok, |it| {
+            failed("a reason without values", it, hint)
+        });
+        report.add(
+            Check::GarbageUnquoted,
+            if accepts_any {
+                skipped("it accepts any configuration")
+            } else {
+                unquoted
+            },
+        );
+    }
 }
 
 /// Judges how bad configurations were received. A plugin that needs no configuration may ignore it.

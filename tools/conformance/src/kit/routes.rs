@@ -12,7 +12,7 @@ use crate::{
 
 /// The life of routes.
 #[derive(Default)]
-pub(super) struct Routed {
+pub(super) struct RouteObservations {
     /// Creations, lists and deletions, each with its repetition; then the last list.
     seen: Vec<Observation>,
     /// Destinations that were created, and are missing in the list.
@@ -22,9 +22,9 @@ pub(super) struct Routed {
 }
 
 /// Creates twice, once all together and once each alone; lists twice, deletes twice, and lists.
-pub(super) async fn run(plugin: &LoadedPlugin, nodes: &[Arc<Node>]) -> Routed {
+pub(super) async fn run(plugin: &LoadedPlugin, nodes: &[Arc<Node>]) -> RouteObservations {
     if !plugin.info().can(Capability::Routes) {
-        return Routed::default();
+        return RouteObservations::default();
     }
     let mut with = objects::arguments(nodes);
     let wanted = with.new_routes.clone();
@@ -77,14 +77,14 @@ pub(super) async fn run(plugin: &LoadedPlugin, nodes: &[Arc<Node>]) -> Routed {
             .collect()
     };
 
-    Routed {
+    RouteObservations {
         seen,
         missing: these(&|new| !is_in(&ours, new)),
         left: these(&|new| is_in(&routes, new)),
     }
 }
 
-impl Routed {
+impl RouteObservations {
     pub(super) fn all(&self) -> impl Iterator<Item = &Observation> {
         self.seen.iter()
     }
