@@ -1,8 +1,10 @@
 //! What a provider can do.
 
+mod call_kind;
+
 use std::fmt;
 
-use crate::call_kind::CallKind;
+pub use self::call_kind::{CallKind, PerKind};
 
 /// Defines [`Capability`] and what is known of each: its documentation, its variant, the name of its
 /// interface in the plugin contract, and the kind of its calls.

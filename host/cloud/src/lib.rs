@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 mod annotations;
-mod call_kind;
 mod capability;
 mod cluster;
 mod error;
@@ -24,8 +23,7 @@ pub mod text;
 pub mod units;
 
 pub use annotations::{MAX_ANNOTATION_BYTES, MAX_ANNOTATIONS, has_room};
-pub use call_kind::{CallKind, PerKind};
-pub use capability::Capability;
+pub use capability::{CallKind, Capability, PerKind};
 pub use cluster::{
     Cluster, ForeignKind, ForeignObject, NamedBy, Note, ObjectEvent, ObjectKind, ObjectName,
     ReadError, Severity,

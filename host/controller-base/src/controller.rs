@@ -2,7 +2,7 @@
 //! the provider.
 
 pub mod clients;
+pub mod context;
 pub mod descriptor;
 pub mod notes;
 pub mod recorder;
-pub mod shared;

@@ -26,9 +26,9 @@ pub use skydock_kube::testing::{FakeApi, Request, service, with};
 
 use crate::{
     controller::{
+        context::{ControllerContext, metrics::SharedMetrics},
         descriptor::Controller,
         recorder::recorder,
-        shared::{Shared, metrics::SharedMetrics},
     },
     objects::kinds::NodeKind,
 };
@@ -57,16 +57,16 @@ pub fn echoes(api: &FakeApi, nodes: &Arc<Informer<NodeKind>>) {
 }
 
 /// Returns what a controller shares with the others, over these fakes. Writes its events.
-pub fn shared(
+pub fn context(
     controller: Controller,
     api: &FakeApi,
     cloud: Arc<FakeCloud>,
     metrics: &SharedMetrics,
-) -> Shared {
+) -> ControllerContext {
     let (recorder, writer) = recorder(metrics);
     tokio::spawn(writer.run(api.client(), CancellationToken::new()));
 
-    Shared {
+    ControllerContext {
         controller,
         provider: cloud,
         nodes: Arc::default(),

@@ -30,8 +30,8 @@ use skydock_cloud::reason;
 use skydock_controller_base::{
     calls::retry::RetryWhen,
     controller::{
+        context::{ControllerContext, Runner},
         descriptor::{Descriptor, NeedsServices},
-        shared::{Runner, Shared},
     },
     objects::kinds::NodeKind,
 };
@@ -84,7 +84,7 @@ pub struct IpamOptions {
 
 /// The node IPAM controller.
 pub(crate) struct IpamController {
-    shared: Shared,
+    context: ControllerContext,
     client: Client,
     queue: Arc<Queue<String>>,
     ledger: Arc<Mutex<Ledger>>,
@@ -96,7 +96,7 @@ impl IpamController {
     /// Records the Pod CIDRs of all cached nodes before any is allocated. During `quiet`, nothing
     /// is allocated, so that Pod CIDRs that another process has allocated can arrive in the cache.
     pub(crate) fn new(
-        shared: Shared,
+        context: ControllerContext,
         metrics: &IpamMetrics,
         client: Client,
         options: &IpamOptions,
@@ -104,7 +104,7 @@ impl IpamController {
     ) -> Self {
         let queue = Arc::new(Queue::new(
             Limiter::NODES,
-            shared.metrics.queue("cidrallocator_node"),
+            context.metrics.queue("cidrallocator_node"),
         ));
 
         let set = |range: &NodeRange| {
@@ -113,7 +113,7 @@ impl IpamController {
         let sets = options.ranges.iter().map(set).collect();
         let ledger = Arc::new(Mutex::new(Ledger::new(sets, &options.service_cidrs)));
 
-        shared.nodes.subscribe({
+        context.nodes.subscribe({
             let queue = Arc::clone(&queue);
             let ledger = Arc::clone(&ledger);
 
@@ -139,7 +139,7 @@ impl IpamController {
         });
 
         Self {
-            shared,
+            context,
             client,
             queue,
             ledger,
@@ -156,9 +156,9 @@ impl IpamController {
             Decision::Nothing => self.queue.forget(&entry.key()),
             Decision::Assign(cidrs) => self.assign(&entry, &cidrs).await,
             Decision::Exhausted(range) => {
-                self.shared
+                self.context
                     .metrics
-                    .error(self.shared.controller, "pod-cidrs-exhausted");
+                    .error(self.context.controller, "pod-cidrs-exhausted");
                 let flag = mask_flag(range);
                 let message = format!(
                     "The node cannot get a Pod CIDR: {range} is exhausted. The node gets one when another node is deleted. For \
@@ -166,7 +166,7 @@ impl IpamController {
                 );
 
                 tracing::warn!(node = entry.name(), "{message}");
-                self.shared
+                self.context
                     .warning(&entry, reason::CIDR_NOT_AVAILABLE, message);
                 self.queue
                     .retry_as(entry.key(), EXHAUSTED, Priority::Change);
@@ -184,9 +184,9 @@ impl IpamController {
                         }
                     };
 
-                    self.shared.metrics.error(self.shared.controller, kind);
+                    self.context.metrics.error(self.context.controller, kind);
                     tracing::warn!(node = entry.name(), "{problem}");
-                    self.shared.warning(&entry, reason, problem.to_string());
+                    self.context.warning(&entry, reason, problem.to_string());
                 }
             }
         }
@@ -197,7 +197,7 @@ impl IpamController {
     /// released when the node is removed.
     fn decide(&self, key: &str) -> Option<(Arc<Entry<NodeKind>>, Decision)> {
         let mut ledger = lock(&self.ledger);
-        let entry = self.shared.nodes.get(key)?;
+        let entry = self.context.nodes.get(key)?;
         let deleting = entry.object.deletion_timestamp.is_some();
         let decision = ledger.decide(&entry.view, deleting);
         Some((entry, decision))
@@ -227,11 +227,11 @@ impl IpamController {
             return self.queue.forget(&entry.key());
         };
 
-        self.shared.api_error(entry.name(), &error);
+        self.context.api_error(entry.name(), &error);
         let again = RetryWhen::after_write(&error);
         if again == RetryWhen::BackOff {
             let message = format!("Cannot write Pod CIDR {}: {error}", ledger::list(cidrs));
-            self.shared
+            self.context
                 .warning(entry, reason::CIDR_ASSIGNMENT_FAILED, message);
         }
 

@@ -31,8 +31,8 @@ use kube::Client;
 use skydock_cloud::{Capability, Presence, reason};
 use skydock_controller_base::{
     controller::{
+        context::{ControllerContext, Runner},
         descriptor::{Descriptor, NeedsServices},
-        shared::{Runner, Shared},
     },
     objects::kinds::NodeKind,
 };
@@ -98,7 +98,7 @@ impl Default for LifecycleOptions {
 
 /// The node lifecycle controller. Deletions are in `deletion.rs`.
 pub(crate) struct LifecycleController {
-    shared: Shared,
+    context: ControllerContext,
     metrics: LifecycleMetrics,
     client: Client,
     options: LifecycleOptions,
@@ -141,7 +141,7 @@ impl Drop for Claim<'_> {
 
 impl LifecycleController {
     pub(crate) fn new(
-        shared: Shared,
+        context: ControllerContext,
         metrics: LifecycleMetrics,
         client: Client,
         options: LifecycleOptions,
@@ -153,7 +153,7 @@ impl LifecycleController {
         };
 
         Self {
-            shared,
+            context,
             metrics,
             client,
             options,
@@ -171,12 +171,12 @@ impl LifecycleController {
     /// Checks all nodes, and queries the cloud about those that are not being queried already.
     /// Returns when all consequences are done.
     async fn pass(&self, stop: &CancellationToken) {
-        let info = self.shared.provider.info();
+        let info = self.context.provider.info();
         let mut not_ready = Vec::new();
         let mut settled = Vec::new();
         let mut unidentified = Vec::new();
 
-        for entry in self.shared.nodes.list() {
+        for entry in self.context.nodes.list() {
             if plan::unidentified(&entry.view) {
                 unidentified.push(Arc::clone(&entry));
             }
@@ -217,7 +217,7 @@ impl LifecycleController {
 
         for entry in nodes {
             if !uninitialized(&entry.view) && reported.insert(entry.uid().to_owned()) {
-                self.shared.warning(
+                self.context.warning(
                     entry,
                     reason::MISSING_PROVIDER_ID,
                     "The node is not ready and has no provider ID, so that it is not deleted if its instance does not exist: \
@@ -245,7 +245,7 @@ impl LifecycleController {
     }
 
     fn still_in_question(&self, asked: &NodeEntry) -> Option<NodeEntry> {
-        self.shared
+        self.context
             .nodes
             .get(&asked.key())
             .filter(|now| plan::same_question(&asked.view, &now.view))
@@ -263,7 +263,7 @@ impl LifecycleController {
                  }| async move {
                     // This may have waited for a long time: if anything has changed since, the next
                     // pass decides again.
-                    let now = self.shared.nodes.get(&entry.key());
+                    let now = self.context.nodes.get(&entry.key());
                     let Some(entry) = now.filter(|now| now.view == entry.view) else {
                         return;
                     };
@@ -282,7 +282,7 @@ impl LifecycleController {
                     };
 
                     if let Err(error) = apply::taints(&self.client, &entry, &changes).await {
-                        self.shared.api_error(entry.name(), &error);
+                        self.context.api_error(entry.name(), &error);
                     }
                 },
             )

@@ -7,8 +7,8 @@ use skydock_cloud::Capability;
 use skydock_controller_base::{
     calls::retry::RetryWhen,
     controller::{
+        context::{ControllerContext, Runner},
         descriptor::{Descriptor, NeedsServices},
-        shared::{Runner, Shared},
     },
 };
 use skydock_kube::queue::Limiter;
@@ -40,14 +40,14 @@ pub(crate) static CONTROLLER: Descriptor = Descriptor {
 /// Calls the provider at the times it asks for: one call at a time, and at once after the plugin
 /// was replaced.
 pub(crate) struct MaintenanceController {
-    shared: Shared,
+    context: ControllerContext,
     swapped: Notify,
 }
 
 impl MaintenanceController {
-    pub(crate) fn new(shared: Shared) -> Self {
+    pub(crate) fn new(context: ControllerContext) -> Self {
         Self {
-            shared,
+            context,
             swapped: Notify::new(),
         }
     }
@@ -55,10 +55,10 @@ impl MaintenanceController {
     /// Makes one call, after this number of consecutive conflicts. Returns the delay before the
     /// next.
     async fn pass(&self, conflicts: &mut u32) -> Duration {
-        let (pause, conflict) = match self.shared.provider.maintain().await {
+        let (pause, conflict) = match self.context.provider.maintain().await {
             Ok(pause) => (pause, false),
             Err(error) => {
-                self.shared.cloud_error("maintenance", &error);
+                self.context.cloud_error("maintenance", &error);
                 let again = RetryWhen::after(&error);
                 (
                     again.delay(&LIMITER, *conflicts).unwrap_or(LEFT_ALONE),

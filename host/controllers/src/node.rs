@@ -17,8 +17,8 @@ pub mod labels;
 mod memory;
 pub(crate) mod metrics;
 pub mod plan;
+mod reported;
 mod round;
-mod told;
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,8 +28,8 @@ use kube::Client;
 use skydock_cloud::{Capability, reason};
 use skydock_controller_base::{
     controller::{
+        context::{ControllerContext, Runner, spawn_joined},
         descriptor::{Descriptor, NeedsServices},
-        shared::{Runner, Shared, spawn_joined},
     },
     objects::kinds::NodeKind,
 };
@@ -106,7 +106,7 @@ impl Default for NodeOptions {
 
 /// The node controller. `initialize.rs` initializes a node, and `keep.rs` keeps it up to date.
 pub(crate) struct NodeController {
-    shared: Shared,
+    context: ControllerContext,
     metrics: NodeMetrics,
     client: Client,
     queue: Arc<Queue<String>>,
@@ -125,16 +125,16 @@ pub(crate) struct NodeController {
 
 impl NodeController {
     pub(crate) fn new(
-        shared: Shared,
+        context: ControllerContext,
         metrics: NodeMetrics,
         client: Client,
         options: NodeOptions,
     ) -> Self {
-        let queue = Arc::new(Queue::new(Limiter::NODES, shared.metrics.queue("Nodes")));
+        let queue = Arc::new(Queue::new(Limiter::NODES, context.metrics.queue("Nodes")));
         let memory = Arc::<NodeMemory>::default();
         let echo = Arc::<Echo>::default();
 
-        shared.nodes.subscribe({
+        context.nodes.subscribe({
             let queue = Arc::clone(&queue);
             let memory = Arc::clone(&memory);
             let echo = Arc::clone(&echo);
@@ -165,11 +165,11 @@ impl NodeController {
             ..options
         };
 
-        let doubles = Doubles::follow(&shared);
+        let doubles = Doubles::follow(&context);
         let (slow, slow_ones) = mpsc::unbounded_channel();
 
         Self {
-            shared,
+            context,
             metrics,
             client,
             queue,
@@ -191,7 +191,7 @@ impl NodeController {
         while let Some(entry) = slow_ones.recv().await {
             // The node may have been deleted or replaced while it waited.
             let again = self
-                .shared
+                .context
                 .nodes
                 .get(&entry.key())
                 .filter(|now| now.uid() == entry.uid());
@@ -206,14 +206,14 @@ impl NodeController {
     /// Determines what each of these nodes needs, does it, and marks each as processed in the
     /// queue.
     async fn sync(&self, keys: Vec<String>, stop: &CancellationToken) {
-        let info = self.shared.provider.info();
+        let info = self.context.provider.info();
         let mut asked = Vec::new();
         let mut labels = Vec::new();
 
         for key in keys {
             // The cache may still have the version from before the initialization.
             let entry = self
-                .shared
+                .context
                 .nodes
                 .get(&key)
                 .filter(|entry| !self.memory.is_settled(entry));
@@ -291,7 +291,7 @@ impl NodeController {
             ask_all(
                 &round,
                 questions,
-                self.shared.provider.info().max_batch,
+                self.context.provider.info().max_batch,
                 &self.lanes,
             )
             .await;
@@ -310,7 +310,7 @@ impl NodeController {
 
         if waits.is_none() {
             let message = foreign(id, prefixes);
-            self.shared
+            self.context
                 .warning(entry, reason::FOREIGN_PROVIDER_ID, message);
         }
     }
@@ -320,7 +320,7 @@ impl NodeController {
 impl Runner for NodeController {
     fn recheck(&self) {
         self.memory.forget_plugin();
-        self.shared
+        self.context
             .nodes
             .list()
             .iter()
@@ -333,7 +333,7 @@ impl Runner for NodeController {
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         // Read for each batch, because another plugin may take fewer nodes.
-        let max = || self.shared.provider.info().max_batch.min(BATCH);
+        let max = || self.context.provider.info().max_batch.min(BATCH);
 
         let sync = |keys| {
             let this = Arc::clone(&self);

@@ -34,8 +34,8 @@ use kube::Client;
 use skydock_cloud::{Capability, NewRoute, NodeAddress, ProviderInfo, Route};
 use skydock_controller_base::{
     controller::{
+        context::{ControllerContext, Runner},
         descriptor::{Descriptor, NeedsServices},
-        shared::{Runner, Shared},
     },
     objects::kinds::NodeKind,
 };
@@ -155,7 +155,7 @@ type NodeEntry = Arc<Entry<NodeKind>>;
 
 /// The route controller. What it reports is in `report.rs`.
 pub(crate) struct RouteController {
-    shared: Shared,
+    context: ControllerContext,
     metrics: RouteMetrics,
     conditions: Conditions,
     cidrs: ClusterCidrs,
@@ -184,18 +184,18 @@ struct RouteMemory {
 
 impl RouteController {
     pub(crate) fn new(
-        shared: Shared,
+        context: ControllerContext,
         metrics: RouteMetrics,
         client: Client,
         cidrs: ClusterCidrs,
         rhythm: Rhythm,
         process: ObjectReference,
     ) -> Self {
-        let queue = Arc::new(Queue::new(LIMITER, shared.metrics.queue("Routes")));
+        let queue = Arc::new(Queue::new(LIMITER, context.metrics.queue("Routes")));
 
         if let Rhythm::Watch { .. } = rhythm {
             let queue = Arc::clone(&queue);
-            shared.nodes.subscribe(move |change| {
+            context.nodes.subscribe(move |change| {
                 if matters(&change) {
                     queue.add_after((), GATHER, Priority::Change);
                 }
@@ -203,9 +203,9 @@ impl RouteController {
         }
 
         queue.add((), Priority::Recheck);
-        let conditions = Conditions::new(shared.clone(), client);
+        let conditions = Conditions::new(context.clone(), client);
         Self {
-            shared,
+            context,
             metrics,
             conditions,
             cidrs,

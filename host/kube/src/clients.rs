@@ -163,7 +163,7 @@ pub async fn wait_for_api_server(client: &Client, url: impl fmt::Display) -> Str
         let answer = tokio::time::timeout(API_SERVER_ANSWER, client.apiserver_version()).await;
         let error = match answer.unwrap_or_else(|silent| Err(kube::Error::Service(silent.into()))) {
             Ok(version) => return version.git_version,
-            // It answered: what it refuses to this account, others may be given.
+            // It answered: what it denies to this account, others may be given.
             Err(error) if is_an_answer(&error) => return "unknown".to_owned(),
             Err(error) => with_causes(&error),
         };
@@ -196,7 +196,7 @@ mod tests {
             assert_eq!(is_an_answer(&answer(code)), ends, "{code}");
         }
         assert!(!is_an_answer(&answer(503)));
-        assert!(!is_an_answer(&kube::Error::Service("refused".into())));
+        assert!(!is_an_answer(&kube::Error::Service("rejected".into())));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The rules are in `plan`; this is the loop around them. It runs on a separate thread with its own
 //! runtime, so that plugins and controllers cannot delay renewals. Two things go beyond client-go:
-//! a standby watches the Lease and acquires it immediately when it is released, and it tries again
+//! a standby watches the Lease and acquires it immediately when it is released, and it retries
 //! exactly at the time at which the Lease of a silent leader expires.
 
 mod access;

@@ -146,7 +146,7 @@ pub struct CcmArgs {
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_cache_dir: Option<PathBuf>,
     /// What serves after a start if the plugin cannot be loaded: `last-good` is the build that was
-    /// in service before, which Skydock keeps in --plugin-cache-dir. The plugin's file is tried again
+    /// in service before, which Skydock keeps in --plugin-cache-dir. The plugin's file is retried
     /// when it changes.
     #[arg(long, value_name = "BUILD", value_enum, default_value_t = PluginFallback::None, help_heading = "Provider")]
     pub plugin_fallback: PluginFallback,

@@ -358,7 +358,7 @@ impl Plugin {
         };
         let loaded = loaded.await;
 
-        // A temporary problem is tried again with the same files; unreadable ones when they can be
+        // A temporary problem is retried with the same files; unreadable ones when they can be
         // read.
         let in_vain =
             loaded.as_ref().is_err_and(LoadError::may_pass) && attempted != Attempted::Unreadable;

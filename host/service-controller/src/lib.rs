@@ -20,7 +20,6 @@
 
 mod apply;
 mod attempt;
-mod descriptor;
 mod follow;
 mod known;
 mod metrics;
@@ -39,11 +38,13 @@ use std::{
 
 use async_trait::async_trait;
 use kube::Client;
-use skydock_cloud::Looked;
+use skydock_cloud::{Capability, Looked};
 use skydock_controller_base::{
     controller::{
+        clients::ClientName,
+        context::{ControllerContext, Runner, spawn_joined},
+        descriptor::{Descriptor, NeedsServices},
         notes::WrittenAnnotations,
-        shared::{Runner, Shared, spawn_joined},
     },
     objects::{address_holders::AddressHolders, kinds::ServiceKind, read_objects::ReadObjects},
 };
@@ -53,13 +54,22 @@ use skydock_kube::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use self::descriptor::CONTROLLER;
 pub use self::metrics::ServiceMetrics;
 pub use self::options::{ClassError, Classes, NodeRules, ServiceOptions, parse_class};
 use self::{
     follow::ServiceFollower,
     known::{KnownServices, state::State},
     nodes::{Nodes, Passes, eligibility, selection::Selection},
+};
+
+/// What is known of the controller before it runs.
+pub static CONTROLLER: Descriptor = Descriptor {
+    name: "service-lb-controller",
+    alias: "service",
+    client: ClientName::Service,
+    event_source: "service-controller",
+    needs: Some(Capability::LoadBalancers),
+    needs_services: NeedsServices::Yes,
 };
 
 /// Time for which changes of nodes are gathered before load balancers are updated: a scale-up
@@ -76,7 +86,7 @@ type ServiceEntry = Arc<Entry<ServiceKind>>;
 /// time do what a Service needs, which is in its modules `ensure`, `cleanup` and `update_nodes`.
 /// `nodes.rs` finds the load balancers that changes of nodes affect.
 pub struct ServiceController {
-    shared: Shared,
+    context: ControllerContext,
     metrics: ServiceMetrics,
     client: Client,
     services: Arc<Informer<ServiceKind>>,
@@ -94,7 +104,7 @@ pub struct ServiceController {
 impl ServiceController {
     /// Creates the controller. It queues the Services of the cache, and follows the caches.
     pub fn new(
-        shared: Shared,
+        context: ControllerContext,
         metrics: ServiceMetrics,
         client: Client,
         services: Arc<Informer<ServiceKind>>,
@@ -109,13 +119,13 @@ impl ServiceController {
 
         let queue = Arc::new(Queue::new(
             Limiter::SERVICES,
-            shared.metrics.queue("service"),
+            context.metrics.queue("service"),
         ));
-        let node_queue = Arc::new(Queue::new(Limiter::SERVICES, shared.metrics.queue("node")));
-        let selection = Arc::new(Selection::new(Arc::clone(&shared.nodes), options.nodes));
+        let node_queue = Arc::new(Queue::new(Limiter::SERVICES, context.metrics.queue("node")));
+        let selection = Arc::new(Selection::new(Arc::clone(&context.nodes), options.nodes));
 
         let controller = Self {
-            shared,
+            context,
             metrics,
             client,
             services,
@@ -178,7 +188,7 @@ impl ServiceController {
         let looks_at_nodes = Arc::clone(&self.looks_at_nodes);
         let passes = Arc::clone(&self.passes);
 
-        self.shared.nodes.subscribe(move |change| {
+        self.context.nodes.subscribe(move |change| {
             let matters = match change {
                 Change::Updated(old, new) if eligibility::same(old, new) => return,
                 Change::Added(node) | Change::Deleted(node) => eligibility::eligible(node, rules),

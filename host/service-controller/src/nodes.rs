@@ -10,7 +10,7 @@ use std::{
 };
 
 use prometheus_client::metrics::histogram::Histogram;
-use skydock_controller_base::controller::shared::spawn_joined;
+use skydock_controller_base::controller::context::spawn_joined;
 use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
 

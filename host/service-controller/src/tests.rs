@@ -5,9 +5,9 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use skydock_cloud::{CloudError, Ingress, LoadBalancerStatus, Retry};
 use skydock_controller_base::{
-    controller::shared::metrics::SharedMetrics,
+    controller::context::metrics::SharedMetrics,
     objects::{address_holders::AddressHolders, constants::FINALIZER, read_objects::ReadObjects},
-    testing::{FakeApi, FakeCloud, node, service, shared, with},
+    testing::{FakeApi, FakeCloud, context, node, service, with},
 };
 use tokio::time::sleep;
 
@@ -45,17 +45,17 @@ fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) ->
     let mut registry = Registry::default();
     let shared_metrics = SharedMetrics::register(&mut registry);
     let metrics = ServiceMetrics::register(&mut registry);
-    let shared = shared(&CONTROLLER, &api, cloud.clone(), &shared_metrics);
+    let context = context(&CONTROLLER, &api, cloud.clone(), &shared_metrics);
     nodes
         .iter()
-        .for_each(|node| drop(shared.nodes.apply(node.clone())));
+        .for_each(|node| drop(context.nodes.apply(node.clone())));
     let present = Arc::new(Informer::default());
-    let address_holders = AddressHolders::follow(&shared.nodes, &present);
+    let address_holders = AddressHolders::follow(&context.nodes, &present);
     services
         .iter()
         .for_each(|service| drop(present.apply(service.clone())));
     let controller = Arc::new(ServiceController::new(
-        shared,
+        context,
         metrics,
         api.client(),
         present,
@@ -83,7 +83,7 @@ impl Bench {
     }
 
     async fn has_node(&self, node: Node) {
-        self.controller.shared.nodes.apply(node);
+        self.controller.context.nodes.apply(node);
         wait().await;
     }
 

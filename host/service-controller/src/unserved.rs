@@ -50,8 +50,8 @@ mod tests {
     use prometheus_client::registry::Registry;
     use serde_json::json;
     use skydock_controller_base::{
-        controller::shared::metrics::SharedMetrics,
-        testing::{FakeApi, FakeCloud, service, shared, with},
+        controller::context::metrics::SharedMetrics,
+        testing::{FakeApi, FakeCloud, context, service, with},
     };
     use tokio::time::sleep;
 
@@ -61,7 +61,7 @@ mod tests {
     async fn a_load_balancer_that_nobody_deletes_is_reported() {
         let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
         let metrics = SharedMetrics::register(&mut Registry::default());
-        let recorder = shared(&CONTROLLER, &api, cloud.clone(), &metrics).recorder;
+        let recorder = context(&CONTROLLER, &api, cloud.clone(), &metrics).recorder;
         let services = Informer::default();
         follow(&services, Classes::default(), cloud.clone(), recorder);
 

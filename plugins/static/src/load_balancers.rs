@@ -80,7 +80,7 @@ pub fn allocation_events(allocation: &Allocation) -> Vec<Event> {
     lost.chain(assigned).collect()
 }
 
-/// Returns the event about a refusal, in addition to the error itself.
+/// Returns the event about a rejection, in addition to the error itself.
 #[must_use]
 pub fn rejection_event(rejection: &Rejection) -> Option<Event> {
     matches!(rejection, Rejection::Exhausted { .. }).then(|| Event {
@@ -90,7 +90,7 @@ pub fn rejection_event(rejection: &Rejection) -> Option<Event> {
     })
 }
 
-/// Converts the refusal into an error for the host: retryable if the refusal passes by itself,
+/// Converts the rejection into an error for the host: retryable if the rejection passes by itself,
 /// otherwise retried when the service or the inventory changes.
 #[must_use]
 pub fn error(rejection: &Rejection) -> CloudError {

@@ -357,11 +357,11 @@ async fn an_inventory_bomb_is_rejected_as_invalid() {
     for (what, bomb) in bombs() {
         std::fs::write(bench.inventory.path(), format!("{HEAD}{bomb}")).unwrap();
         let begin = Instant::now();
-        let refused = bench.plugin.reload().await.expect_err(what).to_string();
-        println!("{what} in {:?}: {refused:.300}", begin.elapsed());
+        let rejected = bench.plugin.reload().await.expect_err(what).to_string();
+        println!("{what} in {:?}: {rejected:.300}", begin.elapsed());
         assert!(
-            refused.starts_with("it rejected its configuration: invalid: "),
-            "{what}: {refused}"
+            rejected.starts_with("it rejected its configuration: invalid: "),
+            "{what}: {rejected}"
         );
     }
 }

@@ -162,7 +162,7 @@ func (a *apiServer) listGranted(r *http.Request, resource, namespace string) (*h
 		return list(r, a.granted.stores[resource], resource, namespace)
 	}
 	if _, err := a.granted.fill(a.current(), resource); err != nil {
-		return refused(r, err)
+		return rejected(r, err)
 	}
 	return list(r, a.granted.stores[resource], resource, namespace)
 }
@@ -171,13 +171,13 @@ func (a *apiServer) listGranted(r *http.Request, resource, namespace string) (*h
 func (a *apiServer) read(r *http.Request, o Object) (*http.Response, error) {
 	text, err := a.current().ReadObject(o.Kind, o.Namespace, o.Name)
 	if err != nil {
-		return refused(r, fmt.Errorf("%s: %w", o, err))
+		return rejected(r, fmt.Errorf("%s: %w", o, err))
 	}
 	return answer(r, http.StatusOK, json.RawMessage(text))
 }
 
-// refused answers with the reason why the host did not read an object.
-func refused(r *http.Request, err error) (*http.Response, error) {
+// rejected answers with the reason why the host did not read an object.
+func rejected(r *http.Request, err error) (*http.Response, error) {
 	switch {
 	case errors.Is(err, skydock.ErrNotFound):
 		return failure(r, http.StatusNotFound, metav1.StatusReasonNotFound, err.Error())

@@ -87,8 +87,8 @@ test("a response that is a success is returned", async () => {
 });
 
 test("what is thrown becomes an error of the contract", async () => {
-  const refused = await fetch("http://127.0.0.1:1").catch((error) => error);
-  assert(sdk.cloudError(refused) instanceof sdk.Unavailable);
+  const rejected = await fetch("http://127.0.0.1:1").catch((error) => error);
+  assert(sdk.cloudError(rejected) instanceof sdk.Unavailable);
   const late = await serving(() => {}, (url) => fetch(url, { signal: AbortSignal.timeout(20) }).catch((error) => error));
   assert(sdk.cloudError(late) instanceof sdk.Unavailable);
   const denied = new sdk.Denied("no");

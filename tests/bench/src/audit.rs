@@ -99,7 +99,7 @@ pub(crate) struct Tally {
     pub(crate) writes: u64,
     /// Requests answered with a status of 400 or above, by kind and status, for example `patch
     /// nodes 422`.
-    pub(crate) refused: BTreeMap<String, u64>,
+    pub(crate) rejected: BTreeMap<String, u64>,
     /// Numbers by verb, resource and subresource.
     pub(crate) by_kind: BTreeMap<String, u64>,
 }
@@ -110,7 +110,7 @@ impl Tally {
         self.writes += u64::from(request.is_write());
         if !request.succeeded() {
             *self
-                .refused
+                .rejected
                 .entry(format!(
                     "{} {}",
                     request.kind(),
@@ -205,7 +205,7 @@ mod tests {
         }
         assert_eq!((tally.requests, tally.writes), (3, 2));
         assert_eq!(
-            tally.refused,
+            tally.rejected,
             BTreeMap::from([("patch nodes 422".to_owned(), 1)])
         );
         assert_eq!(

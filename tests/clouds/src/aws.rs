@@ -204,7 +204,7 @@ impl AwsClient {
             return Ok(text);
         }
         let body = beginning(answer.body());
-        Err(Error::Refused {
+        Err(Error::Rejected {
             request: what,
             status: answer.status().as_u16(),
             body,
@@ -229,7 +229,7 @@ impl AwsClient {
             return Ok(String::from_utf8_lossy(answer.body()).into_owned());
         }
         let (status, body) = (answer.status().as_u16(), beginning(answer.body()));
-        Err(Error::Refused {
+        Err(Error::Rejected {
             request: format!("{method} {path}"),
             status,
             body,

@@ -62,7 +62,7 @@ pub enum Error {
 
     /// The cloud answered a request with an error.
     #[error("{request} was answered with {status}: {body}")]
-    Refused {
+    Rejected {
         /// The method and URL, or the action.
         request: String,
         /// The HTTP status.

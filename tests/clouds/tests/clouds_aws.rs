@@ -17,10 +17,10 @@ fn first<'a>(xml: &'a str, name: &str) -> Result<&'a str> {
         .with_context(|| format!("no {name} in {xml}"))
 }
 
-fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Result<(u16, String)> {
+fn rejection<T: std::fmt::Debug>(result: Result<T, Error>) -> Result<(u16, String)> {
     match result {
-        Err(Error::Refused { status, body, .. }) => Ok((status, first(&body, "Code")?.to_owned())),
-        other => anyhow::bail!("not refused: {other:?}"),
+        Err(Error::Rejected { status, body, .. }) => Ok((status, first(&body, "Code")?.to_owned())),
+        other => anyhow::bail!("not rejected: {other:?}"),
     }
 }
 
@@ -36,15 +36,17 @@ async fn a_wrong_secret_or_policy_is_denied() -> Result<()> {
         secret: "wrong".to_owned(),
         ..keys.clone()
     };
-    let refused = |api, action| aws.call_as(&wrong, api, action, &[]);
-    ensure!(refusal(refused("ec2", "DescribeVpcs").await)? == (401, "AuthFailure".to_owned()));
-    ensure!(refusal(refused("elbv2", "DescribeLoadBalancers").await)?.1 == "SignatureDoesNotMatch");
+    let rejected = |api, action| aws.call_as(&wrong, api, action, &[]);
+    ensure!(rejection(rejected("ec2", "DescribeVpcs").await)? == (401, "AuthFailure".to_owned()));
+    ensure!(
+        rejection(rejected("elbv2", "DescribeLoadBalancers").await)?.1 == "SignatureDoesNotMatch"
+    );
     let unknown = Keys {
         id: "AKIAUNKNOWN".to_owned(),
         ..keys
     };
     ensure!(
-        refusal(aws.call_as(&unknown, "sts", "GetCallerIdentity", &[]).await)?.1
+        rejection(aws.call_as(&unknown, "sts", "GetCallerIdentity", &[]).await)?.1
             == "InvalidClientTokenId"
     );
 
@@ -54,7 +56,7 @@ async fn a_wrong_secret_or_policy_is_denied() -> Result<()> {
     let narrow = aws.user("narrow", Some(&policy)).await?;
     aws.call_as(&narrow, "ec2", "DescribeInstances", &[])
         .await?;
-    let (status, code) = refusal(aws.call_as(&narrow, "ec2", "DescribeVpcs", &[]).await)?;
+    let (status, code) = rejection(aws.call_as(&narrow, "ec2", "DescribeVpcs", &[]).await)?;
     ensure!(status == 403 && code == "AccessDenied", "{status} {code}");
     Ok(())
 }
@@ -103,7 +105,7 @@ async fn a_network_has_instances_in_its_zones() -> Result<()> {
             &[("InstanceId.1", "i-00000000000000000")],
         )
         .await;
-    ensure!(refusal(missing)?.1 == "InvalidInstanceID.NotFound");
+    ensure!(rejection(missing)?.1 == "InvalidInstanceID.NotFound");
     Ok(())
 }
 
@@ -169,7 +171,7 @@ async fn the_proxy_corrects_answers_of_moto() -> Result<()> {
 
     let group = [("GroupId", network.security_group_id.as_str())];
     ensure!(
-        refusal(through.call("ec2", "DeleteSecurityGroup", &group).await)?
+        rejection(through.call("ec2", "DeleteSecurityGroup", &group).await)?
             == (400, "DependencyViolation".to_owned())
     );
     let fields = [
@@ -193,7 +195,7 @@ async fn the_proxy_corrects_answers_of_moto() -> Result<()> {
         ("Subnets.member.1", subnet),
     ];
     through.call("elbv2", "CreateLoadBalancer", &once).await?;
-    let twice = refusal(through.call("elbv2", "CreateLoadBalancer", &once).await)?;
+    let twice = rejection(through.call("elbv2", "CreateLoadBalancer", &once).await)?;
     ensure!(
         twice == (400, "DuplicateLoadBalancerName".to_owned()),
         "{twice:?}"
@@ -286,14 +288,14 @@ async fn load_balancers_change_as_in_aws_or_not() -> Result<()> {
         fields.extend(keys.into_iter().zip(subnets.iter().copied()));
         aws.call("elbv2", "CreateLoadBalancer", &fields).await
     };
-    ensure!(refusal(create("full", &[&full]).await)?.1 == "InvalidSubnet");
-    let twice = refusal(create("twice", &[a, &beside]).await)?;
+    ensure!(rejection(create("full", &[&full]).await)?.1 == "InvalidSubnet");
+    let twice = rejection(create("twice", &[a, &beside]).await)?;
     ensure!(twice.1 == "InvalidConfigurationRequest", "{twice:?}");
     let made = create("net", &[a, b]).await?;
     let of = ("LoadBalancerArn", first(&made, "LoadBalancerArn")?);
     let secured = [of, ("SecurityGroups.member.1", group.as_str())];
-    let refused = refusal(aws.call("elbv2", "SetSecurityGroups", &secured).await)?;
-    ensure!(refused.1 == "InvalidConfigurationRequest", "{refused:?}");
+    let rejected = rejection(aws.call("elbv2", "SetSecurityGroups", &secured).await)?;
+    ensure!(rejected.1 == "InvalidConfigurationRequest", "{rejected:?}");
     let target_group = async |name, protocol| {
         let fields = [
             ("Name", name),
@@ -325,8 +327,8 @@ async fn load_balancers_change_as_in_aws_or_not() -> Result<()> {
     let groups = aws.call("elbv2", "DescribeTargetGroups", &[of]).await?;
     ensure!(groups.contains(&udp) && !groups.contains(&tcp), "{groups}");
     let tls = [listener, ("Protocol", "TLS"), forward, (leads, &tcp)];
-    let refused = refusal(aws.call("elbv2", "ModifyListener", &tls).await)?;
-    ensure!(refused.1 == "CertificateNotFound", "{refused:?}");
+    let rejected = rejection(aws.call("elbv2", "ModifyListener", &tls).await)?;
+    ensure!(rejected.1 == "CertificateNotFound", "{rejected:?}");
 
     // Classic load balancers.
     let named = ("LoadBalancerName", "classic");
@@ -351,8 +353,8 @@ async fn load_balancers_change_as_in_aws_or_not() -> Result<()> {
         ("AttachLoadBalancerToSubnets", beside.as_str()),
     ] {
         let fields = [named, ("Subnets.member.1", subnet)];
-        let refused = refusal(aws.call("elb", action, &fields).await)?;
-        ensure!(refused.1 == "InvalidConfigurationRequest", "{refused:?}");
+        let rejected = rejection(aws.call("elb", action, &fields).await)?;
+        ensure!(rejected.1 == "InvalidConfigurationRequest", "{rejected:?}");
     }
     let there = aws.call("elb", "DescribeLoadBalancers", &[]).await?;
     ensure!(there.contains("<InstanceProtocol>HTTP<"), "{there}");
@@ -375,9 +377,9 @@ async fn the_proxy_throttles_with_the_error_of_each_api() -> Result<()> {
     let proxy = Proxy::before_aws(&aws, 1).await?;
     proxy.rule(Rule::new("*:Describe*", Fault::Throttle(None)).times(2));
     let through = proxy.aws_client(keys);
-    let ec2 = refusal(through.call("ec2", "DescribeVpcs", &[]).await)?;
+    let ec2 = rejection(through.call("ec2", "DescribeVpcs", &[]).await)?;
     ensure!(ec2 == (503, "RequestLimitExceeded".to_owned()), "{ec2:?}");
-    let elb = refusal(through.call("elb", "DescribeLoadBalancers", &[]).await)?;
+    let elb = rejection(through.call("elb", "DescribeLoadBalancers", &[]).await)?;
     ensure!(elb == (400, "Throttling".to_owned()), "{elb:?}");
     through.call("ec2", "DescribeVpcs", &[]).await?;
 

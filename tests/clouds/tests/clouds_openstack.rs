@@ -72,7 +72,7 @@ async fn load_balancer(project: &Project, fields: Value) -> Result<(String, Valu
 
 async fn gone(session: &Session, path: &str) -> Result<()> {
     for _ in 0..300 {
-        if let Err(Error::Refused { status: 404, .. }) =
+        if let Err(Error::Rejected { status: 404, .. }) =
             session.get(Service::LoadBalancer, path).await
         {
             return Ok(());
@@ -300,8 +300,8 @@ async fn the_ovn_provider_rejects_unsupported_algorithms() -> Result<()> {
     let fields = json!({"name": "lb", "vip_subnet_id": project.subnet_id, "provider": "ovn"});
     let (lb, _) = load_balancer(&project, fields).await?;
     let pool = |algorithm: &str| json!({"protocol": "TCP", "lb_algorithm": algorithm, "loadbalancer_id": lb});
-    let refused = make(&project, &lb, "pools", "pool", pool("ROUND_ROBIN")).await;
-    let error = refused
+    let rejected = make(&project, &lb, "pools", "pool", pool("ROUND_ROBIN")).await;
+    let error = rejected
         .err()
         .context("ROUND_ROBIN was accepted")?
         .to_string();
@@ -326,7 +326,7 @@ async fn a_project_cannot_see_another_project() -> Result<()> {
     );
     let twice = cloud.project("one").await;
     ensure!(
-        matches!(twice, Err(Error::Refused { status: 409, .. })),
+        matches!(twice, Err(Error::Rejected { status: 409, .. })),
         "{twice:?}"
     );
     Ok(())
@@ -397,7 +397,7 @@ async fn behind_the_proxy_the_catalog_names_the_proxy() -> Result<()> {
     let path = format!("/v2.1/servers/{}", servers[0].id);
     let failed = session.get(Service::Compute, &path).await;
     ensure!(
-        matches!(failed, Err(Error::Refused { status: 500, .. })),
+        matches!(failed, Err(Error::Rejected { status: 500, .. })),
         "{failed:?}"
     );
     session.get(Service::Compute, &path).await?;

@@ -213,7 +213,7 @@ async fn a_lost_answer_belongs_to_an_executed_request() -> Result<()> {
 #[tokio::test]
 async fn a_dropped_request_is_not_executed() -> Result<()> {
     let (proxy, made) = proxy().await?;
-    proxy.rule(Rule::new("POST *", Fault::Refused));
+    proxy.rule(Rule::new("POST *", Fault::Rejected));
     let answer = make(&proxy).await?;
     ensure!(
         answer.status.is_none() && made.load(Ordering::Relaxed) == 0,

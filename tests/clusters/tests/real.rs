@@ -214,8 +214,8 @@ async fn mistakes_are_reported_as_errors() -> Result<()> {
     let twice = plane.start_node(&"node-1".into()).await;
     ensure!(matches!(twice, Err(Error::NodeRuns(_))), "{twice:?}");
 
-    let refused = plane.kubectl(&["get", "node", "nobody"]).await;
-    let message = refused
+    let rejected = plane.kubectl(&["get", "node", "nobody"]).await;
+    let message = rejected
         .err()
         .context("kubectl found a node that is not there")?
         .to_string();

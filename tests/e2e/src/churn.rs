@@ -52,7 +52,7 @@ pub struct Report {
     /// The number of requests to the cloud.
     pub requests: usize,
     /// The number of requests that the cloud rejected because of wrong credentials.
-    pub refused: usize,
+    pub rejected: usize,
     /// The duration.
     pub lasted: Duration,
 }
@@ -63,13 +63,13 @@ impl Display for Report {
             services,
             changes,
             requests,
-            refused,
+            rejected,
             lasted,
         } = self;
         let seconds = lasted.as_secs_f64();
         write!(
             f,
-            "{changes} changes of {services} Services in {seconds:.1} s: {requests} requests, {refused} of them refused"
+            "{changes} changes of {services} Services in {seconds:.1} s: {requests} requests, {rejected} of them rejected"
         )
     }
 }
@@ -167,7 +167,7 @@ impl<'a> Churn<'a> {
         let (other, changes) = tokio::try_join!(other, changing)?;
         self.settle().await?;
         let calls = self.site.proxy().calls();
-        let refused = calls
+        let rejected = calls
             .iter()
             .filter(|call| matches!(call.status, Some(401 | 403)))
             .count();
@@ -180,7 +180,7 @@ impl<'a> Churn<'a> {
                 services,
                 changes,
                 requests: calls.len(),
-                refused,
+                rejected,
                 lasted,
             },
         ))

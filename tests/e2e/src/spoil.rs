@@ -28,7 +28,7 @@ pub(crate) fn spoil(site: &dyn Site, chance: &mut StdRng) {
         (all, Fault::Throttle(None), 0.02),
         (all, Fault::Status(500), 0.04),
         (all, Fault::Status(503), 0.04),
-        (all, Fault::Refused, 0.04),
+        (all, Fault::Rejected, 0.04),
         (all, Fault::Lost, 0.08),
         (all, Fault::Cut(40), 0.04),
         (reads, Fault::Stale(stale), 0.06),

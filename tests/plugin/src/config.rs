@@ -110,17 +110,17 @@ mod tests {
 
     #[test]
     fn rejects_invalid_lines_with_their_number() {
-        let refusal = |text| parse(text).unwrap_err();
+        let rejection = |text| parse(text).unwrap_err();
         assert_eq!(
-            refusal("region: a\nnonsense"),
+            rejection("region: a\nnonsense"),
             CloudError::invalid("/etc/cloud:2: expected `key: value`")
         );
         assert_eq!(
-            refusal("color: red"),
+            rejection("color: red"),
             CloudError::invalid("/etc/cloud:1: unknown key `color`")
         );
         assert_eq!(
-            refusal("zones: lop"),
+            rejection("zones: lop"),
             CloudError::invalid("/etc/cloud:1: there is no behavior `lop`")
         );
     }

@@ -50,7 +50,7 @@ pub(crate) fn commit(behavior: Behavior, name: &str, publish: Publish<'_>) -> Re
         Behavior::PublishEvent => {
             if !publish(Target::Itself) {
                 return Err(CloudError::internal(
-                    "the host refused an event on the object of the call",
+                    "the host rejected an event on the object of the call",
                 ));
             }
         }
@@ -140,8 +140,8 @@ fn reserve(name: &str) -> Result<()> {
             "held by {}",
             String::from_utf8_lossy(&holder)
         ))),
-        Reservation::Refused => Err(CloudError::internal(
-            "the host refused a reservation that is in bounds",
+        Reservation::Rejected => Err(CloudError::internal(
+            "the host rejected a reservation that is in bounds",
         )),
     }
 }

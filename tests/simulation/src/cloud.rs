@@ -15,7 +15,7 @@ pub(crate) use self::routes::CLUSTER_CIDRS;
 pub use self::trouble::{Mishap, Trouble};
 
 /// Annotation of services that request something that this cloud does not support.
-pub(crate) const REFUSE: &str = "sim.example/refuse";
+pub(crate) const REJECT: &str = "sim.example/reject";
 /// Annotation whose value the load balancer takes over from its service.
 pub(crate) const NOTE: &str = "sim.example/note";
 /// The prefix of every provider ID.

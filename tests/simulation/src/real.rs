@@ -171,7 +171,7 @@ impl Stage {
             Step::Create(service) => cluster.create(service).await?,
             Step::Port { service, port } => cluster.port(service, port).await?,
             Step::Note { service, note } => cluster.note(service, note).await?,
-            Step::Refuse { service, refuse } => cluster.refuse(service, refuse).await?,
+            Step::Reject { service, reject } => cluster.reject(service, reject).await?,
             Step::Type { service, balanced } => cluster.set_type(service, balanced).await?,
             Step::Delete(service) => cluster.delete(service).await?,
             Step::Kill { down } => self.any_contender()?.kill(down / HASTE),

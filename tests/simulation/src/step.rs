@@ -57,7 +57,7 @@ pub enum Step {
     /// Sets an annotation of a service.
     Note { service: &'static str, note: u8 },
     /// Makes a service request something that the cloud does not support, or stop requesting it.
-    Refuse { service: &'static str, refuse: bool },
+    Reject { service: &'static str, reject: bool },
     /// Changes the type to LoadBalancer or to ClusterIP.
     Type {
         service: &'static str,
@@ -103,7 +103,7 @@ pub enum ApiTrouble {
     /// No request is answered, and watches receive nothing.
     Partition,
     /// Every connection is closed.
-    Refused,
+    Rejected,
     /// Half of all changes are made but not answered.
     LostAnswers,
     /// One in three events ends its watch, or expires it.
@@ -120,7 +120,7 @@ impl ApiTrouble {
         Self::Errors,
         Self::Slow,
         Self::Partition,
-        Self::Refused,
+        Self::Rejected,
         Self::LostAnswers,
         Self::BrokenWatches,
         Self::LateEvents,
@@ -142,7 +142,7 @@ impl ApiTrouble {
             }
             Self::Slow => vec![slow(1500)],
             Self::Partition => vec![Rule::new(Fault::Silence)],
-            Self::Refused => vec![Rule::new(Fault::Cut)],
+            Self::Rejected => vec![Rule::new(Fault::Cut)],
             Self::LostAnswers => vec![
                 Rule::new(Fault::AnswerLost)
                     .verbs(&Verb::WRITES)
@@ -221,9 +221,9 @@ impl Step {
                 service,
                 note: chance.random(),
             },
-            70..73 => Self::Refuse {
+            70..73 => Self::Reject {
                 service,
-                refuse: chance.random(),
+                reject: chance.random(),
             },
             73..80 => Self::Type {
                 service,

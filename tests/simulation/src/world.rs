@@ -107,7 +107,7 @@ impl World {
             Step::Create(service) => self.create(service).await?,
             Step::Port { service, port } => self.port(service, port).await?,
             Step::Note { service, note } => self.note(service, note).await?,
-            Step::Refuse { service, refuse } => self.refuse(service, refuse).await?,
+            Step::Reject { service, reject } => self.reject(service, reject).await?,
             Step::Type { service, balanced } => self.set_type(service, balanced).await?,
             Step::Delete(service) => self.delete(service).await?,
             Step::Kill { down } => {

@@ -6,7 +6,7 @@ pub(crate) mod hostile;
 pub(crate) mod leaders;
 pub(crate) mod machines;
 pub(crate) mod nodes;
-pub(crate) mod refusals;
+pub(crate) mod rejections;
 pub(crate) mod repair;
 pub(crate) mod routes;
 pub(crate) mod services;

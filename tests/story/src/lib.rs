@@ -31,6 +31,6 @@ pub async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<
     chapters::dry_run::tell(stage, narrator).await?;
     chapters::repair::tell(stage, narrator).await?;
     chapters::brake::tell(stage, narrator).await?;
-    chapters::refusals::tell(stage, narrator).await?;
+    chapters::rejections::tell(stage, narrator).await?;
     Ok(())
 }

@@ -169,12 +169,12 @@ async fn the_client_of_a_dry_run_deletes_nothing() {
         uid: Some("other".into()),
         resource_version: None,
     };
-    let refused = dry
+    let rejected = dry
         .delete("n1", &DeleteParams::default().preconditions(other))
         .await;
     assert!(
-        matches!(&refused, Err(kube::Error::Api(status)) if status.is_conflict()),
-        "{refused:?}"
+        matches!(&rejected, Err(kube::Error::Api(status)) if status.is_conflict()),
+        "{rejected:?}"
     );
     assert_eq!(
         nodes

@@ -116,17 +116,17 @@ async fn services_with_a_class_are_ignored_and_cannot_change_it() {
             // Changing the class is rejected even before there is a load balancer, and does not
             // prevent its creation.
             cluster
-                .patch_is_refused("plain", &json!({ "loadBalancerClass": class }))
+                .patch_is_rejected("plain", &json!({ "loadBalancerClass": class }))
                 .await?;
             cluster
-                .patch_is_refused(
+                .patch_is_rejected(
                     "classed",
                     &json!({ "loadBalancerClass": "example.com/third" }),
                 )
                 .await?;
             cluster.ingress("plain").await?;
             cluster
-                .patch_is_refused("plain", &json!({ "loadBalancerClass": class }))
+                .patch_is_rejected("plain", &json!({ "loadBalancerClass": class }))
                 .await?;
             // The older Service has been processed by this time.
             cluster.is_left_alone("classed").await?;
@@ -348,7 +348,7 @@ impl Cluster {
             .map(drop)
     }
 
-    async fn patch_is_refused(&self, name: &str, spec: &Value) -> Result<()> {
+    async fn patch_is_rejected(&self, name: &str, spec: &Value) -> Result<()> {
         let answer = self.patch(name, spec).await;
         ensure!(
             matches!(&answer, Err(kube::Error::Api(status)) if status.code == 422),

@@ -169,7 +169,7 @@ async fn check(accounts: &[&str], change: impl FnOnce(String) -> String) {
         deployed.works().await?;
         deployed.log_is_clean()?;
         deployed.rights_are_those_used(accounts).await?;
-        deployed.a_refusal_would_have_been_seen().await
+        deployed.a_rejection_would_have_been_seen().await
     };
     if let Err(error) = worked.await {
         dir.disable_cleanup(true);
@@ -526,12 +526,12 @@ impl<'a> Deployed<'a> {
                 log.contains(" DEBUG "),
                 "{name} does not log what it decides"
             );
-            let refused = log
+            let rejected = log
                 .lines()
                 .find(|line| line.to_lowercase().contains("forbidden") || line.contains(" 403"));
             ensure!(
-                refused.is_none(),
-                "{name} was refused something: {refused:?}"
+                rejected.is_none(),
+                "{name} was denied something: {rejected:?}"
             );
         }
         Ok(())
@@ -545,7 +545,7 @@ impl<'a> Deployed<'a> {
         for request in self.requests()? {
             ensure!(
                 request.allowed,
-                "refused: {} to {}",
+                "rejected: {} to {}",
                 request.right,
                 request.account
             );
@@ -583,14 +583,14 @@ impl<'a> Deployed<'a> {
 
     /// Checks that the audit log contains denied requests, because otherwise their absence would
     /// prove nothing.
-    async fn a_refusal_would_have_been_seen(&self) -> Result<()> {
+    async fn a_rejection_would_have_been_seen(&self) -> Result<()> {
         let config = Kubeconfig::read_from(&self.kubeconfig)?;
         let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
         let secrets: Api<Secret> = Api::namespaced(Client::try_from(config)?, NAMESPACE);
-        let refused = secrets.list(&ListParams::default()).await;
+        let rejected = secrets.list(&ListParams::default()).await;
         ensure!(
-            matches!(&refused, Err(kube::Error::Api(status)) if status.is_forbidden()),
-            "{refused:?}"
+            matches!(&rejected, Err(kube::Error::Api(status)) if status.is_forbidden()),
+            "{rejected:?}"
         );
         ensure!(
             self.requests()?.iter().any(|request| !request.allowed),

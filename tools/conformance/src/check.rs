@@ -17,7 +17,7 @@ pub enum Check {
     Repeatable,
     Empty,
     Unusual,
-    RefusedCloud,
+    RejectingCloud,
     ErrorCase,
     ErrorText,
     Deadlines,
@@ -48,7 +48,7 @@ impl Check {
         Self::Repeatable,
         Self::Empty,
         Self::Unusual,
-        Self::RefusedCloud,
+        Self::RejectingCloud,
         Self::ErrorCase,
         Self::ErrorText,
         Self::Deadlines,
@@ -80,7 +80,7 @@ impl Check {
             Self::Repeatable => "repeatable",
             Self::Empty => "empty",
             Self::Unusual => "unusual",
-            Self::RefusedCloud => "refused-cloud",
+            Self::RejectingCloud => "rejecting-cloud",
             Self::ErrorCase => "error-case",
             Self::ErrorText => "error-text",
             Self::Deadlines => "deadlines",
@@ -119,7 +119,7 @@ impl Check {
             Self::Unusual => {
                 "it accepts long names, text in any script, and nodes that it does not know"
             }
-            Self::RefusedCloud => {
+            Self::RejectingCloud => {
                 "it reports nothing as absent, and no success, if the cloud could not be asked"
             }
             Self::ErrorCase => "if the cloud could not be asked, its error is one that is retried",

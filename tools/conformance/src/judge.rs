@@ -201,7 +201,7 @@ pub(crate) fn unusual(seen: &[&Observation]) -> Verdict {
 
 /// Judges calls whose requests were all denied. A call without a request cannot know more, if
 /// others of its interface send some.
-pub(crate) fn refused_cloud(seen: &[&Observation]) -> Verdict {
+pub(crate) fn rejecting_cloud(seen: &[&Observation]) -> Verdict {
     let interface = |it: &Observation| it.function.capability();
     let asking: Vec<_> = seen
         .iter()
@@ -348,11 +348,11 @@ mod tests {
                 denied: 1,
                 ..seen(function, answer)
             };
-            assert_eq!(fails(&refused_cloud(&[&it])), bad, "{it:?}");
+            assert_eq!(fails(&rejecting_cloud(&[&it])), bad, "{it:?}");
 
             let unasked = Observation { denied: 0, ..it };
             assert!(matches!(
-                refused_cloud(&[&unasked]),
+                rejecting_cloud(&[&unasked]),
                 Verdict::Skipped { .. }
             ));
         }
@@ -436,14 +436,17 @@ mod tests {
             ..seen("instances.describe", Ok(vec![error()]))
         };
         let guess = seen("instances.check", Ok(vec![value("Absent", true)]));
-        assert!(fails(&refused_cloud(&[&asked, &guess])));
+        assert!(fails(&rejecting_cloud(&[&asked, &guess])));
         let other = seen("load-balancers.get", Ok(vec![value("None", true)]));
         assert_eq!(
-            refused_cloud(&[&asked, &other]),
+            rejecting_cloud(&[&asked, &other]),
             Verdict::Ok,
             "another interface may need no cloud"
         );
-        assert!(matches!(refused_cloud(&[&guess]), Verdict::Skipped { .. }));
+        assert!(matches!(
+            rejecting_cloud(&[&guess]),
+            Verdict::Skipped { .. }
+        ));
     }
 
     fn skips(verdict: &Verdict) -> bool {
@@ -466,7 +469,7 @@ mod tests {
             rejected: 1,
             ..seen("instances.check", absent)
         };
-        assert!(skips(&refused_cloud(&[&hosts])));
+        assert!(skips(&rejecting_cloud(&[&hosts])));
     }
 
     #[test]
@@ -527,7 +530,7 @@ mod tests {
             ..seen("instances.check", Err(CloudError::Unavailable("x".into())))
         };
         let denying = seen("instances.describe", Ok(vec![value("Absent", true)]));
-        let Verdict::Failed { seen: text, .. } = refused_cloud(&[&asking, &denying]) else {
+        let Verdict::Failed { seen: text, .. } = rejecting_cloud(&[&asking, &denying]) else {
             panic!("not found")
         };
         assert!(
@@ -537,11 +540,11 @@ mod tests {
 
         let not_found = || seen("instances.describe", Err(CloudError::NotFound("n1".into())));
         assert!(
-            !fails(&refused_cloud(&[&asking, &not_found()])),
+            !fails(&rejecting_cloud(&[&asking, &not_found()])),
             "an inventory of its own"
         );
 
-        let Verdict::Failed { seen: text, .. } = refused_cloud(&[&Observation {
+        let Verdict::Failed { seen: text, .. } = rejecting_cloud(&[&Observation {
             denied: 1,
             ..not_found()
         }]) else {
@@ -549,7 +552,7 @@ mod tests {
         };
         assert!(!text.contains("without a request"), "{text}");
 
-        let Verdict::Failed { seen: text, .. } = refused_cloud(&[&Observation {
+        let Verdict::Failed { seen: text, .. } = rejecting_cloud(&[&Observation {
             denied: 1,
             ..denying
         }]) else {
@@ -559,7 +562,7 @@ mod tests {
 
         let other = seen("routes.create-routes", Ok(vec![value("()", false)]));
         assert!(
-            !fails(&refused_cloud(&[&asking, &other])),
+            !fails(&rejecting_cloud(&[&asking, &other])),
             "another interface"
         );
     }

@@ -286,7 +286,7 @@ impl Observed {
         report.add(Check::Repeatable, calls.repeatable());
         report.add(Check::Empty, load_balancers.empty(&calls.empty));
         report.add(Check::Unusual, judge::unusual(&unusual));
-        report.add(Check::RefusedCloud, judge::refused_cloud(&sequential));
+        report.add(Check::RejectingCloud, judge::rejecting_cloud(&sequential));
         report.add(Check::ErrorCase, judge::error_case(&usual));
         report.add(Check::ErrorText, judge::error_text(&all));
         report.add(Check::Deadlines, judge::deadlines(&sequential));

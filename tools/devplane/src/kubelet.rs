@@ -288,7 +288,7 @@ fn report(store: &mut Store, name: &str, health: Health, now: Timestamp) {
     if let Err(error) = try_report(store, name, health, now)
         && error.reason() != Reason::NotFound
     {
-        tracing::warn!(node = name, refusal = %error, "a simulated kubelet cannot report");
+        tracing::warn!(node = name, rejection = %error, "a simulated kubelet cannot report");
     }
 }
 

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use self::pending::{Annotations, MOST, PendingAnnotations};
 use crate::{
     calls::retry::RetryWhen,
-    controller::shared::metrics::SharedMetrics,
+    controller::context::metrics::SharedMetrics,
     objects::kinds::{NodeKind, ServiceKind},
 };
 

@@ -3,7 +3,7 @@
 use skydock_cloud::text;
 use skydock_kube::events::{EventWriter, Recorder};
 
-use crate::controller::shared::metrics::SharedMetrics;
+use crate::controller::context::metrics::SharedMetrics;
 
 /// Creates the recorder of a process, and the writer of its events. Messages may quote a plugin, a user or the API server: they are shortened and escaped.
 #[must_use]

@@ -1,6 +1,6 @@
 use prometheus_client::registry::Registry;
 use serde_json::Value;
-use skydock_controller_base::testing::{FakeApi, Request, node, shared, with};
+use skydock_controller_base::testing::{FakeApi, Request, context, node, with};
 use tokio::{task::JoinHandle, time::sleep};
 
 use super::*;
@@ -29,10 +29,10 @@ fn start_after(
     prepare(&api);
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let shared = shared(&CONTROLLER, &api, Arc::default(), &metrics.shared);
+    let context = context(&CONTROLLER, &api, Arc::default(), &metrics.shared);
     nodes
         .iter()
-        .for_each(|node| drop(shared.nodes.apply(node.clone())));
+        .for_each(|node| drop(context.nodes.apply(node.clone())));
     let ranges = ranges
         .iter()
         .map(|(cluster, mask)| NodeRange::new(cluster.parse().unwrap(), *mask).unwrap());
@@ -41,7 +41,7 @@ fn start_after(
         service_cidrs: vec!["10.96.0.0/12".parse().unwrap()],
     };
     let controller = Arc::new(IpamController::new(
-        shared,
+        context,
         &metrics.ipam,
         api.client(),
         &options,
@@ -71,11 +71,11 @@ fn carrying(name: &str, cidrs: &[&str]) -> Node {
 
 impl Bench {
     fn shows(&self, node: Node) {
-        self.controller.shared.nodes.apply(node);
+        self.controller.context.nodes.apply(node);
     }
 
     fn deletes(&self, name: &str) {
-        self.controller.shared.nodes.delete(name);
+        self.controller.context.nodes.delete(name);
     }
 
     fn patches(&self) -> Vec<Request> {
@@ -430,7 +430,7 @@ async fn no_work_starts_after_shutdown() {
     moment().await;
     bench.shutdown.cancel();
     bench.running.await.unwrap();
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     moment().await;
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }

@@ -56,9 +56,9 @@ impl LifecycleController {
     /// of the others. However many those are, they do not make its share larger; but its only node
     /// is not the only one of the cluster.
     fn counted(&self) -> Vec<NodeEntry> {
-        let info = self.shared.provider.info();
+        let info = self.context.provider.info();
         let mut others = 0;
-        let mut nodes = self.shared.nodes.list();
+        let mut nodes = self.context.nodes.list();
 
         nodes.retain(|entry| {
             let id = entry.view.provider_id.as_ref();
@@ -83,9 +83,9 @@ impl LifecycleController {
     /// about some of them: these nodes run, so such answers are wrong, or will condemn them soon.
     /// Returns `None` if it answers about none of them.
     async fn denied(&self) -> Option<usize> {
-        let info = self.shared.provider.info();
+        let info = self.context.provider.info();
         let owns = |node: &Node| node.provider_id.as_ref().is_some_and(|id| info.owns(id));
-        let mut ready = self.shared.nodes.list();
+        let mut ready = self.context.nodes.list();
         ready.retain(|entry| entry.view.ready && owns(&entry.view));
         if ready.is_empty() {
             return Some(0);
@@ -104,7 +104,7 @@ impl LifecycleController {
 
         let mut answers = Vec::new();
         for nodes in sample.chunks(batch) {
-            let answered = self.shared.provider.check(nodes).await;
+            let answered = self.context.provider.check(nodes).await;
             // An error is no answer, and counts neither way.
             answers.extend(answered.into_iter().flatten().flatten());
         }
@@ -174,7 +174,7 @@ impl LifecycleController {
             "Node {name} is not deleted although the cloud reports that its instance does not exist: {why}. If the instance does \
              exist, fix the cloud or its credentials; to delete the node anyway, run: kubectl annotate node {name} {ANNOTATION_ALLOW_DELETION}=true"
         );
-        self.shared
+        self.context
             .warning(entry, reason::NODE_DELETION_STOPPED, message);
     }
 
@@ -203,13 +203,13 @@ impl LifecycleController {
 
         let message =
             format!("Deleting node {name} because it does not exist in the cloud provider");
-        self.shared.normal(&entry, reason::DELETING_NODE, message);
+        self.context.normal(&entry, reason::DELETING_NODE, message);
 
         if let Err(error) = apply::delete(&self.client, &entry, self.dry_run_log.as_deref()).await {
-            self.shared.api_error(name, &error);
+            self.context.api_error(name, &error);
             if !matches!(error, ApiError::Changed(_)) {
                 let message = format!("Failed deleting node {name}: {error}");
-                self.shared
+                self.context
                     .warning(&entry, reason::DELETING_NODE_FAILED, message);
             }
         }

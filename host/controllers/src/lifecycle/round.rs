@@ -35,7 +35,7 @@ impl<'a> Round<'a> {
 
     /// Queries a batch. After a conflict in the cloud, it is queried once more within moments.
     async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
-        let provider = &self.controller.shared.provider;
+        let provider = &self.controller.context.provider;
         let lost =
             |answer: &Result<Presence, CloudError>| matches!(answer, Err(CloudError::Conflict(_)));
 
@@ -119,19 +119,19 @@ impl<'a> Round<'a> {
             }
             Err(error) => {
                 known.error(&error, &asked.view, period, now);
-                let shared = &controller.shared;
+                let context = &controller.context;
                 let lasted = known.progress.track(
                     &error,
-                    &shared.metrics.long_in_progress(shared.controller),
+                    &context.metrics.long_in_progress(context.controller),
                     now,
                 );
 
-                shared.cloud_error(entry.name(), &error);
+                context.cloud_error(entry.name(), &error);
                 if let Some(lasted) = lasted.map(minutes) {
                     let message = format!(
                         "The cloud has not reported for {lasted} whether the instance exists, so the node is kept: {error}"
                     );
-                    shared.warning(&entry, reason::STILL_IN_PROGRESS, message);
+                    context.warning(&entry, reason::STILL_IN_PROGRESS, message);
                 }
                 None
             }

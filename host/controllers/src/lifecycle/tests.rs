@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use skydock_cloud::{CloudError, Presence};
 use skydock_controller_base::{
     objects::constants::{TAINT_SHUTDOWN, TAINT_UNINITIALIZED},
-    testing::{FakeApi, FakeCloud, every_error, node, shared, with},
+    testing::{FakeApi, FakeCloud, context, every_error, node, with},
 };
 use skydock_kube::api::with_deadline;
 
@@ -28,9 +28,9 @@ fn bench_with(options: LifecycleOptions) -> Bench {
 fn bench_logging(options: LifecycleOptions, dry_run_log: Option<Arc<DryRunLog>>) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let metrics = Metrics::register(&mut Registry::default());
-    let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics.shared);
+    let context = context(&CONTROLLER, &api, cloud.clone(), &metrics.shared);
     let controller = Arc::new(LifecycleController::new(
-        shared,
+        context,
         metrics.lifecycle,
         with_deadline(&api.client()),
         options,
@@ -49,7 +49,10 @@ impl Bench {
             &node(name),
             &json!({"spec": {"providerID": format!("fake://{name}"), "taints": [{"key": "other", "effect": "NoExecute"}]}}),
         );
-        self.controller.shared.nodes.apply(with(&not_ready, change));
+        self.controller
+            .context
+            .nodes
+            .apply(with(&not_ready, change));
     }
 
     fn says(&self, name: &str, answer: Result<Presence, CloudError>) {
@@ -597,7 +600,7 @@ async fn recent_deletions_count_for_the_interval() {
     assert_eq!(bench.deleted().len(), 4);
 
     gone.iter()
-        .for_each(|name| bench.controller.shared.nodes.delete(name));
+        .for_each(|name| bench.controller.context.nodes.delete(name));
     bench.loses(&["n4"]);
     for _ in 0..3 {
         bench.pass().await;
@@ -634,7 +637,7 @@ async fn a_deletion_with_lost_answer_or_stale_cache_still_counts() {
         .fail("DELETE", "/api/v1/nodes/n0", 500, "InternalError");
     bench.pass().await;
     bench.pass().await;
-    bench.controller.shared.nodes.delete("n0");
+    bench.controller.context.nodes.delete("n0");
     bench.loses(&["n1"]);
     bench.pass().await;
     bench.pass().await;
@@ -689,7 +692,7 @@ async fn allowing_some_nodes_does_not_release_the_rest() {
 
     ["n0", "n1"]
         .iter()
-        .for_each(|name| bench.controller.shared.nodes.delete(name));
+        .for_each(|name| bench.controller.context.nodes.delete(name));
     for _ in 0..3 {
         bench.pass().await;
     }
@@ -1148,7 +1151,7 @@ async fn a_query_in_progress_for_ten_minutes_gets_an_event() {
     let long = || {
         bench
             .controller
-            .shared
+            .context
             .metrics
             .long_in_progress(&CONTROLLER)
             .get()
@@ -1201,7 +1204,7 @@ async fn a_node_without_provider_id_is_kept_and_reported_once() {
     assert_eq!(bench.events()[0]["involvedObject"]["name"], "old");
 
     bench.has("old", &json!({}));
-    bench.controller.shared.nodes.delete("new");
+    bench.controller.context.nodes.delete("new");
     bench.pass().await;
     assert_eq!(bench.controller.metrics.unidentified.get(), 0);
 }

@@ -6,9 +6,9 @@ use kube::Client;
 use skydock_cloud::{Capability, ProviderInfo};
 use skydock_controller_base::{
     controller::{
+        context::{ControllerContext, Runner},
         descriptor::{Controller, NeedsServices},
         notes::Notes,
-        shared::{Runner, Shared},
     },
     objects::{address_holders::AddressHolders, kinds::ServiceKind, read_objects::ReadObjects},
 };
@@ -30,7 +30,7 @@ pub(crate) struct Constructor {
 /// What a controller is built from.
 pub(crate) struct Setup<'a> {
     /// What it shares with the others.
-    pub(crate) shared: Shared,
+    pub(crate) context: ControllerContext,
     /// Metrics, among them its own.
     pub(crate) metrics: &'a Metrics,
     /// The API client with its name.

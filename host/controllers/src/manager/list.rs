@@ -26,7 +26,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         disabled_by: |_| None,
         build: |setup| {
             Ok(Arc::new(NodeController::new(
-                setup.shared,
+                setup.context,
                 setup.metrics.node.clone(),
                 setup.client,
                 setup.options.node,
@@ -41,7 +41,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
             let dry_run_log = setup.dry_run_log.cloned();
             let metrics = setup.metrics.lifecycle.clone();
             Ok(Arc::new(LifecycleController::new(
-                setup.shared,
+                setup.context,
                 metrics,
                 setup.client,
                 options,
@@ -62,7 +62,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
             );
             let metrics = setup.metrics.service.clone();
             Ok(Arc::new(ServiceController::new(
-                setup.shared,
+                setup.context,
                 metrics,
                 setup.client,
                 services,
@@ -83,7 +83,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
             let process = setup.options.process.clone();
             let metrics = setup.metrics.route.clone();
             Ok(Arc::new(RouteController::new(
-                setup.shared,
+                setup.context,
                 metrics,
                 setup.client,
                 cluster_cidrs?,
@@ -109,7 +109,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
             };
             let metrics = &setup.metrics.ipam;
             Ok(Arc::new(IpamController::new(
-                setup.shared,
+                setup.context,
                 metrics,
                 setup.client,
                 &setup.options.ipam,
@@ -120,7 +120,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
     Constructor {
         controller: &maintenance::CONTROLLER,
         disabled_by: |_| None,
-        build: |setup| Ok(Arc::new(MaintenanceController::new(setup.shared))),
+        build: |setup| Ok(Arc::new(MaintenanceController::new(setup.context))),
     },
 ];
 

@@ -8,7 +8,7 @@
 //! `deploy/components/alerts` if somebody must act.
 
 use prometheus_client::registry::Registry;
-use skydock_controller_base::controller::shared::metrics::SharedMetrics;
+use skydock_controller_base::controller::context::metrics::SharedMetrics;
 use skydock_service_controller::ServiceMetrics;
 
 use crate::{

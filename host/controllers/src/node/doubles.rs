@@ -13,7 +13,7 @@ use std::{
 };
 
 use skydock_cloud::{AddressKind, Node, reason};
-use skydock_controller_base::{controller::shared::Shared, objects::kinds::NodeKind};
+use skydock_controller_base::{controller::context::ControllerContext, objects::kinds::NodeKind};
 use skydock_kube::{
     events::EventType,
     informer::{Change, Informer},
@@ -127,16 +127,16 @@ impl Index {
 
 impl Doubles {
     /// Follows the cache, and reports each double once, on the nodes that this provider owns.
-    pub(super) fn follow(shared: &Shared) -> Arc<Self> {
+    pub(super) fn follow(context: &ControllerContext) -> Arc<Self> {
         let doubles = Arc::<Self>::default();
         let index = Arc::clone(&doubles);
-        let recorder = shared.recorder.clone();
-        let provider = Arc::clone(&shared.provider);
-        let source = shared.controller.event_source;
+        let recorder = context.recorder.clone();
+        let provider = Arc::clone(&context.provider);
+        let source = context.controller.event_source;
         // The informer keeps this handler, so that a strong reference to it would never be dropped.
-        let nodes = Arc::downgrade(&shared.nodes);
+        let nodes = Arc::downgrade(&context.nodes);
 
-        shared.nodes.subscribe(move |change| {
+        context.nodes.subscribe(move |change| {
             let (entry, old, new) = match change {
                 Change::Added(new) => (new, BTreeSet::new(), Claim::of(&new.view)),
                 Change::Updated(old, new) => (new, Claim::of(&old.view), Claim::of(&new.view)),

@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(
             due.mark([node("a", true)], false),
             Vec::<String>::new(),
-            "now it is refused"
+            "now it is rejected"
         );
     }
 }

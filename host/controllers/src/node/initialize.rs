@@ -67,7 +67,7 @@ impl NodeController {
         self.metrics.taint_removal_delay.observe(age);
         self.metrics.initial_sync_delay.observe(age);
 
-        self.shared
+        self.context
             .normal(&latest, reason::SYNCED, "Node synced successfully");
         self.finish(&latest, Ok(()));
     }
@@ -75,12 +75,12 @@ impl NodeController {
     /// Returns what to write, unless another node has the provider ID.
     fn plan(&self, entry: &NodeEntry, instance: &Instance) -> Result<Initialization, Rejection> {
         let mut plan = plan::initialize(&entry.view, instance)?;
-        let info = self.shared.provider.info();
+        let info = self.context.provider.info();
         plan.annotations
             .keep_room(&entry.view.annotations, |key| info.may_annotate(key));
 
         if let Some(id) = &plan.provider_id
-            && let Some(other) = self.doubles.ready(id, entry.name(), &self.shared.nodes)
+            && let Some(other) = self.doubles.ready(id, entry.name(), &self.context.nodes)
         {
             let id = id.clone();
             return Err(Rejection::TakenProviderId { id, other });
@@ -113,7 +113,7 @@ impl NodeController {
         // someone else has written them during the query.
         if written != entry.resource_version()
             && !self
-                .shared
+                .context
                 .nodes
                 .get(&entry.key())
                 .as_ref()
@@ -134,8 +134,8 @@ impl NodeController {
         writers: &Semaphore,
     ) -> Result<NodeEntry, Unfinished> {
         let _permit = writers.acquire().await;
-        let info = self.shared.provider.info();
-        let latest = self.shared.nodes.get(&asked.key()).filter(|latest| {
+        let info = self.context.provider.info();
+        let latest = self.context.nodes.get(&asked.key()).filter(|latest| {
             latest.uid() == asked.uid() && plan::need(&latest.view, &info) == Need::Initialization
         });
         let latest = latest.ok_or(Unfinished::Needless)?;
@@ -169,7 +169,7 @@ impl NodeController {
                 let message = format!("Node cannot be initialized: {rejection}");
                 if self.memory.is_news(entry, &message, Instant::now()) {
                     tracing::warn!(node = entry.name(), "{rejection}");
-                    self.shared
+                    self.context
                         .warning(entry, reason::FAILED_TO_INITIALIZE, message);
                 }
                 self.queue.retry(entry.key());
@@ -182,7 +182,7 @@ impl NodeController {
         self.report_if_long(entry, error);
 
         if news && retry::warns(error) {
-            self.shared.warning(
+            self.context.warning(
                 entry,
                 reason::FAILED_TO_INITIALIZE,
                 format!("Node cannot be initialized: {error}"),
@@ -207,10 +207,10 @@ impl NodeController {
                 .is_news(entry, &error.to_string(), Instant::now());
 
         if news {
-            self.shared.cloud_error(entry.name(), error);
+            self.context.cloud_error(entry.name(), error);
         } else {
-            let shared = &self.shared;
-            shared.metrics.error(shared.controller, error.kind());
+            let context = &self.context;
+            context.metrics.error(context.controller, error.kind());
             tracing::debug!(node = entry.name(), "again: {error}");
         }
         news
@@ -219,7 +219,10 @@ impl NodeController {
     /// Reports an operation that has been in progress for a long time: it is not an error, so
     /// nothing else reports it.
     fn report_if_long(&self, entry: &NodeEntry, error: &CloudError) {
-        let long = self.shared.metrics.long_in_progress(self.shared.controller);
+        let long = self
+            .context
+            .metrics
+            .long_in_progress(self.context.controller);
         if let Some(lasted) = self
             .memory
             .note_progress(entry.name(), error, &long, Instant::now())
@@ -227,7 +230,7 @@ impl NodeController {
             let lasted = minutes(lasted);
             let message =
                 format!("An operation on the instance has not finished after {lasted}: {error}");
-            self.shared
+            self.context
                 .warning(entry, reason::STILL_IN_PROGRESS, message);
         }
     }
@@ -241,14 +244,14 @@ impl NodeController {
         let again = RetryWhen::after_write(&error);
         let message = format!("Node cannot be updated: {error}");
         if again != RetryWhen::BackOff {
-            self.shared.api_error(entry.name(), &error);
+            self.context.api_error(entry.name(), &error);
         } else if self.memory.is_news(entry, &message, Instant::now()) {
-            self.shared.api_error(entry.name(), &error);
-            self.shared
+            self.context.api_error(entry.name(), &error);
+            self.context
                 .warning(entry, reason::FAILED_TO_INITIALIZE, message);
         } else {
-            let shared = &self.shared;
-            shared.metrics.error(shared.controller, "kubernetes");
+            let context = &self.context;
+            context.metrics.error(context.controller, "kubernetes");
             tracing::debug!(node = entry.name(), "again: {error}");
         }
 

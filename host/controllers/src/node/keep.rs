@@ -29,8 +29,8 @@ impl NodeController {
     /// Makes all initialized nodes due at once, so that they are queried in full batches. With
     /// `all`, this includes those for which the cloud had no answer.
     pub(super) fn mark_due(&self, all: bool) {
-        let info = self.shared.provider.info();
-        let nodes = self.shared.nodes.list();
+        let info = self.context.provider.info();
+        let nodes = self.context.nodes.list();
         let kept = nodes
             .iter()
             .filter(|entry| plan::kept(&entry.view, &info))
@@ -49,7 +49,7 @@ impl NodeController {
     ) {
         let _permit = writers.acquire().await;
         let mut plan = plan::repair(&entry.view, instance, self.options.kept);
-        let info = self.shared.provider.info();
+        let info = self.context.provider.info();
         plan.annotations
             .keep_room(&entry.view.annotations, |key| info.may_annotate(key));
 
@@ -69,7 +69,7 @@ impl NodeController {
 
         let result = apply::repair(&self.client, entry, &plan).await;
         if let Err(error) = &result {
-            self.shared.api_error(entry.name(), error);
+            self.context.api_error(entry.name(), error);
         }
 
         // What the next attempt would fix is retried; everything else waits for the next period.
@@ -111,7 +111,7 @@ impl NodeController {
                 "The cloud does not know instance {id} of this ready node ({error}), so its addresses and labels are not updated. If \
                  the machine was replaced, run: kubectl delete node {name}"
             );
-            self.shared
+            self.context
                 .warning(entry, reason::INSTANCE_NOT_FOUND, message);
         }
     }

@@ -15,7 +15,7 @@ use skydock_controller_base::{
 use skydock_kube::{events::REMINDER_PERIOD, informer::Entry, queue::Bucket};
 use tokio::time::Instant;
 
-use super::told::ToldFailures;
+use super::reported::ReportedFailures;
 use crate::batches::BatchLimit;
 
 /// What is remembered about all nodes, by name.
@@ -29,7 +29,7 @@ struct Remembered {
     /// When warnings were last published, about the node with this UID.
     warned: HashMap<Warning, (String, Instant)>,
     /// Failures that were reported.
-    told: ToldFailures,
+    reported: ReportedFailures,
     /// How large a batch with this node may be, if it is limited.
     batch_limit: Option<BatchLimit>,
     /// How long the cloud has answered that an operation is in progress.
@@ -52,14 +52,14 @@ impl Remembered {
         let Self {
             settled,
             warned,
-            told,
+            reported,
             batch_limit,
             progress,
             restores,
         } = self;
         settled.is_none()
             && warned.is_empty()
-            && told.is_empty()
+            && reported.is_empty()
             && batch_limit.is_none()
             && progress.is_none()
             && restores.is_none()
@@ -93,7 +93,7 @@ impl NodeMemory {
         let version = (!version.is_empty()).then(|| version.to_owned());
         self.note(entry.name(), |node| {
             (node.settled, node.progress) = (version, None);
-            node.told = ToldFailures::default();
+            node.reported = ReportedFailures::default();
         });
     }
 
@@ -150,7 +150,7 @@ impl NodeMemory {
     /// Returns true if this failure of the node is to be reported, and records that it is.
     pub(super) fn is_news(&self, entry: &Entry<NodeKind>, failure: &str, now: Instant) -> bool {
         self.note(entry.name(), |node| {
-            node.told.is_news(entry.uid(), failure, now)
+            node.reported.is_news(entry.uid(), failure, now)
         })
     }
 
@@ -175,7 +175,7 @@ impl NodeMemory {
     pub(super) fn forget_plugin(&self) {
         self.nodes().retain(|_, node| {
             node.batch_limit = None;
-            node.told = ToldFailures::default();
+            node.reported = ReportedFailures::default();
             !node.is_nothing()
         });
     }

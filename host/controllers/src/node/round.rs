@@ -96,7 +96,7 @@ impl Ask for Round<'_> {
         let answers = tokio::select! {
             // No consequences are to be started after the shutdown.
             () = self.stop.cancelled() => return None,
-            answers = describe::describe(&*self.controller.shared.provider, &nodes) => answers,
+            answers = describe::describe(&*self.controller.context.provider, &nodes) => answers,
         };
         self.controller.queue.release();
 

@@ -2,7 +2,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use skydock_cloud::{AddressKind, Capability, CloudError, Instance, NodeAddress, Retry};
 use skydock_controller_base::testing::{
-    FakeApi, FakeCloud, echoes, every_error, node, pairs, shared, with,
+    FakeApi, FakeCloud, context, echoes, every_error, node, pairs, with,
 };
 use tokio::time::{Instant, sleep};
 
@@ -27,10 +27,10 @@ fn bench_with(options: NodeOptions) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics.shared);
-    echoes(&api, &shared.nodes);
+    let context = context(&CONTROLLER, &api, cloud.clone(), &metrics.shared);
+    echoes(&api, &context.nodes);
     let controller = Arc::new(NodeController::new(
-        shared,
+        context,
         metrics.node,
         api.client(),
         NodeOptions {
@@ -105,7 +105,7 @@ async fn addresses_are_patched_before_id_labels_and_taint() {
     let bench = bench();
     bench.knows("a");
     bench.start();
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     wait().await;
 
     assert_eq!(
@@ -149,7 +149,7 @@ async fn waiting_nodes_are_described_in_batches() {
     let bench = bench();
     for name in ["a", "b", "c", "d"] {
         bench.knows(name);
-        bench.controller.shared.nodes.apply(node(name));
+        bench.controller.context.nodes.apply(node(name));
     }
     bench.start();
     wait().await;
@@ -166,7 +166,7 @@ async fn batches_are_computed_on_two_threads_at_a_time() {
     let meeting = bench.cloud.meets("describe");
     for name in ["a", "b", "c", "d"] {
         bench.knows(name);
-        bench.controller.shared.nodes.apply(node(name));
+        bench.controller.context.nodes.apply(node(name));
     }
     bench.start();
     assert!(meeting.took_place().await, "{:?}", bench.cloud.calls());
@@ -177,8 +177,8 @@ async fn one_failed_node_does_not_hold_back_its_batch() {
     let bench = bench();
     bench.knows("a");
     bench.says("b", Err(CloudError::Denied("no key".into())));
-    bench.controller.shared.nodes.apply(node("a"));
-    bench.controller.shared.nodes.apply(node("b"));
+    bench.controller.context.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("b"));
     bench.start();
     sleep(Duration::from_millis(2)).await;
     assert_eq!(
@@ -201,12 +201,12 @@ async fn addresses_of_a_batch_are_written_before_any_taint_removal() {
         .collect();
     for name in &names {
         bench.knows(name);
-        bench.controller.shared.nodes.apply(node(name));
+        bench.controller.context.nodes.apply(node(name));
     }
     bench.api.hang("PATCH", "/api/v1/nodes/n0/status");
     let batch = names
         .iter()
-        .filter_map(|name| bench.controller.shared.nodes.get(name))
+        .filter_map(|name| bench.controller.context.nodes.get(name))
         .collect();
     let controller = Arc::clone(&bench.controller);
     tokio::spawn(async move { controller.ask(batch, &CancellationToken::new()).await });
@@ -233,7 +233,7 @@ async fn addresses_of_a_batch_are_written_before_any_taint_removal() {
 #[tokio::test(start_paused = true)]
 async fn an_error_keeps_the_taint_and_is_retried_with_backoff() {
     let bench = bench();
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     bench.start();
     wait().await;
     // Calls at 0, 5, 15, 35, 75 and 155 ms.
@@ -250,11 +250,11 @@ async fn a_new_instance_long_in_progress_gets_an_event() {
     };
     bench.says("a", Err(CloudError::InProgress(retry)));
     bench.start();
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     let long = || {
         bench
             .controller
-            .shared
+            .context
             .metrics
             .long_in_progress(&CONTROLLER)
             .get()
@@ -282,10 +282,10 @@ async fn a_new_instance_long_in_progress_gets_an_event() {
         message: "it boots".into(),
     };
     bench.says("b", Err(CloudError::InProgress(retry)));
-    bench.controller.shared.nodes.apply(node("b"));
+    bench.controller.context.nodes.apply(node("b"));
     sleep(Duration::from_secs(700)).await;
     assert_eq!(long(), 1);
-    bench.controller.shared.nodes.delete("b");
+    bench.controller.context.nodes.delete("b");
     assert_eq!(long(), 0);
 }
 
@@ -297,7 +297,7 @@ async fn an_instance_in_progress_is_queried_again_without_an_event() {
         message: "booting".into(),
     };
     bench.says("a", Err(CloudError::InProgress(retry)));
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     bench.start();
 
     sleep(Duration::from_millis(6900)).await;
@@ -317,19 +317,19 @@ async fn an_instance_in_progress_is_queried_again_without_an_event() {
 async fn an_invalid_node_waits_for_a_change_other_than_heartbeats() {
     let bench = bench();
     bench.says("a", Err(CloudError::Invalid("bad name".into())));
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     bench.start();
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(bench.cloud.calls().len(), 1);
 
-    bench.controller.shared.nodes.apply(with(&node("a"), &json!({
+    bench.controller.context.nodes.apply(with(&node("a"), &json!({
         "metadata": {"resourceVersion": "2"},
         "status": {"conditions": [{"type": "Ready", "status": "False", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]},
     })));
     wait().await;
     assert_eq!(bench.cloud.calls().len(), 1);
 
-    bench.controller.shared.nodes.apply(with(
+    bench.controller.context.nodes.apply(with(
         &node("a"),
         &json!({"metadata": {"resourceVersion": "3", "labels": {"x": "y"}}}),
     ));
@@ -347,12 +347,12 @@ async fn initialization_delays_are_measured_once_per_node() {
     let created = json!({"metadata": {"creationTimestamp": created.to_string()}});
     bench
         .controller
-        .shared
+        .context
         .nodes
         .apply(with(&node("a"), &created));
     bench
         .controller
-        .shared
+        .context
         .nodes
         .apply(with(&initialized("b"), &created));
     bench.start();
@@ -361,7 +361,7 @@ async fn initialization_delays_are_measured_once_per_node() {
     for later in ["100", "101"] {
         bench
             .controller
-            .shared
+            .context
             .nodes
             .apply(with(&with(&initialized("a"), &created), &version(later)));
         bench.controller.recheck();
@@ -402,7 +402,7 @@ async fn derived_labels_are_patched_and_a_failure_is_retried() {
         .fail("PATCH", "/api/v1/nodes/a", 500, "InternalError");
     bench
         .controller
-        .shared
+        .context
         .nodes
         .apply(with(&initialized("a"), &labels));
     bench.start();
@@ -429,7 +429,7 @@ async fn a_conflict_is_retried_soon_without_an_event() {
     let bench = bench();
     bench.knows("a");
     bench.api.fail("PATCH", "/api/v1/nodes/a", 409, "Conflict");
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     bench.start();
     wait().await;
     assert_eq!(
@@ -454,7 +454,7 @@ async fn a_missing_permission_gets_an_event_on_the_node() {
     bench
         .api
         .fail("PATCH", "/api/v1/nodes/a/status", 403, "Forbidden");
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     bench.start();
     sleep(Duration::from_millis(2)).await;
 
@@ -474,10 +474,10 @@ async fn a_missing_permission_gets_an_event_on_the_node() {
 async fn a_foreign_node_is_not_changed_and_gets_one_warning() {
     let bench = bench();
     let foreign = with(&node("a"), &json!({"spec": {"providerID": "aws:///i-1"}}));
-    bench.controller.shared.nodes.apply(foreign.clone());
+    bench.controller.context.nodes.apply(foreign.clone());
     bench.start();
     wait().await;
-    bench.controller.shared.nodes.apply(with(
+    bench.controller.context.nodes.apply(with(
         &foreign,
         &json!({"metadata": {"resourceVersion": "2", "labels": {"x": "y"}}}),
     ));
@@ -491,7 +491,7 @@ async fn a_foreign_node_is_not_changed_and_gets_one_warning() {
 #[tokio::test(start_paused = true)]
 async fn the_warning_on_a_foreign_node_is_repeated() {
     let bench = bench();
-    bench.controller.shared.nodes.apply(with(
+    bench.controller.context.nodes.apply(with(
         &node("a"),
         &json!({"spec": {"providerID": "aws:///i-1"}}),
     ));
@@ -508,7 +508,7 @@ async fn the_warning_on_a_foreign_node_is_repeated() {
         sleep(Duration::from_secs(minutes * 60)).await;
         assert_eq!(reported(), expected, "{minutes} minutes later");
     }
-    bench.controller.shared.nodes.delete("a");
+    bench.controller.context.nodes.delete("a");
     sleep(Duration::from_secs(3600)).await;
     assert_eq!((reported(), bench.cloud.calls()), (3, Vec::new()));
 }
@@ -517,7 +517,7 @@ async fn the_warning_on_a_foreign_node_is_repeated() {
 async fn a_stale_cache_does_not_initialize_a_node_twice() {
     let bench = bench();
     bench.knows("a");
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     bench.start();
     wait().await;
     bench.controller.recheck();
@@ -525,7 +525,7 @@ async fn a_stale_cache_does_not_initialize_a_node_twice() {
     assert_eq!(bench.cloud.calls().len(), 1);
     assert_eq!(bench.api.calls().len(), 2);
 
-    bench.controller.shared.nodes.apply(with(
+    bench.controller.context.nodes.apply(with(
         &initialized("a"),
         &json!({"metadata": {"resourceVersion": "100"}}),
     ));
@@ -544,7 +544,7 @@ async fn an_unknown_node_ip_gets_an_event_and_no_patch() {
         json!({"metadata": {"annotations": {"alpha.kubernetes.io/provided-node-ip": "10.0.0.9"}}});
     bench
         .controller
-        .shared
+        .context
         .nodes
         .apply(with(&node("a"), &annotation));
     bench.start();
@@ -575,7 +575,7 @@ async fn the_second_patch_keeps_the_taints_of_the_newest_version() {
             ..Instance::default()
         }),
     );
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     bench.start();
     sleep(Duration::from_secs(5)).await;
     let taint = |key: &str| json!({"key": key, "effect": "NoExecute"});
@@ -591,7 +591,7 @@ async fn the_second_patch_keeps_the_taints_of_the_newest_version() {
     let change = json!({"metadata": {"resourceVersion": "7"}, "spec": {"taints": taints}});
     bench
         .controller
-        .shared
+        .context
         .nodes
         .apply(with(&node("a"), &change));
     sleep(Duration::from_secs(6)).await;
@@ -626,13 +626,13 @@ async fn a_node_initialized_by_others_meanwhile_is_not_patched() {
                 ..Instance::default()
             }),
         );
-        bench.controller.shared.nodes.apply(node("a"));
+        bench.controller.context.nodes.apply(node("a"));
         bench.start();
         sleep(Duration::from_secs(5)).await;
         let newer = json!({"metadata": {"resourceVersion": "7"}});
         bench
             .controller
-            .shared
+            .context
             .nodes
             .apply(with(&with(&node("a"), &change), &newer));
         sleep(Duration::from_secs(7)).await;
@@ -658,7 +658,7 @@ async fn the_status_patch_replaces_addresses_and_nothing_else() {
     }});
     bench
         .controller
-        .shared
+        .context
         .nodes
         .apply(with(&initialized("a"), &before));
     bench.start();
@@ -692,13 +692,13 @@ async fn addresses_are_updated_from_the_cloud_each_period() {
     bench.knows("b");
     bench.knows("c");
     let current = json!({"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.2"}]}});
-    bench.controller.shared.nodes.apply(initialized("a"));
+    bench.controller.context.nodes.apply(initialized("a"));
     bench
         .controller
-        .shared
+        .context
         .nodes
         .apply(with(&initialized("b"), &current));
-    bench.controller.shared.nodes.apply(with(
+    bench.controller.context.nodes.apply(with(
         &initialized("c"),
         &json!({"spec": {"providerID": "aws:///i"}}),
     ));
@@ -732,7 +732,7 @@ async fn labels_follow_the_cloud_and_their_names_are_recorded() {
     }});
     bench
         .controller
-        .shared
+        .context
         .nodes
         .apply(with(&initialized("a"), &labels));
     bench.start();
@@ -771,7 +771,7 @@ async fn the_second_patch_of_a_new_node_includes_extra_labels() {
             ..Instance::default()
         }),
     );
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     bench.start();
 
     wait().await;
@@ -789,7 +789,7 @@ async fn the_second_patch_of_a_new_node_includes_extra_labels() {
 async fn the_second_patch_uses_the_version_seen_after_the_first() {
     let bench = bench();
     bench.knows("a");
-    let nodes = &bench.controller.shared.nodes;
+    let nodes = &bench.controller.context.nodes;
     echoes(&bench.api, &Arc::default());
     nodes.apply(node("a"));
     bench.start();
@@ -825,7 +825,7 @@ async fn the_taint_stays_until_the_watch_shows_the_addresses() {
     let bench = bench();
     bench.knows("a");
     echoes(&bench.api, &Arc::default());
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     bench.start();
     sleep(Duration::from_secs(60)).await;
     let calls = bench.api.calls();
@@ -849,7 +849,7 @@ async fn disabled_updates_are_skipped_and_need_no_call() {
         ..NodeOptions::default()
     });
     bench.knows("a");
-    bench.controller.shared.nodes.apply(initialized("a"));
+    bench.controller.context.nodes.apply(initialized("a"));
     bench.start();
 
     wait().await;
@@ -863,7 +863,7 @@ async fn disabled_updates_are_skipped_and_need_no_call() {
         ..NodeOptions::default()
     });
     idle.knows("a");
-    idle.controller.shared.nodes.apply(initialized("a"));
+    idle.controller.context.nodes.apply(initialized("a"));
     idle.start();
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(idle.cloud.calls(), Vec::<String>::new());
@@ -886,7 +886,7 @@ async fn a_restart_queries_full_batches_and_writes_nothing() {
         }}});
         bench
             .controller
-            .shared
+            .context
             .nodes
             .apply(with(&initialized(&name), &labels));
     }
@@ -924,7 +924,7 @@ async fn each_error_of_a_new_node_decides_on_retry_and_event() {
             } else {
                 bench.says("a", Err(error.clone()));
             }
-            bench.controller.shared.nodes.apply(node("a"));
+            bench.controller.context.nodes.apply(node("a"));
             bench.start();
             let mut calls = Vec::new();
             for pause in [90, 5910, 2000] {
@@ -956,7 +956,7 @@ async fn a_failure_that_repeats_is_counted_and_rarely_told() {
     ] {
         let bench = bench();
         bench.says("a", Err(error));
-        bench.controller.shared.nodes.apply(node("a"));
+        bench.controller.context.nodes.apply(node("a"));
         bench.start();
         let told = || reported(&bench, "FailedToInitialize").len();
 
@@ -992,7 +992,7 @@ async fn other_initialization_failures_get_an_event_too() {
         .api
         .fail("PATCH", "/api/v1/nodes/a/status", 403, "Forbidden");
     bench.start();
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     wait().await;
 
     let (reason, message) = reported(&bench);
@@ -1011,7 +1011,7 @@ async fn other_initialization_failures_get_an_event_too() {
     let bench = self::bench();
     bench.says("a", Ok(Instance::default()));
     bench.start();
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     wait().await;
     let (reason, message) = reported(&bench);
     assert_eq!(reason, "FailedToInitialize");
@@ -1044,7 +1044,7 @@ async fn each_error_of_an_initialized_node_decides_on_the_retry() {
             } else {
                 bench.says("a", Err(error.clone()));
             }
-            bench.controller.shared.nodes.apply(initialized("a"));
+            bench.controller.context.nodes.apply(initialized("a"));
             bench.start();
             sleep(Duration::from_millis(90)).await;
             let soon = bench.cloud.calls().len();
@@ -1067,14 +1067,14 @@ async fn each_error_of_an_initialized_node_decides_on_the_retry() {
 async fn a_throttling_cloud_is_not_queried_until_the_delay_is_over() {
     let bench = bench();
     *bench.cloud.whole.lock().unwrap() = Some(every_error()[3].clone());
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     bench.start();
     wait().await;
     *bench.cloud.whole.lock().unwrap() = None;
     for name in ["a", "b"] {
         bench.knows(name);
     }
-    bench.controller.shared.nodes.apply(node("b"));
+    bench.controller.context.nodes.apply(node("b"));
 
     sleep(Duration::from_secs(6)).await;
     assert_eq!(bench.cloud.calls(), ["describe a"]);
@@ -1097,7 +1097,7 @@ async fn a_throttling_cloud_is_not_queried_until_the_delay_is_over() {
 async fn a_new_plugin_is_queried_about_all_nodes() {
     let bench = bench();
     bench.says("a", Err(CloudError::Invalid("not here".into())));
-    bench.controller.shared.nodes.apply(initialized("a"));
+    bench.controller.context.nodes.apply(initialized("a"));
     bench.start();
     wait().await;
     bench.controller.recheck();
@@ -1111,14 +1111,14 @@ async fn existing_addresses_are_not_waited_for() {
     let bench = bench();
     *bench.cloud.look_up.lock().unwrap() = Duration::from_secs(2);
     bench.knows("a");
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     bench.start();
     sleep(Duration::from_secs(1)).await;
     let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "a"}]);
     let change = json!({"metadata": {"resourceVersion": "2"}, "status": {"addresses": addresses}});
     bench
         .controller
-        .shared
+        .context
         .nodes
         .apply(with(&node("a"), &change));
 
@@ -1140,7 +1140,7 @@ async fn a_late_answer_of_the_previous_plugin_is_ignored() {
         let bench = bench();
         *bench.cloud.look_up.lock().unwrap() = Duration::from_secs(20);
         bench.says("a", late);
-        bench.controller.shared.nodes.apply(initialized("a"));
+        bench.controller.context.nodes.apply(initialized("a"));
         bench.start();
         sleep(Duration::from_secs(1)).await;
         bench.controller.recheck();
@@ -1159,10 +1159,10 @@ async fn a_deleted_node_is_skipped_and_a_recreated_one_initialized() {
         .controller
         .queue
         .add("nobody".into(), Priority::Change);
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     wait().await;
-    bench.controller.shared.nodes.delete("a");
-    bench.controller.shared.nodes.apply(with(
+    bench.controller.context.nodes.delete("a");
+    bench.controller.context.nodes.apply(with(
         &node("a"),
         &json!({"metadata": {"uid": "uid-2", "resourceVersion": "7"}}),
     ));
@@ -1190,7 +1190,7 @@ async fn zones_override_the_zone_of_describe() {
     *bench.cloud.capabilities.lock().unwrap() =
         Some([Capability::Instances, Capability::Zones].into());
     bench.knows("a");
-    bench.controller.shared.nodes.apply(node("a"));
+    bench.controller.context.nodes.apply(node("a"));
     bench.start();
     wait().await;
     let body = bench.api.requests()[1].body.to_string();
@@ -1218,7 +1218,7 @@ fn reported(bench: &Bench, reason: &str) -> Vec<(String, String)> {
 async fn two_nodes_with_one_provider_id_are_both_told_once() {
     let bench = bench();
     bench.start();
-    let nodes = &bench.controller.shared.nodes;
+    let nodes = &bench.controller.context.nodes;
     let version = |name: &str, version: &str, id: &str| {
         let change = json!({"metadata": {"resourceVersion": version}, "spec": {"providerID": id}});
         nodes.apply(with(&initialized(name), &change));
@@ -1256,7 +1256,7 @@ async fn nodes_with_one_internal_address_are_initialized_and_told() {
     }
     bench.start();
     for name in ["a", "b"] {
-        bench.controller.shared.nodes.apply(node(name));
+        bench.controller.context.nodes.apply(node(name));
     }
 
     wait().await;
@@ -1284,12 +1284,12 @@ async fn a_provider_id_of_a_ready_node_is_not_given_to_another() {
             json!({"metadata": {"resourceVersion": version}, "status": {"conditions": condition}});
         bench
             .controller
-            .shared
+            .context
             .nodes
             .apply(with(&initialized("old"), &change));
     };
     old("True", "1");
-    bench.controller.shared.nodes.apply(node("new"));
+    bench.controller.context.nodes.apply(node("new"));
     sleep(Duration::from_secs(10)).await;
     let rejected = &reported(&bench, "FailedToInitialize")[0];
 
@@ -1321,7 +1321,7 @@ async fn a_provider_id_of_a_ready_node_is_not_given_to_another() {
 async fn an_unknown_instance_of_a_ready_node_is_reported_every_half_hour() {
     let bench = bench();
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    let nodes = &bench.controller.shared.nodes;
+    let nodes = &bench.controller.context.nodes;
     nodes.apply(with(&initialized("a"), &ready));
     nodes.apply(initialized("b"));
     bench.start();
@@ -1375,7 +1375,7 @@ async fn a_taint_that_is_set_again_and_again_is_removed_at_a_limited_rate() {
     for turn in 0..50 {
         bench
             .controller
-            .shared
+            .context
             .nodes
             .apply(version(&node("a"), 1000 + 2 * turn));
         wait().await;
@@ -1384,7 +1384,7 @@ async fn a_taint_that_is_set_again_and_again_is_removed_at_a_limited_rate() {
             assert_eq!(calls(), expected, "the first ones at once");
         }
         let clean = version(&initialized("a"), 1001 + 2 * turn);
-        bench.controller.shared.nodes.apply(clean);
+        bench.controller.context.nodes.apply(clean);
         wait().await;
     }
     // 20 seconds.
@@ -1392,7 +1392,7 @@ async fn a_taint_that_is_set_again_and_again_is_removed_at_a_limited_rate() {
 
     bench
         .controller
-        .shared
+        .context
         .nodes
         .apply(version(&node("a"), 2000));
     let before = calls();
@@ -1421,7 +1421,7 @@ async fn a_label_that_is_removed_again_and_again_is_restored_at_a_limited_rate()
     for turn in 0..50 {
         bench
             .controller
-            .shared
+            .context
             .nodes
             .apply(version(&lost, 1000 + 2 * turn));
         wait().await;
@@ -1430,14 +1430,14 @@ async fn a_label_that_is_removed_again_and_again_is_restored_at_a_limited_rate()
         }
         bench
             .controller
-            .shared
+            .context
             .nodes
             .apply(version(&whole, 1001 + 2 * turn));
         wait().await;
     }
     assert!((4..=6).contains(&writes()), "{}", writes());
 
-    bench.controller.shared.nodes.apply(version(&lost, 2000));
+    bench.controller.context.nodes.apply(version(&lost, 2000));
     let before = writes();
     sleep(Duration::from_secs(11)).await;
     assert_eq!(writes(), before + 1, "it is not forgotten");

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use serde_json::json;
-use skydock_controller_base::{calls::retry::RetryWhen, controller::shared::Shared};
+use skydock_controller_base::{calls::retry::RetryWhen, controller::context::ControllerContext};
 use skydock_kube::{
     api::{Patch, Target, patch},
     queue::{Priority, Queue},
@@ -24,7 +24,7 @@ use super::{NodeEntry, network::Network, tries::LIMITER};
 const WRITERS: usize = 16;
 
 pub(super) struct Conditions {
-    shared: Shared,
+    context: ControllerContext,
     client: Client,
     queue: Queue<String>,
     /// Conditions to write, by name of the node.
@@ -41,10 +41,10 @@ struct Wanted {
 }
 
 impl Conditions {
-    pub(super) fn new(shared: Shared, client: Client) -> Self {
-        let queue = Queue::new(LIMITER, shared.metrics.queue("RouteConditions"));
+    pub(super) fn new(context: ControllerContext, client: Client) -> Self {
+        let queue = Queue::new(LIMITER, context.metrics.queue("RouteConditions"));
         Self {
-            shared,
+            context,
             client,
             queue,
             wanted: Mutex::default(),
@@ -138,7 +138,7 @@ impl Conditions {
         };
 
         if let Some(error) = &error {
-            self.shared.api_error(name, error);
+            self.context.api_error(name, error);
         }
         let again = error.map_or(RetryWhen::OnChange, |error| RetryWhen::after_write(&error));
 

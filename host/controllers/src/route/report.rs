@@ -42,10 +42,10 @@ pub(super) enum Report {
 impl RouteController {
     /// Logs, counts and publishes a report.
     pub(super) fn report(&self, report: &Report) {
-        let shared = &self.shared;
+        let context = &self.context;
         match report {
             Report::ListFailed(error) => {
-                shared.cloud_error("routes", error);
+                context.cloud_error("routes", error);
                 if retry::warns(error) {
                     self.warn(
                         reason::FAILED_TO_LIST_ROUTES,
@@ -69,10 +69,10 @@ impl RouteController {
                      extend --cluster-cidr; otherwise delete the node, and let it register again"
                 );
                 tracing::warn!(node = entry.name(), "{message}");
-                shared
+                context
                     .metrics
-                    .error(shared.controller, "pod-cidr-out-of-range");
-                shared.warning(entry, reason::POD_CIDR_OUT_OF_RANGE, message);
+                    .error(context.controller, "pod-cidr-out-of-range");
+                context.warning(entry, reason::POD_CIDR_OUT_OF_RANGE, message);
             }
             Report::Created(done, entry) => self.report_created(done, entry.as_ref()),
             Report::CreatingForLong {
@@ -84,7 +84,7 @@ impl RouteController {
                 let lasted = minutes(*lasted);
                 let message =
                     format!("An operation on route {key} has not finished after {lasted}: {error}");
-                shared.warning(entry, reason::STILL_IN_PROGRESS, message);
+                context.warning(entry, reason::STILL_IN_PROGRESS, message);
             }
             Report::Deleted(route) => {
                 tracing::info!(
@@ -93,7 +93,7 @@ impl RouteController {
                     "deleted a route"
                 );
             }
-            Report::NotDeleted { key, error } => shared.cloud_error(key, error),
+            Report::NotDeleted { key, error } => context.cloud_error(key, error),
             Report::DeletingForLong { key, lasted, error } => {
                 let lasted = minutes(*lasted);
                 tracing::warn!(
@@ -119,13 +119,13 @@ impl RouteController {
             return;
         };
 
-        self.shared.cloud_error(&change.key(), error);
+        self.context.cloud_error(&change.key(), error);
         if let Some(entry) = entry.filter(|_| retry::warns(error)) {
             let hint = &change.name_hint;
             let message = format!(
                 "Could not create route {hint} {cidr} for node {node} after {took:?}: {error}"
             );
-            self.shared
+            self.context
                 .warning(entry, reason::FAILED_TO_CREATE_ROUTE, message);
         }
     }
@@ -133,8 +133,8 @@ impl RouteController {
     /// Publishes a warning that is not about a single object of the cluster, on the object that
     /// represents this process.
     fn warn(&self, reason: &str, message: String) {
-        self.shared.recorder.publish(Notice {
-            source: self.shared.controller.event_source,
+        self.context.recorder.publish(Notice {
+            source: self.context.controller.event_source,
             object: self.process.clone(),
             event_type: EventType::Warning,
             reason: reason.to_owned(),

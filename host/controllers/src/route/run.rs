@@ -42,7 +42,7 @@ impl<'a> Run<'a> {
     pub(super) fn new(controller: &'a RouteController, stop: CancellationToken) -> Self {
         let now = Instant::now();
         Self {
-            work: Work::new(Arc::clone(&controller.shared.provider), stop.clone()),
+            work: Work::new(Arc::clone(&controller.context.provider), stop.clone()),
             controller,
             stop,
             tasks: JoinSet::new(),
@@ -84,7 +84,7 @@ impl<'a> Run<'a> {
         self.controller.metrics.syncs.inc();
         self.state.begin_list(&self.controller.memory());
         self.started = Instant::now();
-        let provider = Arc::clone(&self.controller.shared.provider);
+        let provider = Arc::clone(&self.controller.context.provider);
         self.tasks
             .spawn(async move { Event::Listed(provider.list_routes().await) });
     }
@@ -106,9 +106,9 @@ impl<'a> Run<'a> {
         let controller = self.controller;
         let now = Instant::now();
         let long = controller
-            .shared
+            .context
             .metrics
-            .long_in_progress(controller.shared.controller);
+            .long_in_progress(controller.context.controller);
 
         let effects = match event {
             Event::Listed(listed) => self.listed(listed, now),
@@ -142,8 +142,8 @@ impl<'a> Run<'a> {
 
         // Nodes are read after the list: the node of a listed route is known by then, unless it
         // does not exist.
-        let entries = controller.shared.nodes.list();
-        let info = controller.shared.provider.info();
+        let entries = controller.context.nodes.list();
+        let info = controller.context.provider.info();
         let (routes, entries) = plan::leave_other_providers(routes, entries, &info);
         let nodes: Vec<_> = entries.iter().map(|entry| &*entry.view).collect();
         let plan = plan::plan(routes, &nodes, &controller.cidrs);
@@ -158,9 +158,9 @@ impl<'a> Run<'a> {
     /// Sets the metrics of the number of routes, and returns what to report about it.
     fn measure(&self, routes: usize, now: Instant) -> Option<Report> {
         let RouteController {
-            shared, metrics, ..
+            context, metrics, ..
         } = self.controller;
-        let limit = shared.provider.max_routes();
+        let limit = context.provider.max_routes();
 
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         metrics.routes.set(gauge(routes));

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use skydock_cloud::{CloudError, Retry};
-use skydock_controller_base::testing::{FakeApi, FakeCloud, Request, node, shared, with};
+use skydock_controller_base::testing::{FakeApi, FakeCloud, Request, context, node, with};
 use tokio::{
     task::JoinHandle,
     time::{Instant, sleep},
@@ -27,10 +27,10 @@ fn bench(rhythm: Rhythm) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics.shared);
+    let context = context(&CONTROLLER, &api, cloud.clone(), &metrics.shared);
     let cidrs = ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]).unwrap();
     let controller = Arc::new(RouteController::new(
-        shared,
+        context,
         metrics.route,
         api.client(),
         cidrs,
@@ -85,18 +85,21 @@ impl Bench {
     fn has(&self, name: &str, pod_cidrs: &[&str], change: &Value) {
         let spec = json!({"spec": {"podCIDRs": pod_cidrs, "providerID": format!("fake://{name}")}});
         self.controller
-            .shared
+            .context
             .nodes
             .apply(with(&with(&node(name), &spec), change));
     }
 
     /// Changes the node with this name.
     fn changes(&self, name: &str, change: &Value) {
-        let entry = self.controller.shared.nodes.get(name).unwrap();
+        let entry = self.controller.context.nodes.get(name).unwrap();
         let version: u32 = entry.resource_version().parse().unwrap();
         let changed = with(&NodeKind::whole(&entry), change);
         let version = json!({"metadata": {"resourceVersion": (version + 1).to_string()}});
-        self.controller.shared.nodes.apply(with(&changed, &version));
+        self.controller
+            .context
+            .nodes
+            .apply(with(&changed, &version));
     }
 
     /// Runs one round until everything has ended. Returns the delay before the next retry, if there
@@ -674,7 +677,7 @@ async fn failing_to_replace_an_old_route_changes_no_condition() {
         &json_node(&ip("10.0.0.1")),
         &network("False", "RouteCreated"),
     );
-    bench.controller.shared.nodes.apply(merged);
+    bench.controller.context.nodes.apply(merged);
     bench.cloud.routes.has(Route {
         target_addresses: Some(Vec::new()),
         ..route("a", "10.244.0.0/24")
@@ -780,7 +783,7 @@ async fn relevant_node_changes_trigger_a_run() {
     );
     bench.changes("a", &network("True", "SomeOther"));
     assert_eq!(runs().await, 0, "labels, images, conditions");
-    bench.controller.shared.nodes.delete("a");
+    bench.controller.context.nodes.delete("a");
     assert_eq!(runs().await, 1, "deletion");
     bench.has("b", &["10.244.1.0/24"], &json!({}));
     assert_eq!(runs().await, 1, "a new node");
@@ -970,7 +973,7 @@ async fn a_route_waits_for_that_of_another_node_being_created() {
     bench.has("old", &["10.244.0.0/24"], &json!({}));
     let running = bench.run();
     sleep(Duration::from_secs(4)).await;
-    bench.controller.shared.nodes.delete("old");
+    bench.controller.context.nodes.delete("old");
     bench.has("new", &["10.244.0.0/24"], &json!({}));
     sleep(Duration::from_secs(20)).await;
     assert_eq!(

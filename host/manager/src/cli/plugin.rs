@@ -24,7 +24,7 @@ pub enum PluginCommand {
     /// Show what was accepted of the plugins of a cluster, or forget it.
     ///
     /// A replacement of a plugin, also after a restart, may import and request no more than that,
-    /// unless the configuration permits it.
+    /// unless the configuration allows it.
     Accepted(AcceptedArgs),
     /// Tools for developers.
     #[command(flatten)]

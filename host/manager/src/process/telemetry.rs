@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn an_error_is_one_line_without_repeated_causes() {
-        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
-        let error = anyhow::Error::from(refused)
+        let rejected = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let error = anyhow::Error::from(rejected)
             .context("connect: connection refused")
             .context("no\nAPI server");
         assert_eq!(

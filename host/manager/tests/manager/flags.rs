@@ -76,7 +76,7 @@ fn skydock(dir: &TempDir, args: &[&str]) -> Command {
 }
 
 /// Returns the error for flags with which the binary does not start.
-fn refusal(args: &[&str]) -> String {
+fn rejection(args: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let output = skydock(&dir, args).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -199,14 +199,14 @@ fn tools_for_developers_are_next_to_skydock() {
 // Holds: R-02
 #[test]
 fn routes_without_cluster_cidr_fail_at_startup() {
-    let said = refusal(&[&plugin("hostile/good.wasm")]);
+    let said = rejection(&[&plugin("hostile/good.wasm")]);
     let words = "supports routes: set a valid --cluster-cidr, or set --configure-cloud-routes=false: --cluster-cidr is missing";
     assert!(said.contains(words), "{said}");
 }
 
 #[test]
 fn plugin_limit_flags_apply_to_the_plugin() {
-    let said = refusal(&[&plugin("hostile/good.wasm"), "--plugin-limit=memory=1Mi"]);
+    let said = rejection(&[&plugin("hostile/good.wasm"), "--plugin-limit=memory=1Mi"]);
     assert!(
         said.contains("which exceeds the limit of 0x100000 bytes"),
         "{said}"
@@ -297,9 +297,9 @@ async fn a_load_balancer_with_a_pod_address_causes_an_event() {
         .unwrap();
     let inventory = format!("{INVENTORY}addressPools: [{{name: pods, addresses: [10.244.7.7]}}]\n");
     let pods = ["--cluster-cidr=10.244.0.0/16", "--leader-elect=false"];
-    let refusing = Running::start(&plane, &pods, &inventory);
+    let rejecting = Running::start(&plane, &pods, &inventory);
     let events = Api::<Event>::all(client);
-    let message = until("the service is told", &refusing, async || {
+    let message = until("the service is told", &rejecting, async || {
         let all = events.list(&ListParams::default()).await.unwrap();
         let failed = all
             .into_iter()
@@ -311,7 +311,7 @@ async fn a_load_balancer_with_a_pod_address_causes_an_event() {
         message.contains("10.244.7.7 is rejected: it is in the Pod address range 10.244.0.0/16"),
         "{message}"
     );
-    drop(refusing);
+    drop(rejecting);
 
     let allowing = [&pods[..], &["--load-balancer-allowed-cidrs=10.244.7.0/24"]].concat();
     let allowing = Running::start(&plane, &allowing, &inventory);

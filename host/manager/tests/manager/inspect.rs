@@ -83,18 +83,18 @@ fn inspect_shows_our_plugins_without_a_configuration() {
 #[test]
 fn inspect_applies_the_plugin_limits() {
     assert!(inspect(&["--plugin-limit=memory=2Mi"]).is_ok());
-    let refused = inspect(&["--plugin-limit=memory=1Mi"]).unwrap_err();
+    let rejected = inspect(&["--plugin-limit=memory=1Mi"]).unwrap_err();
     assert!(
-        refused.contains("exceeds the limit of 0x100000 bytes"),
-        "{refused}"
+        rejected.contains("exceeds the limit of 0x100000 bytes"),
+        "{rejected}"
     );
 }
 
 #[test]
 fn inspect_shows_why_a_plugin_panicked_but_no_configuration() {
-    let refused = inspect_plugin("hostile/traps_in_configure", &[]).unwrap_err();
+    let rejected = inspect_plugin("hostile/traps_in_configure", &[]).unwrap_err();
     assert!(
-        refused.contains("; its last output: panic: no region in apiVersion: [redacted]"),
-        "{refused}"
+        rejected.contains("; its last output: panic: no region in apiVersion: [redacted]"),
+        "{rejected}"
     );
 }

@@ -227,13 +227,13 @@ impl IngressRules {
 
     /// Checks a host name of a load balancer, which these objects have.
     pub(crate) fn load_balancer_name(&self, holders: Vec<Holder>) -> Result<(), Rejected> {
-        let is_refused = |it: &Holder| match it {
+        let is_rejected = |it: &Holder| match it {
             Holder::Node(_) | Holder::NodeName(_) => !self.node_addresses,
             _ => true,
         };
         holders
             .into_iter()
-            .find(is_refused)
+            .find(is_rejected)
             .map_or(Ok(()), |it| Err(Rejected::Held(it)))
     }
 
@@ -263,8 +263,8 @@ impl IngressRules {
 
         taken.by(|it| matches!(it, Holder::ClusterIp { .. } | Holder::LoadBalancer { .. }))?;
 
-        // Whoever can write a Service can write any external IP: it must not take away an address
-        // that a load balancer already has.
+        // Whoever can write a Service can write any external IP, also one that is already the
+        // address of another's load balancer.
         let ingress = service.status.ingress.iter();
         let has_it = ingress
             .filter_map(|it| it.ip.as_deref()?.parse::<IpAddr>().ok())

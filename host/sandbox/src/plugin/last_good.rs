@@ -48,7 +48,7 @@ impl Plugin {
         })?;
 
         good.serves_instead();
-        // It is rejected again, reported, and tried again when its files change.
+        // It is rejected again, reported, and retried when its files change.
         let _ = good.reconfigure(source, runtime.limits().clone()).await;
         Ok(good)
     }
@@ -79,7 +79,7 @@ impl Plugin {
         self.publish(&mut swap, &Arc::new(next));
         self.serves_instead();
 
-        // It is rejected and reported, and tried again when its files change.
+        // It is rejected and reported, and retried when its files change.
         let files = read(&terms.source).await;
         let _ = self.replace(&mut swap, files).await;
         true

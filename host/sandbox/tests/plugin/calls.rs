@@ -230,15 +230,15 @@ async fn addresses_of_objects_of_the_cluster_are_rejected() {
             ..FakeCluster::default()
         }));
     };
-    let is_refused = |answer: Result<String, CloudError>| {
+    let is_rejected = |answer: Result<String, CloudError>| {
         let words = "is rejected: it is a cluster IP of Service kube-system/dns";
         matches!(answer, Err(CloudError::Internal(told)) if told.contains(words))
     };
 
     hold(&of_service);
-    assert!(is_refused(ensure().await) && describe().await.is_ok());
+    assert!(is_rejected(ensure().await) && describe().await.is_ok());
     hold(&of_node);
-    assert!(is_refused(describe().await) && ensure().await.is_ok());
+    assert!(is_rejected(describe().await) && ensure().await.is_ok());
 }
 
 // Holds: SEC-04

@@ -57,7 +57,7 @@ async fn an_invalid_plugin_is_rejected_with_the_failing_stage() {
         ),
         ("loops_in_configure", Stage::Configure, "CPU time"),
         (
-            "refuses_config",
+            "rejects_config",
             Stage::Configure,
             "it rejected its configuration: invalid: inventory.yaml:3: machine n1",
         ),
@@ -149,7 +149,7 @@ async fn invalid_webassembly_code_does_not_compile() {
 }
 
 /// Returns the problem of a component that consists of these lines and an export with that name.
-async fn refusal_of(lines: &str, export: &str) -> LoadError {
+async fn rejection_of(lines: &str, export: &str) -> LoadError {
     let text =
         format!("(component {lines} (instance $empty) (export \"{export}\" (instance $empty)))");
     let dir = tempfile::tempdir().unwrap();
@@ -161,14 +161,14 @@ async fn refusal_of(lines: &str, export: &str) -> LoadError {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_of_the_wrong_type_is_rejected() {
     let import = r#"(import "skydock:provider/cache@0.1.0" (instance (export "get" (func (param "n" u8)))))"#;
-    let error = refusal_of(import, "skydock:provider/plugin@0.1.0").await;
+    let error = rejection_of(import, "skydock:provider/plugin@0.1.0").await;
     assert_eq!(error.stage, Stage::Imports, "{error}");
     assert!(matches!(error.source, LoadProblem::Link(_)), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interface_without_its_functions_is_an_error() {
-    let error = refusal_of("", "skydock:provider/plugin@0.1.0").await;
+    let error = rejection_of("", "skydock:provider/plugin@0.1.0").await;
     assert_eq!(error.stage, Stage::Type, "{error}");
     assert!(
         matches!(
@@ -180,7 +180,7 @@ async fn an_interface_without_its_functions_is_an_error() {
         ),
         "{error:?}"
     );
-    let newer = refusal_of("", "skydock:provider/plugin@0.2.0").await;
+    let newer = rejection_of("", "skydock:provider/plugin@0.2.0").await;
     assert!(
         matches!(newer.source, LoadProblem::Version { .. }),
         "{newer:?}"

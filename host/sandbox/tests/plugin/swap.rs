@@ -120,7 +120,7 @@ async fn memory_is_counted_once_across_swaps_and_rejections() {
     assert!(first.0 > 0.0, "{first:?}");
     for (good, bad) in [
         ("good_v2", "traps_in_configure"),
-        ("good", "refuses_config"),
+        ("good", "rejects_config"),
     ] {
         bench.replace(good);
         assert!(matches!(
@@ -159,7 +159,7 @@ async fn a_failed_reload_keeps_the_generation_in_service() {
         ("wants_sockets", Stage::Imports),
         ("traps_in_configure", Stage::Configure),
         ("loops_in_configure", Stage::Configure),
-        ("refuses_config", Stage::Configure),
+        ("rejects_config", Stage::Configure),
         ("bad_info", Stage::Info),
         ("other_name", Stage::Identity),
     ];

@@ -70,7 +70,7 @@ impl ControllerIo<'_> {
     fn record_looked(&self) {
         let controller = self.controller;
         let service = &self.entry.view.service;
-        let looked = controller.shared.provider.looked_at(&service.uid);
+        let looked = controller.context.provider.looked_at(&service.uid);
         // So far, changes that only such a provider sees have caused no pass.
         if self.known.set_looked(looked) && !controller.looks_at_nodes.swap(true, Ordering::SeqCst)
         {
@@ -84,8 +84,8 @@ impl ControllerIo<'_> {
     /// Reports an operation that has been in progress for a long time: it is not an error, so
     /// nothing else reports it.
     fn report_if_long(&mut self, error: &CloudError) {
-        let shared = &self.controller.shared;
-        let long = shared.metrics.long_in_progress(shared.controller);
+        let context = &self.controller.context;
+        let long = context.metrics.long_in_progress(context.controller);
         if let Some(lasted) = self.known.track_progress(error, &long) {
             self.publish(Event::StillInProgress(lasted, error.clone()));
         }
@@ -104,7 +104,7 @@ impl Io for ControllerIo<'_> {
     }
 
     async fn ensure(&mut self, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError> {
-        let provider = &self.controller.shared.provider;
+        let provider = &self.controller.context.provider;
         let service = &self.entry.view.service;
         let ensured = provider.ensure_load_balancer(service, nodes).await;
         self.record_looked();
@@ -120,7 +120,7 @@ impl Io for ControllerIo<'_> {
     }
 
     async fn update_nodes(&mut self, nodes: &NodeSet) -> Result<(), CloudError> {
-        let (provider, metrics) = (&self.controller.shared.provider, &self.controller.metrics);
+        let (provider, metrics) = (&self.controller.context.provider, &self.controller.metrics);
         let service = &self.entry.view.service;
 
         metrics.loadbalancer_sync.inc();
@@ -134,12 +134,12 @@ impl Io for ControllerIo<'_> {
     }
 
     async fn get_load_balancer(&mut self) -> Result<Option<LoadBalancerStatus>, CloudError> {
-        let provider = &self.controller.shared.provider;
+        let provider = &self.controller.context.provider;
         provider.get_load_balancer(&self.entry.view.service).await
     }
 
     async fn delete(&mut self) -> Result<(), CloudError> {
-        let provider = &self.controller.shared.provider;
+        let provider = &self.controller.context.provider;
         let service = &self.entry.view.service;
         provider.ensure_load_balancer_deleted(service).await
     }
@@ -162,27 +162,27 @@ impl Io for ControllerIo<'_> {
     }
 
     fn count(&mut self, failure: &Failure) {
-        let shared = &self.controller.shared;
+        let context = &self.controller.context;
         match failure {
             Failure::Cloud(_, error) | Failure::Gone(error) => {
-                shared.cloud_error(&self.key, error);
+                context.cloud_error(&self.key, error);
                 self.report_if_long(error);
             }
             Failure::Nodes(error) => {
                 self.controller.metrics.nodesync_error.inc();
-                shared.cloud_error(&self.key, error);
+                context.cloud_error(&self.key, error);
             }
-            Failure::GetLoadBalancer(error) => shared.cloud_error(&self.key, error),
-            Failure::Api(_, error) => shared.api_error(&self.key, error),
+            Failure::GetLoadBalancer(error) => context.cloud_error(&self.key, error),
+            Failure::Api(_, error) => context.api_error(&self.key, error),
             Failure::Invalid(error) => {
-                shared.metrics.error(shared.controller, "invalid");
+                context.metrics.error(context.controller, "invalid");
                 tracing::warn!(service = self.key, "{error}");
             }
         }
     }
 
     fn publish(&mut self, event: Event) {
-        let shared = &self.controller.shared;
+        let context = &self.controller.context;
         if let Event::HandedOver(own_load_balancer) = event {
             // It is told once: the provider answers so again whenever the Service changes.
             let present = self.present();
@@ -199,8 +199,8 @@ impl Io for ControllerIo<'_> {
 
         let (kind, reason, message) = event.text();
         match kind {
-            EventType::Normal => shared.normal(self.entry, reason, message),
-            EventType::Warning => shared.warning(self.entry, reason, message),
+            EventType::Normal => context.normal(self.entry, reason, message),
+            EventType::Warning => context.warning(self.entry, reason, message),
         }
     }
 }

@@ -8,7 +8,7 @@ async fn many_node_changes_are_one_pass_and_equal_sets_need_no_call() {
     let bench = bench();
     bench.serves().await;
     for name in ["n2", "n3", "n4"] {
-        bench.controller.shared.nodes.apply(plain_node(name));
+        bench.controller.context.nodes.apply(plain_node(name));
         sleep(Duration::from_millis(30)).await;
     }
     wait().await;
@@ -30,7 +30,7 @@ async fn many_node_changes_are_one_pass_and_equal_sets_need_no_call() {
         .await;
     assert_eq!(bench.calls(), Vec::<String>::new());
     for name in ["n1", "n2", "n3", "n4"] {
-        bench.controller.shared.nodes.delete(name);
+        bench.controller.context.nodes.delete(name);
     }
     wait().await;
     assert_eq!(bench.calls(), ["update web "]);
@@ -78,7 +78,7 @@ async fn a_node_that_changes_all_the_time_causes_few_updates() {
             "metadata": {"resourceVersion": (number + 2).to_string()}, "status": {"addresses": address},
         });
         let node = with(&plain_node("n1"), &change);
-        bench.controller.shared.nodes.apply(node);
+        bench.controller.context.nodes.apply(node);
         sleep(Duration::from_millis(100)).await;
     }
     let calls = bench.calls().len();
@@ -296,7 +296,7 @@ async fn node_updates_are_computed_on_two_threads_at_a_time() {
         sleep(Duration::from_millis(10)).await;
     }
     let meeting = bench.cloud.meets("update");
-    bench.controller.shared.nodes.apply(plain_node("n2"));
+    bench.controller.context.nodes.apply(plain_node("n2"));
     assert!(meeting.took_place().await, "{:?}", bench.calls());
 }
 
@@ -437,7 +437,7 @@ async fn a_growing_node_set_is_one_call_per_service_and_step() {
     for (added, all) in [(vec!["n2"], "n1,n2"), (vec!["n3", "n4"], "n1,n2,n3,n4")] {
         added
             .iter()
-            .for_each(|name| drop(bench.controller.shared.nodes.apply(plain_node(name))));
+            .for_each(|name| drop(bench.controller.context.nodes.apply(plain_node(name))));
         wait().await;
         assert_eq!(
             sorted(bench.calls()),
@@ -484,7 +484,7 @@ async fn node_changes_do_not_hurry_a_deletion_that_keeps_failing() {
         for n in 0..60 {
             bench
                 .controller
-                .shared
+                .context
                 .nodes
                 .apply(plain_node(&format!("x{n}")));
             sleep(Duration::from_secs(2)).await;
@@ -564,11 +564,11 @@ async fn a_delay_that_an_update_asks_for_holds_for_all_nodes() {
             for n in 0..30 {
                 bench
                     .controller
-                    .shared
+                    .context
                     .nodes
                     .apply(plain_node(&format!("x{n}")));
                 sleep(Duration::from_secs(2)).await;
-                bench.controller.shared.nodes.delete(&format!("x{n}"));
+                bench.controller.context.nodes.delete(&format!("x{n}"));
                 sleep(Duration::from_secs(2)).await;
             }
             sleep(Duration::from_secs(479)).await;
@@ -907,7 +907,7 @@ async fn nodes_are_updated_while_a_service_keeps_failing() {
             bench.calls();
             bench
                 .controller
-                .shared
+                .context
                 .nodes
                 .apply(plain_node(&format!("x{round}")));
             sleep(Duration::from_secs(2)).await;
@@ -915,7 +915,7 @@ async fn nodes_are_updated_while_a_service_keeps_failing() {
                 bench.calls().contains(&format!("update web {one}")),
                 "a node comes, {error}"
             );
-            bench.controller.shared.nodes.delete(&format!("x{round}"));
+            bench.controller.context.nodes.delete(&format!("x{round}"));
             sleep(Duration::from_secs(2)).await;
             assert!(
                 bench.calls().contains(&format!("update web {both}")),
@@ -945,7 +945,7 @@ async fn nodes_are_sent_although_ensure_has_never_succeeded() {
         bench.has(service("web")).await;
         sleep(Duration::from_secs(600)).await;
         bench.calls();
-        bench.controller.shared.nodes.apply(plain_node("n2"));
+        bench.controller.context.nodes.apply(plain_node("n2"));
         sleep(Duration::from_secs(2)).await;
         assert!(with_nodes(&bench.calls(), "n1,n2"), "{error}");
     }
@@ -959,7 +959,7 @@ async fn nodes_of_a_failed_ensure_are_sent_by_an_update() {
         bench.serves().await;
         fails_forever(&bench, &error);
         // Both at once: the attempt to ensure is the first call with the new node.
-        bench.controller.shared.nodes.apply(plain_node("n2"));
+        bench.controller.context.nodes.apply(plain_node("n2"));
         bench.controller.services.apply(changed(&served("3"), "3"));
         sleep(Duration::from_secs(2)).await;
         let calls = bench.calls();
@@ -1022,7 +1022,7 @@ async fn nodes_reach_all_load_balancers_after_a_start_in_an_outage() {
     fails_forever(&bench, &CloudError::Unavailable("down".into()));
     sleep(Duration::from_secs(120)).await;
     bench.calls();
-    bench.controller.shared.nodes.apply(plain_node("n2"));
+    bench.controller.context.nodes.apply(plain_node("n2"));
     sleep(Duration::from_secs(2)).await;
     let calls = bench.calls();
     for n in 0..50 {

@@ -112,7 +112,7 @@ fn nodes_accept_the_next_group_before_it_is_attached() {
     let attach = "ApplySecurityGroupsToLoadBalancer";
     assert!(is_internal(&ensure(&world, &web)));
     assert_eq!(sent(&world, &[attach, "DeleteSecurityGroup"]), [""; 0]);
-    *world.line.refuses.borrow_mut() = None;
+    *world.line.rejects.borrow_mut() = None;
     ensure(&world, &web).unwrap();
     let actions = [AUTHORIZE, attach, "RevokeSecurityGroupIngress"];
     assert_eq!(sent(&world, &actions)[..3], actions);
@@ -237,7 +237,7 @@ fn an_instance_that_is_no_target_does_not_keep_others_there() {
         ensure(&world, &web).unwrap();
         let gone = [world.instances.remove(0), world.instances.remove(0)];
         let unknown = gone[0].clone();
-        *world.line.refuses.borrow_mut() = Some(Box::new(move |call: &Call| {
+        *world.line.rejects.borrow_mut() = Some(Box::new(move |call: &Call| {
             let names_it = call.params.iter().any(|(_, value)| *value == unknown);
             let code = match call.action {
                 "DeregisterTargets" => "InvalidTarget",
@@ -273,7 +273,7 @@ fn a_rejected_tag_or_bucket_stops_no_other_setting() {
         ensure(&world, &web).unwrap();
         let code = "InvalidConfigurationRequest";
         let changes = ["AddTags", "ModifyLoadBalancerAttributes"];
-        *world.line.refuses.borrow_mut() = Some(Box::new(move |call: &Call| {
+        *world.line.rejects.borrow_mut() = Some(Box::new(move |call: &Call| {
             let bad = |value: &str| ["my-bucket", "bad"].contains(&value);
             let is_bad = call.params.iter().any(|(_, value)| bad(value));
             (changes.contains(&call.action) && is_bad).then(|| (code, "not allowed".to_owned()))
@@ -341,7 +341,7 @@ fn a_subnet_that_aws_rejects_by_name_is_replaced_or_left_out() {
             }
             world.subnets.clear();
             let named = rejected.clone();
-            *world.line.refuses.borrow_mut() = Some(Box::new(move |call: &Call| {
+            *world.line.rejects.borrow_mut() = Some(Box::new(move |call: &Call| {
                 let has_it = call.params.iter().any(|(_, value)| *value == named);
                 let message = || format!("Subnet '{named}' is on an Outpost");
                 (call.action == "CreateLoadBalancer" && has_it)
@@ -376,7 +376,7 @@ fn a_certificate_that_is_not_issued_yet_is_retried() {
         .problem(&["CreateListener"], &arn, "UnsupportedCertificate");
     let answer = ensure(&world, &web);
     assert!(matches!(answer, Err(CloudError::Internal(_))), "{answer:?}");
-    *world.line.refuses.borrow_mut() = None;
+    *world.line.rejects.borrow_mut() = None;
     assert_eq!(ensure(&world, &web).unwrap().len(), 1);
 }
 

@@ -73,28 +73,28 @@ pub(crate) struct Line {
     /// code.
     pub(crate) faults: RefCell<Vec<(&'static str, usize, usize, &'static str)>>,
     /// Returns the code and the message of an error instead of sending a call.
-    pub(crate) refuses: RefCell<Option<Refuses>>,
+    pub(crate) rejects: RefCell<Option<Rejects>>,
 }
 
-type Refuses = Box<dyn Fn(&Call) -> Option<(&'static str, String)>>;
+type Rejects = Box<dyn Fn(&Call) -> Option<(&'static str, String)>>;
 
 impl Line {
     /// Rejects the calls of these actions that have this text in a parameter.
     pub(crate) fn problem(&self, actions: &'static [&'static str], text: &str, code: &'static str) {
         let text = text.to_owned();
-        let refuses = move |call: &Call| {
+        let rejects = move |call: &Call| {
             let has_text = call.params.iter().any(|(_, value)| value.contains(&text));
             (actions.contains(&call.action) && has_text).then(|| (code, "injected".to_owned()))
         };
-        *self.refuses.borrow_mut() = Some(Box::new(refuses));
+        *self.rejects.borrow_mut() = Some(Box::new(rejects));
     }
 
     fn error(&self, call: &Call) -> Option<(&'static str, String)> {
         let rejection = self
-            .refuses
+            .rejects
             .borrow()
             .as_ref()
-            .and_then(|refuses| refuses(call));
+            .and_then(|rejects| rejects(call));
         rejection.or_else(|| Some((self.fault(call.action)?, "injected".to_owned())))
     }
 
@@ -219,7 +219,7 @@ fn line(setup: &Setup) -> Line {
         setup: setup.clone(),
         sent: RefCell::default(),
         faults: RefCell::default(),
-        refuses: RefCell::default(),
+        rejects: RefCell::default(),
     }
 }
 

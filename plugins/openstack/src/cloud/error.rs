@@ -52,11 +52,11 @@ pub fn explain(what: &str, answer: Result<Response>) -> Result<Response> {
     if answer.is_success() {
         Ok(answer)
     } else {
-        Err(refusal(what, &answer))
+        Err(rejection(what, &answer))
     }
 }
 
-fn refusal(what: &str, answer: &Response) -> CloudError {
+fn rejection(what: &str, answer: &Response) -> CloudError {
     let error = answer.error().about(what);
     let text = error.message().to_owned();
     let body = String::from_utf8_lossy(&answer.body);
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     fn rejection(status: u16, body: &str) -> CloudError {
-        refusal(
+        rejection(
             "cannot do it",
             &Response {
                 status,

@@ -67,7 +67,7 @@ func TestEveryErrorHasACase(t *testing.T) {
 		{errors.New("x"), skydock.ErrInternal},
 		{fmt.Errorf("create: %w", skydock.Denied("no")), skydock.ErrDenied},
 		{fmt.Errorf("create: %w", skydock.ErrConflict), skydock.ErrConflict},
-		{fmt.Errorf("create: %w", &url.Error{Op: "Get", URL: "http://x", Err: errors.New("refused")}), skydock.ErrUnavailable},
+		{fmt.Errorf("create: %w", &url.Error{Op: "Get", URL: "http://x", Err: errors.New("rejected")}), skydock.ErrUnavailable},
 		{context.DeadlineExceeded, skydock.ErrUnavailable},
 	} {
 		got := Classify(t.Context(), test.err)

@@ -7,12 +7,12 @@ use crate::types::CloudError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[cfg_attr(
     not(target_arch = "wasm32"),
-    allow(dead_code, reason = "natively there is no host that refuses")
+    allow(dead_code, reason = "natively there is no host that rejects")
 )]
 pub(super) enum Failure {
     /// The host does not send the request. Contains the error code in the notation of `wasi:http`.
     #[error("Skydock denied the request ({0}); its log has the reason")]
-    Refused(String),
+    Rejected(String),
     /// There was no connection, or it broke, or the response is not valid HTTP. Contains what
     /// happened.
     #[error("{0}")]
@@ -37,7 +37,7 @@ impl Failure {
     pub(super) fn told(&self, request: &str) -> CloudError {
         let message = format!("{request}: {self}");
         match self {
-            Self::Refused(_) => CloudError::denied(message),
+            Self::Rejected(_) => CloudError::denied(message),
             Self::Unreachable(_) | Self::Late(_) | Self::NotSent => {
                 CloudError::unavailable(message)
             }
@@ -53,10 +53,10 @@ mod tests {
     #[test]
     fn each_failure_maps_to_a_cloud_error() {
         let told = |failure: Failure| failure.told("GET https://c/");
-        let refused = told(Failure::Refused("HTTP-request-denied".into()));
+        let rejected = told(Failure::Rejected("HTTP-request-denied".into()));
         assert!(
-            matches!(&refused, CloudError::Denied(text) if text.contains("(HTTP-request-denied)")),
-            "{refused:?}"
+            matches!(&rejected, CloudError::Denied(text) if text.contains("(HTTP-request-denied)")),
+            "{rejected:?}"
         );
 
         let late = CloudError::unavailable("GET https://c/: no answer within 1.5s");

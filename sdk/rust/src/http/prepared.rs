@@ -85,7 +85,7 @@ impl<'a> Prepared<'a> {
             return Err(too_long("path and query", PATH));
         }
 
-        let refused = |name: &str, what: &str| {
+        let rejected = |name: &str, what: &str| {
             let name = shown(name);
             CloudError::internal(format!(
                 "{} {}: the header `{name}` {what}",
@@ -97,21 +97,21 @@ impl<'a> Prepared<'a> {
         let mut headers: Vec<(&str, Cow<'_, str>)> = Vec::with_capacity(request.headers.len() + 1);
         for (name, value) in &request.headers {
             if !is_name(name) {
-                return Err(refused(name, "is not a valid header name"));
+                return Err(rejected(name, "is not a valid header name"));
             }
 
             if OF_THE_HOST
                 .iter()
                 .any(|other| name.eq_ignore_ascii_case(other))
             {
-                return Err(refused(name, "is set by Skydock"));
+                return Err(rejected(name, "is set by Skydock"));
             }
 
             if value
                 .chars()
                 .any(|letter| letter.is_control() && letter != '\t')
             {
-                return Err(refused(name, "has a control character in its value"));
+                return Err(rejected(name, "has a control character in its value"));
             }
 
             headers.push((name.as_str(), value.into()));
@@ -185,13 +185,13 @@ mod tests {
 
     #[test]
     fn requests_beyond_the_limits_of_the_host_are_rejected() {
-        let refusal = |request: Request| match Prepared::new(&request) {
+        let rejection = |request: Request| match Prepared::new(&request) {
             Ok(_) => None,
             Err(CloudError::Internal(message)) => Some(message),
             Err(other) => panic!("{other:?}"),
         };
         let path = |length: usize| {
-            refusal(Request::get(format!(
+            rejection(Request::get(format!(
                 "https://c/{}",
                 "p".repeat(length - 1)
             )))
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(path(PATH + 1), Some(shown));
 
         let host =
-            |length: usize| refusal(Request::get(format!("https://{}/", "c".repeat(length))));
+            |length: usize| rejection(Request::get(format!("https://{}/", "c".repeat(length))));
         assert_eq!(host(AUTHORITY), None);
         assert!(
             host(AUTHORITY + 1)
@@ -214,7 +214,7 @@ mod tests {
 
         let header = |length: usize| {
             let rest = "x".repeat(length - HEADER * 2 - 2);
-            refusal(Request::get("https://c/").header("a", "").header("b", rest))
+            rejection(Request::get("https://c/").header("a", "").header("b", rest))
         };
         assert_eq!(header(HEADERS), None);
         assert!(
@@ -225,12 +225,12 @@ mod tests {
 
     #[test]
     fn a_malformed_request_is_rejected_with_the_reason() {
-        let refusal = |request: Request| match Prepared::new(&request) {
+        let rejection = |request: Request| match Prepared::new(&request) {
             Err(CloudError::Internal(message)) => message,
             other => panic!("{other:?}"),
         };
         let header = |name: &str, value: &str| {
-            refusal(Request::get("https://c/p?q=secret").header(name, value))
+            rejection(Request::get("https://c/p?q=secret").header(name, value))
         };
         assert_eq!(
             header("Host", "x"),
@@ -248,7 +248,7 @@ mod tests {
         let split = "GET https://c/p: the header `a` has a control character in its value";
         assert_eq!(header("a", "x\r\nb: secret"), split);
 
-        let long = refusal(Request::get(format!(
+        let long = rejection(Request::get(format!(
             "https://c/\n{}",
             "p".repeat(10 << 20)
         )));
@@ -265,7 +265,7 @@ mod tests {
         );
         assert_eq!(header(&name, "x"), told);
 
-        let url = refusal(Request::get("https://user:secret@c/"));
+        let url = rejection(Request::get("https://user:secret@c/"));
         assert!(!url.contains("secret"), "{url}");
     }
 }

@@ -16,7 +16,7 @@ pub enum Reservation {
     /// The key has this other value. Nothing was changed.
     Taken(Vec<u8>),
     /// The key or the value exceeds the limits. Nothing was changed.
-    Refused,
+    Rejected,
 }
 
 /// Returns the value of this key, unless it has expired.
@@ -39,7 +39,7 @@ pub fn set(key: &str, value: &[u8], lifetime: Duration) -> bool {
 #[must_use = "the reservation may be another's"]
 pub fn reserve(key: &str, value: &[u8], lifetime: Duration) -> Reservation {
     if value.is_empty() {
-        return Reservation::Refused;
+        return Reservation::Rejected;
     }
     inside_a_plugin();
     outcome(value, host::reserve(key, value, millis(lifetime)))
@@ -57,7 +57,7 @@ fn outcome(ours: &[u8], answer: Option<Vec<u8>>) -> Reservation {
     match answer {
         None => Reservation::Held,
         Some(theirs) if theirs == ours => Reservation::Held,
-        Some(theirs) if theirs.is_empty() => Reservation::Refused,
+        Some(theirs) if theirs.is_empty() => Reservation::Rejected,
         Some(theirs) => Reservation::Taken(theirs),
     }
 }
@@ -79,14 +79,14 @@ mod tests {
             outcome(b"me", Some(b"you".to_vec())),
             Reservation::Taken(b"you".to_vec())
         );
-        assert_eq!(outcome(b"me", Some(Vec::new())), Reservation::Refused);
+        assert_eq!(outcome(b"me", Some(Vec::new())), Reservation::Rejected);
     }
 
     #[test]
     fn an_empty_value_is_rejected_without_a_host_call() {
         assert_eq!(
             reserve("key", b"", Duration::from_secs(1)),
-            Reservation::Refused
+            Reservation::Rejected
         );
     }
 

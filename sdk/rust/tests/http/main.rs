@@ -303,11 +303,11 @@ fn the_size_of_an_answer_is_limited() {
     let server = Server::start(|_| Reply::ok(&"x".repeat(1000)));
     let get = |bytes| http::send(Request::get(&server.url).at_most(bytes));
     assert_eq!(get(1000).map(|response| response.body.len()), Ok(1000));
-    let refusal = format!(
+    let rejection = format!(
         "GET {}/: the body of the answer exceeds the limit of 999 bytes",
         server.url
     );
-    assert_eq!(get(999), Err(CloudError::internal(refusal)));
+    assert_eq!(get(999), Err(CloudError::internal(rejection)));
     let huge = Server::start(|_| Reply::ok(&"x".repeat((16 << 20) + 1)));
     assert!(matches!(
         http::send(Request::get(&huge.url)),

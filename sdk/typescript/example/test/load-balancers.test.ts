@@ -101,7 +101,7 @@ test("a race between hosts is a conflict", async () => {
   assert.equal((await world.all("load_balancers")).length, 1);
 });
 
-test("another cluster is left alone", async () => {
+test("another cluster is not changed", async () => {
   const [one, other] = [world.cluster("c1"), world.cluster("c2")];
   await ensure(one, web(), targets(1));
   const before = await world.all("load_balancers");

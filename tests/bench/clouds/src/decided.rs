@@ -20,7 +20,7 @@ const ALL: &[Decided] = &[
         kind: None,
         side: None,
         field: "cluster/nodes/node-*/metadata/annotations/node.skydock.dev/labels",
-        why: "Skydock's own note of the labels it may take away again; nobody else reads it",
+        why: "Skydock's own note of the labels it may delete again; nobody else reads it",
     },
     Decided {
         kind: Some(Kind::Aws),

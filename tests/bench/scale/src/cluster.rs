@@ -67,7 +67,7 @@ impl Cluster {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         let code = answer.split_whitespace().nth(1).unwrap_or_default();
-        ensure!(code == "204", "the API server refuses {body}: {answer}");
+        ensure!(code == "204", "the API server rejects {body}: {answer}");
         Ok(())
     }
 

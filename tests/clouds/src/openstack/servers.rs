@@ -181,7 +181,7 @@ impl Project {
         let began = Instant::now();
         loop {
             match self.session.get(Service::Compute, &path).await {
-                Err(Error::Refused { status: 404, .. }) => return Ok(()),
+                Err(Error::Rejected { status: 404, .. }) => return Ok(()),
                 Ok(seen) if began.elapsed() > PATIENCE => {
                     let (what, seen) = (format!("server {id} to be gone"), seen.to_string());
                     return Err(Error::TimedOut {

@@ -50,7 +50,7 @@ impl Session {
         let what = format!("POST identity/v3/auth/tokens as {user}");
         if !answer.status().is_success() {
             let (status, body) = (answer.status().as_u16(), beginning(answer.body()));
-            return Err(Error::Refused {
+            return Err(Error::Rejected {
                 request: what,
                 status,
                 body,
@@ -152,7 +152,7 @@ impl Session {
             .await?;
         if !answer.status().is_success() {
             let (status, body) = (answer.status().as_u16(), beginning(answer.body()));
-            return Err(Error::Refused {
+            return Err(Error::Rejected {
                 request: what,
                 status,
                 body,
@@ -204,7 +204,7 @@ impl Session {
     pub async fn delete(&self, service: Service, path: &str) -> Result<bool, Error> {
         match self.send(Method::DELETE, service, path, None).await {
             Ok(_) => Ok(true),
-            Err(Error::Refused { status: 404, .. }) => Ok(false),
+            Err(Error::Rejected { status: 404, .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }

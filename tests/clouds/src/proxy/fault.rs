@@ -22,7 +22,7 @@ pub enum Fault {
     /// the cloud.
     Status(u16),
     /// The connection is closed, and the request is not sent to the cloud.
-    Refused,
+    Rejected,
     /// The request is sent to the cloud, and the connection is closed without an answer.
     Lost,
     /// The request is sent to the cloud, and the connection is closed after this number of bytes of
@@ -51,7 +51,7 @@ impl Fault {
             Self::Drip(_) => "drip",
             Self::Throttle(_) => "throttle",
             Self::Status(_) => "status",
-            Self::Refused => "refused",
+            Self::Rejected => "rejected",
             Self::Lost => "lost",
             Self::Cut(_) => "cut",
             Self::Stale(_) => "stale",

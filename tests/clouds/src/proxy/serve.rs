@@ -137,7 +137,7 @@ impl Shared {
                 Fault::Drip(time) => pace.set(time),
                 Fault::Throttle(after) => answer = Some(self.throttled(operation, after)),
                 Fault::Status(code) => answer = Some(self.failed(operation, code)),
-                Fault::Refused => return Outcome::Closed,
+                Fault::Rejected => return Outcome::Closed,
                 Fault::Lost => closed = true,
                 Fault::Cut(after) => cut = Some(after),
                 Fault::Stale(age) => {

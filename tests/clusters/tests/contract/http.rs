@@ -32,7 +32,7 @@ impl Answer {
     pub(crate) fn ok(self) -> Result<Value> {
         ensure!(
             (200..300).contains(&self.status),
-            "refused with {}: {}",
+            "rejected with {}: {}",
             self.status,
             self.body["message"]
         );
@@ -40,7 +40,7 @@ impl Answer {
     }
 
     /// Fails unless the request was rejected with this status and reason.
-    pub(crate) fn refused(self, status: u16, reason: &str) -> Result<Self> {
+    pub(crate) fn rejected(self, status: u16, reason: &str) -> Result<Self> {
         ensure!(
             self.status == status && self.body["reason"] == reason,
             "expected {status} {reason}, got {}: {}",

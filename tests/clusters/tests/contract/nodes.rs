@@ -18,7 +18,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         right_uid(plane).boxed()
     }),
     (
-        "a patch with the UID of a namesake is refused, and is a conflict if it names a version",
+        "a patch with the UID of a namesake is rejected, and is a conflict if it names a version",
         |plane| wrong_uid(plane).boxed(),
     ),
     ("a provider ID never changes once it is set", |plane| {
@@ -137,12 +137,12 @@ async fn wrong_uid(plane: &dyn Plane) -> Result<()> {
             let body = json!({
                 "metadata": only_if_uid(uid), "spec": {"providerID": "x://y"}, "status": {"addresses": address},
             });
-            let refused = patch(plane, path, kind, body.clone())
+            let rejected = patch(plane, path, kind, body.clone())
                 .await?
-                .refused(422, "Invalid")?;
+                .rejected(422, "Invalid")?;
             expect(
                 "the field",
-                &refused.body["details"]["causes"][0]["field"],
+                &rejected.body["details"]["causes"][0]["field"],
                 json!("metadata.uid"),
             )?;
 
@@ -150,7 +150,7 @@ async fn wrong_uid(plane: &dyn Plane) -> Result<()> {
             body["metadata"]["resourceVersion"] = version.clone();
             patch(plane, path, kind, body)
                 .await?
-                .refused(409, "Conflict")?;
+                .rejected(409, "Conflict")?;
         }
     }
     let node = get(plane, &object).await?.ok()?;
@@ -170,7 +170,7 @@ async fn fixed_provider_id(plane: &dyn Plane) -> Result<()> {
     for other in ["x://z", ""] {
         patch(plane, &path("fixed"), MERGE, set(other))
             .await?
-            .refused(422, "Invalid")?;
+            .rejected(422, "Invalid")?;
     }
     Ok(())
 }
@@ -190,10 +190,10 @@ async fn fixed_pod_cidrs(plane: &dyn Plane) -> Result<()> {
         &["10.244.8.0/24", "fd00:0:0:7::/64"][..],
         &["10.244.7.0/24"],
     ] {
-        let refused = patch(plane, &path("pod-cidrs"), MERGE, set(other))
+        let rejected = patch(plane, &path("pod-cidrs"), MERGE, set(other))
             .await?
-            .refused(422, "Invalid")?;
-        for cause in refused.body["details"]["causes"]
+            .rejected(422, "Invalid")?;
+        for cause in rejected.body["details"]["causes"]
             .as_array()
             .map(Vec::as_slice)
             .unwrap_or_default()
@@ -210,7 +210,7 @@ async fn atomic_taints(plane: &dyn Plane) -> Result<()> {
     let body = json!({"spec": {"providerID": "x://y", "taints": [{"$patch": "delete", "key": UNINITIALIZED}]}});
     patch(plane, &path("atomic"), STRATEGIC, body)
         .await?
-        .refused(422, "Invalid")?;
+        .rejected(422, "Invalid")?;
     let node = get(plane, &path("atomic")).await?.ok()?;
     ensure!(
         taints(&node).len() == 3,
@@ -240,7 +240,7 @@ async fn guarded(plane: &dyn Plane) -> Result<()> {
         without_uninitialized(&stale),
     )
     .await?
-    .refused(409, "Conflict")?;
+    .rejected(409, "Conflict")?;
 
     // Kubernetes' own controllers write to the node too, so the fresh version may be outdated once
     // or twice.
@@ -292,7 +292,7 @@ async fn tested(plane: &dyn Plane) -> Result<()> {
     let uid = &node["metadata"]["uid"];
     patch(plane, &path("tested"), JSON_PATCH, remove(0, uid))
         .await?
-        .refused(422, "Invalid")?;
+        .rejected(422, "Invalid")?;
     patch(
         plane,
         &path("tested"),
@@ -300,7 +300,7 @@ async fn tested(plane: &dyn Plane) -> Result<()> {
         remove(1, &json!("other")),
     )
     .await?
-    .refused(422, "Invalid")?;
+    .rejected(422, "Invalid")?;
     let before = get(plane, &path("tested")).await?.ok()?;
     let index = before["spec"]["taints"]
         .as_array()
@@ -464,17 +464,17 @@ async fn deletion(plane: &dyn Plane) -> Result<()> {
     let other = json!("00000000-0000-0000-0000-000000000000");
     delete(plane, &path("doomed"), only_if(&other))
         .await?
-        .refused(409, "Conflict")?;
+        .rejected(409, "Conflict")?;
     delete(plane, &path("doomed"), only_if(&node["metadata"]["uid"]))
         .await?
         .ok()?;
     get(plane, &path("doomed"))
         .await?
-        .refused(404, "NotFound")?;
+        .rejected(404, "NotFound")?;
     let body =
         json!({"metadata": only_if_uid(&node["metadata"]["uid"]), "spec": {"providerID": "x://y"}});
     patch(plane, &path("doomed"), STRATEGIC, body)
         .await?
-        .refused(404, "NotFound")?;
+        .rejected(404, "NotFound")?;
     Ok(())
 }

@@ -120,16 +120,16 @@ async fn deleted(plane: &dyn Plane) -> Result<()> {
     let body = json!({"metadata": {"finalizers": ["example.com/late"]}});
     patch(plane, &status("deleted"), STRATEGIC, body)
         .await?
-        .refused(422, "Invalid")?;
+        .rejected(422, "Invalid")?;
     patch(plane, &status("deleted"), STRATEGIC, remove())
         .await?
         .ok()?;
     get(plane, &path("deleted"))
         .await?
-        .refused(404, "NotFound")?;
+        .rejected(404, "NotFound")?;
     patch(plane, &status("deleted"), STRATEGIC, remove())
         .await?
-        .refused(404, "NotFound")?;
+        .rejected(404, "NotFound")?;
     Ok(())
 }
 
@@ -231,7 +231,7 @@ async fn no_balancer(plane: &dyn Plane) -> Result<()> {
     let body = ingress(&json!([{"ip": "192.0.2.10"}]));
     patch(plane, &status("no-balancer"), MERGE, body)
         .await?
-        .refused(422, "Invalid")?;
+        .rejected(422, "Invalid")?;
     Ok(())
 }
 
@@ -241,7 +241,7 @@ async fn fixed_class(plane: &dyn Plane) -> Result<()> {
         let body = json!({"spec": {"loadBalancerClass": other}});
         patch(plane, &path("fixed-class"), MERGE, body)
             .await?
-            .refused(422, "Invalid")?;
+            .rejected(422, "Invalid")?;
     }
     Ok(())
 }

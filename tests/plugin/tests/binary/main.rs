@@ -34,7 +34,7 @@ enum Goes {
     /// The plugin works without errors.
     Well,
     /// The new component is rejected, with this text in the message.
-    Refused(&'static str),
+    Rejected(&'static str),
     /// The call fails, with this text in the message.
     Failed(&'static str),
 }
@@ -43,7 +43,7 @@ enum Goes {
 async fn survives(component: Vec<u8>, form: Form, goes: Goes) -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     stage.replace(&component)?;
-    if form == Form::Call && !matches!(goes, Goes::Refused(_)) {
+    if form == Form::Call && !matches!(goes, Goes::Rejected(_)) {
         stage
             .event("PluginSwapped", "generation 2", PATIENCE)
             .await?;
@@ -60,7 +60,7 @@ async fn survives(component: Vec<u8>, form: Form, goes: Goes) -> anyhow::Result<
                     .await
                     .map(drop);
             }
-            Goes::Refused(words) => stage.event("PluginRejected", words, SENTENCE).await?,
+            Goes::Rejected(words) => stage.event("PluginRejected", words, SENTENCE).await?,
             Goes::Failed(words) => stage.event("FailedToInitialize", words, SENTENCE).await?,
         };
         println!("{told}");
@@ -106,13 +106,13 @@ survives! {
     a_plugin_may_wait_often_in_a_call: guest::naps(300, 12, Form::Call), Form::Call, Goes::Well;
     a_plugin_may_wait_long_in_configure: guest::naps(250, 50, Form::Configure), Form::Configure, Goes::Well;
     a_plugin_may_wait_long_in_a_call: guest::naps(250, 50, Form::Call), Form::Call, Goes::Well;
-    huge_methods_in_configure: guest::methods(150, Form::Configure), Form::Configure, Goes::Refused("too much data is being copied between the host and the guest");
+    huge_methods_in_configure: guest::methods(150, Form::Configure), Form::Configure, Goes::Rejected("too much data is being copied between the host and the guest");
     huge_methods_in_a_call: guest::methods(150, Form::Call), Form::Call, Goes::Failed("too much data is being copied between the host and the guest");
-    forged_names_in_configure: guest::names(90_000, Form::Configure), Form::Configure, Goes::Refused("its call to Skydock failed: empty poll list (in function 2 of its code)");
+    forged_names_in_configure: guest::names(90_000, Form::Configure), Form::Configure, Goes::Rejected("its call to Skydock failed: empty poll list (in function 2 of its code)");
     forged_names_in_a_call: guest::names(90_000, Form::Call), Form::Call, Goes::Failed("its call to Skydock failed: empty poll list (in function 2 of its code)");
-    a_bomb_of_components: guest::bomb(4, 900), Form::Configure, Goes::Refused("instances of modules and components, but at most 1000 are allowed");
-    an_import_with_escapes: guest::odd_import(), Form::Configure, Goes::Refused("it imports `evil\\u{1b}]0;owned");
-    a_file_of_imports: guest::many_imports(38 << 20), Form::Configure, Goes::Refused("in the name of an import");
+    a_bomb_of_components: guest::bomb(4, 900), Form::Configure, Goes::Rejected("instances of modules and components, but at most 1000 are allowed");
+    an_import_with_escapes: guest::odd_import(), Form::Configure, Goes::Rejected("it imports `evil\\u{1b}]0;owned");
+    a_file_of_imports: guest::many_imports(38 << 20), Form::Configure, Goes::Rejected("in the name of an import");
 }
 
 /// The instance pool reserves hundreds of GiB of address space, which not every machine allows.

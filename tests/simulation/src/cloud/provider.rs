@@ -11,7 +11,7 @@ use skydock_cloud::{
 };
 use tokio::time::sleep;
 
-use super::{Balancer, Cloud, Machine, Mishap, NOTE, PREFIX, REFUSE, State};
+use super::{Balancer, Cloud, Machine, Mishap, NOTE, PREFIX, REJECT, State};
 
 /// The delay in milliseconds, both before and after the work of a call.
 const LATENCY: std::ops::RangeInclusive<u64> = 1..=40;
@@ -56,7 +56,7 @@ impl Cloud {
                 match mishap {
                     None => (work(&mut state, Extent::Whole), Duration::ZERO),
                     Some(Mishap::Slow(time)) => (work(&mut state, Extent::Whole), time),
-                    Some(Mishap::Refused(error)) => (Err(error), Duration::ZERO),
+                    Some(Mishap::Rejected(error)) => (Err(error), Duration::ZERO),
                     Some(Mishap::HalfDone(error)) => {
                         (work(&mut state, Extent::Half(error)), Duration::ZERO)
                     }
@@ -345,9 +345,9 @@ impl Balancer {
 
 /// Rejects unsupported services before any work is done.
 fn check_service(service: &Service) -> Result<(), CloudError> {
-    if service.annotations.contains_key(REFUSE) {
+    if service.annotations.contains_key(REJECT) {
         return Err(CloudError::Invalid(format!(
-            "annotation {REFUSE} asks to be refused"
+            "annotation {REJECT} asks to be rejected"
         )));
     }
     Ok(())

@@ -11,7 +11,7 @@ use super::State;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mishap {
     /// Returns this error and does nothing.
-    Refused(CloudError),
+    Rejected(CloudError),
     /// Does the work, but the answer is lost.
     AnswerLost,
     /// Does a part of the work and returns this error. If the call is about several nodes, some of
@@ -34,7 +34,7 @@ impl Mishap {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Refused(error) => error.kind(),
+            Self::Rejected(error) => error.kind(),
             Self::AnswerLost => "answer lost",
             Self::HalfDone(_) => "half done",
             Self::Hangs { .. } => "hangs",
@@ -121,11 +121,11 @@ fn possible(call: &str) -> Vec<Mishap> {
         message: text(),
     };
     let mut all = vec![
-        Mishap::Refused(CloudError::Conflict(text())),
-        Mishap::Refused(CloudError::Throttled(retry(3))),
-        Mishap::Refused(CloudError::Denied(text())),
-        Mishap::Refused(CloudError::Unavailable(text())),
-        Mishap::Refused(CloudError::Internal(text())),
+        Mishap::Rejected(CloudError::Conflict(text())),
+        Mishap::Rejected(CloudError::Throttled(retry(3))),
+        Mishap::Rejected(CloudError::Denied(text())),
+        Mishap::Rejected(CloudError::Unavailable(text())),
+        Mishap::Rejected(CloudError::Internal(text())),
         Mishap::AnswerLost,
         Mishap::HalfDone(CloudError::Unavailable(text())),
         Mishap::HalfDone(CloudError::InProgress(retry(2))),
@@ -135,7 +135,9 @@ fn possible(call: &str) -> Vec<Mishap> {
     ];
     match call {
         "check" | "list-routes" => all.push(Mishap::Lie),
-        "ensure" | "update" | "describe" => all.push(Mishap::Refused(CloudError::NotFound(text()))),
+        "ensure" | "update" | "describe" => {
+            all.push(Mishap::Rejected(CloudError::NotFound(text())))
+        }
         _ => {}
     }
     all

@@ -170,7 +170,7 @@ fn wrong_service(
     let wrongs = match wish {
         None => vec![(true, "was deleted, and is still there".to_owned())],
         // The status is not changed, whatever it is.
-        Some(wish) if wish.balanced && wish.refused => Vec::new(),
+        Some(wish) if wish.balanced && wish.rejected => Vec::new(),
         Some(wish) if wish.balanced => vec![
             (!finalizer, "has no finalizer".to_owned()),
             (

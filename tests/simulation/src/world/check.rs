@@ -148,7 +148,7 @@ impl World {
                 None => vec!["was deleted, and is still there".to_owned()],
                 // The cloud rejects the service, so its previous load balancer may remain
                 // unchanged.
-                Some(model) if model.balanced && model.refused => Vec::new(),
+                Some(model) if model.balanced && model.rejected => Vec::new(),
                 Some(model) if model.balanced => {
                     wrong_balanced(model, service, balancer.as_ref(), &behind)
                 }

@@ -8,7 +8,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::World;
-use crate::cloud::{NOTE, REFUSE};
+use crate::cloud::{NOTE, REJECT};
 
 /// A service that exists and is not being deleted.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(super) struct ServiceModel {
     pub(super) port: u16,
     pub(super) note: String,
     /// True if it requests something that the cloud does not support.
-    pub(super) refused: bool,
+    pub(super) rejected: bool,
 }
 
 impl World {
@@ -45,7 +45,7 @@ impl World {
                     balanced: true,
                     port: 80,
                     note: String::new(),
-                    refused: false,
+                    rejected: false,
                 };
                 self.services.insert(name, model);
                 Ok(())
@@ -88,10 +88,10 @@ impl World {
         self.change(name, patch, |model| model.note = note).await
     }
 
-    pub(super) async fn refuse(&mut self, name: &'static str, refuse: bool) -> Result<(), String> {
-        let value = if refuse { json!("true") } else { json!(null) };
-        let patch = json!({"metadata": {"annotations": {REFUSE: value}}});
-        self.change(name, patch, |model| model.refused = refuse)
+    pub(super) async fn reject(&mut self, name: &'static str, reject: bool) -> Result<(), String> {
+        let value = if reject { json!("true") } else { json!(null) };
+        let patch = json!({"metadata": {"annotations": {REJECT: value}}});
+        self.change(name, patch, |model| model.rejected = reject)
             .await
     }
 

@@ -117,7 +117,7 @@ under! {
     nothing_is_lost_when_the_api_server_fails: Errors meets "internal error", "service unavailable";
     nothing_is_lost_when_the_api_server_is_slow: Slow meets "slow";
     nothing_is_lost_when_the_api_server_takes_requests_and_never_answers: Partition meets "silence";
-    nothing_is_lost_when_every_connection_is_cut: Refused meets "cut";
+    nothing_is_lost_when_every_connection_is_cut: Rejected meets "cut";
     nothing_is_lost_when_changes_are_made_and_their_answers_lost: LostAnswers meets "answer lost";
     nothing_is_lost_when_watches_are_cut_and_expire: BrokenWatches meets "cut", "expired";
     nothing_is_lost_when_watches_are_late_and_have_no_bookmarks: LateEvents meets "slow", "no bookmarks";
@@ -147,7 +147,7 @@ async fn deletions_without_a_watch_are_found_by_the_next_list() {
     let mut world = cluster().await;
     world
         .step(&Step::Api {
-            trouble: ApiTrouble::Refused,
+            trouble: ApiTrouble::Rejected,
             seed: 1,
         })
         .await
@@ -166,7 +166,7 @@ async fn deletions_without_a_watch_are_found_by_the_next_list() {
 
 #[tokio::test(start_paused = true)]
 async fn a_healed_partition_is_over_within_minutes() {
-    for (trouble, longest) in [(ApiTrouble::Refused, 60), (ApiTrouble::Partition, 400)] {
+    for (trouble, longest) in [(ApiTrouble::Rejected, 60), (ApiTrouble::Partition, 400)] {
         let mut world = cluster().await;
         world.step(&Step::Api { trouble, seed: 1 }).await.unwrap();
         let steps = [

@@ -41,7 +41,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         .await?;
     narrator
         .step(
-            "each node of this plugin has a route, and reports that its network is available; those of the other one are left alone",
+            "each node of this plugin has a route, and reports that its network is available; those of the other one are not changed",
             async {
                 let host = stage.leading_host().await?;
                 for (cidr, node) in owners.iter().filter(|(_, node)| is_new(node)) {

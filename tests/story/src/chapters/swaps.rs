@@ -42,7 +42,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
             "configure",
         ),
     ] {
-        let step = format!("{what} is refused, with the reason; the last good one goes on");
+        let step = format!("{what} is rejected, with the reason; the last good one goes on");
         narrator
             .step(&step, bad_swap(stage, &bytes, stage_name))
             .await?;
@@ -195,7 +195,7 @@ async fn settled(stage: &Stage) -> anyhow::Result<usize> {
 
 async fn bad_swap(stage: &Stage, bytes: &[u8], stage_name: &str) -> anyhow::Result<String> {
     let before = scrape(stage).await?;
-    let refusals = |scrape: &Scrape| {
+    let rejections = |scrape: &Scrape| {
         scrape.sum(
             "skydock_plugin_reloads_total",
             &[("result", "failure"), ("stage", stage_name)],
@@ -205,10 +205,10 @@ async fn bad_swap(stage: &Stage, bytes: &[u8], stage_name: &str) -> anyhow::Resu
     stage.replace(&stage.plugin_file(), bytes)?;
     let after = eventually(TAKEN, || async {
         let after = scrape(stage).await?;
-        Ok(if refusals(&after) > refusals(&before) {
+        Ok(if rejections(&after) > rejections(&before) {
             Seen::Yes(after)
         } else {
-            Seen::NotYet("no refusal".to_owned())
+            Seen::NotYet("no rejection".to_owned())
         })
     })
     .await?;
@@ -218,11 +218,11 @@ async fn bad_swap(stage: &Stage, bytes: &[u8], stage_name: &str) -> anyhow::Resu
     );
     let event = eventually(LIMIT, || async {
         let told = stage.events(LEASE).await?;
-        let refused = told
+        let rejected = told
             .iter()
             .rfind(|event| event.starts_with("PluginRejected"))
             .cloned();
-        Ok(match refused {
+        Ok(match rejected {
             Some(event) if told.len() > events => Seen::Yes(event),
             _ => Seen::NotYet(format!("{told:?}")),
         })

@@ -163,7 +163,7 @@ mod tests {
         assert!(difference(&denied(error("a")), &denied(error("b"))).is_none());
         assert!(
             difference(&denied(error("a")), &error("b")).is_none(),
-            "one of them had a cloud that refused"
+            "one of them had a cloud that rejected"
         );
 
         let hosts = Observation {

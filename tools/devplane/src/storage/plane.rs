@@ -135,7 +135,7 @@ impl Plane {
 
 fn log_error(what: &str, error: Option<StatusError>) {
     if let Some(error) = error {
-        tracing::error!(refusal = %error, "cannot create {what}");
+        tracing::error!(rejection = %error, "cannot create {what}");
     }
 }
 

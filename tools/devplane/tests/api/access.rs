@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::{Stage, refused};
+use crate::{Stage, rejected};
 
 async fn secure() -> Result<DevPlane> {
     Ok(DevPlane::start(Options {
@@ -61,7 +61,7 @@ async fn without_a_token_only_health_is_accessible() -> Result<()> {
     list(client(&plane, |_| ()).await?).await?;
     for token in [None, Some("other"), Some("")] {
         let stranger = client(&plane, |it| set_token(it, token)).await?;
-        let status = refused(list(stranger.clone()).await)?;
+        let status = rejected(list(stranger.clone()).await)?;
         assert_eq!(
             (status.code, status.message.as_str()),
             (401, "Unauthorized"),
@@ -211,7 +211,7 @@ async fn a_plain_http_client_is_told_to_use_https() -> Result<()> {
     let plain = Client::try_from(Config::new(
         plane.url().replace("https://", "http://").parse()?,
     ))?;
-    let status = refused(list(plain).await)?;
+    let status = rejected(list(plain).await)?;
     assert_eq!((status.code, status.reason.as_str()), (400, "BadRequest"));
     ensure!(status.message.contains("HTTPS"), "{}", status.message);
 

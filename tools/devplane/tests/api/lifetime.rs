@@ -99,7 +99,7 @@ async fn a_state_file_is_locked_by_one_plane_at_a_time() -> Result<()> {
                 "{error}"
             );
         }
-        other => bail!("expected a refusal, found {other:?}"),
+        other => bail!("expected a rejection, found {other:?}"),
     }
     first.shutdown().await;
     DevPlane::start(keep_in(&folder)).await?.shutdown().await;
@@ -127,7 +127,7 @@ async fn rejects_and_keeps_a_damaged_or_foreign_state_file() -> Result<()> {
                     error.source()
                 );
             }
-            other => bail!("expected a refusal, found {other:?}"),
+            other => bail!("expected a rejection, found {other:?}"),
         }
         assert_eq!(std::fs::read_to_string(&path)?, content);
     }

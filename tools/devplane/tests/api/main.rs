@@ -94,23 +94,23 @@ fn value(map: &ConfigMap) -> &str {
 }
 
 /// Returns the Status of a rejected request.
-fn refused<T: Debug>(result: kube::Result<T>) -> Result<Status> {
+fn rejected<T: Debug>(result: kube::Result<T>) -> Result<Status> {
     match result {
         Err(kube::Error::Api(status)) => Ok(*status),
-        other => bail!("not refused by the API server: {other:?}"),
+        other => bail!("not rejected by the API server: {other:?}"),
     }
 }
 
 /// Returns code and reason of a rejected request.
 fn reason<T: Debug>(result: kube::Result<T>) -> Result<(u16, String)> {
-    refused(result).map(|status| (status.code, status.reason))
+    rejected(result).map(|status| (status.code, status.reason))
 }
 
 fn is<T: Debug>(result: kube::Result<T>, code: u16, expected: &str) -> Result<()> {
     let found = reason(result)?;
     anyhow::ensure!(
         found == (code, expected.to_owned()),
-        "refused with {found:?}, expected {code} {expected}"
+        "rejected with {found:?}, expected {code} {expected}"
     );
     Ok(())
 }

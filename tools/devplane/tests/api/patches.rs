@@ -7,7 +7,7 @@ use kube::{
 use serde_json::{Value, json};
 use skydock_devplane::NodeSpec;
 
-use crate::{Stage, config_map, create, is, refused};
+use crate::{Stage, config_map, create, is, rejected};
 
 fn params() -> PatchParams {
     PatchParams::default()
@@ -181,7 +181,7 @@ async fn rejects_a_change_with_the_uid_of_a_previous_object() -> Result<()> {
                 nodes.patch("a", &params(), &patch).await,
                 nodes.patch_status("a", &params(), &patch).await,
             ] {
-                let status = refused(result)?;
+                let status = rejected(result)?;
                 assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"));
                 let causes = status
                     .details
@@ -270,7 +270,7 @@ async fn a_provider_id_cannot_be_changed_or_cleared() -> Result<()> {
     nodes.patch("a", &params(), &with("cloud://1")).await?;
     nodes.patch("a", &params(), &with("cloud://1")).await?;
     for id in ["cloud://2", ""] {
-        let status = refused(nodes.patch("a", &params(), &with(id)).await)?;
+        let status = rejected(nodes.patch("a", &params(), &with(id)).await)?;
         assert_eq!(
             (status.code, status.reason.as_str()),
             (422, "Invalid"),

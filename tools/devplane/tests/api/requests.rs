@@ -19,15 +19,15 @@ async fn a_body_may_be_protobuf() -> Result<()> {
         (201, &json!("shop")),
         "{namespace}"
     );
-    let (code, refused) = stage
+    let (code, rejected) = stage
         .send("POST", "/api/v1/namespaces", media, &body[1..])
         .await?;
-    assert_eq!((code, &refused["reason"]), (400, &json!("BadRequest")));
-    let (code, refused) = stage
+    assert_eq!((code, &rejected["reason"]), (400, &json!("BadRequest")));
+    let (code, rejected) = stage
         .send("POST", "/api/v1/namespaces", "text/plain", "{}")
         .await?;
     assert_eq!(
-        (code, &refused["reason"]),
+        (code, &rejected["reason"]),
         (415, &json!("UnsupportedMediaType"))
     );
     Ok(())
@@ -36,7 +36,7 @@ async fn a_body_may_be_protobuf() -> Result<()> {
 #[tokio::test]
 async fn rejects_a_body_of_more_than_three_mebibytes() -> Result<()> {
     let stage = Stage::new().await?;
-    let (code, refused) = stage
+    let (code, rejected) = stage
         .send(
             "POST",
             MAPS,
@@ -45,7 +45,7 @@ async fn rejects_a_body_of_more_than_three_mebibytes() -> Result<()> {
         )
         .await?;
     assert_eq!(
-        (code, &refused["reason"]),
+        (code, &rejected["reason"]),
         (413, &json!("RequestEntityTooLarge"))
     );
     Ok(())

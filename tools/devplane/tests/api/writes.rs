@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{Stage, config_map, create, is, refused};
+use crate::{Stage, config_map, create, is, rejected};
 
 #[tokio::test]
 async fn only_one_of_several_concurrent_candidates_gets_a_lease() -> Result<()> {
@@ -105,7 +105,7 @@ async fn a_service_account_gets_tokens_that_expire() -> Result<()> {
     let result = accounts
         .create_token_request("bot", &PostParams::default(), &short)
         .await;
-    assert_eq!(refused(result.map(|_| ()))?.code, 422);
+    assert_eq!(rejected(result.map(|_| ()))?.code, 422);
     Ok(())
 }
 

@@ -136,9 +136,9 @@ fn a_write_with_an_old_tag_changes_nothing() {
         ("PATCH", &json!({"targets": ["srv-1"]})),
         ("DELETE", &Value::Null),
     ] {
-        let refused = tagged(&cloud, method, path, Some(("if-match", &old)), body);
+        let rejected = tagged(&cloud, method, path, Some(("if-match", &old)), body);
         assert_eq!(
-            (refused.status, &refused.body["code"]),
+            (rejected.status, &rejected.body["code"]),
             (412, &json!("precondition_failed")),
             "{method}"
         );

@@ -8,9 +8,9 @@ use std::{
 use skydock_cloud::ProviderInfo;
 use skydock_controller_base::{
     controller::{
+        context::{ControllerContext, Runner},
         descriptor::{Controller, NeedsServices},
         notes::Notes,
-        shared::{Runner, Shared},
     },
     objects::{
         address_holders::AddressHolders,
@@ -269,7 +269,7 @@ impl Host {
         constructor.check(options, info, services)?;
         let controller = constructor.controller;
         (constructor.build)(Setup {
-            shared: Shared {
+            context: ControllerContext {
                 controller,
                 provider: Arc::clone(provider),
                 nodes: Arc::clone(&self.nodes),

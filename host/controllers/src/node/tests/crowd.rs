@@ -15,7 +15,7 @@ fn crowd(count: usize) -> Bench {
         bench.knows(&format!("n{number}"));
         bench
             .controller
-            .shared
+            .context
             .nodes
             .apply(node(&format!("n{number}")));
     }
@@ -104,14 +104,14 @@ async fn late_single_nodes_take_no_worker_from_new_nodes() {
             DEADLINE,
             CloudError::Unavailable("it gave no answer".into()),
         );
-        bench.controller.shared.nodes.apply(node(&name));
+        bench.controller.context.nodes.apply(node(&name));
     }
     bench.start();
     sleep(Duration::from_secs(600)).await;
     for number in 0..20 {
         let name = format!("n{number}");
         bench.knows(&name);
-        bench.controller.shared.nodes.apply(node(&name));
+        bench.controller.context.nodes.apply(node(&name));
         sleep(Duration::from_secs(1)).await;
         assert!(done(&bench).contains(&name), "{name} waits");
     }
@@ -124,14 +124,14 @@ async fn new_nodes_neither_wait_for_rechecks_nor_share_their_calls() {
     for number in 0..1000 {
         let name = format!("old{number}");
         bench.says(&name, Ok(Instance::default()));
-        bench.controller.shared.nodes.apply(initialized(&name));
+        bench.controller.context.nodes.apply(initialized(&name));
     }
     bench.start();
     sleep(Duration::from_secs(30)).await;
     for number in 0..10 {
         let name = format!("n{number}");
         bench.knows(&name);
-        bench.controller.shared.nodes.apply(node(&name));
+        bench.controller.context.nodes.apply(node(&name));
         sleep(Duration::from_secs(1)).await;
         assert!(done(&bench).contains(&name), "{name} waits");
     }

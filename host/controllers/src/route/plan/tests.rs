@@ -520,7 +520,7 @@ fn a_route_we_could_not_delete_is_never_created() {
     assert_eq!(
         outside("c"),
         <[String; 0]>::default(),
-        "a route that is there already is left alone"
+        "a route that is there already stays as it is"
     );
 }
 

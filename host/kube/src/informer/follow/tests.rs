@@ -101,13 +101,13 @@ async fn a_watch_that_fails_with_410_is_followed_by_a_new_list() {
 async fn repeated_410_answers_slow_down_the_lists() {
     let api = FakeApi::default();
     let list = || json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "10"}, "items": []});
-    let refuse = |times: usize| {
+    let reject = |times: usize| {
         (0..times).for_each(|_| {
             api.answer("GET", "/api/v1/nodes", 200, list());
             api.fail("GET", "/api/v1/nodes", 410, "Expired");
         });
     };
-    refuse(1000);
+    reject(1000);
     let informer = Arc::new(Informer::<Nodes>::default());
     let running = start(&informer, api.client());
     sleep(Duration::from_secs(600)).await;

@@ -174,7 +174,7 @@ mod tests {
             }) => {
                 format!("{target} {interval} {timeout} {unhealthy_threshold} {healthy_threshold}")
             }
-            Err(_) => "refused".into(),
+            Err(_) => "rejected".into(),
         }
     }
 
@@ -245,15 +245,15 @@ mod tests {
                 &[("healthcheck-protocol", "tcp")],
                 "TCP:32000 10 5 6 2",
             ),
-            (false, false, &[("healthcheck-interval", "4")], "refused"),
+            (false, false, &[("healthcheck-interval", "4")], "rejected"),
             (
                 false,
                 false,
                 &[("healthcheck-healthy-threshold", "1")],
-                "refused",
+                "rejected",
             ),
-            (false, false, &[("healthcheck-port", "x")], "refused"),
-            (false, false, &[("healthcheck-protocol", "udp")], "refused"),
+            (false, false, &[("healthcheck-port", "x")], "rejected"),
+            (false, false, &[("healthcheck-protocol", "udp")], "rejected"),
         ] {
             assert_eq!(
                 shown(local, shared, pairs),

@@ -163,7 +163,7 @@ mod tests {
                 let path = path.unwrap_or("-".into());
                 format!("{protocol} {port} {path} {interval} {timeout:?} {healthy}/{unhealthy}")
             }
-            Err(_) => "refused".into(),
+            Err(_) => "rejected".into(),
         }
     }
 
@@ -211,9 +211,9 @@ mod tests {
                 ],
                 "HTTP traffic-port /x 10 Some(7) 4/5",
             ),
-            (false, false, &[("healthcheck-port", "https")], "refused"),
-            (false, false, &[("healthcheck-protocol", "UDP")], "refused"),
-            (false, false, &[("healthcheck-interval", "x")], "refused"),
+            (false, false, &[("healthcheck-port", "https")], "rejected"),
+            (false, false, &[("healthcheck-protocol", "UDP")], "rejected"),
+            (false, false, &[("healthcheck-interval", "x")], "rejected"),
         ] {
             assert_eq!(
                 shown(local, shared, pairs),

@@ -685,12 +685,12 @@ fn rejects_a_port_of_another_service() {
     let desired = desired(&[], &[80]);
     let mut observed = created(&desired);
     observed.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
-    let refusal = plan(&desired, &member_nodes(), &observed, &owner(), "c")
+    let rejection = plan(&desired, &member_nodes(), &observed, &owner(), "c")
         .1
         .unwrap();
     assert!(
-        refusal.contains("port 80 (TCP) of load balancer lb is used by listener l0"),
-        "{refusal}"
+        rejection.contains("port 80 (TCP) of load balancer lb is used by listener l0"),
+        "{rejection}"
     );
     // This includes another protocol on top of TCP, for which upstream fails.
     observed.listeners[0].protocol = "HTTP".to_owned();

@@ -1,4 +1,4 @@
-//! What the cloud rejects stops only what depends on it, and nothing that serves is taken away first.
+//! What the cloud rejects stops only what depends on it, and nothing that serves is deleted first.
 
 use skydock_sdk::types::{IpFamily, IpFamilyPolicy};
 

@@ -97,7 +97,7 @@ fn run(
     )
 }
 
-/// Returns the assigned addresses, or the refusal.
+/// Returns the assigned addresses, or the rejection.
 fn addresses(answer: Result<Allocation, Rejection>) -> Result<Vec<String>, String> {
     let texts = |allocation: Allocation| {
         allocation

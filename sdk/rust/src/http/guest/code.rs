@@ -10,10 +10,10 @@ pub(super) fn failure(code: &ErrorCode) -> Failure {
     use ErrorCode as E;
     match code {
         // The operator's rules do not allow the request.
-        E::HttpRequestDenied => refused("HTTP-request-denied"),
-        E::DestinationIpProhibited => refused("destination-IP-prohibited"),
-        E::HttpRequestMethodInvalid => refused("HTTP-request-method-invalid"),
-        E::HttpRequestUriInvalid => refused("HTTP-request-URI-invalid"),
+        E::HttpRequestDenied => rejected("HTTP-request-denied"),
+        E::DestinationIpProhibited => rejected("destination-IP-prohibited"),
+        E::HttpRequestMethodInvalid => rejected("HTTP-request-method-invalid"),
+        E::HttpRequestUriInvalid => rejected("HTTP-request-URI-invalid"),
 
         // The cloud cannot be reached at present.
         E::DnsTimeout => away("DNS-timeout", "the name of the cloud's host was not resolved in time", ""),
@@ -58,8 +58,8 @@ pub(super) fn failure(code: &ErrorCode) -> Failure {
     }
 }
 
-fn refused(code: &str) -> Failure {
-    Failure::Refused(code.to_owned())
+fn rejected(code: &str) -> Failure {
+    Failure::Rejected(code.to_owned())
 }
 
 fn away(code: &str, what: &str, why: &str) -> Failure {

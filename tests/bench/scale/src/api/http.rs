@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, StatusCode, Uri, header};
 use serde_json::{Value, json};
 use skydock_bench_scale::{ORDERS, Order, STATS};
 
-use crate::patch::Refused;
+use crate::patch::Rejected;
 use crate::plane::{Denied, Plane};
 use crate::watch::{Watched, watch};
 use crate::wire;
@@ -50,7 +50,7 @@ async fn obey(State(plane): State<Arc<Plane>>, body: Bytes) -> Response {
             plane.write(|cluster| cluster.obey(&order));
             StatusCode::NO_CONTENT.into_response()
         }
-        Err(error) => refused(StatusCode::BAD_REQUEST, "BadRequest", &error.to_string()),
+        Err(error) => rejected(StatusCode::BAD_REQUEST, "BadRequest", &error.to_string()),
     }
 }
 
@@ -102,7 +102,7 @@ async fn answer(
                     StatusCode::OK,
                     &json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
                 ),
-                Err(denied) => refusal(&plane, denied),
+                Err(denied) => rejection(&plane, denied),
             }
         }
         (
@@ -152,7 +152,7 @@ async fn answer(
                 &body,
             )
         }
-        _ => refused(
+        _ => rejected(
             StatusCode::NOT_FOUND,
             "NotFound",
             &format!("no {method} {}", uri.path()),
@@ -180,7 +180,7 @@ fn list_or_watch(
             lasts,
         ) {
             Some(body) => typed(StatusCode::OK, watch_type, body),
-            None => refused(StatusCode::GONE, "Expired", "too old resource version"),
+            None => rejected(StatusCode::GONE, "Expired", "too old resource version"),
         };
     }
     // The token consists of the revision of the first page, after which the watch starts, and a
@@ -235,7 +235,7 @@ fn lease(plane: &Plane, method: &Method, name: &str, body: &[u8]) -> Response {
     if method == Method::GET {
         return match plane.read(|cluster| cluster.lease(name).cloned()) {
             Some(lease) => json_body(StatusCode::OK, &lease),
-            None => refused(StatusCode::NOT_FOUND, "NotFound", "no such lease"),
+            None => rejected(StatusCode::NOT_FOUND, "NotFound", "no such lease"),
         };
     }
     let lease: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -261,33 +261,33 @@ fn patched(plane: &Plane, result: Result<Value, Denied>) -> Response {
             let written = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
             json_body(StatusCode::OK, &written)
         }
-        Err(denied) => refusal(plane, denied),
+        Err(denied) => rejection(plane, denied),
     }
 }
 
-fn refusal(plane: &Plane, denied: Denied) -> Response {
+fn rejection(plane: &Plane, denied: Denied) -> Response {
     match denied {
-        Denied::NotFound => refused(StatusCode::NOT_FOUND, "NotFound", "not found"),
-        Denied::Patch(Refused::Conflict) => {
+        Denied::NotFound => rejected(StatusCode::NOT_FOUND, "NotFound", "not found"),
+        Denied::Patch(Rejected::Conflict) => {
             plane.write(|cluster| cluster.stats.conflicts += 1);
-            refused(
+            rejected(
                 StatusCode::CONFLICT,
                 "Conflict",
                 "the object has been modified",
             )
         }
-        Denied::Patch(Refused::Invalid) => refused(
+        Denied::Patch(Rejected::Invalid) => rejected(
             StatusCode::UNPROCESSABLE_ENTITY,
             "Invalid",
             "a test of the patch does not hold",
         ),
-        Denied::Patch(Refused::Unreadable(why)) => {
-            refused(StatusCode::BAD_REQUEST, "BadRequest", &why)
+        Denied::Patch(Rejected::Unreadable(why)) => {
+            rejected(StatusCode::BAD_REQUEST, "BadRequest", &why)
         }
     }
 }
 
-fn refused(code: StatusCode, reason: &str, message: &str) -> Response {
+fn rejected(code: StatusCode, reason: &str, message: &str) -> Response {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "code": code.as_u16(),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// The reason why a patch is rejected.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum Rejected {
     /// 409: it has another version, or the UID of another object with the same name.
     Conflict,
     /// 422: a `test` operation failed.
@@ -18,11 +18,11 @@ const BY_TYPE: [&str; 2] = ["conditions", "addresses"];
 const FROM_LIST: &str = "$deleteFromPrimitiveList/";
 
 /// Applies a patch with this content type.
-pub(crate) fn apply(object: &mut Value, content_type: &str, body: &[u8]) -> Result<(), Refused> {
-    let unreadable = |error: serde_json::Error| Refused::Unreadable(error.to_string());
+pub(crate) fn apply(object: &mut Value, content_type: &str, body: &[u8]) -> Result<(), Rejected> {
+    let unreadable = |error: serde_json::Error| Rejected::Unreadable(error.to_string());
     if content_type == "application/json-patch+json" {
         let patch: json_patch::Patch = serde_json::from_slice(body).map_err(unreadable)?;
-        return json_patch::patch(object, &patch).map_err(|_| Refused::Invalid);
+        return json_patch::patch(object, &patch).map_err(|_| Rejected::Invalid);
     }
     let patch: Value = serde_json::from_slice(body).map_err(unreadable)?;
     for pointer in ["/metadata/uid", "/metadata/resourceVersion"] {
@@ -30,14 +30,14 @@ pub(crate) fn apply(object: &mut Value, content_type: &str, body: &[u8]) -> Resu
             .pointer(pointer)
             .is_some_and(|named| object.pointer(pointer) != Some(named))
         {
-            return Err(Refused::Conflict);
+            return Err(Rejected::Conflict);
         }
     }
     match content_type {
         "application/merge-patch+json" => json_patch::merge(object, &patch),
         "application/strategic-merge-patch+json" => strategic(object, patch),
         _ => {
-            return Err(Refused::Unreadable(format!(
+            return Err(Rejected::Unreadable(format!(
                 "no patch is of type {content_type:?}"
             )));
         }
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    fn patched(content_type: &str, patch: &Value) -> Result<Value, Refused> {
+    fn patched(content_type: &str, patch: &Value) -> Result<Value, Rejected> {
         let mut object = json!({
             "metadata": {"uid": "u", "resourceVersion": "7", "labels": {"a": "1", "b": "2"}, "finalizers": ["f"]},
             "spec": {"taints": [{"key": "k"}, {"key": "l"}]},
@@ -177,7 +177,7 @@ mod tests {
             for other in [json!({"uid": "v"}), json!({"resourceVersion": "6"})] {
                 assert_eq!(
                     patched(kind, &json!({"metadata": other})),
-                    Err(Refused::Conflict)
+                    Err(Rejected::Conflict)
                 );
             }
             patched(
@@ -187,11 +187,11 @@ mod tests {
             .unwrap();
         }
         let test = |value: &str| json!([{"op": "test", "path": "/metadata/uid", "value": value}]);
-        assert_eq!(patched("json-patch", &test("v")), Err(Refused::Invalid));
+        assert_eq!(patched("json-patch", &test("v")), Err(Rejected::Invalid));
         patched("json-patch", &test("u")).unwrap();
         assert!(matches!(
             patched("unknown", &json!({})),
-            Err(Refused::Unreadable(_))
+            Err(Rejected::Unreadable(_))
         ));
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::fleet;
 use crate::message::Node;
-use crate::patch::{self, Refused};
+use crate::patch::{self, Rejected};
 use crate::shelf::Shelf;
 
 /// The cluster, with notifications of changes.
@@ -51,7 +51,7 @@ impl Plane {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
     NotFound,
-    Patch(Refused),
+    Patch(Rejected),
 }
 
 /// The state of the cluster.
@@ -94,7 +94,7 @@ impl Cluster {
             node = self.put_node(raced);
         }
         let unreadable =
-            |error: serde_json::Error| Denied::Patch(Refused::Unreadable(error.to_string()));
+            |error: serde_json::Error| Denied::Patch(Rejected::Unreadable(error.to_string()));
         let mut object = serde_json::to_value(&*node).map_err(unreadable)?;
         patch::apply(&mut object, content_type, body).map_err(Denied::Patch)?;
         let written = self.put_node(serde_json::from_value(object).map_err(unreadable)?);
@@ -106,7 +106,7 @@ impl Cluster {
     pub(crate) fn delete_node(&mut self, name: &str, uid: Option<&str>) -> Result<(), Denied> {
         let node = self.nodes.get(name).ok_or(Denied::NotFound)?;
         if uid.is_some_and(|uid| uid != node.metadata.uid) {
-            return Err(Denied::Patch(Refused::Conflict));
+            return Err(Denied::Patch(Rejected::Conflict));
         }
         self.revision += 1;
         let mut last = Node::clone(&node);
@@ -294,7 +294,7 @@ mod tests {
         cluster.patch_node("node-0", STRATEGIC, b"{}").unwrap();
         assert_eq!(
             cluster.patch_node("node-0", STRATEGIC, &initialized(2)),
-            Err(Denied::Patch(Refused::Conflict)),
+            Err(Denied::Patch(Rejected::Conflict)),
             "somebody else has written version 3"
         );
         cluster

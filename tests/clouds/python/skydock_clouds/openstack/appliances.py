@@ -26,27 +26,27 @@ class Network(AllowedAddressPairsDriver):
 
 
 class Ovn(amphora.AmphoraProviderDriver):
-    """The same work under another provider's name, refusing what OVN's provider refuses: layer 7, and other algorithms."""
+    """The same work under another provider's name, rejecting what OVN's provider rejects: layer 7, and other algorithms."""
 
     PROTOCOLS = ("TCP", "UDP", "SCTP")
 
-    def _refuse(self, what):
+    def _reject(self, what):
         text = f"OVN provider does not support {what}"
         raise exceptions.UnsupportedOptionError(user_fault_string=text, operator_fault_string=text)
 
     def listener_create(self, listener):
         if listener.protocol not in self.PROTOCOLS:
-            self._refuse(f"{listener.protocol} protocol")
+            self._reject(f"{listener.protocol} protocol")
         super().listener_create(listener)
 
     def pool_create(self, pool):
         if pool.protocol not in self.PROTOCOLS:
-            self._refuse(f"{pool.protocol} protocol")
+            self._reject(f"{pool.protocol} protocol")
         super().pool_create(pool)
 
     def _validate_pool_algorithm(self, pool):
         if pool.lb_algorithm != "SOURCE_IP_PORT":
-            self._refuse(f"{pool.lb_algorithm} algorithm")
+            self._reject(f"{pool.lb_algorithm} algorithm")
 
     def l7policy_create(self, l7policy):
-        self._refuse("layer 7 policies")
+        self._reject("layer 7 policies")

@@ -117,7 +117,7 @@ def content(box):
     """What a project finds: flavors, an image, and networks outside."""
     api = Api(box.urls)
     for name, cpus, ram in (("m1.tiny", 1, 512), ("m1.small", 1, 2048), ("m1.large", 4, 8192)):
-        # Without a disk Nova would refuse it to all but the admin.
+        # Without a disk Nova would deny it to all but the admin.
         api.make("nova", "/v2.1/flavors", "flavor", name=name, vcpus=cpus, ram=ram, disk=1)
     image = api("POST", "glance", "/v2/images", {
         "name": "tiny", "disk_format": "raw", "container_format": "bare", "visibility": "public",

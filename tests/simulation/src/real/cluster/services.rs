@@ -17,7 +17,7 @@ pub(in crate::real) struct Wish {
     /// True if its type is LoadBalancer.
     pub(in crate::real) balanced: bool,
     /// True if it requests something that the provider does not support.
-    pub(in crate::real) refused: bool,
+    pub(in crate::real) rejected: bool,
 }
 
 impl Cluster {
@@ -46,7 +46,7 @@ impl Cluster {
                     Wish {
                         uid,
                         balanced: true,
-                        refused: false,
+                        rejected: false,
                     },
                 );
                 Ok(())
@@ -86,14 +86,15 @@ impl Cluster {
         .await
     }
 
-    pub(in crate::real) async fn refuse(&mut self, name: &'static str, refuse: bool) -> Result<()> {
-        let pool = if refuse {
+    pub(in crate::real) async fn reject(&mut self, name: &'static str, reject: bool) -> Result<()> {
+        let pool = if reject {
             json!("nowhere")
         } else {
             json!(null)
         };
         let patch = json!({"metadata": {"annotations": {"static.skydock.dev/address-pool": pool}}});
-        self.change(name, patch, |wish| wish.refused = refuse).await
+        self.change(name, patch, |wish| wish.rejected = reject)
+            .await
     }
 
     pub(in crate::real) async fn set_type(

@@ -44,7 +44,7 @@ async fn no_cloud_error_deletes_a_node() {
         let mut world = cluster().await;
         world
             .cloud()
-            .trouble(Trouble::always("check", Mishap::Refused(error.clone())));
+            .trouble(Trouble::always("check", Mishap::Rejected(error.clone())));
         world
             .steps(&[
                 Step::Silence("n0"),
@@ -124,11 +124,11 @@ fn retry() -> Retry {
 }
 
 every_call_can! {
-    lose_a_race: Mishap::Refused(CloudError::Conflict(no()));
-    be_throttled: Mishap::Refused(CloudError::Throttled(retry()));
-    be_denied: Mishap::Refused(CloudError::Denied(no()));
-    be_unavailable: Mishap::Refused(CloudError::Unavailable(no()));
-    fail_inside: Mishap::Refused(CloudError::Internal(no()));
+    lose_a_race: Mishap::Rejected(CloudError::Conflict(no()));
+    be_throttled: Mishap::Rejected(CloudError::Throttled(retry()));
+    be_denied: Mishap::Rejected(CloudError::Denied(no()));
+    be_unavailable: Mishap::Rejected(CloudError::Unavailable(no()));
+    fail_inside: Mishap::Rejected(CloudError::Internal(no()));
     lose_its_answer: Mishap::AnswerLost;
     be_half_done_and_fail: Mishap::HalfDone(CloudError::Unavailable(no()));
     be_half_done_and_go_on: Mishap::HalfDone(CloudError::InProgress(retry()));
@@ -285,7 +285,7 @@ async fn a_service_whose_ensure_fails_still_gets_its_nodes() {
         let mut world = cluster().await;
         world
             .cloud()
-            .trouble(Trouble::always("ensure", Mishap::Refused(error.clone())));
+            .trouble(Trouble::always("ensure", Mishap::Rejected(error.clone())));
         world
             .steps(&[
                 Step::Port {

@@ -150,7 +150,7 @@ async fn no_pod_cidr_is_lost_when_nodes_are_replaced_unseen() {
         world.steps(&replacement()).await.unwrap();
         world
             .step(&Step::Api {
-                trouble: ApiTrouble::Refused,
+                trouble: ApiTrouble::Rejected,
                 seed,
             })
             .await
@@ -205,7 +205,7 @@ async fn external_route_changes_are_fixed_by_the_next_check() {
 #[tokio::test(start_paused = true)]
 async fn no_route_is_created_until_the_old_one_is_deleted() {
     let mut world = cluster().await;
-    let unavailable = Mishap::Refused(CloudError::Unavailable("no".to_owned()));
+    let unavailable = Mishap::Rejected(CloudError::Unavailable("no".to_owned()));
     world
         .cloud()
         .trouble(Trouble::always("delete-routes", unavailable));
@@ -229,7 +229,7 @@ async fn temporary_errors_are_retried_before_the_next_route_check() {
     ];
     for call in ["list-routes", "create-routes"] {
         let mut world = cluster().await;
-        let unavailable = Mishap::Refused(CloudError::Unavailable("no".to_owned()));
+        let unavailable = Mishap::Rejected(CloudError::Unavailable("no".to_owned()));
         world
             .cloud()
             .trouble(Trouble::always(call, unavailable).times(2));

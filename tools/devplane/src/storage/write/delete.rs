@@ -327,7 +327,7 @@ fn empty_namespace(store: &mut Store, namespace: &str, now: Timestamp) {
                 subresource: None,
             };
             if let Err(error) = delete(store, &target, &DeleteOptions::default(), now) {
-                tracing::warn!(namespace, name = target.name, refusal = %error, "an object of a deleted namespace stays");
+                tracing::warn!(namespace, name = target.name, rejection = %error, "an object of a deleted namespace stays");
             }
         }
     }

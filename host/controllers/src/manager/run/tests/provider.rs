@@ -133,7 +133,7 @@ async fn notes_are_written_in_one_patch_and_retried() {
     assert_eq!(
         written(&bench.api),
         [expected.clone(), expected],
-        "refused once, then written"
+        "rejected once, then written"
     );
     bench.shutdown.cancel();
     bench.running.await.unwrap().unwrap();
@@ -211,7 +211,7 @@ async fn an_object_is_read_without_its_managed_fields() {
     );
     bench.api.fail("GET", SECRET, 403, "Forbidden");
     let Err(ReadError::Unavailable(why)) = cluster.read(&object, None, None).await else {
-        panic!("it was refused")
+        panic!("it was rejected")
     };
     assert!(why.contains("\"get\" on resource \"secrets\""), "{why}");
     for name in ["../x", "a/b", ".", "", "a?b", "a%2fb"] {

@@ -162,7 +162,7 @@ fn written(
                 // It was chosen when the kubelet registered the node.
                 Err(Rejected::ClusterName | Rejected::ServiceName(_))
                     if checked.address == node.name => {}
-                // A Service or a node that was created later does not take away the name.
+                // A Service or a node that was created later does not take over the name.
                 Err(Rejected::ServiceName(_) | Rejected::Held(_)) if has_it() => {}
                 named => named.map_err(rejected)?,
             }

@@ -541,7 +541,7 @@ fn synced(
     tagged: &str,
     group: &str,
     expected: Expected,
-    refusal: Option<&str>,
+    rejection: Option<&str>,
     lock: Option<&str>,
 ) -> (Vec<String>, Result<Option<ClusterGroups>>) {
     use crate::testing::{Memory, Scripted, nothing, rejection, setup};
@@ -559,7 +559,7 @@ fn synced(
             ))
         }
         "DescribeTargetGroups" => crate::testing::result(call, "<TargetGroups/>"),
-        _ => refusal.map_or_else(|| nothing(call), |code| rejection(call, code)),
+        _ => rejection.map_or_else(|| nothing(call), |code| rejection(call, code)),
     });
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
     if let Some(other) = lock {
@@ -637,7 +637,7 @@ fn a_group_of_nodes_without_tag_is_read_and_opened() {
 }
 
 #[test]
-fn refused_changes_of_rules_are_errors_unless_others_were_first() {
+fn rejected_changes_of_rules_are_errors_unless_others_were_first() {
     let lacking = described("sg-1", true, &[]);
     let (_, result) = synced(
         &lacking,

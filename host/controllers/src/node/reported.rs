@@ -17,9 +17,9 @@ const DIFFERENT: usize = 3;
 
 /// Hashes of the failures that were reported within the period, and when.
 #[derive(Default)]
-pub(super) struct ToldFailures(Vec<(u64, Instant)>);
+pub(super) struct ReportedFailures(Vec<(u64, Instant)>);
 
-impl ToldFailures {
+impl ReportedFailures {
     /// Returns true if this failure of the node with this UID is to be reported, and records that
     /// it is.
     pub(super) fn is_news(&mut self, uid: &str, message: &str, now: Instant) -> bool {
@@ -29,7 +29,7 @@ impl ToldFailures {
 
         self.0
             .retain(|(_, at)| now.saturating_duration_since(*at) < PERIOD);
-        if self.0.len() >= DIFFERENT || self.0.iter().any(|(told, _)| *told == failure) {
+        if self.0.len() >= DIFFERENT || self.0.iter().any(|(reported, _)| *reported == failure) {
             return false;
         }
 
@@ -47,11 +47,11 @@ mod tests {
     use super::*;
 
     /// Returns the indexes of the failures that are reported.
-    fn told(failures: &[(u64, &str, &str)]) -> Vec<usize> {
-        let (start, mut told) = (Instant::now(), ToldFailures::default());
-        assert!(told.is_empty());
+    fn reported(failures: &[(u64, &str, &str)]) -> Vec<usize> {
+        let (start, mut reported) = (Instant::now(), ReportedFailures::default());
+        assert!(reported.is_empty());
         let mut is_news = |(millis, uid, message): &(u64, &str, &str)| {
-            told.is_news(uid, message, start + Duration::from_millis(*millis))
+            reported.is_news(uid, message, start + Duration::from_millis(*millis))
         };
         (0..failures.len())
             .filter(|index| is_news(&failures[*index]))
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_told_at_once_and_then_once_a_minute() {
-        // milliseconds, UID and message of each failure; which of them are told
+        // milliseconds, UID and message of each failure; which of them are reported
         for (failures, expected) in [
             (
                 vec![(0, "u", "a"), (5, "u", "a"), (59_999, "u", "a")],
@@ -70,7 +70,7 @@ mod tests {
                 vec![(0, "u", "a"), (60_000, "u", "a"), (60_001, "u", "a")],
                 vec![0, 1],
             ),
-            // The minute is counted from when it was told, not from when it last happened.
+            // The minute is counted from when it was reported, not from when it last happened.
             (
                 vec![(0, "u", "a"), (40_000, "u", "a"), (70_000, "u", "a")],
                 vec![0, 2],
@@ -98,7 +98,7 @@ mod tests {
             // Another node with the same name.
             (vec![(0, "u", "a"), (5, "v", "a")], vec![0, 1]),
         ] {
-            assert_eq!(told(&failures), expected, "{failures:?}");
+            assert_eq!(reported(&failures), expected, "{failures:?}");
         }
     }
 
@@ -112,7 +112,7 @@ mod tests {
             delay = (2 * delay).min(1_000_000);
         }
 
-        let seconds: Vec<_> = told(&attempts)
+        let seconds: Vec<_> = reported(&attempts)
             .into_iter()
             .map(|index| attempts[index].0 / 1000)
             .collect();

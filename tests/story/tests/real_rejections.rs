@@ -234,7 +234,7 @@ async fn the_leader_overwrites_a_lease_with_unusual_times() {
 async fn start(plane: &RealPlane) -> (TempDir, Host) {
     let paths = Paths::of_checkout().expect("all is built");
     let dir = tempfile::Builder::new()
-        .prefix("skydock-refusals-")
+        .prefix("skydock-rejections-")
         .tempdir()
         .expect("a folder");
     let inventory = dir.path().join("inventory.yaml");

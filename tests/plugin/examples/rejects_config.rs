@@ -3,9 +3,9 @@ use skydock_sdk::plugin::{PluginInfo, Settings};
 use skydock_sdk::types::CloudError;
 use skydock_sdk::{Plugin, Result};
 
-struct Refuses;
+struct Rejects;
 
-impl Plugin for Refuses {
+impl Plugin for Rejects {
     fn configure(_: Settings) -> Result<()> {
         Err(CloudError::invalid(
             "inventory.yaml:3: machine n1 is listed twice",
@@ -21,4 +21,4 @@ impl Plugin for Refuses {
     }
 }
 
-skydock_sdk::export!(Refuses);
+skydock_sdk::export!(Rejects);

@@ -73,7 +73,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     ];
     for (what, args, words) in cases {
         narrator
-            .step(&format!("{what}: refused"), async {
+            .step(&format!("{what}: rejected"), async {
                 let args: Vec<OsString> = args.iter().map(OsString::from).collect();
                 let ended = run(&stage.paths.skydock, &args, Duration::from_secs(30)).await?;
                 ensure!(

@@ -32,7 +32,7 @@ pub trait Runner: Send + Sync {
 
 /// Resources that controllers share, together with the name of this controller.
 #[derive(Clone)]
-pub struct Shared {
+pub struct ControllerContext {
     /// This controller.
     pub controller: Controller,
     /// The cloud.
@@ -45,7 +45,7 @@ pub struct Shared {
     pub metrics: SharedMetrics,
 }
 
-impl Shared {
+impl ControllerContext {
     /// Publishes an event about an object.
     pub fn normal<K: Kind>(&self, entry: &Entry<K>, reason: &str, message: impl Into<String>) {
         self.recorder.on(
