@@ -11,6 +11,17 @@ pub struct Retry {
     pub message: String,
 }
 
+impl Retry {
+    /// Minimum and maximum delay that a cloud may ask for, as in the plugin contract.
+    const DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
+
+    /// Returns the delay, if a cloud may ask for it, or the nearest one that it may ask for.
+    #[must_use]
+    pub fn bounded(after: Duration) -> Duration {
+        after.clamp(Self::DELAY.0, Self::DELAY.1)
+    }
+}
+
 impl std::fmt::Display for Retry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} (retrying in {:?})", self.message, self.after)

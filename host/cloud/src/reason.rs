@@ -2,7 +2,7 @@
 //! publishes its own, and a provider cannot use them, or those of Kubernetes' other components.
 //!
 //! A reason is a line of `reasons!`. If it has `Ours` in its comment, `docs/operating.md` needs a
-//! row about it under "Events". Controllers publish through `controller::shared::Shared` of
+//! row about it under "Events". Controllers publish through `controller::context` of
 //! `skydock-controller-base`; what they say about a Service is an `Event` in `attempt/event.rs` of
 //! `skydock-service-controller`.
 

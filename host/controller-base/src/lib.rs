@@ -2,9 +2,9 @@
 //! `component-base`, `controller-manager` and `component-helpers`.
 //!
 //! A controller has a [`Descriptor`](controller::descriptor::Descriptor), is a
-//! [`Runner`](controller::shared::Runner), and gets what it needs as a
-//! [`ControllerContext`](controller::context::ControllerContext). It reads nodes and Services from caches of the kinds in
-//! [`objects`], and asks [`calls`] what follows from an error of the cloud.
+//! [`Runner`](controller::context::Runner), and gets what it needs as a
+//! [`ControllerContext`](controller::context::ControllerContext). It reads nodes and Services from
+//! caches of the kinds in [`objects`], and asks [`calls`] what follows from an error of the cloud.
 //!
 //! Only Skydock's controllers use this crate: its interface changes with them.
 

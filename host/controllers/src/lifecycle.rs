@@ -107,7 +107,7 @@ pub(crate) struct LifecycleController {
     memory: Mutex<LifecycleMemory>,
     history: Mutex<History>,
     /// Number of ready nodes whose instances the cloud does not know, when it was asked last.
-    denied: AtomicUsize,
+    ready_but_absent: AtomicUsize,
     /// UIDs of nodes that are being written: a write that hangs is not repeated in parallel.
     writing: Mutex<HashSet<String>>,
     /// UIDs of nodes without provider ID, each of which has an event that says so.
@@ -160,7 +160,7 @@ impl LifecycleController {
             dry_run_log,
             memory: Mutex::default(),
             history: Mutex::default(),
-            denied: AtomicUsize::default(),
+            ready_but_absent: AtomicUsize::default(),
             writing: Mutex::default(),
             reported: Mutex::default(),
             pause: Pause::default(),
@@ -202,7 +202,7 @@ impl LifecycleController {
         );
 
         // Deletions that have waited for answers about other nodes can be decided here.
-        self.delete_condemned(stop).await;
+        self.delete_marked(stop).await;
     }
 
     /// Reports once on each of these nodes that it has no provider ID. A node that waits for its

@@ -124,7 +124,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Like [`Queue::add_after`], for an item that is retried: a re-check that failed has had its
     /// slot. It is added after exactly this delay, ahead of re-checks that have not been processed
     /// yet.
-    pub fn try_after(&self, key: K, delay: Duration, priority: Priority) {
+    pub fn add_attempt_after(&self, key: K, delay: Duration, priority: Priority) {
         self.add_later(key, delay, priority, SlotState::Used);
     }
 
@@ -152,16 +152,16 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let own = self.limiter.delay(base, state.failed(&key));
         let delay = own.max(state.reserve());
         drop(state);
-        self.try_after(key, delay, priority);
+        self.add_attempt_after(key, delay, priority);
         delay
     }
 
     /// Adds an item after a conflict. Its delay depends only on its own failures, and it takes no
     /// token from the bucket of all items.
-    pub fn retry_race(&self, key: K, base: Duration, priority: Priority) -> Duration {
+    pub fn retry_after_conflict(&self, key: K, base: Duration, priority: Priority) -> Duration {
         let failures = self.lock().failed(&key);
         let delay = self.limiter.delay(base, failures);
-        self.try_after(key, delay, priority);
+        self.add_attempt_after(key, delay, priority);
         delay
     }
 

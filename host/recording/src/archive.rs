@@ -435,7 +435,7 @@ mod tests {
         recorder.received(1, body.as_bytes());
         recorder.response_body(1);
         let recorded = used() - begun;
-        super::super::mask::Masks::default().bytes(body.as_bytes());
+        super::super::mask::Masks::default().mask_bytes(body.as_bytes());
         let masked = used() - begun - recorded;
 
         assert!(recorded * 10 < masked, "{recorded:?}, {masked:?}");
@@ -570,7 +570,7 @@ mod tests {
         pieces.iter().for_each(|piece| one.received(1, piece));
         one.response_body(1);
         other.host(
-            "cache.get",
+            crate::functions::CACHE_GET,
             serde_json::json!(["session"]),
             serde_json::json!({"text": "hunter2-hunter2"}),
         );

@@ -31,6 +31,18 @@ pub use self::{
     script::{Script, ScriptError, files as recordings},
 };
 
+/// Functions of the host with arguments or answers that are masked as a whole.
+pub mod functions {
+    /// Reads an object of the cluster, which may be a Secret.
+    pub const OBJECTS_READ: &str = "objects.read";
+    /// Reads a value from the plugin's cache.
+    pub const CACHE_GET: &str = "cache.get";
+    /// Writes a value to the plugin's cache.
+    pub const CACHE_SET: &str = "cache.set";
+    /// Writes a value to the plugin's cache, unless there is one.
+    pub const CACHE_RESERVE: &str = "cache.reserve";
+}
+
 /// Where the instances of a plugin get their tapes.
 #[derive(Clone, Debug, Default)]
 pub enum Taping {

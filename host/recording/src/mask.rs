@@ -14,8 +14,9 @@ use serde_json::Value;
 use skydock_secrets::{has_secret, is_secret, secrets};
 
 use self::known::Known;
+use crate::functions;
 
-/// Names of the two fields of an object that is a name with its value.
+/// The fields of objects that are a name with its value: that of the name, and that of the value.
 const NAMED: [(&str, &str); 3] = [("name", "value"), ("key", "value"), ("Key", "Value")];
 
 /// The annotation in which `kubectl` keeps what it has written.
@@ -33,41 +34,42 @@ impl Masks {
     }
 
     /// Masks all texts in the value.
-    pub(super) fn value(&self, value: &mut Value) {
+    pub(super) fn mask_value(&self, value: &mut Value) {
         match value {
-            Value::String(text) => *text = self.text(text),
+            Value::String(text) => *text = self.mask_text(text),
             Value::Array(all) => {
                 if let [Value::String(name), Value::String(text)] = all.as_mut_slice()
                     && is_secret(name)
                 {
-                    *text = self.whole(text);
+                    *text = self.mask_completely(text);
                 }
 
-                all.iter_mut().for_each(|it| self.value(it));
+                all.iter_mut().for_each(|it| self.mask_value(it));
             }
             Value::Object(fields) => {
                 for (name, content) in NAMED {
-                    let is_secret = fields
-                        .get(name)
-                        .and_then(Value::as_str)
-                        .is_some_and(is_secret);
-                    if let Some(Value::String(text)) = fields.get_mut(content).filter(|_| is_secret)
+                    let name = fields.get(name).and_then(Value::as_str);
+                    if name.is_some_and(is_secret)
+                        && let Some(Value::String(text)) = fields.get_mut(content)
                     {
-                        *text = self.whole(text);
+                        *text = self.mask_completely(text);
                     }
                 }
 
                 for (name, it) in fields.iter_mut() {
                     match it {
-                        Value::String(text) if is_secret(name) => *text = self.whole(text),
+                        Value::String(text) if is_secret(name) => {
+                            *text = self.mask_completely(text)
+                        }
                         Value::Array(all) if is_secret(name) => {
-                            all.iter_mut().for_each(|it| self.element(it));
+                            all.iter_mut().for_each(|it| self.mask_element(it));
                         }
                         Value::String(text) if name == "base64" => {
-                            *text = STANDARD
-                                .encode(self.bytes(&STANDARD.decode(&*text).unwrap_or_default()));
+                            *text = STANDARD.encode(
+                                self.mask_bytes(&STANDARD.decode(&*text).unwrap_or_default()),
+                            );
                         }
-                        it => self.value(it),
+                        it => self.mask_value(it),
                     }
                 }
             }
@@ -76,43 +78,45 @@ impl Masks {
     }
 
     /// Masks an element of a list of secrets.
-    fn element(&self, value: &mut Value) {
+    fn mask_element(&self, value: &mut Value) {
         match value {
-            Value::String(text) => *text = self.whole(text),
-            other => self.value(other),
+            Value::String(text) => *text = self.mask_completely(text),
+            other => self.mask_value(other),
         }
     }
 
     /// Masks a function of the host with its answer.
-    pub(super) fn call(&self, function: &str, arguments: &mut Value, answer: &mut Value) {
+    pub(super) fn mask_call(&self, function: &str, arguments: &mut Value, answer: &mut Value) {
         let first = arguments.get(0).and_then(Value::as_str).unwrap_or_default();
         match function {
-            "objects.read" if first == "v1/Secret" => {
+            functions::OBJECTS_READ if first == "v1/Secret" => {
                 if let Some(Value::String(json)) = answer.get_mut("Ok") {
-                    self.secret_object(json);
+                    self.mask_secret_object(json);
                 }
             }
             // What a plugin keeps under such a key is a secret, whatever it looks like.
-            "cache.get" | "cache.set" | "cache.reserve" if has_secret(first) => {
+            functions::CACHE_GET | functions::CACHE_SET | functions::CACHE_RESERVE
+                if has_secret(first) =>
+            {
                 arguments
                     .as_array_mut()
                     .into_iter()
                     .flatten()
                     .skip(1)
-                    .for_each(|it| self.payload(it));
-                self.payload(answer);
+                    .for_each(|it| self.mask_payload(it));
+                self.mask_payload(answer);
             }
             _ => {}
         }
 
-        self.value(arguments);
-        self.value(answer);
+        self.mask_value(arguments);
+        self.mask_value(answer);
     }
 
     /// Masks bytes completely.
-    fn payload(&self, payload: &mut Value) {
+    fn mask_payload(&self, payload: &mut Value) {
         if let Some(Value::String(text)) = payload.get_mut("text") {
-            *text = self.whole(text);
+            *text = self.mask_completely(text);
         }
 
         if let Some(Value::String(text)) = payload.get_mut("base64") {
@@ -124,7 +128,7 @@ impl Masks {
     }
 
     /// Masks the data of a Secret in JSON.
-    fn secret_object(&self, json: &mut String) {
+    fn mask_secret_object(&self, json: &mut String) {
         let parsed: Value = serde_json::from_str(json).unwrap_or_default();
 
         let data = parsed.get("data").and_then(Value::as_object);
@@ -138,7 +142,8 @@ impl Masks {
             };
 
             let masked = STANDARD.encode(vec![b'x'; bytes.len()]);
-            // In the text itself, which stays as it is apart from its secrets.
+            // In the text itself, which stays as it is apart from its secrets. The controllers have
+            // written it with `serde_json`, as `parsed` is quoted here.
             *json = json.replace(&format!("\"{encoded}\""), &format!("\"{masked}\""));
 
             if encoded.len() >= known::SHORTEST {
@@ -148,7 +153,7 @@ impl Masks {
             if let Ok(text) = String::from_utf8(bytes) {
                 self.known().learn(&text);
                 // It may be a configuration that contains others.
-                self.text(&text);
+                self.mask_text(&text);
             }
         }
 
@@ -170,23 +175,23 @@ impl Masks {
     }
 
     /// Masks a text completely.
-    fn whole(&self, text: &str) -> String {
+    fn mask_completely(&self, text: &str) -> String {
         let mut known = self.known();
         learn(&mut known, text);
         "x".repeat(text.len())
     }
 
     /// Masks secrets in bytes, as far as they are text.
-    pub(super) fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
+    pub(super) fn mask_bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let mut masked = Vec::with_capacity(bytes.len());
         for chunk in bytes.utf8_chunks() {
-            masked.extend_from_slice(self.text(chunk.valid()).as_bytes());
+            masked.extend_from_slice(self.mask_text(chunk.valid()).as_bytes());
             masked.extend_from_slice(chunk.invalid());
         }
         masked
     }
 
-    fn text(&self, text: &str) -> String {
+    fn mask_text(&self, text: &str) -> String {
         let found = secrets(text);
         let mut known = self.known();
 
@@ -200,6 +205,7 @@ impl Masks {
             .filter_map(|it| text.get(it.range.clone()))
             .for_each(|secret| learn(&mut known, secret));
 
+        // A mask is as long as its secret, so the ranges of `text` are those of `hidden`.
         let hidden = known.hide(text);
         let mut masked = String::new();
         let mut at = 0;
@@ -265,7 +271,7 @@ mod tests {
     use super::*;
 
     fn masked(text: &str) -> String {
-        Masks::default().text(text)
+        Masks::default().mask_text(text)
     }
 
     #[test]
@@ -337,12 +343,12 @@ mod tests {
         let masks = Masks::default();
         let mut value =
             json!([["authorization", "Bearer abcdef"], {"apiToken": "zyxwvuts"}, ["region", "r1"]]);
-        masks.value(&mut value);
+        masks.mask_value(&mut value);
         assert_eq!(
             value,
             json!([["authorization", "xxxxxxxxxxxxx"], {"apiToken": "xxxxxxxx"}, ["region", "r1"]])
         );
-        assert_eq!(masks.text("it is zyxwvuts"), "it is xxxxxxxx");
+        assert_eq!(masks.mask_text("it is zyxwvuts"), "it is xxxxxxxx");
     }
 
     #[test]
@@ -352,7 +358,7 @@ mod tests {
         let signed = "AWS4-HMAC-SHA256 Credential=KEY/20261125/r/ec2/aws4_request, \
                       SignedHeaders=content-type;host;x-amz-date, Signature=0123456789abcdef";
         let mut value = json!([["authorization", signed]]);
-        masks.value(&mut value);
+        masks.mask_value(&mut value);
         assert_eq!(value[0][1], "x".repeat(signed.len()));
 
         let mut response = json!([
@@ -360,7 +366,7 @@ mod tests {
             ["x-amz-date", "now"],
             ["a", "Signature=0123456789abcdef"]
         ]);
-        masks.value(&mut response);
+        masks.mask_value(&mut response);
         assert_eq!(
             response,
             json!([
@@ -381,7 +387,7 @@ mod tests {
             {"base64": STANDARD.encode(b"\xffpassword=abc\n\xff")},
             ["authorization", "Bearer abcdefgh"],
         ]);
-        masks.value(&mut value);
+        masks.mask_value(&mut value);
         assert_eq!(value[0], json!({"tokens": ["xxx", {"a": "b"}]}));
         assert_eq!(
             (&value[1]["value"], &value[2]["value"]),
@@ -392,13 +398,13 @@ mod tests {
             STANDARD.encode(b"\xffpassword=xxx\n\xff")
         );
         assert_eq!(
-            masks.text("the token is abcdefgh"),
+            masks.mask_text("the token is abcdefgh"),
             "the token is xxxxxxxx",
             "without the kind"
         );
 
         let (mut arguments, mut answer) = (json!(["projects/7/token"]), json!({"text": "abc"}));
-        masks.call("cache.get", &mut arguments, &mut answer);
+        masks.mask_call(functions::CACHE_GET, &mut arguments, &mut answer);
         assert_eq!(answer, json!({"text": "xxx"}));
     }
 
@@ -411,7 +417,7 @@ mod tests {
             json!(["v1/Secret", "ns", "n"]),
             json!({"Ok": object.to_string()}),
         );
-        Masks::default().call("objects.read", &mut arguments, &mut answer);
+        Masks::default().mask_call(functions::OBJECTS_READ, &mut arguments, &mut answer);
         let text = answer["Ok"].as_str().unwrap();
 
         assert!(
@@ -427,14 +433,14 @@ mod tests {
         let mut json =
             json!({"data": {"tls.key": STANDARD.encode("hunter2-hunter2"), "a": "YWI="}})
                 .to_string();
-        masks.secret_object(&mut json);
+        masks.mask_secret_object(&mut json);
 
         assert_eq!(
             json,
             json!({"data": {"tls.key": STANDARD.encode("x".repeat(15)), "a": "eHg="}}).to_string()
         );
         assert_eq!(
-            masks.text("key hunter2-hunter2"),
+            masks.mask_text("key hunter2-hunter2"),
             format!("key {}", "x".repeat(15))
         );
     }

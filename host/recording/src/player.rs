@@ -152,7 +152,7 @@ impl Player {
         mut arguments: Value,
     ) -> Result<Option<T>, Diverged> {
         let mut playing = self.playing();
-        playing.masks.value(&mut arguments);
+        playing.masks.mask_value(&mut arguments);
         let answer = playing.take(function, &arguments);
 
         if answer.is_err() {
@@ -258,7 +258,7 @@ impl Player {
 
         let masked = |playing: &mut Playing, bytes: &[u8]| {
             let mut text = value(&super::Payload(bytes.to_vec()));
-            playing.masks.value(&mut text);
+            playing.masks.mask_value(&mut text);
             text
         };
 
@@ -302,7 +302,7 @@ impl Player {
     pub fn ended(&self, mut came: Result<Value, String>) {
         let mut playing = self.playing();
         if let Ok(answer) = &mut came {
-            playing.masks.value(answer);
+            playing.masks.mask_value(answer);
         }
         playing.ended(&came);
     }
@@ -490,7 +490,7 @@ impl Playing {
         }
 
         let mut came = value(head);
-        self.masks.value(&mut came);
+        self.masks.mask_value(&mut came);
 
         let at = self.next_exact();
         let step = at.and_then(|at| self.recorded_call.steps.get(at)).cloned();

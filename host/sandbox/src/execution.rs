@@ -1,6 +1,6 @@
 //! Code that can run, instances of a plugin, and calls of their functions.
 
-pub(crate) mod call;
+pub(crate) mod call_site;
 pub(crate) mod code;
 pub(crate) mod diagnosis;
 pub(crate) mod generation;

@@ -163,7 +163,7 @@ impl ServiceController {
                 ..
             } => self
                 .queue
-                .try_after(key.to_owned(), Duration::ZERO, priority),
+                .add_attempt_after(key.to_owned(), Duration::ZERO, priority),
             Deferred { nodes: true, .. } => self
                 .node_queue
                 .add(Nodes::Of(key.to_owned()), Priority::Change),

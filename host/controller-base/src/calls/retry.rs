@@ -11,9 +11,6 @@ use skydock_kube::{
 /// First delay after a conflict.
 pub const SOON: Duration = Duration::from_millis(100);
 
-/// Minimum and maximum delay that a cloud may ask for, as in the plugin contract.
-const DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
-
 /// How often, per second, what someone else has undone on an object is restored, and how often
 /// without delay: they may undo it again each time.
 pub const RESTORES: (f64, f64) = (0.1, 3.0);
@@ -52,7 +49,7 @@ impl RetryWhen {
     }
 
     fn when_asked(retry: &Retry) -> Self {
-        Self::After(retry.after.clamp(DELAY.0, DELAY.1))
+        Self::After(Retry::bounded(retry.after))
     }
 
     /// Returns the delay after this many earlier failures; `None` if only a change can help.
@@ -76,9 +73,9 @@ impl RetryWhen {
     pub fn schedule_as<K: Clone + Eq + Hash>(self, queue: &Queue<K>, key: &K, priority: Priority) {
         match self {
             Self::OnChange => queue.forget(key),
-            Self::After(delay) => queue.try_after(key.clone(), delay, priority),
+            Self::After(delay) => queue.add_attempt_after(key.clone(), delay, priority),
             Self::Soon => {
-                queue.retry_race(key.clone(), SOON, priority);
+                queue.retry_after_conflict(key.clone(), SOON, priority);
             }
             Self::BackOff => {
                 queue.retry_as(key.clone(), queue.base(), priority);

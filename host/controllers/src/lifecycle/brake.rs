@@ -56,7 +56,12 @@ impl BrakeOptions {
     /// # Errors
     ///
     /// Returns the reason if none may be deleted.
-    pub fn judge(&self, candidates: usize, nodes: usize, deleted: usize) -> Result<(), Stopped> {
+    pub fn decide(
+        &self,
+        candidates: usize,
+        nodes: usize,
+        deleted: usize,
+    ) -> Result<(), LimitExceeded> {
         // The share refers to the original size of the cluster: otherwise each deletion would lower
         // the limit for the next.
         let before = nodes.saturating_add(deleted);
@@ -66,7 +71,7 @@ impl BrakeOptions {
         if wanted <= most {
             Ok(())
         } else {
-            Err(Stopped {
+            Err(LimitExceeded {
                 wanted,
                 nodes: before,
                 most,
@@ -75,23 +80,23 @@ impl BrakeOptions {
         }
     }
 
-    /// Like [`BrakeOptions::judge`], while the answers about `open` other nodes are still missing.
+    /// Like [`BrakeOptions::decide`], while the answers about `unanswered` other nodes are still missing.
     #[must_use]
-    pub fn judge_early(
+    pub fn decide_early(
         &self,
         candidates: usize,
-        open: usize,
+        unanswered: usize,
         nodes: usize,
         deleted: usize,
     ) -> Verdict {
-        match self.judge(candidates, nodes, deleted) {
-            Err(stopped) => Verdict::Stop(stopped),
+        match self.decide(candidates, nodes, deleted) {
+            Err(exceeded) => Verdict::Hold(exceeded),
             Ok(())
                 if self
-                    .judge(candidates.saturating_add(open), nodes, deleted)
+                    .decide(candidates.saturating_add(unanswered), nodes, deleted)
                     .is_ok() =>
             {
-                Verdict::Go
+                Verdict::Delete
             }
             Ok(()) => Verdict::Wait,
         }
@@ -102,11 +107,11 @@ impl BrakeOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Delete the candidates.
-    Go,
+    Delete,
     /// Wait: together with the nodes whose answers are missing, they may exceed the limit.
     Wait,
     /// The candidates exceed the limit.
-    Stop(Stopped),
+    Hold(LimitExceeded),
 }
 
 /// Why no candidate is deleted.
@@ -115,7 +120,7 @@ pub enum Verdict {
     "deleting {wanted} of {nodes} nodes within {} exceeds the limit of {most} (--node-deletion-limit, --node-deletion-share)",
     duration(*.interval)
 )]
-pub struct Stopped {
+pub struct LimitExceeded {
     wanted: usize,
     nodes: usize,
     most: usize,
@@ -221,12 +226,12 @@ mod tests {
             (501, 5000, 0, false),
         ] {
             assert_eq!(
-                options.judge(candidates, nodes, deleted).is_ok(),
+                options.decide(candidates, nodes, deleted).is_ok(),
                 goes,
                 "{candidates} {nodes} {deleted}"
             );
         }
-        let stopped = options.judge(20, 70, 10).unwrap_err();
+        let stopped = options.decide(20, 70, 10).unwrap_err();
         assert_eq!(
             stopped.to_string(),
             "deleting 30 of 80 nodes within 10m exceeds the limit of 20 (--node-deletion-limit, --node-deletion-share)"
@@ -236,12 +241,12 @@ mod tests {
     #[test]
     fn deletions_wait_while_open_queries_could_exceed_the_limit() {
         let options = BrakeOptions::default();
-        let judge = |candidates, open| options.judge_early(candidates, open, 100, 0);
-        assert_eq!(judge(5, 20), Verdict::Go);
-        assert_eq!(judge(5, 21), Verdict::Wait);
-        assert_eq!(judge(25, 0), Verdict::Go);
-        assert!(matches!(judge(26, 0), Verdict::Stop(_)));
-        assert!(matches!(judge(26, 50), Verdict::Stop(_)));
+        let decide = |candidates, open| options.decide_early(candidates, open, 100, 0);
+        assert_eq!(decide(5, 20), Verdict::Delete);
+        assert_eq!(decide(5, 21), Verdict::Wait);
+        assert_eq!(decide(25, 0), Verdict::Delete);
+        assert!(matches!(decide(26, 0), Verdict::Hold(_)));
+        assert!(matches!(decide(26, 50), Verdict::Hold(_)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Decides which condemned nodes are deleted now.
+//! Decides which of the nodes that are marked for deletion are deleted now.
 
 use std::collections::HashSet;
 
@@ -12,108 +12,123 @@ use super::{
     plan,
 };
 
-/// What to do about the condemned nodes.
+/// What to do about the nodes that are marked for deletion.
 #[derive(Debug)]
 pub(super) struct Choice {
     pub(super) verdict: Verdict,
     /// Nodes to delete.
-    pub(super) going: Vec<NodeEntry>,
+    pub(super) released: Vec<NodeEntry>,
     /// Number of nodes that are not deleted because they are too many.
     pub(super) held: usize,
     /// Those of them that get an event.
     pub(super) reported: Vec<NodeEntry>,
 }
 
-/// Returns true if [`choose`] would let a node go as far as its answer is concerned.
+/// Returns true if a node would be deleted, provided that the cloud knows the instances of the ready
+/// nodes.
 pub(super) fn would_delete(
     nodes: &[NodeEntry],
     deleted: &HashSet<String>,
     brake: &BrakeOptions,
     memory: &LifecycleMemory,
 ) -> bool {
-    let (condemned, verdict) = judge(nodes, deleted, 0, brake, memory);
-    let is_new = |entry: &&NodeEntry| memory.get(entry.uid()).is_some_and(|known| known.doomed);
-    verdict == Verdict::Go && condemned.iter().any(is_new)
+    let (marked, verdict) = decide(nodes, deleted, 0, brake, memory);
+    let is_new = |entry: &&NodeEntry| memory.get(entry.uid()).is_some_and(|known| known.undecided);
+    verdict == Verdict::Delete && marked.iter().any(is_new)
 }
 
-/// Returns the condemned nodes, and whether they are too many.
-fn judge<'a>(
+/// Returns the marked nodes, and whether they are too many.
+fn decide<'a>(
     nodes: &'a [NodeEntry],
     deleted: &HashSet<String>,
-    denied: usize,
+    ready_but_absent: usize,
     brake: &BrakeOptions,
     memory: &LifecycleMemory,
 ) -> (Vec<&'a NodeEntry>, Verdict) {
-    let counted = |entry: &NodeEntry| deleted.contains(entry.uid());
-    let leaving = |entry: &NodeEntry| entry.object.deletion_timestamp.is_some();
+    let was_attempted = |entry: &NodeEntry| deleted.contains(entry.uid());
+    let is_leaving = |entry: &NodeEntry| entry.object.deletion_timestamp.is_some();
 
-    let mut condemned = Vec::new();
-    let mut open = 0;
+    let mut marked = Vec::new();
+    let mut unanswered = 0;
     for entry in nodes {
         match memory.get(entry.uid()) {
-            Some(known) if known.condemned => condemned.push(entry),
-            Some(known) if known.is_open() && !counted(entry) && !leaving(entry) => open += 1,
+            Some(known) if known.marked => marked.push(entry),
+            Some(known)
+                if known.may_be_marked_soon() && !was_attempted(entry) && !is_leaving(entry) =>
+            {
+                unanswered += 1
+            }
             _ => {}
         }
     }
 
-    let candidates = condemned.iter().filter(|entry| !counted(entry)).count();
-    let others = nodes.iter().filter(|entry| !counted(entry)).count();
+    let candidates = marked.iter().filter(|entry| !was_attempted(entry)).count();
+    let others = nodes.iter().filter(|entry| !was_attempted(entry)).count();
     // Ready nodes are no candidates, and only count beside nodes that are.
-    let denied = if condemned.is_empty() { 0 } else { denied };
+    let ready_but_absent = if marked.is_empty() {
+        0
+    } else {
+        ready_but_absent
+    };
 
-    let verdict = brake.judge_early(candidates + denied, open, others, deleted.len());
-    (condemned, verdict)
+    let verdict = brake.decide_early(
+        candidates + ready_but_absent,
+        unanswered,
+        others,
+        deleted.len(),
+    );
+    (marked, verdict)
 }
 
-/// Decides about the nodes that the last answers have condemned. If they are too many, only those
-/// are deleted that an operator has allowed, and those whose deletion was attempted before. All of
-/// them count, so that allowing a few does not release the others.
+/// Decides about the nodes that the last answers have marked. If they are too many, only those are
+/// deleted that an operator has allowed, and those whose deletion was attempted before. All of them
+/// count, so that allowing a few does not release the others.
 ///
 /// It need not be known for every node that is not ready whether its instance exists: if the limit
 /// would not be exceeded even if none did, no more answers are waited for.
 ///
-/// `deleted` has the UIDs of nodes whose deletion was attempted within the interval, and `denied` is
-/// the number of ready nodes whose instances the cloud does not know either. Each decision to delete
-/// a node, or to hold it with an event, is made once for each answer; this is recorded in `memory`.
+/// `deleted` has the UIDs of nodes whose deletion was attempted within the interval, and
+/// `ready_but_absent` is the number of ready nodes whose instances the cloud does not know either.
+/// Each decision to delete a node, or to hold it with an event, is made once for each answer; this
+/// is recorded in `memory`.
 pub(super) fn choose(
     nodes: &[NodeEntry],
     deleted: &HashSet<String>,
-    denied: usize,
+    ready_but_absent: usize,
     brake: &BrakeOptions,
     memory: &mut LifecycleMemory,
     now: Instant,
 ) -> Choice {
-    let counted = |entry: &NodeEntry| deleted.contains(entry.uid());
-    let (condemned, verdict) = judge(nodes, deleted, denied, brake, memory);
+    let was_attempted = |entry: &NodeEntry| deleted.contains(entry.uid());
+    let (marked, verdict) = decide(nodes, deleted, ready_but_absent, brake, memory);
 
-    let goes = |entry: &NodeEntry| {
-        verdict == Verdict::Go || plan::deletion_is_allowed(&entry.view) || counted(entry)
+    let is_released = |entry: &NodeEntry| {
+        verdict == Verdict::Delete || plan::deletion_is_allowed(&entry.view) || was_attempted(entry)
     };
-    let stopped = matches!(verdict, Verdict::Stop(_));
-    let held = if stopped {
-        condemned.iter().filter(|entry| !goes(entry)).count()
+    let are_held = matches!(verdict, Verdict::Hold(_));
+    let held = if are_held {
+        marked.iter().filter(|entry| !is_released(entry)).count()
     } else {
         0
     };
 
     let mut choice = Choice {
         verdict,
-        going: Vec::new(),
+        released: Vec::new(),
         held,
         reported: Vec::new(),
     };
 
-    for entry in condemned {
+    for entry in marked {
         let known = memory.entry(entry.uid());
-        if !known.doomed || (verdict == Verdict::Wait && !goes(entry)) {
+        if !known.undecided || (verdict == Verdict::Wait && !is_released(entry)) {
             continue;
         }
 
-        known.doomed = false;
-        if goes(entry) {
-            known.going = true;
-            choice.going.push(entry.clone());
+        known.undecided = false;
+        if is_released(entry) {
+            known.released = true;
+            choice.released.push(entry.clone());
         } else if known
             .reported
             .is_none_or(|reported| now.duration_since(reported) >= REMINDER_PERIOD)
@@ -140,23 +155,23 @@ mod tests {
 
     use super::*;
 
-    /// Returns this many nodes, of which the first ones are condemned by the last answer, and the
+    /// Returns this many nodes, of which the first ones are marked by the last answer, and the
     /// following ones are in question.
     fn cluster(
         nodes: usize,
-        condemned: usize,
-        open: usize,
+        marked: usize,
+        unanswered: usize,
         now: Instant,
     ) -> (Vec<NodeEntry>, LifecycleMemory) {
         let mut memory = LifecycleMemory::default();
         let entries: Vec<NodeEntry> = (0..nodes)
             .map(|n| Arc::new(Entry::new(node(&format!("n{n}")))))
             .collect();
-        for entry in &entries[..condemned] {
+        for entry in &entries[..marked] {
             memory.entry(entry.uid()).answer(Presence::Absent, now, now);
-            memory.entry(entry.uid()).condemn(false);
+            memory.entry(entry.uid()).mark_for_deletion(false);
         }
-        for entry in &entries[condemned..condemned + open] {
+        for entry in &entries[marked..marked + unanswered] {
             memory.ask(entry.uid(), &entry.view, now).unwrap();
         }
         (entries, memory)
@@ -169,7 +184,7 @@ mod tests {
     #[test]
     fn all_condemned_nodes_go_or_all_are_held() {
         let (brake, now) = (BrakeOptions::default(), Instant::now());
-        for (condemned, open, deleted, going, held) in [
+        for (marked, unanswered, deleted, released, held) in [
             (0, 0, 0, 0, 0),
             (25, 0, 0, 25, 0),
             (26, 0, 0, 0, 26),
@@ -179,37 +194,41 @@ mod tests {
             (20, 0, 5, 20, 0),
             (20, 0, 8, 0, 20),
         ] {
-            let (nodes, mut memory) = cluster(100, condemned, open, now);
+            let (nodes, mut memory) = cluster(100, marked, unanswered, now);
             let deleted = (0..deleted).map(|n| format!("gone-{n}")).collect();
             let choice = choose(&nodes, &deleted, 0, &brake, &mut memory, now);
             assert_eq!(
-                (choice.going.len(), choice.held),
-                (going, held),
-                "{condemned} {open} {deleted:?}"
+                (choice.released.len(), choice.held),
+                (released, held),
+                "{marked} {unanswered} {deleted:?}"
             );
             assert_eq!(
                 choice.reported.len(),
                 held,
-                "{condemned} {open} {deleted:?}"
+                "{marked} {unanswered} {deleted:?}"
             );
-            let goes = (0..100)
-                .filter(|n| memory.goes(&format!("uid-n{n}")))
+            let taken = (0..100)
+                .filter(|n| memory.take_released(&format!("uid-n{n}")))
                 .count();
-            assert_eq!(goes, going, "{condemned} {open} {deleted:?}");
+            assert_eq!(taken, released, "{marked} {unanswered} {deleted:?}");
         }
     }
 
     #[test]
     fn allowed_and_attempted_nodes_go_and_still_count() {
         let (brake, now) = (BrakeOptions::default(), Instant::now());
-        for open in [0, 3] {
-            let (mut nodes, mut memory) = cluster(10, 6 - open, open, now);
+        for unanswered in [0, 3] {
+            let (mut nodes, mut memory) = cluster(10, 6 - unanswered, unanswered, now);
             let allowed = json!({"metadata": {"annotations": {ANNOTATION_ALLOW_DELETION: "true"}}});
             nodes[1] = Arc::new(Entry::new(with(&node("n1"), &allowed)));
             let deleted = HashSet::from(["uid-n2".to_owned()]);
             let choice = choose(&nodes, &deleted, 0, &brake, &mut memory, now);
-            assert_eq!(names(&choice.going), ["n1", "n2"], "{open} open");
-            let held = if open == 0 {
+            assert_eq!(
+                names(&choice.released),
+                ["n1", "n2"],
+                "{unanswered} unanswered"
+            );
+            let held = if unanswered == 0 {
                 vec!["n0", "n3", "n4", "n5"]
             } else {
                 vec![]
@@ -217,7 +236,7 @@ mod tests {
             assert_eq!(
                 (names(&choice.reported), choice.held),
                 (held.clone(), held.len()),
-                "{open} open"
+                "{unanswered} unanswered"
             );
         }
     }
@@ -232,7 +251,7 @@ mod tests {
             .answer(Presence::Running, now, now);
         assert_eq!(
             choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now).verdict,
-            Verdict::Go
+            Verdict::Delete
         );
 
         let (nodes, mut memory) = cluster(100, 20, 6, now);
@@ -246,14 +265,14 @@ mod tests {
         let attempted = HashSet::from([nodes[20].uid().to_owned()]);
         assert_eq!(
             choose(&nodes, &attempted, 0, &brake, &mut memory, now).verdict,
-            Verdict::Go
+            Verdict::Delete
         );
     }
 
     #[test]
     fn nodes_that_wait_for_confirmation_are_waited_for() {
         let (brake, now) = (BrakeOptions::default(), Instant::now());
-        for (absent, expected) in [(5, Verdict::Go), (6, Verdict::Wait)] {
+        for (absent, expected) in [(5, Verdict::Delete), (6, Verdict::Wait)] {
             let (nodes, mut memory) = cluster(100, 20, 0, now);
             for entry in &nodes[20..20 + absent] {
                 memory.entry(entry.uid()).answer(Presence::Absent, now, now);
@@ -266,14 +285,21 @@ mod tests {
     #[test]
     fn ready_nodes_that_the_cloud_denies_count() {
         let (brake, now) = (BrakeOptions::default(), Instant::now());
-        for (denied, going) in [(0, 20), (5, 20), (6, 0)] {
+        for (ready_but_absent, released) in [(0, 20), (5, 20), (6, 0)] {
             let (nodes, mut memory) = cluster(100, 20, 0, now);
             assert!(would_delete(&nodes, &HashSet::new(), &brake, &memory));
-            let choice = choose(&nodes, &HashSet::new(), denied, &brake, &mut memory, now);
+            let choice = choose(
+                &nodes,
+                &HashSet::new(),
+                ready_but_absent,
+                &brake,
+                &mut memory,
+                now,
+            );
             assert_eq!(
-                (choice.going.len(), choice.held),
-                (going, 20 - going),
-                "{denied}"
+                (choice.released.len(), choice.held),
+                (released, 20 - released),
+                "{ready_but_absent}"
             );
             assert!(!would_delete(&nodes, &HashSet::new(), &brake, &memory));
         }
@@ -286,13 +312,13 @@ mod tests {
         let (nodes, mut memory) = cluster(100, 5, 0, now);
         assert_eq!(
             choose(&nodes, &nobody, 0, &brake, &mut memory, now)
-                .going
+                .released
                 .len(),
             5
         );
         assert_eq!(
             choose(&nodes, &nobody, 0, &brake, &mut memory, now)
-                .going
+                .released
                 .len(),
             0
         );
@@ -301,7 +327,7 @@ mod tests {
         let (nodes, mut memory) = cluster(100, 20, 6, now);
         assert_eq!(
             choose(&nodes, &nobody, 0, &brake, &mut memory, now)
-                .going
+                .released
                 .len(),
             0
         );
@@ -311,7 +337,7 @@ mod tests {
             .for_each(|entry| memory.forget(entry.uid()));
         assert_eq!(
             choose(&nodes, &nobody, 0, &brake, &mut memory, now)
-                .going
+                .released
                 .len(),
             20
         );
@@ -324,7 +350,7 @@ mod tests {
         let mut reported = Vec::new();
         for minutes in 0..=70 {
             let now = start + Duration::from_secs(60 * minutes);
-            memory.entry("uid-n0").condemn(false);
+            memory.entry("uid-n0").mark_for_deletion(false);
             let choice = choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now);
             assert_eq!(choice.held, 1);
             reported.extend(choice.reported.iter().map(|_| minutes));

@@ -22,28 +22,29 @@ const SAMPLE: usize = 20;
 const SMALL_SAMPLE: usize = 5;
 
 impl LifecycleController {
-    /// Deletes the nodes that the last answers have condemned, unless they are too many.
-    pub(super) async fn delete_condemned(&self, stop: &CancellationToken) {
+    /// Deletes the nodes that the last answers have marked, unless they are too many.
+    pub(super) async fn delete_marked(&self, stop: &CancellationToken) {
         // The cloud is asked about ready nodes only then, because this costs calls.
         if self.would_delete() {
-            let denied = tokio::select! {
+            let ready_but_absent = tokio::select! {
                 () = stop.cancelled() => return,
-                denied = self.denied() => denied,
+                ready_but_absent = self.ready_but_absent() => ready_but_absent,
             };
 
-            let Some(denied) = denied else {
+            let Some(ready_but_absent) = ready_but_absent else {
                 tracing::warn!(
                     "no node is deleted now: the cloud reports instances as gone, but does not answer about those of ready nodes"
                 );
                 return;
             };
-            self.denied.store(denied, Ordering::SeqCst);
+            self.ready_but_absent
+                .store(ready_but_absent, Ordering::SeqCst);
         }
 
-        let denied = self.denied.load(Ordering::SeqCst);
-        let going = self.choose(denied);
+        let ready_but_absent = self.ready_but_absent.load(Ordering::SeqCst);
+        let released = self.choose(ready_but_absent);
 
-        stream::iter(&going)
+        stream::iter(&released)
             .for_each_concurrent(WRITERS, |entry| async move {
                 if !stop.is_cancelled() {
                     self.delete(entry).await;
@@ -82,7 +83,7 @@ impl LifecycleController {
     /// Returns how many ready nodes have instances that the cloud does not know either, by asking
     /// about some of them: these nodes run, so such answers are wrong, or will condemn them soon.
     /// Returns `None` if it answers about none of them.
-    async fn denied(&self) -> Option<usize> {
+    async fn ready_but_absent(&self) -> Option<usize> {
         let info = self.context.provider.info();
         let owns = |node: &Node| node.provider_id.as_ref().is_some_and(|id| info.owns(id));
         let mut ready = self.context.nodes.list();
@@ -119,7 +120,7 @@ impl LifecycleController {
     }
 
     /// Returns the nodes to delete now, and reports those that are held.
-    fn choose(&self, denied: usize) -> Vec<NodeEntry> {
+    fn choose(&self, ready_but_absent: usize) -> Vec<NodeEntry> {
         let now = Instant::now();
         let brake = &self.options.brake;
         let nodes = self.counted();
@@ -129,28 +130,28 @@ impl LifecycleController {
         let choice = choice::choose(
             &nodes,
             &history.within(brake.interval, now),
-            denied,
+            ready_but_absent,
             brake,
             &mut memory,
             now,
         );
 
         self.count_held(&choice);
-        if let Verdict::Stop(stopped) = &choice.verdict {
-            let ready = match denied {
+        if let Verdict::Hold(exceeded) = &choice.verdict {
+            let ready = match ready_but_absent {
                 0 => String::new(),
                 some => format!(
                     "; these include about {some} ready nodes whose instances the cloud does not know either"
                 ),
             };
-            let why = format!("{stopped}{ready}");
+            let why = format!("{exceeded}{ready}");
             choice
                 .reported
                 .iter()
-                .for_each(|entry| self.report_stopped(entry, &why));
+                .for_each(|entry| self.report_held(entry, &why));
         }
 
-        choice.going
+        choice.released
     }
 
     fn count_held(&self, choice: &Choice) {
@@ -158,17 +159,17 @@ impl LifecycleController {
         let before = self.metrics.deletions_held.set(held);
 
         match &choice.verdict {
-            Verdict::Go if before > 0 => tracing::info!("node deletions resumed"),
-            Verdict::Stop(stopped) if before != held => {
+            Verdict::Delete if before > 0 => tracing::info!("node deletions resumed"),
+            Verdict::Hold(exceeded) if before != held => {
                 tracing::warn!(
-                    "node deletions stopped: {stopped}; see the events NodeDeletionStopped"
+                    "node deletions stopped: {exceeded}; see the events NodeDeletionStopped"
                 );
             }
             _ => {}
         }
     }
 
-    fn report_stopped(&self, entry: &NodeEntry, why: &str) {
+    fn report_held(&self, entry: &NodeEntry, why: &str) {
         let name = entry.name();
         let message = format!(
             "Node {name} is not deleted although the cloud reports that its instance does not exist: {why}. If the instance does \
@@ -178,8 +179,8 @@ impl LifecycleController {
             .warning(entry, reason::NODE_DELETION_STOPPED, message);
     }
 
-    async fn delete(&self, doomed: &NodeEntry) {
-        let Some(entry) = self.still_in_question(doomed) else {
+    async fn delete(&self, undecided: &NodeEntry) {
+        let Some(entry) = self.still_in_question(undecided) else {
             return;
         };
         let Some(_claim) = self.claim(&entry) else {
@@ -188,7 +189,7 @@ impl LifecycleController {
 
         // This may have waited for a long time: if the cloud has given another answer since, or the
         // plugin was replaced, the node is not deleted.
-        if !self.memory().goes(entry.uid()) {
+        if !self.memory().take_released(entry.uid()) {
             return;
         }
 

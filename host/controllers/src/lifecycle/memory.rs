@@ -64,12 +64,12 @@ pub struct KnownNode {
     asked: Option<u64>,
     /// How large a batch with this node may be.
     pub(crate) batch_limit: BatchLimit,
-    /// Its deletion was decided, and no later answer has reverted that.
-    pub condemned: bool,
-    /// The last answer has condemned it, and this was not acted upon yet.
-    pub doomed: bool,
+    /// It is marked for deletion: an answer was confirmed, and no later one has reverted that.
+    pub marked: bool,
+    /// The last answer has marked it, and what follows was not decided yet.
+    pub undecided: bool,
     /// The brake allows its deletion, which has not started yet.
-    pub going: bool,
+    pub released: bool,
     /// Time of the last event about its stopped deletion.
     pub reported: Option<Instant>,
     /// How long the cloud has answered that an operation is in progress.
@@ -81,17 +81,18 @@ impl KnownNode {
     pub fn answer(&mut self, presence: Presence, next: Instant, now: Instant) -> AnswerSeries {
         let row = AnswerSeries::after(self.row, presence, now);
         (self.row, self.wait, self.failures) = (Some(row), Some(Wait::Until(next)), 0);
-        self.condemned &= presence == Presence::Absent;
-        self.going &= self.condemned;
-        self.doomed = false;
+        self.marked &= presence == Presence::Absent;
+        self.released &= self.marked;
+        self.undecided = false;
         self.progress = ProgressTracker::default();
         row
     }
 
     /// Records the decision to delete the node. If someone else is deleting it already (`leaving`),
     /// nothing needs to be done.
-    pub fn condemn(&mut self, leaving: bool) {
-        (self.condemned, self.doomed) = (!leaving, !leaving);
+    pub fn mark_for_deletion(&mut self, leaving: bool) {
+        self.marked = !leaving;
+        self.undecided = !leaving;
     }
 
     /// Returns true if this was the last answer.
@@ -100,19 +101,19 @@ impl KnownNode {
         self.row.is_some_and(|row| row.presence == presence)
     }
 
-    /// Returns true if the node may be condemned soon: its instance was reported as absent, and
+    /// Returns true if the node may be marked soon: its instance was reported as absent, and
     /// this is to be confirmed, or there is an open query, and the previous one has not failed.
     #[must_use]
-    pub fn is_open(&self) -> bool {
-        let is_confirmed_next = self.says(Presence::Absent) && !self.condemned;
+    pub fn may_be_marked_soon(&self) -> bool {
+        let is_confirmed_next = self.says(Presence::Absent) && !self.marked;
         is_confirmed_next || self.asked.is_some() && self.failures == 0
     }
 
     /// Records an error. An error does not mean that the instance is absent, and ends the series of
-    /// answers; but a cloud that asks to wait says nothing about the instance. `condemned` is not
+    /// answers; but a cloud that asks to wait says nothing about the instance. `marked` is not
     /// changed: if half of the answers fail, the other half must not seem few.
     pub fn error(&mut self, error: &CloudError, node: &Arc<Node>, period: Duration, now: Instant) {
-        self.doomed = false;
+        self.undecided = false;
 
         self.wait = match RetryWhen::after(error) {
             RetryWhen::After(delay) => {
@@ -200,10 +201,10 @@ impl LifecycleMemory {
 
     /// Returns true once each time the deletion of a node was allowed, unless a later answer has
     /// reverted that.
-    pub fn goes(&mut self, uid: &str) -> bool {
+    pub fn take_released(&mut self, uid: &str) -> bool {
         self.nodes
             .get_mut(uid)
-            .is_some_and(|known| std::mem::take(&mut known.going))
+            .is_some_and(|known| std::mem::take(&mut known.released))
     }
 
     /// Forgets all nodes except these.
@@ -269,11 +270,11 @@ mod tests {
         ] {
             let mut known = KnownNode::default();
             known.answer(Presence::Absent, start, start);
-            known.condemned = true;
+            known.marked = true;
             known.error(&error, &node, PERIOD, start);
             let first = |node: &Node| (0..100).find(|&second| known.may_ask(node, seconds(second)));
             assert_eq!((first(&node), first(&changed)), (same, other), "{error}");
-            assert!(known.condemned, "{error}");
+            assert!(known.marked, "{error}");
             let answers = known.answer(Presence::Absent, start, start).answers;
             assert_eq!(answers == 2, goes_on, "{error}");
         }
@@ -371,7 +372,7 @@ mod tests {
             }
         );
 
-        known.condemned = true;
+        known.marked = true;
         assert_eq!(
             known.answer(Presence::Stopped, later, later),
             AnswerSeries {
@@ -380,6 +381,6 @@ mod tests {
                 since: later
             }
         );
-        assert!(!known.condemned);
+        assert!(!known.marked);
     }
 }

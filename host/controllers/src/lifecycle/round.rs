@@ -113,7 +113,7 @@ impl<'a> Round<'a> {
                 let row = known.answer(presence, now + period, now);
                 let act = plan::decide(&entry.view, row, now, period, out_of_service_taint);
                 if act == Act::Delete {
-                    known.condemn(entry.object.deletion_timestamp.is_some());
+                    known.mark_for_deletion(entry.object.deletion_timestamp.is_some());
                 }
                 Some((entry, presence, act))
             }
@@ -167,14 +167,14 @@ impl Ask for Round<'_> {
 
     async fn settle(&self, answered: Vec<Answered<Question, Presence>>) {
         let mut changed = Vec::new();
-        let mut condemned = false;
+        let mut marked = false;
 
         for (entry, presence, act) in answered
             .into_iter()
             .filter_map(|answered| self.note(answered))
         {
             match act {
-                Act::Delete => condemned = true,
+                Act::Delete => marked = true,
                 Act::Confirm => {
                     tracing::info!(
                         node = entry.name(),
@@ -197,8 +197,8 @@ impl Ask for Round<'_> {
         }
 
         let delete = async {
-            if condemned {
-                self.controller.delete_condemned(self.stop).await;
+            if marked {
+                self.controller.delete_marked(self.stop).await;
             }
         };
         tokio::join!(self.controller.taint(changed), delete);

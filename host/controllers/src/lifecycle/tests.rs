@@ -410,7 +410,7 @@ async fn each_error_decides_when_the_cloud_is_queried_again() {
         [2, 2, 2, 2, 2], // conflict: once more within the pass
         [1, 0, 1, 0, 1], // throttled for 7 s
         [1, 0, 1, 0, 1], // in progress
-        [1, 1, 0, 1, 0], // denied
+        [1, 1, 0, 1, 0], // ready_but_absent
         [1, 0, 0, 0, 0], // invalid
         [1, 1, 0, 1, 0], // unavailable
         [1, 1, 0, 1, 0], // internal
@@ -1212,18 +1212,18 @@ async fn a_node_without_provider_id_is_kept_and_reported_once() {
 // Holds: L-08, L-12
 #[tokio::test(start_paused = true)]
 async fn nodes_are_kept_while_the_cloud_denies_others_that_are_ready() {
-    for (denied, deleted) in [(0, 1), (1, 1), (5, 0), (9, 0)] {
+    for (ready_but_absent, deleted) in [(0, 1), (1, 1), (5, 0), (9, 0)] {
         let bench = bench();
         bench.has_ready(10);
-        let ready = (1..=denied).map(|number| format!("n{number}"));
+        let ready = (1..=ready_but_absent).map(|number| format!("n{number}"));
         ready.for_each(|name| bench.says(&name, Ok(Presence::Absent)));
         bench.loses(&["n0"]);
         for _ in 0..2 {
             bench.pass().await;
         }
-        assert_eq!(bench.deleted().len(), deleted, "{denied}");
+        assert_eq!(bench.deleted().len(), deleted, "{ready_but_absent}");
         let held = i64::from(deleted == 0);
-        assert_eq!(bench.held(), held, "{denied}");
+        assert_eq!(bench.held(), held, "{ready_but_absent}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! The list of all controllers, how each is built, and how `--controllers` selects from it.
 //!
 //! A controller is a module or a crate with its `CONTROLLER` (a [`Descriptor`](crate::Descriptor)),
-//! a type that is a [`Runner`](skydock_controller_base::controller::shared::Runner), and an entry
+//! a type that is a [`Runner`](skydock_controller_base::controller::context::Runner), and an entry
 //! here. If it needs them, it has a `plan` and `metrics`, flags in `options.rs`, and permissions in
 //! the roles in `deploy/`. `maintenance.rs` is the smallest one.
 

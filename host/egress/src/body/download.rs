@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use crate::{
-    limits::{hosts::lock, instance::Permits},
+    limits::{instance::Permits, lock},
     observe::meter::Meter,
     request_error::{Cause, Code, RequestError},
 };

@@ -19,8 +19,8 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use crate::{
     limits::{
         body_memory::{BodyMemory, Reservation},
-        hosts::lock,
         instance::Permits,
+        lock,
     },
     request_error::{Cause, Code, RequestError},
 };

@@ -27,7 +27,7 @@ use crate::{
     limits::{
         body_memory::BodyMemory,
         breaker::Outcome,
-        hosts::{HostLimiter, TokenRequest},
+        host_limiter::{HostLimiter, TokenRequest},
         instance::Permits,
         pace,
     },
@@ -221,7 +221,7 @@ impl Admitted {
         let rule = &outgoing.client.rule;
         let (mut answer, incoming) = answer.into_parts();
         if let Some(pause) = pace::pause(&answer, now(), rule.limits.pause) {
-            self.host.pause(&rule.name, pause);
+            self.host.pauses().begin(&rule.name, pause);
         }
 
         if let Some(credential) = &rule.credential {

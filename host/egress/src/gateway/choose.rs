@@ -200,11 +200,7 @@ pub(super) fn deny_guest_authentication(
     candidates: &[Arc<RuleClient>],
     authentication: &Authentication,
 ) -> Result<(), Denial> {
-    let denied = |client: &Arc<RuleClient>| {
-        let rule = &client.rule;
-        let is_denied = rule.guest_auth == GuestAuth::Denied && rule.credential.is_none();
-        is_denied.then(|| authentication.unlisted(&rule.listed))?
-    };
+    let denied = |client: &RuleClient| denied_authentication(&client.rule, authentication);
 
     match candidates.first() {
         Some(first) if candidates.iter().all(|client| denied(client).is_some()) => {
@@ -214,6 +210,38 @@ pub(super) fn deny_guest_authentication(
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the first of these rules that allows the actions, which are all known.
+pub(super) fn deciding_rule(
+    candidates: &[Arc<RuleClient>],
+    actions: &Actions,
+    authentication: &Authentication,
+) -> Result<Arc<RuleClient>, RequestError> {
+    let decides = candidates
+        .iter()
+        .find(|client| client.rule.permits_actions(actions) == Verdict::Yes);
+    let Some(client) = decides else {
+        return Err(no_rule_allows_actions());
+    };
+
+    match denied_authentication(&client.rule, authentication) {
+        Some(what) => Err(guest_authenticates(&client.rule.name, &what)),
+        None => Ok(client.clone()),
+    }
+}
+
+/// Returns what the plugin authenticates with, if this rule does not allow that.
+fn denied_authentication(rule: &CompiledRule, authentication: &Authentication) -> Option<String> {
+    let is_denied = rule.guest_auth == GuestAuth::Denied && rule.credential.is_none();
+    is_denied.then(|| authentication.unlisted(&rule.listed))?
+}
+
+fn no_rule_allows_actions() -> RequestError {
+    RequestError::denied(
+        Cause::Action,
+        "no rule allows the actions in the request body, or the body does not name one",
+    )
 }
 
 /// Returns the error for a request whose target no rule allows.

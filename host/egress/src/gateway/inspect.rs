@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use super::{
     Admitted,
-    denial::{guest_authenticates, named_method, other_method, unclear, writes},
+    choose::deciding_rule,
+    denial::{named_method, other_method, unclear, writes},
     http_client::Timeouts,
     policy::RuleClient,
 };
@@ -20,7 +21,7 @@ use crate::{
     body::upload::{GuestBody, MAX_BUFFERED, collect, too_long},
     limits::body_memory::BodyMemory,
     request_error::{Cause, Code, RequestError},
-    rules::{compiled::Verdict, config::GuestAuth, overrides},
+    rules::{compiled::Verdict, overrides},
 };
 
 /// The body of a request.
@@ -59,14 +60,17 @@ impl Admitted {
 
         if is_bodiless(&head.method) {
             expect_no_body(head, body, between, deadline).await?;
-            let client = self.decide(&self.candidates)?;
+            let client = deciding_rule(&self.candidates, &self.actions, &self.authentication)?;
             return Ok((client, Content::Buffered(Bytes::new())));
         }
 
         let needed = self.needed_from_body(head);
         // Other bodies are streamed, since a rule may allow more than `MAX_BUFFERED`.
         if !(needed.actions || needed.method || needed.content) {
-            return Ok((self.decide(&self.candidates)?, Content::Streamed(body)));
+            return Ok((
+                deciding_rule(&self.candidates, &self.actions, &self.authentication)?,
+                Content::Streamed(body),
+            ));
         }
 
         let bytes = self.buffer(body, between, deadline).await?;
@@ -95,7 +99,7 @@ impl Admitted {
             self.actions.open = false;
         }
 
-        let client = self.decide(&self.candidates)?;
+        let client = deciding_rule(&self.candidates, &self.actions, &self.authentication)?;
         if needed.method {
             let methods = overrides::methods_in_body(headers, bytes);
             let denied = client.rule.denied_method(&methods);
@@ -159,29 +163,6 @@ impl Admitted {
             .await?;
         Ok(reservation.attach_to(collect(body, most, between, deadline).await?))
     }
-
-    /// Returns the first of the rules that allows the actions.
-    pub(super) fn decide(
-        &self,
-        candidates: &[Arc<RuleClient>],
-    ) -> Result<Arc<RuleClient>, RequestError> {
-        let decides = candidates
-            .iter()
-            .find(|client| client.rule.permits_actions(&self.actions) == Verdict::Yes);
-        let Some(client) = decides else {
-            return Err(no_rule_allows_actions());
-        };
-
-        let rule = &client.rule;
-        if rule.guest_auth == GuestAuth::Denied
-            && rule.credential.is_none()
-            && let Some(what) = self.authentication.unlisted(&rule.listed)
-        {
-            return Err(guest_authenticates(&rule.name, &what));
-        }
-
-        Ok(client.clone())
-    }
 }
 
 /// Checks that a request whose method has no body has none. Servers differ in whether they read the
@@ -200,11 +181,4 @@ async fn expect_no_body(
         )),
         Err(error) => Err(error),
     }
-}
-
-fn no_rule_allows_actions() -> RequestError {
-    RequestError::denied(
-        Cause::Action,
-        "no rule allows the actions in the request body, or the body does not name one",
-    )
 }

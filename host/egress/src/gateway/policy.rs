@@ -11,7 +11,7 @@ use skydock_credentials::Secret;
 
 use super::{GatewayDependencies, http_client::HttpClient, report_only::Reported};
 use crate::{
-    limits::{connections::Connections, hosts::lock},
+    limits::{connections::Connections, lock},
     network::dial::Connector,
     observe::metrics::RuleMetrics,
     rules::{

@@ -7,7 +7,7 @@ use http::request::Parts;
 
 use super::{
     Admitted,
-    choose::{choose, unruled},
+    choose::{choose, deciding_rule, unruled},
     denial::{altered, revoked},
     policy::RuleClient,
 };
@@ -34,7 +34,7 @@ impl Admitted {
             return Err(revoked(name, &unruled(&self.target, &head.method)));
         }
 
-        let decides = self.decide(&candidates);
+        let decides = deciding_rule(&candidates, &self.actions, &self.authentication);
         let decides = decides.map_err(|why| revoked(name, &why))?;
 
         if decides.rule.name == *name && decides.rule.acts_like(&client.rule) {

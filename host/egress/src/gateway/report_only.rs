@@ -12,7 +12,7 @@ use super::{
     denial::Denial,
     policy::RuleClient,
 };
-use crate::{limits::hosts::lock, observe::audit::WouldDeny};
+use crate::{limits::lock, observe::audit::WouldDeny};
 
 /// How often a report with the same rule and reason is logged. The metrics and the audit have all of
 /// them.

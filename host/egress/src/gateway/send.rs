@@ -30,7 +30,8 @@ use crate::{
         upload::{BoxError, GuestBody},
     },
     limits::{
-        hosts::{Host, HostLimiter},
+        host_limiter::HostLimiter,
+        hosts::Host,
         instance::{Capacity, Permits, Ticket},
     },
     observe::meter::Meter,

@@ -1,22 +1,22 @@
-//! The state of each host that a plugin sends requests to: rate limits, and whether it answers.
+//! The state of each host that a plugin sends requests to: its limiters and pauses, and whether it
+//! answers.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use skydock_cloud::{CallKind, PerKind};
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::{Instant, sleep_until},
-};
+use tokio::time::Instant;
 
 use crate::{
     limits::{
         breaker::{Breaker, Outcome, Pass},
-        pace::Bucket,
-        shares::{Kinds, Shares},
+        host_limiter::HostLimiter,
+        lock,
+        pauses::Pauses,
+        shares::Kinds,
     },
     request_error::{Cause, Code, RequestError},
     rules::compiled::Limits,
@@ -26,10 +26,6 @@ use crate::{
 /// Maximum number of hosts that are remembered, since wildcards let a plugin use any number of
 /// names.
 const MAX_HOSTS: usize = 1024;
-
-/// Maximum time a request waits for the end of a pause that the cloud has asked for. If the pause
-/// is longer, the plugin receives an answer, so that its call can end.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// All hosts of a plugin.
 #[derive(Debug, Default)]
@@ -41,23 +37,8 @@ pub(crate) struct Hosts {
 pub(crate) struct Host {
     /// By kind of calls: if one API of a host hangs, calls that use another one are sent.
     breakers: PerKind<Mutex<Breaker>>,
-    /// The end of the pauses that the cloud has asked for, by rule: one API of a host may be
-    /// overloaded while another is not.
-    paused: Mutex<HashMap<Arc<str>, Instant>>,
+    pauses: Pauses,
     limiters: Mutex<Vec<Arc<HostLimiter>>>,
-}
-
-/// Requests to one host under the same limits.
-#[derive(Debug)]
-pub(crate) struct HostLimiter {
-    key: (u16, u64, u16, Kinds),
-    /// Concurrent requests, divided among the kinds of calls.
-    pub(crate) slots: Shares,
-    /// The queues of requests that wait for a token, one for each kind of calls.
-    queues: PerKind<Semaphore>,
-    /// The queue of the first ones of each kind.
-    queue: Semaphore,
-    bucket: Mutex<Bucket>,
 }
 
 impl Hosts {
@@ -113,80 +94,30 @@ impl Host {
     /// different rules or configurations.
     pub(crate) fn limiter(&self, limits: &Limits, kinds: Kinds) -> Arc<HostLimiter> {
         let now = Instant::now();
-        let rate = limits.rate.to_bits();
-        let key = (limits.concurrency, rate, limits.burst, kinds);
-        let slots = usize::from(limits.concurrency);
-
         let mut limiters = lock(&self.limiters);
-        if let Some(limiter) = limiters.iter().find(|limiter| limiter.key == key) {
+        if let Some(limiter) = limiters.iter().find(|it| it.is_for(limits, kinds)) {
             return limiter.clone();
         }
 
         // Without a limiter whose bucket is full, no rate can be exceeded.
-        limiters.retain(|limiter| {
-            Arc::strong_count(limiter) > 1 || !lock(&limiter.bucket).is_full(now)
-        });
-        let limiter = Arc::new(HostLimiter {
-            key,
-            slots: Shares::new(slots, CallKind::reserved(slots), kinds),
-            queues: PerKind::of(|_| Semaphore::new(1)),
-            queue: Semaphore::new(1),
-            bucket: Mutex::new(Bucket::new(limits.rate, limits.burst, now)),
-        });
+        limiters.retain(|limiter| Arc::strong_count(limiter) > 1 || !limiter.is_full(now));
 
+        let limiter = Arc::new(HostLimiter::new(limits, kinds, now));
         limiters.push(limiter.clone());
         limiter
     }
 
     /// Returns true if the host has no state worth keeping.
     fn is_idle(&self, now: Instant) -> bool {
-        let full = |limiter: &Arc<HostLimiter>| {
-            Arc::strong_count(limiter) == 1 && lock(&limiter.bucket).is_full(now)
-        };
+        let full =
+            |limiter: &Arc<HostLimiter>| Arc::strong_count(limiter) == 1 && limiter.is_full(now);
 
-        !self.is_open(now)
-            && !lock(&self.paused).values().any(|until| *until > now)
-            && lock(&self.limiters).iter().all(full)
+        !self.is_open(now) && !self.pauses.is_paused(now) && lock(&self.limiters).iter().all(full)
     }
 
-    /// Records that the cloud has asked for a pause in its answer to a request of this rule.
-    pub(crate) fn pause(&self, rule: &Arc<str>, pause: Duration) {
-        let now = Instant::now();
-        let mut paused = lock(&self.paused);
-        // Rules can be removed, so expired entries are deleted.
-        paused.retain(|_, until| *until > now);
-        let until = paused.entry(rule.clone()).or_insert(now);
-        *until = (*until).max(now + pause);
-    }
-
-    fn paused(&self, rule: &str, now: Instant) -> Option<Instant> {
-        lock(&self.paused)
-            .get(rule)
-            .copied()
-            .filter(|until| *until > now)
-    }
-
-    /// Waits for the end of a rule's pause. Returns true if there was one.
-    ///
-    /// # Errors
-    /// The remaining time, if a request with this deadline should not wait for so long.
-    async fn wait_for_pause(&self, rule: &str, deadline: Instant) -> Result<bool, Duration> {
-        let mut waited = false;
-        loop {
-            let now = Instant::now();
-            let Some(until) = self.paused(rule, now) else {
-                return Ok(waited);
-            };
-
-            let left = deadline.saturating_duration_since(now);
-            let pause = until - now;
-            if pause > LONGEST_WAIT.min(left / 2) {
-                return Err(pause);
-            }
-
-            waited = true;
-            sleep_until(until).await;
-        }
+    /// Returns the pauses that the cloud has asked for.
+    pub(crate) fn pauses(&self) -> &Pauses {
+        &self.pauses
     }
 
     /// Checks that the breaker is not open for this kind of calls.
@@ -223,60 +154,6 @@ impl Host {
             }),
         }
     }
-}
-
-/// A request that waits for a token.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TokenRequest<'a> {
-    pub(crate) host: &'a Host,
-    pub(crate) rule: &'a str,
-    pub(crate) kind: CallKind,
-    pub(crate) deadline: Instant,
-}
-
-impl HostLimiter {
-    /// Waits for a token and for the end of a pause that the cloud has asked this rule for, in the
-    /// order of arrival within the kind. Kinds take turns. Returns true if it had to wait.
-    ///
-    /// # Errors
-    /// The remaining time of the pause, if this request should not wait for so long.
-    pub(crate) async fn wait(&self, request: TokenRequest<'_>) -> Result<bool, Duration> {
-        let TokenRequest {
-            host,
-            rule,
-            kind,
-            deadline,
-        } = request;
-        let mut waited = false;
-        loop {
-            // Outside of the queue, in which requests of other rules wait too.
-            waited |= host.wait_for_pause(rule, deadline).await?;
-            let _first = turn(self.queues.get(kind), &mut waited).await;
-            let _turn = turn(&self.queue, &mut waited).await;
-
-            loop {
-                let now = Instant::now();
-                // A pause that has begun in the meantime is waited for outside of the queue.
-                if host.paused(rule, now).is_some() {
-                    break;
-                }
-                let taken = lock(&self.bucket).take(now);
-                let Err(wait) = taken else { return Ok(waited) };
-                waited = true;
-                sleep_until(now + wait).await;
-            }
-        }
-    }
-}
-
-/// Waits for a turn, and notes whether it had to.
-async fn turn<'a>(queue: &'a Semaphore, waited: &mut bool) -> Option<SemaphorePermit<'a>> {
-    if let Ok(turn) = queue.try_acquire() {
-        return Some(turn);
-    }
-    *waited = true;
-    // The semaphore is never closed.
-    queue.acquire().await.ok()
 }
 
 /// A request that the breaker let through.
@@ -318,11 +195,6 @@ fn not_contacted(wait: Duration) -> RequestError {
     RequestError::new(Code::ConnectionRefused, Cause::Breaker, sentence)
 }
 
-/// Locks a mutex. No code panics while it holds one of these locks.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,82 +209,6 @@ mod tests {
     }
 
     const PATIENCE: Duration = Duration::from_secs(10);
-
-    /// A request of the kind `Nodes` that has a minute.
-    fn soon<'a>(host: &'a Host, rule: &'a str) -> TokenRequest<'a> {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        TokenRequest {
-            host,
-            rule,
-            kind: CallKind::Nodes,
-            deadline,
-        }
-    }
-
-    // Holds: SEC-30
-    #[tokio::test(start_paused = true)]
-    async fn kinds_of_calls_take_turns_at_the_rate() {
-        let hosts = Hosts::default();
-        let host = hosts.get(&target("a.example")).unwrap();
-        let limits = Limits {
-            rate: 1.0,
-            burst: 1,
-            ..Limits::default()
-        };
-        let limiter = host.limiter(&limits, Kinds::ALL);
-        let end = Instant::now() + Duration::from_secs(1000);
-        let request = |kind| TokenRequest {
-            kind,
-            deadline: end,
-            ..soon(&host, "r")
-        };
-        let flood = (0..100).map(|_| limiter.wait(request(CallKind::LoadBalancers)));
-        let start = Instant::now();
-        let nodes = async {
-            for _ in 0..3 {
-                let waited = limiter.wait(request(CallKind::Nodes)).await;
-                assert_eq!(waited, Ok(true));
-            }
-            start.elapsed().as_secs()
-        };
-        let (_, took) = tokio::join!(futures::future::join_all(flood), nodes);
-        assert_eq!(took, 6, "each waits for one of the others");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn waiting_requests_go_in_order_at_the_rate() {
-        let hosts = Hosts::default();
-        let host = hosts.get(&target("a.example")).unwrap();
-        let limits = Limits {
-            rate: 10.0,
-            burst: 2,
-            ..Limits::default()
-        };
-        let limiter = host.limiter(&limits, Kinds::ALL);
-        let start = Instant::now();
-        let order = Mutex::new(Vec::new());
-        let requests = (0..5).map(|number| {
-            let limiter = &limiter;
-            let host = &host;
-            let order = &order;
-            async move {
-                let waited = limiter.wait(soon(host, "r")).await.unwrap();
-                lock(order).push((number, waited, start.elapsed().as_millis()));
-            }
-        });
-        futures::future::join_all(requests).await;
-        let order = lock(&order).clone();
-        assert_eq!(
-            order,
-            [
-                (0, false, 0),
-                (1, false, 0),
-                (2, true, 100),
-                (3, true, 200),
-                (4, true, 300)
-            ]
-        );
-    }
 
     #[tokio::test(start_paused = true)]
     async fn only_requests_without_an_outcome_count_as_late_after_a_while() {
@@ -436,75 +232,6 @@ mod tests {
         assert!(!ended_as("hurried.example", Some(Outcome::Unknown)).await);
         assert!(ended_as("plugin-failed.example", Some(Outcome::Unrelated)).await);
         assert!(ended_as("answered.example", Some(Outcome::Answered)).await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn waits_for_a_short_pause_and_reports_a_long_one() {
-        let hosts = Hosts::default();
-        let host = hosts.get(&target("a.example")).unwrap();
-        let limiter = host.limiter(&Limits::default(), Kinds::ALL);
-        host.pause(&"r".into(), Duration::from_secs(3));
-        host.pause(&"r".into(), Duration::from_secs(1));
-        let start = Instant::now();
-        assert_eq!(limiter.wait(soon(&host, "r")).await, Ok(true));
-        assert_eq!(start.elapsed().as_secs(), 3);
-        host.pause(&"r".into(), Duration::from_secs(3));
-        assert_eq!(
-            limiter
-                .wait(TokenRequest {
-                    deadline: Instant::now() + Duration::from_secs(4),
-                    ..soon(&host, "r")
-                })
-                .await,
-            Err(Duration::from_secs(3))
-        );
-        host.pause(&"r".into(), Duration::from_secs(30));
-        assert_eq!(
-            limiter.wait(soon(&host, "r")).await,
-            Err(Duration::from_secs(30))
-        );
-        assert_eq!(limiter.wait(soon(&host, "another rule")).await, Ok(false));
-        let other = hosts.get(&target("b.example")).unwrap();
-        assert_eq!(
-            other
-                .limiter(&Limits::default(), Kinds::ALL)
-                .wait(soon(&other, "r"))
-                .await,
-            Ok(false)
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_pause_of_a_rule_does_not_delay_another_rule() {
-        let hosts = Hosts::default();
-        let host = hosts.get(&target("a.example")).unwrap();
-        let limiter = host.limiter(&Limits::default(), Kinds::ALL);
-        host.pause(&"r".into(), Duration::from_secs(3));
-        let start = Instant::now();
-        let (tired, other) = tokio::join!(limiter.wait(soon(&host, "r")), async {
-            let waited = limiter.wait(soon(&host, "another rule")).await;
-            (waited, start.elapsed())
-        });
-        assert_eq!((tired, other), (Ok(true), (Ok(false), Duration::ZERO)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_request_that_gives_up_waiting_takes_no_token() {
-        let hosts = Hosts::default();
-        let host = hosts.get(&target("a.example")).unwrap();
-        let limits = Limits {
-            rate: 1.0,
-            burst: 1,
-            ..Limits::default()
-        };
-        let limiter = host.limiter(&limits, Kinds::ALL);
-        limiter.wait(soon(&host, "r")).await.unwrap();
-        let start = Instant::now();
-        let gave_up =
-            tokio::time::timeout(Duration::from_millis(500), limiter.wait(soon(&host, "r"))).await;
-        assert!(gave_up.is_err());
-        limiter.wait(soon(&host, "r")).await.unwrap();
-        assert_eq!(start.elapsed().as_millis(), 1000);
     }
 
     #[test]
@@ -540,7 +267,7 @@ mod tests {
             hosts.get(&target("more.example")).unwrap_err().code(),
             Code::ConnectionLimitReached
         );
-        held[0].pause(&"r".into(), Duration::from_secs(60));
+        held[0].pauses().begin(&"r".into(), Duration::from_secs(60));
         drop(held);
         hosts.get(&target("more.example")).unwrap();
         assert_eq!(

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 pub struct Pace {
     /// Time between two re-checks.
     pub interval: Duration,
-    /// Number of re-checks without delay after a time without any.
+    /// Number of re-checks without delay after a time without any; at least 1.
     pub burst: u32,
     /// Maximum number that are processed at the same time; at least 1. The other workers are for
     /// changes.
@@ -29,6 +29,7 @@ impl Slots {
     pub(super) fn reserve(&mut self, pace: &Pace, now: Instant) -> Instant {
         // Unused slots of the past can be taken at once, up to a burst.
         let credit = pace.interval * pace.burst.saturating_sub(1);
+        // A clock that began a moment ago cannot go back: then there is no burst.
         let earliest = now.checked_sub(credit).unwrap_or(now);
         let slot = self.next.map_or(earliest, |next| next.max(earliest));
         self.next = Some(slot + pace.interval);

@@ -156,7 +156,7 @@ fn with_bucket() -> Queue<u32> {
 async fn conflict_retries_do_not_share_a_rate_limit() {
     let queue = with_bucket();
     let waits: HashSet<_> = (0..1000)
-        .map(|key| queue.retry_race(key, Duration::from_millis(100), Priority::Change))
+        .map(|key| queue.retry_after_conflict(key, Duration::from_millis(100), Priority::Change))
         .collect();
     assert_eq!(waits, HashSet::from([Duration::from_millis(100)]));
 
@@ -166,7 +166,7 @@ async fn conflict_retries_do_not_share_a_rate_limit() {
         "the bucket is full for what fails otherwise"
     );
     assert_eq!(
-        queue.retry_race(1, Duration::from_millis(100), Priority::Change),
+        queue.retry_after_conflict(1, Duration::from_millis(100), Priority::Change),
         Duration::from_millis(200)
     );
 }
@@ -411,7 +411,7 @@ async fn a_failed_recheck_is_retried_exactly_on_time() {
     (0..200).for_each(|n| queue.add(n, Priority::Recheck));
     assert_eq!(ready(&queue, 10).await, [0]);
 
-    queue.try_after(0, Duration::from_millis(4300), Priority::Recheck);
+    queue.add_attempt_after(0, Duration::from_millis(4300), Priority::Recheck);
     queue.done(&0);
     // Four others have become due by then; the one that failed goes ahead of them.
     sleep(Duration::from_millis(4299)).await;
@@ -471,7 +471,7 @@ async fn a_due_retry_waits_while_its_item_is_in_progress() {
     let queue = queue();
     queue.add(1, Priority::Recheck);
     assert_eq!(ready(&queue, 1).await, [1]);
-    queue.try_after(1, Duration::from_secs(1), Priority::Recheck);
+    queue.add_attempt_after(1, Duration::from_secs(1), Priority::Recheck);
     sleep(Duration::from_secs(2)).await;
     assert!(ready(&queue, 1).await.is_empty());
     queue.done(&1);

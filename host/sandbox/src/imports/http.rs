@@ -20,8 +20,6 @@ pub(super) use bounds::{add_to_linker, context};
 use super::{Phase, Shared};
 
 /// Message for a guest that sends a request before it is in service.
-const NOT_YET: &str = "plugins must not send requests during instantiation, configure or info";
-
 /// One instance's access to the gateway.
 pub(super) struct Egress {
     shared: Arc<Shared>,
@@ -142,9 +140,9 @@ impl Egress {
             Err(error) if self.phase == Phase::Loading => {
                 let failure = Failure {
                     code: Code::InternalError,
-                    message: Some(NOT_YET.to_owned()),
+                    message: Some(error.sentence().to_owned()),
                 };
-                self.denied(error.about(), NOT_YET, failure)
+                self.denied(error.about(), error.sentence(), failure)
             }
             Err(error) => self.denied(error.about(), error.sentence(), Failure::of(&error)),
             Ok(admitted) => {

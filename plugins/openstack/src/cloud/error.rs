@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     fn rejection(status: u16, body: &str) -> CloudError {
-        rejection(
+        super::rejection(
             "cannot do it",
             &Response {
                 status,

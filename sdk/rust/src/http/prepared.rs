@@ -52,20 +52,7 @@ impl<'a> Prepared<'a> {
     /// [`internal`](CloudError::Internal) if the request is malformed: neither a retry nor a change
     /// of the object would fix it.
     pub(super) fn new(request: &'a Request) -> Result<Self> {
-        let address = Address::parse(&request.url).map_err(|what| {
-            // A user in a URL is often followed by a password.
-            let url = request
-                .url
-                .split(['?', '#'])
-                .next()
-                .filter(|url| !url.contains('@'))
-                .unwrap_or("not shown");
-            CloudError::internal(format!(
-                "{}: the URL {what}: {}",
-                request.method,
-                shown(url)
-            ))
-        })?;
+        let address = address_of(request)?;
 
         let too_long = |part: &str, most: usize| {
             let shown = address.shown();
@@ -85,35 +72,12 @@ impl<'a> Prepared<'a> {
             return Err(too_long("path and query", PATH));
         }
 
-        let rejected = |name: &str, what: &str| {
-            let name = shown(name);
-            CloudError::internal(format!(
-                "{} {}: the header `{name}` {what}",
-                request.method,
-                address.shown()
-            ))
-        };
-
         let mut headers: Vec<(&str, Cow<'_, str>)> = Vec::with_capacity(request.headers.len() + 1);
         for (name, value) in &request.headers {
-            if !is_name(name) {
-                return Err(rejected(name, "is not a valid header name"));
-            }
-
-            if OF_THE_HOST
-                .iter()
-                .any(|other| name.eq_ignore_ascii_case(other))
-            {
-                return Err(rejected(name, "is set by Skydock"));
-            }
-
-            if value
-                .chars()
-                .any(|letter| letter.is_control() && letter != '\t')
-            {
-                return Err(rejected(name, "has a control character in its value"));
-            }
-
+            check_header(name, value).map_err(|what| {
+                let (method, target) = (&request.method, address.shown());
+                CloudError::internal(format!("{method} {target}: the header {what}"))
+            })?;
             headers.push((name.as_str(), value.into()));
         }
 
@@ -125,17 +89,54 @@ impl<'a> Prepared<'a> {
             headers.push(("content-length", request.body.len().to_string().into()));
         }
 
-        if headers
+        let size: usize = headers
             .iter()
             .map(|(name, value)| name.len() + value.len() + HEADER)
-            .sum::<usize>()
-            > HEADERS
-        {
+            .sum();
+        if size > HEADERS {
             return Err(too_long("headers", HEADERS));
         }
 
         Ok(Self { address, headers })
     }
+}
+
+fn address_of(request: &Request) -> Result<Address<'_>> {
+    Address::parse(&request.url).map_err(|what| {
+        // A user in a URL is often followed by a password.
+        let url = request
+            .url
+            .split(['?', '#'])
+            .next()
+            .filter(|url| !url.contains('@'))
+            .unwrap_or("not shown");
+        CloudError::internal(format!(
+            "{}: the URL {what}: {}",
+            request.method,
+            shown(url)
+        ))
+    })
+}
+
+/// Checks a header that a plugin sends; the error starts with its name.
+fn check_header(name: &str, value: &str) -> std::result::Result<(), String> {
+    let is_set_by_host = OF_THE_HOST
+        .iter()
+        .any(|other| name.eq_ignore_ascii_case(other));
+    let has_control = value
+        .chars()
+        .any(|letter| letter.is_control() && letter != '\t');
+
+    let what = if !is_name(name) {
+        "is not a valid header name"
+    } else if is_set_by_host {
+        "is set by Skydock"
+    } else if has_control {
+        "has a control character in its value"
+    } else {
+        return Ok(());
+    };
+    Err(format!("`{}` {what}", shown(name)))
 }
 
 /// Returns the beginning of a text that may come from the cloud and have any length and any

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 
 use super::{File, name::ProviderName, sdk::Sdk};
 
-/// The template. It uses the name `my-cloud`.
+/// The template. `my-cloud` in it is replaced by the name of the provider.
 const TEMPLATE: &[File] = &[
     (
         ".gitignore",
@@ -27,6 +27,7 @@ const TEMPLATE: &[File] = &[
     ),
 ];
 
+/// How the SDK of a checkout is recognized.
 const CHECKOUT: Sdk = Sdk {
     manifest: "skydock/skydock.h",
     line: "#define SKYDOCK_H",
@@ -34,7 +35,7 @@ const CHECKOUT: Sdk = Sdk {
 };
 
 /// All files of the SDK: their paths in a project, and their texts. The build script lists them.
-const SDK: &[File] = &include!(concat!(env!("OUT_DIR"), "/sdk_c.rs"));
+const SDK_FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/sdk_c.rs"));
 
 /// Returns the files of a provider. `sdk` is the folder of the SDK in a checkout, whose files are
 /// copied instead of those of this program.
@@ -45,14 +46,14 @@ pub(super) fn files(
     name: &ProviderName,
     sdk: Option<&Path>,
 ) -> anyhow::Result<Vec<(&'static str, String)>> {
-    let sdk = sdk.map(|sdk| CHECKOUT.checked(sdk)).transpose()?;
+    let sdk_folder = sdk.map(|sdk| CHECKOUT.checked(sdk)).transpose()?;
     let mut files: Vec<_> = TEMPLATE
         .iter()
         .map(|&(file, text)| (file, text.replace("my-cloud", name.as_str())))
         .collect();
 
-    for &(file, text) in SDK {
-        let text = match sdk.as_deref().map(|sdk| Path::new(sdk).join(file)) {
+    for &(file, text) in SDK_FILES {
+        let text = match sdk_folder.as_deref().map(|it| Path::new(it).join(file)) {
             None => text.to_owned(),
             Some(path) => fs::read_to_string(&path)
                 .with_context(|| format!("cannot read {}", path.display()))?,
@@ -87,7 +88,10 @@ mod tests {
 
     #[test]
     fn a_project_contains_the_whole_sdk() {
-        let files: Vec<_> = SDK.iter().map(|(file, _)| (*file).to_owned()).collect();
+        let files: Vec<_> = SDK_FILES
+            .iter()
+            .map(|(file, _)| (*file).to_owned())
+            .collect();
         assert_eq!(files, all("skydock"));
     }
 

@@ -16,7 +16,7 @@ use skydock_cloud::CallKind;
 use tokio::task::spawn_blocking;
 
 use crate::limits::{
-    hosts::lock,
+    lock,
     shares::{Kinds, Shares},
 };
 

@@ -20,7 +20,7 @@ use tokio::{net::TcpStream, task::spawn_blocking};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
-    limits::hosts::lock,
+    limits::lock,
     observe::metrics::EgressMetrics,
     request_error::{Cause, Code, RequestError},
     rules::{compiled::Pin, config::TlsConfig},

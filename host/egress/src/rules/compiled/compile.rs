@@ -1,7 +1,8 @@
 //! Parsing and validation of egress rules.
 
-use std::{fmt::Display, net::IpAddr, time::Duration};
+use std::{fmt::Display, net::IpAddr, sync::Arc, time::Duration};
 
+use http::Method;
 use ipnet::IpNet;
 use skydock_credentials::{
     AbsolutePath, Credential, config::ClientCertificate, request::glob::Glob,
@@ -101,6 +102,39 @@ fn is_name(text: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
+fn method(text: &str) -> Result<Method, String> {
+    METHODS
+        .iter()
+        .find(|method| method.as_str() == text)
+        .cloned()
+        .ok_or_else(|| {
+            format!("`{text}` is not one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS")
+        })
+}
+
+fn action(text: &str) -> Result<Glob, String> {
+    let why =
+        "is not a valid action; expected letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
+    Glob::parse(text).ok_or_else(|| format!("`{text}` {why}"))
+}
+
+fn parameter(text: &str) -> Result<Glob, String> {
+    let why =
+        "is not a valid name; expected letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
+    Glob::parse(&text.to_lowercase()).ok_or_else(|| format!("`{text}` {why}"))
+}
+
+fn opened_network(text: &str) -> Result<IpNet, String> {
+    let net = network(text)
+        .ok_or_else(|| format!("`{text}` is not a valid CIDR; expected for example 10.1.0.0/16"))?;
+    if is_metadata(&net) {
+        return Err(format!(
+            "{net} contains a metadata service, which is always denied; use a credential"
+        ));
+    }
+    Ok(net)
+}
+
 /// Parses the name of a header that a plugin may send.
 fn header(text: &str) -> Result<Glob, String> {
     let name = text.to_lowercase();
@@ -177,74 +211,23 @@ impl Reader<'_> {
     }
 
     fn read(&mut self, rule: &EgressRule, settings: &Settings) -> Option<CompiledRule> {
-        if !is_name(&rule.name) {
-            self.error(
-                "name",
-                "not a valid name; expected 1 to 63 lower-case letters, digits and `-`, for example `api`",
-            );
-        }
+        self.check_name(&rule.name);
+        let to = self.target(&rule.to);
 
-        let to = self.note("to", rule.to.parse::<TargetPattern>());
-        let host = to.as_ref().and_then(TargetPattern::exact).map(|it| it.host);
-        let is_metadata_host = host.as_ref().is_some_and(|host| match host {
-            Host::Address(address) => is_metadata_address(*address),
-            Host::Name(name) => is_metadata_name(name),
-        });
-        if let Some(host) = host.filter(|_| is_metadata_host) {
-            self.error(
-                "to",
-                format!("{host} is a metadata service, which is always denied; use a credential"),
-            );
-        }
-
-        let methods = self.each("methods", &rule.methods, |text| {
-            let known = METHODS
-                .iter()
-                .find(|method| method.as_str() == text)
-                .cloned();
-            known.ok_or_else(|| {
-                format!("`{text}` is not one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS")
-            })
-        });
-
+        let methods = self.each("methods", &rule.methods, method);
         let paths = self.each("paths", &rule.paths, |text| {
             Prefix::parse(text).map_err(|why| format!("`{text}`: {why}"))
         });
+        let actions = self.each("actions", &rule.actions, action);
+        let reads = self.each("reads", &rule.reads, action);
+        let opened = self.each("addresses", &rule.addresses, opened_network);
 
-        let glob = |text: &str| {
-            let why = "is not a valid action; expected letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
-            Glob::parse(text).ok_or_else(|| format!("`{text}` {why}"))
-        };
-        let actions = self.each("actions", &rule.actions, glob);
-        let reads = self.each("reads", &rule.reads, glob);
-
-        let opened = self.each("addresses", &rule.addresses, |text| {
-            let net = network(text).ok_or_else(|| {
-                format!("`{text}` is not a valid CIDR; expected for example 10.1.0.0/16")
-            })?;
-            if is_metadata(&net) {
-                return Err(format!(
-                    "{net} contains a metadata service, which is always denied; use a credential"
-                ));
-            }
-            Ok(net)
-        });
-
-        let credential = rule.credential.as_ref().and_then(|name| {
-            let found = settings.credentials.get(name).cloned();
-            let problem = format!("unknown credential `{name}`; add it under `credentials`");
-            self.note("credential", found.ok_or(problem))
-        });
-
+        let credential = self.credential(rule, settings);
         let headers = self.each("headers", &rule.headers, header);
-        let parameters = self.each("queryParameters", &rule.query_parameters, |text| {
-            let why = "is not a valid name; expected letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
-            Glob::parse(&text.to_lowercase()).ok_or_else(|| format!("`{text}` {why}"))
-        });
+        let parameters = self.each("queryParameters", &rule.query_parameters, parameter);
 
-        if let (Some(domain), Some(credential)) =
-            (to.as_ref().and_then(TargetPattern::domain), &credential)
-        {
+        let domain = to.as_ref().and_then(TargetPattern::domain);
+        if let (Some(domain), Some(credential)) = (domain, &credential) {
             self.wildcard(domain, &**credential, rule.wildcard_credential);
         }
 
@@ -282,6 +265,44 @@ impl Reader<'_> {
             proxy,
             limits,
         })
+    }
+
+    fn check_name(&mut self, name: &str) {
+        if !is_name(name) {
+            self.error(
+                "name",
+                "not a valid name; expected 1 to 63 lower-case letters, digits and `-`, for example `api`",
+            );
+        }
+    }
+
+    fn target(&mut self, text: &str) -> Option<TargetPattern> {
+        let to = self.note("to", text.parse::<TargetPattern>())?;
+
+        let host = to.exact().map(|it| it.host);
+        let is_metadata_host = host.as_ref().is_some_and(|host| match host {
+            Host::Address(address) => is_metadata_address(*address),
+            Host::Name(name) => is_metadata_name(name),
+        });
+        if let Some(host) = host.filter(|_| is_metadata_host) {
+            self.error(
+                "to",
+                format!("{host} is a metadata service, which is always denied; use a credential"),
+            );
+        }
+
+        Some(to)
+    }
+
+    fn credential(
+        &mut self,
+        rule: &EgressRule,
+        settings: &Settings,
+    ) -> Option<Arc<dyn Credential>> {
+        let name = rule.credential.as_ref()?;
+        let found = settings.credentials.get(name).cloned();
+        let problem = format!("unknown credential `{name}`; add it under `credentials`");
+        self.note("credential", found.ok_or(problem))
     }
 
     /// Checks that nobody else receives a credential that is sent to every name below a domain.

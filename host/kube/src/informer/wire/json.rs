@@ -11,9 +11,11 @@ use crate::informer::{Entry, Kind};
 struct List<T> {
     #[serde(default)]
     metadata: ListMeta,
+    /// The API server may write an empty list as `null`.
     items: Option<Vec<T>>,
 }
 
+/// Decodes a page of a list.
 pub(super) fn page<K: Kind>(body: &[u8]) -> Result<Page<K>, serde_json::Error> {
     let List::<K::Read> { metadata, items } = serde_json::from_slice(body)?;
     let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
@@ -29,7 +31,8 @@ pub(super) fn page<K: Kind>(body: &[u8]) -> Result<Page<K>, serde_json::Error> {
     })
 }
 
-/// Returns `None` for an incomplete line, with which an interrupted answer ends.
+/// Decodes a line of a watch. Returns `None` for an incomplete line, with which an interrupted answer
+/// ends.
 pub(super) fn event<K: Kind>(line: &str) -> Result<Option<Event<K>>, Error> {
     let event = match serde_json::from_str::<WatchEvent<K::Read>>(line) {
         Ok(event) => event,

@@ -144,7 +144,7 @@ impl RecordingFile {
                 mut arguments,
                 mut answer,
             } => {
-                masks.call(&function, &mut arguments, &mut answer);
+                masks.mask_call(&function, &mut arguments, &mut answer);
 
                 vec![line(&Entry::Host {
                     function,
@@ -210,7 +210,7 @@ impl RecordingFile {
         }
 
         // Only to learn its secrets: the whole body is masked when it has ended.
-        masks.bytes(&body.last);
+        masks.mask_bytes(&body.last);
         body.last.drain(..body.last.len().saturating_sub(OVERLAP));
         body.pieces.push((bytes, held));
     }
@@ -244,7 +244,7 @@ impl RecordingFile {
 
 fn masked(entry: &Entry, masks: &Masks) -> Vec<u8> {
     let mut entry = value(entry);
-    masks.value(&mut entry);
+    masks.mask_value(&mut entry);
     line(&entry)
 }
 
@@ -258,7 +258,7 @@ fn line(entry: &impl Serialize) -> Vec<u8> {
 /// Returns the body of a response in its pieces. A secret may begin in one of them and end in
 /// another.
 fn pieces(exchange: u64, body: &Body, masks: &Masks) -> Vec<Vec<u8>> {
-    let masked = masks.bytes(&body.whole());
+    let masked = masks.mask_bytes(&body.whole());
     let mut rest = masked.as_slice();
     let mut lines = Vec::with_capacity(body.pieces.len());
 

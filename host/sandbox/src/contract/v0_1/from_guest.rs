@@ -14,10 +14,6 @@ use crate::{
     call_error::CallError,
 };
 
-/// Bounds of the delay before a retry.
-const RETRY: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(100)..=Duration::from_secs(60 * 60);
-
 /// Converts the answer of a function that may fail as a whole.
 pub(super) fn single_answer<T>(answer: Result<T, wit::CloudError>) -> Result<T, CallError> {
     answer.map_err(|error| CallError::Cloud(cloud_error(error)))
@@ -34,7 +30,7 @@ fn cloud_error(error: wit::CloudError) -> CloudError {
 /// Converts an error of the cloud, with this conversion of its text.
 pub(super) fn with_text(error: wit::CloudError, text: impl Fn(String) -> String) -> CloudError {
     let retry = |retry: wit::Retry| cloud::Retry {
-        after: Duration::from_millis(retry.after_ms).clamp(*RETRY.start(), *RETRY.end()),
+        after: cloud::Retry::bounded(Duration::from_millis(retry.after_ms)),
         message: text(retry.message),
     };
 

@@ -10,7 +10,7 @@ use crate::{
     answers::Element,
     call_error::CallError,
     contract::{Guest, Running},
-    execution::{call::Place, generation::Generation, supervise::Scope},
+    execution::{call_site::CallSite, generation::Generation, supervise::Scope},
     imports::{ClusterSlot, Notes, Subject},
     metrics::PluginMetrics,
     plugin::Plugin,
@@ -119,12 +119,12 @@ impl Plugin {
             cluster: &self.shared.cluster,
         };
 
-        let place = self.place(generation, function);
-        let Place {
+        let call_site = self.call_site(generation, function);
+        let CallSite {
             plugin,
             generation: number,
             ..
-        } = place;
+        } = call_site;
 
         let span = tracing::debug_span!(
             "plugin_call",
@@ -168,7 +168,7 @@ impl Plugin {
                     "call failed: {error}"
                 );
             }
-            place.cloud_error(error)
+            call_site.cloud_error(error)
         })
     }
 
@@ -183,13 +183,15 @@ impl Plugin {
         let generation = self.current();
         let elements = self.call_on(&generation, function, subject, call).await?;
 
-        let place = self.place(&generation, function);
+        let call_site = self.call_site(&generation, function);
         let bad = elements.iter().filter(|element| element.is_err()).count();
-        self.shared.metrics.bad_answers(place.plugin, function, bad);
+        self.shared
+            .metrics
+            .bad_answers(call_site.plugin, function, bad);
 
         Ok(elements
             .into_iter()
-            .map(|element| place.element(element))
+            .map(|element| call_site.batch_element(element))
             .collect())
     }
 
@@ -218,8 +220,8 @@ impl Plugin {
         answer
     }
 
-    fn place<'a>(&'a self, generation: &'a Generation, function: Function) -> Place<'a> {
-        Place {
+    fn call_site<'a>(&'a self, generation: &'a Generation, function: Function) -> CallSite<'a> {
+        CallSite {
             plugin: self.name(),
             generation: generation.info.number,
             function,

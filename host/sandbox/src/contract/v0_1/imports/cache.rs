@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use skydock_recording::{Payload, observed};
+use skydock_recording::{Payload, functions, observed};
 use wasmtime::Result;
 
 use crate::{contract::v0_1::bindings::skydock::provider::cache::Host, imports::State};
 
 impl Host for State {
     fn get(&mut self, key: String) -> Result<Option<Vec<u8>>> {
-        let answer = observed(self.tape(), "cache.get", (key,), |(key,)| {
+        let answer = observed(self.tape(), functions::CACHE_GET, (key,), |(key,)| {
             self.cached(&key).map(Payload)
         })?;
         Ok(answer.map(|value| value.0))
@@ -19,7 +19,7 @@ impl Host for State {
         let arguments = (key, Payload(value), ttl_ms);
         Ok(observed(
             self.tape(),
-            "cache.set",
+            functions::CACHE_SET,
             arguments,
             |(key, value, ttl)| self.cache(key, value.0, Duration::from_millis(ttl)),
         )?)
@@ -29,7 +29,7 @@ impl Host for State {
         let arguments = (key, Payload(value), ttl_ms);
         let answer = observed(
             self.tape(),
-            "cache.reserve",
+            functions::CACHE_RESERVE,
             arguments,
             |(key, value, ttl)| {
                 self.reserve_in_cache(key, value.0, Duration::from_millis(ttl))

@@ -1,7 +1,7 @@
 //! The interface `objects`.
 
 use skydock_cloud::ReadError;
-use skydock_recording::{observed, observed_later};
+use skydock_recording::{functions, observed, observed_later};
 use wasmtime::{StoreContextMut, component::Linker};
 
 use crate::{contract::v0_1::bindings::skydock::provider::objects::Refusal, imports::State};
@@ -28,7 +28,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
                     }
                 };
 
-                Ok((observed_later(tape, "objects.read", arguments, read).await?,))
+                Ok((observed_later(tape, functions::OBJECTS_READ, arguments, read).await?,))
             })
         },
     )?;

@@ -541,7 +541,7 @@ fn synced(
     tagged: &str,
     group: &str,
     expected: Expected,
-    rejection: Option<&str>,
+    code: Option<&str>,
     lock: Option<&str>,
 ) -> (Vec<String>, Result<Option<ClusterGroups>>) {
     use crate::testing::{Memory, Scripted, nothing, rejection, setup};
@@ -559,7 +559,7 @@ fn synced(
             ))
         }
         "DescribeTargetGroups" => crate::testing::result(call, "<TargetGroups/>"),
-        _ => rejection.map_or_else(|| nothing(call), |code| rejection(call, code)),
+        _ => code.map_or_else(|| nothing(call), |code| rejection(call, code)),
     });
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
     if let Some(other) = lock {

@@ -1,4 +1,4 @@
-//! Where a call of a plugin went, and the conversion of its errors for controllers.
+//! Converts the errors of a call for controllers, with where the call went.
 
 use std::{fmt, time::Duration};
 
@@ -7,11 +7,11 @@ use skydock_cloud::{CloudError, Function, Retry};
 use crate::{answers::Element, call_error::CallError, load::source::Settings};
 
 /// Delay after which a call that waited in vain for an instance queues again.
-const TURN: Duration = Duration::from_secs(1);
+const QUEUE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Where a call went, for messages.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct CallSite<'a> {
     pub(crate) plugin: &'a str,
     pub(crate) generation: u64,
     pub(crate) function: Function,
@@ -19,7 +19,7 @@ pub(crate) struct Place<'a> {
     pub(crate) settings: &'a Settings,
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for CallSite<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -29,31 +29,32 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-impl Place<'_> {
+impl CallSite<'_> {
     /// Converts the error for controllers: to `Unavailable` if it may go away by itself, to
     /// `InProgress` if the call only waited for its turn, to `Internal` if someone must act.
     pub(crate) fn cloud_error(self, error: CallError) -> CloudError {
         let sentence = |error: &CallError| format!("{self}: {error}");
 
-        let error = match error {
-            CallError::Cloud(error) => error,
+        let cloud_error = match error {
+            CallError::Cloud(cloud_error) => cloud_error,
             // A configuration without this interface went into service while its controller was
             // running.
             CallError::Unsupported => CloudError::ImplementedElsewhere,
             // It says nothing about the object of the call, which only waited for its turn.
-            error @ CallError::TooBusy(_) => CloudError::InProgress(Retry {
-                after: TURN,
+            CallError::TooBusy(_) => CloudError::InProgress(Retry {
+                after: QUEUE_RETRY_DELAY,
                 message: sentence(&error),
             }),
-            error if error.may_pass() => CloudError::Unavailable(sentence(&error)),
-            error => CloudError::Internal(sentence(&error)),
+            _ if error.may_pass() => CloudError::Unavailable(sentence(&error)),
+            _ => CloudError::Internal(sentence(&error)),
         };
 
-        error.map_text(|text| self.settings.redact_secrets(text))
+        cloud_error.map_text(|text| self.settings.redact_secrets(text))
     }
 
-    /// Converts one element of a batch for controllers.
-    pub(crate) fn element<T>(self, element: Element<T>) -> Result<T, CloudError> {
+    /// Converts one element of a batch for controllers. The outer error is one of the contract, the
+    /// inner one is of the cloud.
+    pub(crate) fn batch_element<T>(self, element: Element<T>) -> Result<T, CloudError> {
         let error = match element {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => CallError::Cloud(error),
@@ -69,22 +70,33 @@ mod tests {
     use crate::call_error::HandleLimit;
     use skydock_resources::{deadline::Deadline, limits::Limits};
 
-    #[test]
-    fn exceeding_a_shared_limit_is_not_a_failure_of_the_call() {
+    fn settings() -> Settings {
         let options = [("password".to_owned(), "correct-horse".to_owned())];
-        let settings = Settings::new(String::new(), Vec::new(), None, options.into());
-        let place = Place {
+        Settings::new(String::new(), Vec::new(), None, options.into())
+    }
+
+    fn call_site(settings: &Settings) -> CallSite<'_> {
+        CallSite {
             plugin: "test",
             generation: 1,
             function: Function::Check,
-            settings: &settings,
-        };
+            settings,
+        }
+    }
+
+    #[test]
+    fn secrets_of_the_configuration_are_redacted() {
         let error = CloudError::Denied("for me/correct-horse".to_owned());
         assert_eq!(
-            place.element::<()>(Ok(Err(error))),
+            call_site(&settings()).batch_element::<()>(Ok(Err(error))),
             Err(CloudError::Denied("for me/[redacted]".to_owned()))
         );
+    }
 
+    #[test]
+    fn exceeding_a_shared_limit_is_not_a_failure_of_the_call() {
+        let settings = settings();
+        let call_site = call_site(&settings);
         let table = [
             (CallError::Memory(1), true),
             (CallError::Table(1), true),
@@ -99,7 +111,7 @@ mod tests {
         for (error, at_fault) in table {
             assert!(error.ends_instance(), "{error}");
             assert_eq!(error.is_plugin_failure(), at_fault, "{error}");
-            let told = place.cloud_error(error);
+            let told = call_site.cloud_error(error);
             assert_eq!(
                 matches!(told, CloudError::Internal(_)),
                 at_fault,

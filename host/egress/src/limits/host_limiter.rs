@@ -1,0 +1,281 @@
+//! The rate and the concurrency of requests to one host.
+
+use std::{sync::Mutex, time::Duration};
+
+use skydock_cloud::{CallKind, PerKind};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    limits::{
+        hosts::Host,
+        lock,
+        pace::Bucket,
+        shares::{Kinds, Shares},
+    },
+    rules::compiled::Limits,
+};
+
+/// What distinguishes the limiters of a host: concurrency, rate, burst, and the kinds of calls that
+/// share them.
+type Key = (u16, u64, u16, Kinds);
+
+/// Requests to one host under the same limits.
+#[derive(Debug)]
+pub(crate) struct HostLimiter {
+    key: Key,
+    /// Concurrent requests, divided among the kinds of calls.
+    pub(crate) slots: Shares,
+    /// The queues of requests that wait for a token, one for each kind of calls.
+    queues: PerKind<Semaphore>,
+    /// The queue of the first ones of each kind.
+    queue: Semaphore,
+    bucket: Mutex<Bucket>,
+}
+
+/// A request that waits for a token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenRequest<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) rule: &'a str,
+    pub(crate) kind: CallKind,
+    pub(crate) deadline: Instant,
+}
+
+impl HostLimiter {
+    pub(crate) fn new(limits: &Limits, kinds: Kinds, now: Instant) -> Self {
+        let slots = usize::from(limits.concurrency);
+        Self {
+            key: key(limits, kinds),
+            slots: Shares::new(slots, CallKind::reserved(slots), kinds),
+            queues: PerKind::of(|_| Semaphore::new(1)),
+            queue: Semaphore::new(1),
+            bucket: Mutex::new(Bucket::new(limits.rate, limits.burst, now)),
+        }
+    }
+
+    pub(crate) fn is_for(&self, limits: &Limits, kinds: Kinds) -> bool {
+        self.key == key(limits, kinds)
+    }
+
+    /// Returns true if no token is missing.
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
+        lock(&self.bucket).is_full(now)
+    }
+
+    /// Waits for a token and for the end of a pause that the cloud has asked this rule for, in the
+    /// order of arrival within the kind. Kinds take turns. Returns true if it had to wait.
+    ///
+    /// # Errors
+    /// The remaining time of the pause, if this request should not wait for so long.
+    pub(crate) async fn wait(&self, request: TokenRequest<'_>) -> Result<bool, Duration> {
+        let TokenRequest {
+            host,
+            rule,
+            kind,
+            deadline,
+        } = request;
+        let mut waited = false;
+        loop {
+            // Outside of the queue, in which requests of other rules wait too.
+            waited |= host.pauses().wait(rule, deadline).await?;
+            let _first = turn(self.queues.get(kind), &mut waited).await;
+            let _turn = turn(&self.queue, &mut waited).await;
+
+            loop {
+                let now = Instant::now();
+                // A pause that has begun in the meantime is waited for outside of the queue.
+                if host.pauses().until(rule, now).is_some() {
+                    break;
+                }
+                let taken = lock(&self.bucket).take(now);
+                let Err(wait) = taken else { return Ok(waited) };
+                waited = true;
+                sleep_until(now + wait).await;
+            }
+        }
+    }
+}
+
+/// Waits for a turn, and notes whether it had to.
+async fn turn<'a>(queue: &'a Semaphore, waited: &mut bool) -> Option<SemaphorePermit<'a>> {
+    if let Ok(turn) = queue.try_acquire() {
+        return Some(turn);
+    }
+    *waited = true;
+    // The semaphore is never closed.
+    queue.acquire().await.ok()
+}
+
+fn key(limits: &Limits, kinds: Kinds) -> Key {
+    (
+        limits.concurrency,
+        limits.rate.to_bits(),
+        limits.burst,
+        kinds,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        limits::hosts::Hosts,
+        target::{Host as Name, Scheme, Target},
+    };
+
+    fn target(host: &str) -> Target {
+        Target {
+            scheme: Scheme::Https,
+            host: Name::parse(host).unwrap(),
+            port: 443,
+        }
+    }
+
+    /// A request of the kind `Nodes` that has a minute.
+    fn soon<'a>(host: &'a Host, rule: &'a str) -> TokenRequest<'a> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        TokenRequest {
+            host,
+            rule,
+            kind: CallKind::Nodes,
+            deadline,
+        }
+    }
+
+    // Holds: SEC-30
+    #[tokio::test(start_paused = true)]
+    async fn kinds_of_calls_take_turns_at_the_rate() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        let limits = Limits {
+            rate: 1.0,
+            burst: 1,
+            ..Limits::default()
+        };
+        let limiter = host.limiter(&limits, Kinds::ALL);
+        let end = Instant::now() + Duration::from_secs(1000);
+        let request = |kind| TokenRequest {
+            kind,
+            deadline: end,
+            ..soon(&host, "r")
+        };
+        let flood = (0..100).map(|_| limiter.wait(request(CallKind::LoadBalancers)));
+        let start = Instant::now();
+        let nodes = async {
+            for _ in 0..3 {
+                let waited = limiter.wait(request(CallKind::Nodes)).await;
+                assert_eq!(waited, Ok(true));
+            }
+            start.elapsed().as_secs()
+        };
+        let (_, took) = tokio::join!(futures::future::join_all(flood), nodes);
+        assert_eq!(took, 6, "each waits for one of the others");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_requests_go_in_order_at_the_rate() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        let limits = Limits {
+            rate: 10.0,
+            burst: 2,
+            ..Limits::default()
+        };
+        let limiter = host.limiter(&limits, Kinds::ALL);
+        let start = Instant::now();
+        let order = Mutex::new(Vec::new());
+        let requests = (0..5).map(|number| {
+            let limiter = &limiter;
+            let host = &host;
+            let order = &order;
+            async move {
+                let waited = limiter.wait(soon(host, "r")).await.unwrap();
+                lock(order).push((number, waited, start.elapsed().as_millis()));
+            }
+        });
+        futures::future::join_all(requests).await;
+        let order = lock(&order).clone();
+        assert_eq!(
+            order,
+            [
+                (0, false, 0),
+                (1, false, 0),
+                (2, true, 100),
+                (3, true, 200),
+                (4, true, 300)
+            ]
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_for_a_short_pause_and_reports_a_long_one() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        let limiter = host.limiter(&Limits::default(), Kinds::ALL);
+        host.pauses().begin(&"r".into(), Duration::from_secs(3));
+        host.pauses().begin(&"r".into(), Duration::from_secs(1));
+        let start = Instant::now();
+        assert_eq!(limiter.wait(soon(&host, "r")).await, Ok(true));
+        assert_eq!(start.elapsed().as_secs(), 3);
+        host.pauses().begin(&"r".into(), Duration::from_secs(3));
+        assert_eq!(
+            limiter
+                .wait(TokenRequest {
+                    deadline: Instant::now() + Duration::from_secs(4),
+                    ..soon(&host, "r")
+                })
+                .await,
+            Err(Duration::from_secs(3))
+        );
+        host.pauses().begin(&"r".into(), Duration::from_secs(30));
+        assert_eq!(
+            limiter.wait(soon(&host, "r")).await,
+            Err(Duration::from_secs(30))
+        );
+        assert_eq!(limiter.wait(soon(&host, "another rule")).await, Ok(false));
+        let other = hosts.get(&target("b.example")).unwrap();
+        assert_eq!(
+            other
+                .limiter(&Limits::default(), Kinds::ALL)
+                .wait(soon(&other, "r"))
+                .await,
+            Ok(false)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pause_of_a_rule_does_not_delay_another_rule() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        let limiter = host.limiter(&Limits::default(), Kinds::ALL);
+        host.pauses().begin(&"r".into(), Duration::from_secs(3));
+        let start = Instant::now();
+        let (tired, other) = tokio::join!(limiter.wait(soon(&host, "r")), async {
+            let waited = limiter.wait(soon(&host, "another rule")).await;
+            (waited, start.elapsed())
+        });
+        assert_eq!((tired, other), (Ok(true), (Ok(false), Duration::ZERO)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_gives_up_waiting_takes_no_token() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        let limits = Limits {
+            rate: 1.0,
+            burst: 1,
+            ..Limits::default()
+        };
+        let limiter = host.limiter(&limits, Kinds::ALL);
+        limiter.wait(soon(&host, "r")).await.unwrap();
+        let start = Instant::now();
+        let gave_up =
+            tokio::time::timeout(Duration::from_millis(500), limiter.wait(soon(&host, "r"))).await;
+        assert!(gave_up.is_err());
+        limiter.wait(soon(&host, "r")).await.unwrap();
+        assert_eq!(start.elapsed().as_millis(), 1000);
+    }
+}
