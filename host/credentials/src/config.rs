@@ -1,4 +1,5 @@
-//! The `credentials` list of the configuration file. The secrets themselves are in other files.
+//! The `credentials` list of the configuration file. The secrets themselves are in other files, or in
+//! environment variables.
 
 mod aws;
 mod oauth2;
@@ -20,7 +21,7 @@ pub use self::{
 };
 use crate::{
     masking::quotes::{SHORTEST, SHORTEST_OWN},
-    sources::absolute_path::AbsolutePath,
+    sources::{absolute_path::AbsolutePath, variable::Variable},
 };
 
 /// A credential.
@@ -128,7 +129,7 @@ impl CredentialConfig {
         let of_login = |field, file| Some((field, file, SHORTEST_OWN));
 
         let (field, file, least) = match self {
-            Self::Header(it) => Some(("valueFile", &it.value_file, SHORTEST)),
+            Self::Header(it) => Some(("valueFile", it.value_file.as_ref()?, SHORTEST)),
             Self::Basic(it) => Some(("passwordFile", &it.password_file, SHORTEST)),
             Self::Session(it) if it.masked => match &it.login {
                 Login::Keystone(it) => {
@@ -150,6 +151,16 @@ impl CredentialConfig {
         }?;
 
         Some((field, file, least))
+    }
+
+    /// Returns the environment variable with its secret, if it has one, and the minimum length of
+    /// the value in bytes for masking it.
+    #[must_use]
+    pub fn variable(&self) -> Option<(&Variable, usize)> {
+        match self {
+            Self::Header(it) => Some((it.value_env.as_ref()?, SHORTEST)),
+            _ => None,
+        }
     }
 
     /// Returns which plugin may use the credential.
@@ -223,8 +234,11 @@ pub struct HeaderConfig {
     /// Text before the value, including a trailing space if one is needed, for example `Bearer `.
     #[serde(default)]
     pub prefix: String,
-    /// File with the value.
-    pub value_file: AbsolutePath,
+    /// File with the value. Either this or `valueEnv` is set.
+    pub value_file: Option<AbsolutePath>,
+    /// Environment variable of Skydock with the value, instead of a file: its name has upper-case
+    /// letters, digits and underscores. Another value needs a restart.
+    pub value_env: Option<Variable>,
 }
 
 /// `type: basic`.

@@ -1,4 +1,4 @@
-//! Where secrets come from: files, issuers, and the clock that both sides must agree on.
+//! Where secrets come from: files, environment variables, issuers, and the clock that both sides must agree on.
 
 pub(crate) mod absolute_path;
 pub(crate) mod clock;
@@ -7,3 +7,4 @@ pub(crate) mod file;
 pub(crate) mod issuer_client;
 pub(crate) mod metrics;
 pub(crate) mod skew;
+pub(crate) mod variable;

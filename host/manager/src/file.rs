@@ -303,9 +303,13 @@ impl Reviewed {
         let problems = references::problems(configuration, tree).into_iter();
         self.errors
             .extend(problems.map(|(path, sentence)| located(tree, &path, &sentence)));
-        let short = references::short_secrets(configuration).into_iter();
-        self.warnings
-            .extend(short.map(|(path, sentence)| located(tree, &path, &sentence)));
+        let mut secrets = references::short_secrets(configuration);
+        secrets.extend(references::variables(configuration));
+        self.warnings.extend(
+            secrets
+                .into_iter()
+                .map(|(path, sentence)| located(tree, &path, &sentence)),
+        );
         self.sort();
     }
 
@@ -338,8 +342,8 @@ fn is_certain(tree: &tree::Node, path: &FieldPath) -> bool {
         [.., Step::Index(_), Step::Key(field)] if field == "credential" => {
             is_complete("credentials")
         }
-        // A whole rule.
-        [.., Step::Key(list), Step::Index(_)] if list == "egress" => {
+        // A whole rule, or a whole credential.
+        [.., Step::Key(list), Step::Index(_)] if list == "egress" || list == "credentials" => {
             !tree.find(path).1.is_incomplete()
         }
         _ => true,
@@ -628,6 +632,36 @@ plugins:
                     .zip(expected)
                     .is_none_or(|(error, expected)| error.contains(&expected))
             );
+        }
+    }
+
+    #[test]
+    fn a_header_is_in_a_file_or_in_an_environment_variable() {
+        let text = |value: &str| {
+            format!(
+                "plugins:\n- name: a\n  file: a.wasm\n  egress: [{{name: x, to: 'https://a.example:443', credential: k}}]\n\
+                 credentials:\n- {{name: k, type: header, for: {{plugin: a, digest: any}}{value}}}"
+            )
+        };
+        let either = Some("set either `valueFile` or `valueEnv`");
+        for (value, wrong) in [
+            (", valueFile: /run/token", None),
+            (", valueEnv: API_TOKEN", None),
+            ("", either),
+            (", valueFile: /run/token, valueEnv: API_TOKEN", either),
+            (
+                ", valueEnv: s3cret",
+                Some("credentials[0].valueEnv: must be the name of an"),
+            ),
+        ] {
+            let error = parse(&text(value)).err();
+            assert_eq!(error.is_some(), wrong.is_some(), "{value}: {error:?}");
+            let error = error.unwrap_or_default();
+            assert!(
+                error.contains(wrong.unwrap_or_default()),
+                "{value}: {error}"
+            );
+            assert!(!error.contains("s3cret"), "{error}");
         }
     }
 

@@ -1,4 +1,5 @@
-//! Credentials that are sent as they are in files: a header, or user name and password.
+//! Credentials that are sent as they are in files, or in an environment variable: a header, or user
+//! name and password.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,16 +18,33 @@ use crate::{
     sources::{
         failure::{Failure, RecentSecrets},
         file::SecretFile,
+        variable::Variable,
     },
 };
+
+/// Where a part of the value is.
+#[derive(Debug)]
+enum Part {
+    File(SecretFile),
+    Variable(Variable),
+}
+
+impl Part {
+    async fn text(&self) -> Result<Secret, Failure> {
+        match self {
+            Self::File(file) => Ok(file.text().await?),
+            Self::Variable(variable) => variable.text(),
+        }
+    }
+}
 
 /// A credential with a fixed value.
 #[derive(Debug)]
 pub(crate) struct Fixed {
     name: String,
     place: Place,
-    /// The file with the value, or the files with the user name and the password.
-    files: Vec<SecretFile>,
+    /// Where the value is, or the user name and the password.
+    parts: Vec<Part>,
     basic: bool,
     secrets_seen: RecentSecrets,
     /// The value that was sent last, and its number.
@@ -36,28 +54,26 @@ pub(crate) struct Fixed {
 impl Fixed {
     pub(crate) fn header(config: &HeaderConfig) -> Result<Self, String> {
         let place = Place::header(&config.header, &config.prefix)?;
-        Ok(Self::new(
-            &config.name,
-            place,
-            vec![SecretFile::new(&config.value_file)],
-            false,
-        ))
+        let part = match (&config.value_file, &config.value_env) {
+            (Some(file), None) => Part::File(SecretFile::new(file)),
+            (None, Some(variable)) => Part::Variable(variable.clone()),
+            _ => return Err("set either `valueFile` or `valueEnv`".to_owned()),
+        };
+        Ok(Self::new(&config.name, place, vec![part], false))
     }
 
     pub(crate) fn basic(config: &BasicConfig) -> Result<Self, String> {
         let place = Place::header("authorization", "Basic ")?;
-        let files = vec![
-            SecretFile::new(&config.user_file),
-            SecretFile::new(&config.password_file),
-        ];
-        Ok(Self::new(&config.name, place, files, true))
+        let files = [&config.user_file, &config.password_file];
+        let parts = files.map(|file| Part::File(SecretFile::new(file)));
+        Ok(Self::new(&config.name, place, parts.into(), true))
     }
 
-    fn new(name: &str, place: Place, files: Vec<SecretFile>, basic: bool) -> Self {
+    fn new(name: &str, place: Place, parts: Vec<Part>, basic: bool) -> Self {
         Self {
             name: name.to_owned(),
             place,
-            files,
+            parts,
             basic,
             secrets_seen: RecentSecrets::default(),
             last: Mutex::default(),
@@ -67,8 +83,8 @@ impl Fixed {
     /// Returns the current value and its number.
     async fn current(&self) -> Result<(u64, Secret), Failure> {
         let mut parts = Vec::new();
-        for file in &self.files {
-            parts.push(file.text().await?);
+        for part in &self.parts {
+            parts.push(part.text().await?);
         }
 
         // A user name is not a secret, and may occur in many texts.

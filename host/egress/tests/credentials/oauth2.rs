@@ -169,3 +169,37 @@ async fn static_headers_follow_their_files() {
         .unwrap_err();
     assert_eq!(error.kind(), CredentialErrorKind::Unavailable);
 }
+
+#[tokio::test]
+async fn a_static_header_may_be_in_an_environment_variable() {
+    let world = World::new().await;
+    // Cargo sets it for tests.
+    let credential = world.credential("type: header, prefix: 'Bearer ', valueEnv: CARGO_PKG_NAME");
+    let value = env!("CARGO_PKG_NAME");
+    assert_eq!(
+        world.header(&*credential, "authorization").await.unwrap(),
+        format!("Bearer {value}")
+    );
+    let masked = credential.secrets();
+    assert!(
+        masked
+            .iter()
+            .any(|secret| secret.expose() == value.as_bytes())
+    );
+    assert!(!format!("{credential:?} {masked:?}").contains(value));
+    assert!(
+        !credential.rejected(1, 0).await,
+        "another value needs a restart"
+    );
+
+    let credential = world.credential("type: header, valueEnv: SKYDOCK_NOWHERE");
+    let error = world
+        .header(&*credential, "authorization")
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), CredentialErrorKind::Unavailable);
+    assert!(
+        error.to_string().contains("SKYDOCK_NOWHERE is not set"),
+        "{error}"
+    );
+}

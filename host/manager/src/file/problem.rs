@@ -162,6 +162,14 @@ impl fmt::Display for Problem {
 
 /// Returns the known word that is most similar to the one that was found, if any is.
 pub(super) fn nearest(found: &str, known: &[&'static str]) -> Option<&'static str> {
+    // Of several that begin with it, the first is the usual one.
+    let begun = known
+        .iter()
+        .find(|word| found.len() > 2 && word.starts_with(found));
+    if begun.is_some() {
+        return begun.copied();
+    }
+
     let alike = |word: &&&str| strsim::jaro_winkler(&word.to_lowercase(), &found.to_lowercase());
     let nearest = known
         .iter()

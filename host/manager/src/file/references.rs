@@ -123,6 +123,28 @@ fn files_in<'a>(path: &tree::Path, text: &'a str) -> Vec<&'a str> {
         .collect()
 }
 
+/// Returns what is wrong with secrets in environment variables, each with the path of the field that
+/// names it. The variables of this process are not those of another one, so these are no errors.
+pub(super) fn variables(configuration: &SkydockConfiguration) -> Vec<super::Finding> {
+    let all = configuration.credentials.iter().enumerate();
+    let wrong = all.filter_map(|(index, credential)| {
+        let (variable, least) = credential.variable()?;
+        let sentence = match variable.length() {
+            0 => format!(
+                "the environment variable {variable} is not set here: set it where Skydock runs"
+            ),
+            length if length < least => format!(
+                "the secret in {variable} has fewer than {least} bytes: it is not masked in answers that quote it; use a longer one"
+            ),
+            _ => return None,
+        };
+        let at = tree::Path::default().key("credentials").index(index);
+        Some((at.key("valueEnv"), sentence))
+    });
+
+    wrong.collect()
+}
+
 fn component(file: &Path) -> Result<(), String> {
     let mut start = [0; COMPONENT.len()];
     let read = skydock_sandbox::open(file)

@@ -136,3 +136,29 @@ fn a_secret_that_is_too_short_is_a_warning() {
     fs::write(dir.path().join("token"), "hunter2hunter2hunter2\n").unwrap();
     assert_eq!(check(&dir, &[]).2, "");
 }
+
+#[test]
+fn an_environment_variable_that_is_not_set_is_a_warning() {
+    let dir = folder(
+        "  permissions: {providerIDs: ['static://']}\n  \
+         egress: [{name: r, to: 'https://cloud.example:443', credential: t}]\n\
+         credentials:\n- {name: t, type: header, for: {plugin: metal, digest: any}, valueEnv: METAL_TOKEN}\n",
+    );
+    let (code, _, said) = check(&dir, &[]);
+    let words = "credentials[0].valueEnv: the environment variable METAL_TOKEN is not set here";
+    assert!(code == 0 && said.contains(words), "{said}");
+    assert_eq!(check(&dir, &["--offline"]).2, "");
+
+    for (value, is_short) in [("hunter2", true), ("hunter2hunter2hunter2", false)] {
+        let mut check = Command::new(env!("CARGO_BIN_EXE_skydock"));
+        check.args(["config", "check", "config.yaml"]);
+        check.current_dir(dir.path()).env("METAL_TOKEN", value);
+        let output = check.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.contains("fewer than 16 bytes"), is_short, "{said}");
+        assert!(
+            output.status.success() && !said.contains("hunter2"),
+            "{said}"
+        );
+    }
+}
