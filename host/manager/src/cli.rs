@@ -1,15 +1,18 @@
 //! The command line: upstream's flags with upstream's names, and a few of Skydock's own.
 //!
-//! Every flag that is parsed here has an effect. Upstream flags that Skydock does not support are
-//! rejected by name (see `upstream`).
+//! Every flag that is parsed here has an effect. The words are read as upstream reads them
+//! (`arguments`); upstream's flags that Skydock does not have are accepted with a warning, or
+//! rejected by name (`upstream`).
 //!
 //! A flag is a field of the `Args` struct of its group, in `cli/`; the comment on the field is the
 //! text of `--help`. It becomes a field of the options of its controller, such as
 //! `LifecycleOptions`, which have the same default. [`crate::config`] checks all flags together,
 //! and [`crate::ccm`] passes the options to [`skydock_controllers::run()`]. If upstream has the
-//! flag, remove it from [`NOT_HONORED`]. `docs/flags.md` is then out of date; the beginning of that
+//! flag, remove it from the tables in `upstream`. `docs/flags.md` is then out of date; the beginning of that
 //! page says how it is written.
 
+mod arguments;
+mod executable;
 pub mod feature_gates;
 mod ipam;
 mod nodes;
@@ -19,7 +22,14 @@ pub mod routes;
 mod services;
 mod upstream;
 
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    ffi::OsString,
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 
 use clap::{
     ArgAction, Args, Parser, Subcommand, ValueEnum,
@@ -31,6 +41,7 @@ use skydock_cloud::text::escape;
 
 use crate::process::telemetry;
 
+pub use self::arguments::AcceptedFlag;
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
 pub use self::plugin::{
@@ -38,7 +49,7 @@ pub use self::plugin::{
     ToolCommand,
 };
 pub use self::services::{ServiceArgs, ServiceArgsError};
-pub use self::upstream::{NOT_HONORED, SETTLED};
+pub use self::upstream::{ForeignFlag, Otherwise, Takes, foreign_flags};
 
 /// A cloud-controller-manager for every cloud: providers are WebAssembly plugins.
 ///
@@ -48,6 +59,8 @@ pub use self::upstream::{NOT_HONORED, SETTLED};
     name = "skydock",
     version,
     args_conflicts_with_subcommands = true,
+    // As upstream, the last of several values counts.
+    args_override_self = true,
     max_term_width = 120
 )]
 pub struct Cli {
@@ -118,10 +131,12 @@ pub struct CheckArgs {
 #[derive(Args, Debug)]
 pub struct CcmArgs {
     /// Path to Skydock's configuration file: the plugin, its limits and its permissions. Flags take
-    /// precedence over the file; see `skydock config schema` for its format.
+    /// precedence over the file; see `skydock config schema` for its format [default:
+    /// /etc/skydock/config.yaml, if it exists].
     #[arg(long, value_name = "FILE", help_heading = "Provider")]
     pub config: Option<PathBuf>,
-    /// Name of the provider, which selects the plugin for this cluster.
+    /// Name of the provider, which selects the plugin for this cluster. If there is only one
+    /// plugin, it serves whatever the name is.
     #[arg(
         long,
         value_name = "NAME",
@@ -138,7 +153,8 @@ pub struct CcmArgs {
     /// file changes.
     #[arg(long = "plugin", value_name = "NAME=FILE", value_parser = parse_plugin, help_heading = "Provider")]
     pub plugins: Vec<NamedPlugin>,
-    /// Directory with plugins: the plugin for provider NAME is NAME.wasm.
+    /// Directory with plugins: the plugin for provider NAME is NAME.wasm [default: /plugins, if it
+    /// exists].
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_dir: Option<PathBuf>,
     /// Directory for compiled plugins. Skydock creates the directory skydock-compiled-2 in it, and
@@ -255,7 +271,8 @@ pub struct CcmArgs {
     )]
     pub leader_elect_resource_namespace: String,
 
-    /// Address of /metrics, /healthz, /livez and /readyz, which are plain HTTP; `0` disables them.
+    /// Address of /metrics, /healthz, /livez and /readyz, which are plain HTTP; `0` disables them,
+    /// `:PORT` is that port on all addresses.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10258", value_parser = parse_bind_address,
           help_heading = "Serving and logs")]
     pub metrics_bind_address: BindAddress,
@@ -266,6 +283,18 @@ pub struct CcmArgs {
     /// Log format.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LoggingFormat::Text, help_heading = "Serving and logs")]
     pub logging_format: LoggingFormat,
+
+    /// Reject flags of upstream that have no effect, instead of logging a warning.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", action = ArgAction::Set, help_heading = "Serving and logs")]
+    pub strict_flags: bool,
+
+    /// Flags that are accepted although Skydock does not have them.
+    #[arg(skip)]
+    pub accepted: Vec<AcceptedFlag>,
+    /// Paths of executables of other images, which were before the flags.
+    #[arg(skip)]
+    pub executables: Vec<String>,
 }
 
 /// A plugin, and the name with which `--cloud-provider` selects it.
@@ -392,29 +421,59 @@ fn parse_cidr(text: &str) -> Result<IpNet, String> {
 }
 
 fn parse_bind_address(text: &str) -> Result<BindAddress, String> {
-    match text {
-        "0" => Ok(BindAddress::Off),
-        _ => text
+    if text == "0" {
+        return Ok(BindAddress::Off);
+    }
+
+    // As Go: without a host, it is every address.
+    let address: Option<SocketAddr> = match text.split_once(':') {
+        Some(("", port)) => port
             .parse()
-            .map(BindAddress::At)
-            .map_err(|_| "expected ADDRESS:PORT, for example 127.0.0.1:10258, or 0".to_owned()),
+            .ok()
+            .map(|port: u16| (every_address(), port).into()),
+        Some(("localhost", port)) => port
+            .parse()
+            .ok()
+            .map(|port: u16| (Ipv4Addr::LOCALHOST, port).into()),
+        _ => text.parse().ok(),
+    };
+    address
+        .map(BindAddress::At)
+        .ok_or_else(|| "expected ADDRESS:PORT, for example 127.0.0.1:10258, or 0".to_owned())
+}
+
+/// Returns the address that stands for all addresses of both IP families, or of IPv4 on a machine
+/// without IPv6.
+fn every_address() -> IpAddr {
+    let has_ipv6 = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok();
+    if has_ipv6 {
+        Ipv6Addr::UNSPECIFIED.into()
+    } else {
+        Ipv4Addr::UNSPECIFIED.into()
     }
 }
 
 /// Why parsing ended: an error, or `--help` or `--version`.
 #[derive(Debug)]
-pub struct Stop(clap::Error);
+pub struct Stop(Why);
+
+#[derive(Debug)]
+enum Why {
+    /// What clap says.
+    Clap(clap::Error),
+    /// Sentences about flags and words that are rejected.
+    Rejected(Vec<String>),
+}
 
 impl Stop {
     /// Prints an error as one line, or the requested help or version. The exit code is 2 for an
     /// error.
     pub fn print(&self) -> ExitCode {
-        if matches!(
-            self.0.kind(),
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-        ) {
+        if let Why::Clap(error) = &self.0
+            && is_request(error)
+        {
             // If standard output is closed, the error cannot be reported.
-            let _ = self.0.print();
+            let _ = error.print();
             return ExitCode::SUCCESS;
         }
 
@@ -427,17 +486,18 @@ impl Stop {
 
     /// Returns the error as one line.
     fn sentence(&self) -> String {
-        if let Some(rejection) = upstream::rejection(&self.0) {
-            return rejection;
-        }
+        let error = match &self.0 {
+            Why::Clap(error) => error,
+            Why::Rejected(sentences) => return sentences.join("; "),
+        };
 
         if matches!(
-            self.0.kind(),
+            error.kind(),
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand
         ) {
             return "a subcommand is missing, for example: skydock plugin inspect FILE".to_owned();
         }
-        let rendered = self.0.render().to_string();
+        let rendered = error.render().to_string();
 
         // clap treats the value as a subcommand.
         if let Some(word) = ["true", "false"]
@@ -458,11 +518,51 @@ impl Stop {
         let what = what.join(" ");
         let what = what.strip_prefix("error: ").unwrap_or(&what);
 
-        match self.0.get(ContextKind::SuggestedArg) {
-            Some(ContextValue::String(similar)) => format!("{what}; did you mean {similar}?"),
-            _ => what.to_owned(),
+        let similar = match error.get(ContextKind::SuggestedArg) {
+            Some(ContextValue::String(similar)) => format!("; did you mean {similar}?"),
+            _ => String::new(),
+        };
+        let advice = advice(error).unwrap_or_default();
+        format!("{what}{similar}{advice}")
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence())
+    }
+}
+
+/// Returns true if the error is the answer to `--help` or `--version`.
+fn is_request(error: &clap::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    )
+}
+
+/// Number of typing mistakes up to which an unknown flag is probably the one that is suggested.
+const MISTAKES: usize = 3;
+
+/// Returns what to do about an unknown flag that is probably not misspelled, but one of the program
+/// of a provider.
+fn advice(error: &clap::Error) -> Option<String> {
+    let unknown = match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(word) if error.kind() == ErrorKind::UnknownArgument => word,
+        _ => return None,
+    };
+    let name = unknown.strip_prefix("--")?.split('=').next()?;
+
+    if let Some(ContextValue::String(similar)) = error.get(ContextKind::SuggestedArg) {
+        let similar = similar.trim_start_matches('-');
+        if strsim::damerau_levenshtein(name, similar) <= MISTAKES {
+            return None;
         }
     }
+    Some(format!(
+        "; if it is a flag of one provider's cloud-controller-manager, {}",
+        upstream::option_instead(name)
+    ))
 }
 
 /// Arguments with which Skydock starts itself as a child process to compile a plugin.
@@ -478,7 +578,19 @@ pub fn is_compiler(args: impl IntoIterator<Item = OsString>) -> bool {
 /// # Errors
 /// [`Stop`] for an error, or for `--help` and `--version`.
 pub fn parse(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, Stop> {
-    Cli::try_parse_from(upstream::without_settled(args)).map_err(Stop)
+    let read = arguments::read(args.into_iter().map(Into::into));
+    let parsed = Cli::try_parse_from(read.words);
+
+    match parsed {
+        Err(error) if is_request(&error) => Err(Stop(Why::Clap(error))),
+        _ if !read.rejected.is_empty() => Err(Stop(Why::Rejected(read.rejected))),
+        Err(error) => Err(Stop(Why::Clap(error))),
+        Ok(mut cli) => {
+            cli.ccm.accepted = read.accepted;
+            cli.ccm.executables = read.executables;
+            Ok(cli)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 mod error;
 mod follow;
 mod metrics;
+mod notice;
 mod plugin;
 
 use std::{
@@ -27,19 +28,20 @@ use skydock_kube::{
 use skydock_sandbox::{ConfigSecrets, IngressRules};
 
 use crate::{
-    cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat, PluginFallback},
+    cli::{AcceptedFlag, BindAddress, CcmArgs, IpamArgsError, LoggingFormat, PluginFallback},
     egress::EgressPolicy,
     file::SkydockConfiguration,
     process::telemetry::LogOptions,
 };
 
-use self::plugin::choose_plugin;
+use self::plugin::Sources;
 
 pub(crate) use self::plugin::source_in_file;
 pub use self::{
     error::ConfigError,
     follow::{Followed, follow},
     metrics::FileMetrics,
+    notice::Notice,
     plugin::{PluginFlags, PluginSettings},
 };
 
@@ -84,6 +86,29 @@ pub struct Config {
     pub serve: Option<SocketAddr>,
     /// Log options.
     pub log: LogOptions,
+    /// Flags of upstream that are accepted although Skydock does not have them.
+    pub accepted_flags: Vec<AcceptedFlag>,
+    /// What is logged at startup about flags and defaults.
+    pub notices: Vec<Notice>,
+}
+
+/// Paths that are used, if they exist, without a flag.
+#[derive(Clone, Debug)]
+struct Defaults {
+    /// Of `--plugin-dir`.
+    plugin_dir: PathBuf,
+    /// Of `--config`.
+    config: PathBuf,
+}
+
+impl Default for Defaults {
+    /// Where images and manifests have plugins and the configuration.
+    fn default() -> Self {
+        Self {
+            plugin_dir: "/plugins".into(),
+            config: "/etc/skydock/config.yaml".into(),
+        }
+    }
 }
 
 /// Which Lease a run uses.
@@ -99,6 +124,18 @@ impl TryFrom<CcmArgs> for Config {
     type Error = ConfigError;
 
     fn try_from(args: CcmArgs) -> Result<Self, ConfigError> {
+        Self::with_defaults(args, &Defaults::default())
+    }
+}
+
+impl Config {
+    fn with_defaults(mut args: CcmArgs, defaults: &Defaults) -> Result<Self, ConfigError> {
+        let mut notices = notice::of_command_line(&args);
+        if args.config.is_none() && exists(&defaults.config) {
+            notices.push(Notice::default_taken("--config", &defaults.config));
+            args.config = Some(defaults.config.clone());
+        }
+
         let file = args
             .config
             .as_deref()
@@ -110,13 +147,15 @@ impl TryFrom<CcmArgs> for Config {
         let runs_services = controllers.contains(&service::CONTROLLER);
         let services = args.services.clone().options(runs_services)?;
 
-        let plugin_flags = plugin_flags(&args, file.as_ref(), &services)?;
+        let plugin_flags = plugin_flags(&args, file.as_ref(), &services, defaults, &mut notices)?;
         let plugin = plugin_flags.settings(file.as_ref().zip(args.config.as_deref()))?;
         // Without rules in the file, the plugin reaches nothing.
         let egress_policy = file
             .as_ref()
             .and_then(|it| Some(it.egress_policy(it.plugin(&plugin.name)?)))
             .unwrap_or_default();
+
+        notices.extend(notice::of_variables(&egress_policy));
 
         let plugin_cache_dir = args.plugin_cache_dir.clone().or_else(default_cache_dir);
         if falls_back(&args) && plugin_cache_dir.is_none() {
@@ -160,8 +199,15 @@ impl TryFrom<CcmArgs> for Config {
                 json: args.logging_format == LoggingFormat::Json,
                 quiet: false,
             },
+            accepted_flags: args.accepted,
+            notices,
         })
     }
+}
+
+/// Returns whether there is a file or directory at this path, also if it cannot be read.
+fn exists(path: &Path) -> bool {
+    path.try_exists().unwrap_or(true)
 }
 
 /// Returns what the flags say about the plugin that they, or else the file, select.
@@ -169,11 +215,33 @@ fn plugin_flags(
     args: &CcmArgs,
     file: Option<&SkydockConfiguration>,
     services: &ServiceOptions,
+    defaults: &Defaults,
+    notices: &mut Vec<Notice>,
 ) -> Result<PluginFlags, ConfigError> {
-    let (name, component) = choose_plugin(args, file.and_then(|it| it.plugins.first()))?;
+    let configured = file.and_then(|it| it.plugins.first());
+    let default_directory = defaults.plugin_dir.as_path();
+    let is_default = args.plugin_dir.is_none() && default_directory.is_dir();
+
+    let sources = Sources {
+        provider: &args.cloud_provider,
+        flags: &args.plugins,
+        configured: configured.zip(args.config.as_deref()),
+        directory: args.plugin_dir.as_deref(),
+        default_directory: is_default.then_some(default_directory),
+    };
+    let chosen = sources.choose()?;
+
+    let component = chosen.file.as_deref();
+    if is_default && component.is_some_and(|it| it.parent() == Some(default_directory)) {
+        notices.push(Notice::default_taken("--plugin-dir", default_directory));
+    }
+    if chosen.is_only_one {
+        notices.push(Notice::only_plugin(&args.cloud_provider, &chosen.name));
+    }
+
     Ok(PluginFlags {
-        name,
-        file: component,
+        name: chosen.name,
+        file: chosen.file,
         cloud_config: args.cloud_config.clone(),
         options: args.plugin_options.clone(),
         limits: args.plugin_limits.clone(),

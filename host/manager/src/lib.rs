@@ -74,6 +74,7 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
             let config = config?;
 
             telemetry::init(config.log);
+            config.notices.iter().for_each(config::Notice::log);
             Box::pin(ccm::run(config, shutdown)).await
         }
         Some(Command::Config {

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use clap::{Arg, Command, CommandFactory as _};
-use skydock::cli::{Cli, NOT_HONORED, SETTLED};
+use skydock::cli::{Cli, ForeignFlag, Otherwise, Takes, foreign_flags};
 
 use crate::{
     bench::BenchArgs, build::BuildArgs, cli::DevArgs, new::NewArgs, replay::ReplayArgs,
@@ -63,31 +63,13 @@ fn a_flag_is_a_row_with_its_default() {
 fn page() -> String {
     let mut page = "# Flags\n\nAll flags of Skydock. `SNAPSHOTS=overwrite cargo test -p skydock-dev --bin skydock-dev flags` writes this page from the \
         definitions that the program parses.\n\n\
-        Booleans are set with `=`, for example `--leader-elect=false`. Durations are written as in Go: `15s`, `5m0s`, `100ms`. Flags \
-        cannot be set with environment variables, but `RUST_LOG` takes precedence over `--v`.\n"
+        Flags are written as upstream's: booleans are set with `=`, for example `--leader-elect=false`, other values follow after `=` or \
+        as the next word, and the last of several values counts. Durations are written as in Go: `15s`, `5m0s`, `100ms`. Flags cannot be \
+        set with environment variables, but `RUST_LOG` takes precedence over `--v`.\n"
         .to_owned();
     let cli = Cli::command();
     section(&mut page, "skydock", cli.clone());
-    page.push_str(
-        "\n### Flags of upstream that may stay\n\nSkydock already behaves as they say:\n\n",
-    );
-    for flag in SETTLED {
-        let _ = writeln!(page, "- `{flag}`");
-    }
-    page.push_str(
-        "\n### Flags of upstream that are rejected\n\n| Flag | Instead |\n| --- | --- |\n",
-    );
-    for (flag, instead) in NOT_HONORED {
-        let _ = writeln!(
-            page,
-            "| `--{flag}` | {} |",
-            cell(if instead.is_empty() {
-                "remove it"
-            } else {
-                instead
-            })
-        );
-    }
+    foreign(&mut page);
     for command in cli.get_subcommands() {
         let nested = command.get_subcommands().map(|inner| {
             (
@@ -115,6 +97,46 @@ fn page() -> String {
         }
     }
     page
+}
+
+/// Writes the tables of the flags that only upstream has.
+fn foreign(page: &mut String) {
+    page.push_str(
+        "\n### Flags of upstream that may stay\n\nSkydock already behaves as they say:\n\n",
+    );
+    for flag in foreign_flags() {
+        for value in flag.settled.iter().filter(|value| !value.is_empty()) {
+            let _ = writeln!(page, "- `--{}={value}`", flag.name);
+        }
+    }
+
+    page.push_str(
+        "\n### Flags of upstream that have no effect\n\nThey are accepted with a warning. With `--strict-flags`, they are rejected.\n\n\
+         | Flag | Reason |\n| --- | --- |\n",
+    );
+    rows(page, |flag| match flag.otherwise {
+        Otherwise::NoEffect(why) => Some(why),
+        Otherwise::Rejected(_) => None,
+    });
+
+    page.push_str(
+        "\n### Flags of upstream that are rejected\n\n| Flag | Instead |\n| --- | --- |\n",
+    );
+    rows(page, |flag| match flag.otherwise {
+        Otherwise::NoEffect(_) => None,
+        Otherwise::Rejected(instead) => Some(instead),
+    });
+}
+
+/// Writes a row for each flag about which there is something to say.
+fn rows(page: &mut String, said: impl Fn(&ForeignFlag) -> Option<&'static str>) {
+    // Some may have any value.
+    let is_settled = |flag: &ForeignFlag| flag.takes == Takes::Bool && flag.settled.len() == 2;
+    for flag in foreign_flags().filter(|flag| !is_settled(flag)) {
+        if let Some(text) = said(flag) {
+            let _ = writeln!(page, "| `--{}` | {} |", flag.name, cell(text));
+        }
+    }
 }
 
 /// Writes the section of a command.

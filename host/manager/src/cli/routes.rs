@@ -188,7 +188,12 @@ mod tests {
 
     #[test]
     fn unknown_feature_gates_are_rejected_by_name() {
-        let unknown = rejection("--feature-gates=CloudControllerManagerWebhook=true");
+        let strict = crate::cli::parse([
+            "skydock",
+            "--strict-flags",
+            "--feature-gates=CloudControllerManagerWebhook=true",
+        ]);
+        let unknown = strict.expect_err("rejected").sentence();
         assert!(
             unknown.contains("unknown feature gate \"CloudControllerManagerWebhook\""),
             "{unknown}"

@@ -81,8 +81,218 @@ fn an_unsupported_upstream_flag_is_rejected_by_name() {
         "--bind-address is a flag of upstream's cloud-controller-manager that Skydock does not support: \
          use --metrics-bind-address, which serves plain HTTP: set scheme: HTTP in the probes"
     );
-    assert!(rejection(&["--profiling=true"]).contains("set --profiling=false"));
-    assert!(rejection(&["--webhooks=x"]).ends_with("remove it"));
+    assert!(rejection(&["--webhooks=x"]).ends_with("remove it: Skydock has no webhooks"));
+
+    let two = rejection(&[
+        "--secure-port",
+        "10258",
+        "--v=2",
+        "--bind-address=::",
+        "--cluster-nam=a",
+    ]);
+    let first = two.find("--secure-port is a flag").unwrap();
+    assert!(two[first..].contains("; --bind-address is a flag"), "{two}");
+}
+
+#[test]
+fn a_flag_without_effect_is_accepted_unless_flags_are_strict() {
+    let given = [
+        "--kube-api-qps",
+        "50",
+        "--profiling",
+        "--vmodule=a=4",
+        "--v=2",
+    ];
+    let accepted = ccm(&given).unwrap();
+    let flags: Vec<_> = accepted
+        .accepted
+        .iter()
+        .map(|it| it.flag.as_str())
+        .collect();
+    assert_eq!(
+        flags,
+        ["--kube-api-qps=50", "--profiling=true", "--vmodule=a=4"]
+    );
+    assert!(accepted.accepted.iter().all(|it| it.no_effect.is_some()));
+    assert_eq!(accepted.v, 2);
+
+    for strict in ["--strict-flags", "--strict-flags=True"] {
+        let said = rejection(&[&given[..], &[strict]].concat());
+        for flag in ["--kube-api-qps is", "--profiling is", "--vmodule is"] {
+            assert!(said.contains(flag), "{said}");
+        }
+    }
+    assert!(ccm(&[&given[..], &["--strict-flags", "--strict_flags=0"]].concat()).is_ok());
+}
+
+#[test]
+fn values_are_read_as_by_pflag() {
+    let both = |left: &[&str], right: &[&str]| {
+        let read = |args| format!("{:?}", ccm(args).unwrap_or_else(|stop| panic!("{stop:?}")));
+        assert_eq!(read(left), read(right), "{left:?}");
+    };
+    for (given, same) in [
+        (&["--cluster-name", "c"][..], &["--cluster-name=c"][..]),
+        (&["--cluster_name=c"], &["--cluster-name=c"]),
+        (&["--controllers", "-route,*"], &["--controllers=-route,*"]),
+        (&["--controllers=*,,-route,"], &["--controllers=*,-route"]),
+        (&["--leader-elect=False"], &["--leader-elect=false"]),
+        (&["--leader-elect=0"], &["--leader-elect=false"]),
+        (&["--leader-elect=t"], &["--leader-elect"]),
+        (&["--dry-run=true"], &["--dry-run"]),
+        (&["--dry-run=false"], &[]),
+        (&["--v=2", "--v=4"], &["--v=4"]),
+        (&["-v", "2"], &["-v=2"]),
+        (
+            &["--leader-elect", "--leader-elect=false"],
+            &["--leader-elect=false"],
+        ),
+        (&["", "--v=2", ""], &["--v=2"]),
+        // An empty text is not set.
+        (&["--cloud-config=", "--master=", "--kubeconfig", ""], &[]),
+        (
+            &["--cluster-cidr=", "--feature-gates=", "--feature-gates=,"],
+            &[],
+        ),
+        (
+            &["--cluster-cidr=10.0.0.0/8,"],
+            &["--cluster-cidr=10.0.0.0/8"],
+        ),
+        (
+            &["--metrics-bind-address=localhost:1"],
+            &["--metrics-bind-address=127.0.0.1:1"],
+        ),
+        (
+            &["--route-reconciliation-period", "1m30s"],
+            &["--route-reconciliation-period=90s"],
+        ),
+    ] {
+        both(given, same);
+    }
+
+    let BindAddress::At(all) = ccm(&["--metrics-bind-address=:10258"])
+        .unwrap()
+        .metrics_bind_address
+    else {
+        panic!("nothing is served")
+    };
+    assert!(all.ip().is_unspecified() && all.port() == 10258, "{all}");
+    // A flag is not the value of another one.
+    assert!(rejection(&["--cloud-config", "--v=2"]).contains("--cloud-config"));
+    assert!(rejection(&["--kube-api-qps", "--v=2"]).contains("--kube-api-qps needs a value"));
+    assert!(rejection(&["--profiling=maybe"]).contains("neither true nor false"));
+}
+
+#[test]
+fn feature_gates_of_upstream_are_accepted() {
+    let own = "CloudControllerManagerWatchBasedRoutesReconciliation";
+    let accepted = |list: &str| {
+        let args = ccm(&[&format!("--feature-gates={list}")]).unwrap();
+        let said = args.accepted.into_iter();
+        let said = said.map(|it| (it.flag, it.no_effect.unwrap_or_default()));
+        (args.routes.feature_gates, said.collect::<Vec<_>>())
+    };
+    assert_eq!(
+        accepted(&format!("AllAlpha=false,{own}=false,")),
+        (
+            vec![feature_gates::FeatureGate::WatchBasedRoutes(false)],
+            vec![(
+                "--feature-gates=AllAlpha=false".to_owned(),
+                "Skydock does not have this gate".to_owned()
+            )]
+        )
+    );
+
+    for (gate, words) in [
+        ("CloudDualStackNodeIPs=true", ""),
+        ("CloudDualStackNodeIPs=false", "both IP families"),
+        ("CloudControllerManagerWebhook=T", "Skydock has no webhooks"),
+        ("CloudControllerManagerWebhook=false", ""),
+    ] {
+        let (own, said) = accepted(gate);
+        assert!(own.is_empty() && said[0].1.contains(words), "{said:?}");
+        assert_eq!(words.is_empty(), said[0].1.is_empty(), "{said:?}");
+    }
+    assert!(rejection(&["--feature-gates=A=maybe"]).contains("A=maybe: \"maybe\" is neither"));
+}
+
+#[test]
+fn the_path_of_another_executable_is_ignored() {
+    for (given, ignored) in [
+        (&["/bin/metal-cloud-controller-manager", "--v=2"][..], 1),
+        (
+            &[
+                "/go-runner",
+                "--log-file=/l",
+                "--also-stdout=false",
+                "/cloud-controller-manager",
+                "--v=2",
+            ],
+            2,
+        ),
+        (&["--redirect-stderr=true", "/app/ccm", "--v=2"], 1),
+        (&["/sbin/tini", "--", "/bin/ccm", "--v=2"], 2),
+        (&["hyperkube", "cloud-controller-manager", "--v=2"], 2),
+    ] {
+        let args = ccm(given).unwrap();
+        assert_eq!((args.executables.len(), args.v), (ignored, 2), "{given:?}");
+    }
+
+    let log_file = ccm(&[
+        "--log-file",
+        "/var/log/ccm.log",
+        "/cloud-controller-manager",
+    ])
+    .unwrap();
+    assert!(
+        log_file.accepted[0]
+            .no_effect
+            .as_ref()
+            .unwrap()
+            .contains("no log file is written")
+    );
+
+    for wrong in [
+        &["--v=2", "/bin/metal-cloud-controller-manager"][..],
+        &["--leader-elect", "/etc/cloud"],
+        &["/etc/kubernetes/cloud.conf"],
+    ] {
+        assert!(rejection(wrong).contains(wrong[wrong.len() - 1]));
+    }
+    let shell = rejection(&[
+        "/bin/bash",
+        "-c",
+        "exec /bin/x-cloud-controller-manager --v=2",
+    ]);
+    assert!(shell.contains("starts a shell"), "{shell}");
+}
+
+#[test]
+fn a_subcommand_is_not_changed() {
+    let cli = parse(["skydock", "plugin", "test", "/bin/a", "", "--secure-port=1"]).unwrap();
+    let Some(Command::Plugin {
+        command: PluginCommand::Tool(tool),
+    }) = cli.command
+    else {
+        panic!("another command")
+    };
+    assert_eq!(tool.words().1, ["/bin/a", "", "--secure-port=1"]);
+}
+
+#[test]
+fn the_version_of_upstream_has_values() {
+    for (given, prints) in [
+        ("--version", true),
+        ("--version=raw", true),
+        ("--version=true", true),
+        ("--version=false", false),
+    ] {
+        let stopped = parse(["skydock", given]).err();
+        assert_eq!(stopped.is_some(), prints, "{given}");
+        assert!(
+            stopped.is_none_or(|stop| matches!(stop.0, Why::Clap(error) if is_request(&error)))
+        );
+    }
 }
 
 #[test]
@@ -90,6 +300,11 @@ fn rejects_unknown_flags_with_a_suggestion() {
     assert_eq!(
         rejection(&["--clod-provider=static"]),
         "unexpected argument '--clod-provider' found; did you mean --cloud-provider?"
+    );
+    let unknown = rejection(&["--vpc-names=a"]);
+    assert!(
+        unknown.contains("'--vpc-names' found") && unknown.contains("options: {vpc-names: VALUE}"),
+        "{unknown}"
     );
     assert!(rejection(&["surplus"]).contains("surplus"));
 }

@@ -1,125 +1,314 @@
-//! Flags of upstream's cloud-controller-manager that Skydock does not support. They are rejected by
-//! name, not ignored.
+//! Flags of upstream's cloud-controller-manager, and of programs that start it, that Skydock does
+//! not have, and what becomes of them.
+//!
+//! A flag that cannot change what Skydock does is accepted with a warning, so that the manifest of
+//! another cloud-controller-manager works. A flag that asks for something that Skydock does not do
+//! is rejected. If Skydock gets such a flag, remove its row.
 
-use std::ffi::OsString;
-
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-
-/// Flags that are accepted with this value only, because Skydock already behaves that way.
-pub const SETTLED: &[&str] = &[
-    "--contention-profiling=false",
-    "--enable-leader-migration=false",
-    "--leader-elect-resource-lock=leases",
-    "--profiling=false",
-    "--secure-port=0",
-    "--webhook-secure-port=0",
-];
-
-/// Instead of the flags for upstream's server, which uses TLS.
-const INSTEAD_OF_TLS: &str =
-    "use --metrics-bind-address, which serves plain HTTP: set scheme: HTTP in the probes";
-
-/// Upstream's other flags (see upstream's `options.go`), and what to use instead, if anything.
-pub const NOT_HONORED: &[(&str, &str)] = &[
-    ("allow-untagged-cloud", ""),
-    ("authentication-kubeconfig", ""),
-    ("authentication-skip-lookup", ""),
-    ("authentication-token-webhook-cache-ttl", ""),
-    ("authentication-tolerate-lookup-failure", ""),
-    ("authorization-always-allow-paths", ""),
-    ("authorization-kubeconfig", ""),
-    ("authorization-webhook-cache-authorized-ttl", ""),
-    ("authorization-webhook-cache-unauthorized-ttl", ""),
-    ("bind-address", INSTEAD_OF_TLS),
-    ("cert-dir", ""),
-    ("client-ca-file", ""),
-    (
-        "cloud-node-lifecycle-monitor-nodes-workers",
-        "remove it: nodes are checked in batches",
-    ),
-    (
-        "concurrent-node-status-updates",
-        "remove it: nodes are checked in batches",
-    ),
-    ("contention-profiling", ""),
-    ("controller-start-interval", ""),
-    ("disable-http2-serving", ""),
-    ("enable-leader-migration", ""),
-    ("external-cloud-volume-plugin", "use a CSI driver"),
-    ("http2-max-streams-per-connection", ""),
-    ("kube-api-burst", "remove it: the client has no rate limit"),
-    (
-        "kube-api-content-type",
-        "remove it: nodes are read as protobuf, everything else as JSON",
-    ),
-    ("kube-api-qps", "remove it: the client has no rate limit"),
-    (
-        "leader-elect-resource-lock",
-        "remove it: only Leases are supported",
-    ),
-    ("leader-migration-config", ""),
-    ("log-flush-frequency", "remove it: the log is not buffered"),
-    (
-        "min-resync-period",
-        "remove it: caches are kept up to date by watches",
-    ),
-    (
-        "node-sync-period",
-        "remove it: it has no effect upstream either",
-    ),
-    ("permit-address-sharing", ""),
-    ("permit-port-sharing", ""),
-    ("profiling", "set --profiling=false"),
-    ("requestheader-allowed-names", ""),
-    ("requestheader-client-ca-file", ""),
-    ("requestheader-extra-headers-prefix", ""),
-    ("requestheader-group-headers", ""),
-    ("requestheader-uid-headers", ""),
-    ("requestheader-username-headers", ""),
-    ("secure-port", INSTEAD_OF_TLS),
-    ("tls-cert-file", ""),
-    ("tls-cipher-suites", ""),
-    ("tls-curve-preferences", ""),
-    ("tls-min-version", ""),
-    ("tls-private-key-file", ""),
-    ("tls-sni-cert-key", ""),
-    ("vmodule", "use --v or RUST_LOG"),
-    ("webhook-bind-address", ""),
-    ("webhook-cert-dir", ""),
-    ("webhook-disable-http2-serving", ""),
-    ("webhook-secure-port", ""),
-    ("webhook-tls-cert-file", ""),
-    ("webhook-tls-private-key-file", ""),
-    ("webhooks", ""),
-];
-
-/// Removes the flags whose value is already Skydock's behavior.
-pub(super) fn without_settled(
-    args: impl IntoIterator<Item = impl Into<OsString>>,
-) -> impl Iterator<Item = OsString> {
-    args.into_iter()
-        .map(Into::into)
-        .filter(|arg| !SETTLED.iter().any(|settled| arg == *settled))
+/// A flag that Skydock does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForeignFlag {
+    /// Its name, without dashes.
+    pub name: &'static str,
+    /// How its value is written.
+    pub takes: Takes,
+    /// The values that say how Skydock behaves already.
+    pub settled: &'static [&'static str],
+    /// What becomes of other values.
+    pub otherwise: Otherwise,
 }
 
-/// The error message for a flag that only upstream supports; `None` for other errors.
-pub(super) fn rejection(error: &clap::Error) -> Option<String> {
-    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else {
-        return None;
-    };
+/// How the value of a flag is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// It is true unless a value follows after `=`.
+    Bool,
+    /// A value follows, after `=` or as the next word.
+    Value,
+}
 
-    let name = flag.trim_start_matches('-').split('=').next()?;
-    let (_, instead) = (error.kind() == ErrorKind::UnknownArgument)
-        .then(|| NOT_HONORED.iter().find(|(known, _)| *known == name))
-        .flatten()?;
+/// What becomes of the values that do not say how Skydock behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Otherwise {
+    /// They are accepted, and this is why they have no effect.
+    NoEffect(&'static str),
+    /// They are rejected, and this is what to do instead.
+    Rejected(&'static str),
+}
 
-    let instead = if instead.is_empty() {
-        "remove it"
-    } else {
-        instead
+use Otherwise::{NoEffect, Rejected};
+
+const ANY_BOOL: &[&str] = &["true", "false"];
+const OFF: &[&str] = &["false"];
+const ON: &[&str] = &["true"];
+const EMPTY: &[&str] = &[""];
+
+const fn switch(
+    name: &'static str,
+    settled: &'static [&'static str],
+    otherwise: Otherwise,
+) -> ForeignFlag {
+    ForeignFlag {
+        name,
+        takes: Takes::Bool,
+        settled,
+        otherwise,
+    }
+}
+
+const fn value(
+    name: &'static str,
+    settled: &'static [&'static str],
+    otherwise: Otherwise,
+) -> ForeignFlag {
+    ForeignFlag {
+        name,
+        takes: Takes::Value,
+        settled,
+        otherwise,
+    }
+}
+
+const BATCHES: &str = "nodes are checked in batches";
+const ONE_LOG: &str = "the whole log is written to standard error";
+const NO_FILE: &str =
+    "no log file is written: the log is on standard error, where the container runtime collects it";
+const NO_BUFFER: &str = "the log is not buffered";
+const NO_PROFILER: &str = "there is no profiler, and /debug/pprof answers 404";
+const NO_SELECTION: &str = "metrics cannot be selected";
+const NO_WEBHOOKS: &str = "Skydock has no webhooks";
+
+/// Instead of the flags for upstream's server, which uses TLS.
+const INSTEAD_OF_TLS: Otherwise =
+    Rejected("use --metrics-bind-address, which serves plain HTTP: set scheme: HTTP in the probes");
+const REMOVE: Otherwise = Rejected("remove it");
+
+/// Flags of upstream (see its `options.go`, and `component-base/logs`), of klog in earlier releases,
+/// and of `go-runner`, which starts programs in images of Kubernetes.
+const GENERAL: &[ForeignFlag] = &[
+    switch(
+        "add-dir-header",
+        OFF,
+        NoEffect("lines of the log name no files of Go"),
+    ),
+    value("address", &[], INSTEAD_OF_TLS),
+    value("allow-metric-labels", EMPTY, NoEffect(NO_SELECTION)),
+    value(
+        "allow-metric-labels-manifest",
+        EMPTY,
+        NoEffect(NO_SELECTION),
+    ),
+    switch(
+        "allow-untagged-cloud",
+        OFF,
+        NoEffect("how resources in the cloud are recognized depends on the plugin; see its README"),
+    ),
+    switch("also-stdout", ANY_BOOL, NoEffect(ONE_LOG)),
+    switch("alsologtostderr", ANY_BOOL, NoEffect(ONE_LOG)),
+    value(
+        "cloud-node-lifecycle-monitor-nodes-workers",
+        &[],
+        NoEffect(BATCHES),
+    ),
+    value("concurrent-node-status-updates", &[], NoEffect(BATCHES)),
+    switch("contention-profiling", OFF, NoEffect(NO_PROFILER)),
+    value(
+        "controller-start-interval",
+        &["0", "0s"],
+        NoEffect("controllers start at once"),
+    ),
+    value("disabled-metrics", EMPTY, NoEffect(NO_SELECTION)),
+    switch(
+        "enable-leader-migration",
+        OFF,
+        Rejected("remove it: leader migration ended with the in-tree providers"),
+    ),
+    value(
+        "external-cloud-volume-plugin",
+        EMPTY,
+        NoEffect("volumes belong to CSI drivers"),
+    ),
+    value(
+        "kube-api-burst",
+        &[],
+        NoEffect("the client has no rate limit"),
+    ),
+    value(
+        "kube-api-content-type",
+        &[],
+        NoEffect("nodes are read as protobuf, everything else as JSON"),
+    ),
+    value(
+        "kube-api-qps",
+        &[],
+        NoEffect("the client has no rate limit"),
+    ),
+    value(
+        "leader-elect-resource-lock",
+        &["leases"],
+        Rejected("remove it: only Leases are supported"),
+    ),
+    value(
+        "leader-migration-config",
+        EMPTY,
+        Rejected("remove it: leader migration ended with the in-tree providers"),
+    ),
+    value(
+        "log-backtrace-at",
+        &["", ":0"],
+        NoEffect("it names a line of Go"),
+    ),
+    value("log-dir", EMPTY, NoEffect(NO_FILE)),
+    value("log-file", EMPTY, NoEffect(NO_FILE)),
+    value("log-file-max-size", &[], NoEffect(NO_FILE)),
+    value("log-flush-frequency", &[], NoEffect(NO_BUFFER)),
+    value("log-json-info-buffer-size", &["0"], NoEffect(NO_BUFFER)),
+    switch("log-json-split-stream", OFF, NoEffect(ONE_LOG)),
+    value("log-text-info-buffer-size", &["0"], NoEffect(NO_BUFFER)),
+    switch("log-text-split-stream", OFF, NoEffect(ONE_LOG)),
+    switch("logtostderr", ON, NoEffect(ONE_LOG)),
+    value(
+        "min-resync-period",
+        &[],
+        NoEffect("caches are kept up to date by watches"),
+    ),
+    value(
+        "node-sync-period",
+        &[],
+        NoEffect("it has no effect upstream either"),
+    ),
+    switch("one-output", ANY_BOOL, NoEffect(ONE_LOG)),
+    value("port", &["0"], INSTEAD_OF_TLS),
+    switch("profiling", OFF, NoEffect(NO_PROFILER)),
+    switch("redirect-stderr", ANY_BOOL, NoEffect(ONE_LOG)),
+    value(
+        "show-hidden-metrics-for-version",
+        EMPTY,
+        NoEffect(NO_SELECTION),
+    ),
+    switch(
+        "skip-headers",
+        OFF,
+        NoEffect("each line of the log has its time and level"),
+    ),
+    switch("skip-log-headers", ANY_BOOL, NoEffect(NO_FILE)),
+    value("stderrthreshold", &[], NoEffect(ONE_LOG)),
+    value(
+        "vmodule",
+        EMPTY,
+        NoEffect("it names files of Go; use --v or the environment variable RUST_LOG"),
+    ),
+    value("webhook-bind-address", &[], NoEffect(NO_WEBHOOKS)),
+    value("webhook-cert-dir", &[], NoEffect(NO_WEBHOOKS)),
+    switch("webhook-disable-http2-serving", &[], NoEffect(NO_WEBHOOKS)),
+    value("webhook-secure-port", &["0"], NoEffect(NO_WEBHOOKS)),
+    value("webhook-tls-cert-file", &[], NoEffect(NO_WEBHOOKS)),
+    value("webhook-tls-private-key-file", &[], NoEffect(NO_WEBHOOKS)),
+    value(
+        "webhooks",
+        EMPTY,
+        Rejected("remove it: Skydock has no webhooks"),
+    ),
+];
+
+/// Flags of upstream's secure serving: TLS, authentication and authorization.
+const SECURE_SERVING: &[ForeignFlag] = &[
+    value("authentication-kubeconfig", &[], REMOVE),
+    switch("authentication-skip-lookup", &[], REMOVE),
+    value("authentication-token-webhook-cache-ttl", &[], REMOVE),
+    switch("authentication-tolerate-lookup-failure", &[], REMOVE),
+    value("authorization-always-allow-paths", &[], REMOVE),
+    value("authorization-kubeconfig", &[], REMOVE),
+    value("authorization-webhook-cache-authorized-ttl", &[], REMOVE),
+    value("authorization-webhook-cache-unauthorized-ttl", &[], REMOVE),
+    value("bind-address", &[], INSTEAD_OF_TLS),
+    value("cert-dir", &[], REMOVE),
+    value("client-ca-file", &[], REMOVE),
+    switch("disable-http2-serving", &[], REMOVE),
+    value("http2-max-streams-per-connection", &[], REMOVE),
+    switch("permit-address-sharing", &[], REMOVE),
+    switch("permit-port-sharing", &[], REMOVE),
+    value("requestheader-allowed-names", &[], REMOVE),
+    value("requestheader-client-ca-file", &[], REMOVE),
+    value("requestheader-extra-headers-prefix", &[], REMOVE),
+    value("requestheader-group-headers", &[], REMOVE),
+    value("requestheader-uid-headers", &[], REMOVE),
+    value("requestheader-username-headers", &[], REMOVE),
+    value("secure-port", &["0"], INSTEAD_OF_TLS),
+    value("tls-cert-file", &[], REMOVE),
+    value("tls-cipher-suites", &[], REMOVE),
+    value("tls-curve-preferences", &[], REMOVE),
+    value("tls-min-version", &[], REMOVE),
+    value("tls-private-key-file", &[], REMOVE),
+    value("tls-sni-cert-key", &[], REMOVE),
+];
+
+/// Flags that only the program of one provider has, and what replaces them. They would change what
+/// is done in the cloud. Other flags that nobody knows get the same advice, as far as it is general.
+const OF_PROVIDERS: &[(&str, &str)] = &[
+    (
+        "cloud-config-key",
+        "mount the Secret, and name its file in --cloud-config",
+    ),
+    (
+        "cloud-config-secret-name",
+        "mount the Secret, and name its file in --cloud-config",
+    ),
+    (
+        "cloud-config-secret-namespace",
+        "mount the Secret, and name its file in --cloud-config",
+    ),
+    (
+        "enable-dynamic-reloading",
+        "remove it: Skydock follows changes of the file of --cloud-config",
+    ),
+    ("node-labels", ""),
+    ("nodebalancer-tags", ""),
+    ("user-agent", ""),
+];
+
+/// Returns all flags of upstream that Skydock does not have, by name.
+pub fn foreign_flags() -> impl Iterator<Item = &'static ForeignFlag> {
+    let mut all: Vec<_> = GENERAL.iter().chain(SECURE_SERVING).collect();
+    all.sort_by_key(|flag| flag.name);
+    all.into_iter()
+}
+
+/// Returns the flag with this name.
+pub(super) fn find(name: &str) -> Option<&'static ForeignFlag> {
+    foreign_flags().find(|flag| flag.name == name)
+}
+
+impl ForeignFlag {
+    /// Returns the error if this flag is rejected.
+    pub(super) fn rejection(&self) -> String {
+        let instead = match self.otherwise {
+            Rejected(instead) => instead.to_owned(),
+            NoEffect(why) => format!("remove it: {why}"),
+        };
+        format!(
+            "--{} is a flag of upstream's cloud-controller-manager that Skydock does not support: {instead}",
+            self.name
+        )
+    }
+}
+
+/// What to write instead of a flag that sets something in the cloud.
+pub(super) fn option_instead(name: &str) -> String {
+    format!(
+        "remove it, and write `options: {{{name}: VALUE}}` for the plugin in the file of --config, if its README lists such an option"
+    )
+}
+
+/// Returns the error for a flag that only the program of one provider has.
+pub(super) fn rejection_of_provider(name: &str) -> Option<String> {
+    let (_, instead) = OF_PROVIDERS.iter().find(|(known, _)| *known == name)?;
+    let instead = match *instead {
+        "" => option_instead(name),
+        instead => instead.to_owned(),
     };
     Some(format!(
-        "--{name} is a flag of upstream's cloud-controller-manager that Skydock does not support: {instead}"
+        "--{name} is a flag of one provider's cloud-controller-manager: {instead}"
     ))
 }
 
@@ -160,6 +349,18 @@ mod tests {
             .collect()
     }
 
+    /// Returns a value of the flag that does not say how Skydock behaves, if there is one.
+    fn other_value(flag: &ForeignFlag) -> Option<&'static str> {
+        let candidates = match flag.takes {
+            Takes::Bool => ANY_BOOL,
+            Takes::Value => &["x"],
+        };
+        let mut others = candidates
+            .iter()
+            .filter(|value| !flag.settled.contains(value));
+        others.next().copied()
+    }
+
     #[test]
     fn every_flag_in_the_documentation_exists() {
         let cli = Cli::command();
@@ -172,7 +373,8 @@ mod tests {
             .filter_map(clap::Arg::get_long)
             .collect();
         known.insert("help");
-        known.extend(NOT_HONORED.iter().map(|(name, _)| *name));
+        known.extend(foreign_flags().map(|flag| flag.name));
+        known.extend(OF_PROVIDERS.iter().map(|(name, _)| *name));
         known.extend(OTHERS.iter().copied());
 
         for (page, text) in [("README.md", README), ("docs/operating.md", OPERATING)] {
@@ -189,53 +391,98 @@ mod tests {
     }
 
     #[test]
-    fn operating_md_lists_unsupported_flags_and_accepted_values() {
+    fn operating_md_lists_the_flags_that_are_rejected() {
         let named = flags(OPERATING);
         let is_documented = |flag: &str| {
             named
                 .iter()
                 .any(|name| *name == flag || name.ends_with('-') && flag.starts_with(name))
         };
-        let undocumented: Vec<_> = NOT_HONORED
-            .iter()
-            .filter(|(name, _)| !is_documented(name))
+        let undocumented: Vec<_> = foreign_flags()
+            .filter(|flag| matches!(flag.otherwise, Rejected(_)))
+            .map(|flag| flag.name)
+            .chain(OF_PROVIDERS.iter().map(|(name, _)| *name))
+            .filter(|name| !is_documented(name))
             .collect();
         assert!(undocumented.is_empty(), "{undocumented:?}");
-        for settled in SETTLED {
-            assert!(OPERATING.contains(&format!("`{settled}`")), "{settled}");
+    }
+
+    #[test]
+    fn a_flag_is_in_one_table_only_and_not_one_of_skydock() {
+        let cli = Cli::command();
+        let own = cli.get_arguments().filter_map(clap::Arg::get_long);
+        let names = foreign_flags().map(|flag| flag.name);
+        let names = names.chain(OF_PROVIDERS.iter().map(|(name, _)| *name));
+        let mut seen = BTreeSet::new();
+        for name in own.chain(names) {
+            assert!(seen.insert(name.to_owned()), "{name}");
         }
     }
 
     #[test]
     fn every_unsupported_upstream_flag_is_rejected_by_name() {
-        for (name, instead) in NOT_HONORED {
-            let rejected = crate::cli::parse(["skydock", &format!("--{name}=x")])
+        for flag in foreign_flags() {
+            let Some(value) = other_value(flag) else {
+                continue;
+            };
+            let (name, flag_and_value) = (flag.name, format!("--{}={value}", flag.name));
+            let strict = crate::cli::parse(["skydock", "--strict-flags", &flag_and_value])
                 .expect_err(name)
                 .sentence();
             assert!(
-                rejected.starts_with(&format!("--{name} is a flag of upstream's")),
-                "{rejected}"
+                strict.starts_with(&format!("--{name} is a flag of upstream's")),
+                "{strict}"
             );
-            assert!(
-                rejected.ends_with(if instead.is_empty() {
-                    "remove it"
-                } else {
-                    instead
-                }),
-                "{rejected}"
-            );
+
+            let given = crate::cli::parse(["skydock", &flag_and_value]);
+            match flag.otherwise {
+                NoEffect(why) => {
+                    let accepted = given.expect(name).ccm.accepted;
+                    assert_eq!(accepted.len(), 1, "{name}");
+                    assert_eq!(accepted[0].flag, flag_and_value);
+                    assert_eq!(accepted[0].no_effect.as_deref(), Some(why));
+                }
+                Rejected(instead) => {
+                    let rejected = given.expect_err(name).sentence();
+                    assert!(rejected.ends_with(instead), "{rejected}");
+                }
+            }
         }
     }
 
     #[test]
     fn flags_that_request_fixed_behavior_are_accepted() {
-        for settled in SETTLED {
-            assert!(crate::cli::parse(["skydock", settled]).is_ok(), "{settled}");
-            let (name, _) = settled.split_once('=').unwrap();
-            assert!(
-                crate::cli::parse(["skydock", &format!("{name}=another")]).is_err(),
-                "{name}"
-            );
+        for flag in foreign_flags() {
+            for value in flag.settled {
+                for strict in [&[][..], &["--strict-flags"]] {
+                    let given = format!("--{}={value}", flag.name);
+                    let accepted = crate::cli::parse([&["skydock", &given], strict].concat())
+                        .expect(&given)
+                        .ccm
+                        .accepted;
+                    assert_eq!((accepted.len(), &accepted[0].no_effect), (1, &None));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_flag_of_a_provider_is_rejected_with_what_to_write() {
+        for (given, expected) in [
+            ("--user-agent=shoot", "options: {user-agent: VALUE}"),
+            ("--node-labels=a=b", "options: {node-labels: VALUE}"),
+            (
+                "--cloud-config-secret-name=azure",
+                "name its file in --cloud-config",
+            ),
+            ("--enable-dynamic-reloading", "Skydock follows changes"),
+            // Nobody knows it, and nothing is similar.
+            ("--vpc-names=a", "options: {vpc-names: VALUE}"),
+        ] {
+            let rejected = crate::cli::parse(["skydock", given])
+                .expect_err(given)
+                .sentence();
+            assert!(rejected.contains(expected), "{rejected}");
         }
     }
 }

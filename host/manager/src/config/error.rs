@@ -19,7 +19,8 @@ pub enum ConfigError {
     NoProvider(Vec<String>),
     /// There is no plugin for the provider.
     #[error(
-        "no plugin for --cloud-provider={name}: set --plugin {name}=FILE, or --plugin-dir to a directory with {name}.wasm"
+        "no plugin for --cloud-provider={name}: mount it as /plugins/{name}.wasm, or set --plugin {name}=FILE, or --plugin-dir \
+         to a directory with {name}.wasm"
     )]
     NoPlugin {
         /// Name of the provider.
@@ -27,13 +28,16 @@ pub enum ConfigError {
     },
     /// The plugin directory does not contain the plugin.
     #[error(
-        "no plugin for --cloud-provider={name}: {file} does not exist; set --plugin {name}=FILE, or another --plugin-dir"
+        "no plugin for --cloud-provider={name}: {file} does not exist{}; set --plugin {name}=FILE, or another --plugin-dir",
+        except(.others)
     )]
     NotInDirectory {
         /// Name of the provider.
         name: String,
         /// The file that was expected.
         file: String,
+        /// The plugins in the directory.
+        others: Vec<String>,
     },
     /// Two plugins have the same name.
     #[error("--plugin sets {0:?} twice")]
@@ -93,8 +97,17 @@ pub enum ConfigError {
 
 fn known(names: &[String]) -> String {
     if names.is_empty() {
-        String::new()
+        ", and mount that as /plugins/NAME.wasm, or set --plugin, --plugin-dir or --config"
+            .to_owned()
     } else {
         format!(" (given: {})", names.join(", "))
+    }
+}
+
+fn except(names: &[String]) -> String {
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(", only {}", names.join(", "))
     }
 }

@@ -13,7 +13,7 @@ use skydock_sandbox::{ConfigSecrets, Limits, Overlap, Permissions, PluginSource}
 use super::{ConfigError, config_secrets};
 use crate::{
     cli::{
-        CcmArgs, NamedPlugin,
+        NamedPlugin,
         plugin_limits::{self, PluginLimit},
     },
     file::{CloudConfigSecrets, ConfigurationError, PluginConfiguration, SkydockConfiguration},
@@ -143,64 +143,143 @@ impl PluginFlags {
     }
 }
 
-/// Selects the plugin named by `--cloud-provider`, or else by the configuration. Its file comes
-/// from `--plugin`, then from the configuration, then from `--plugin-dir`. Returns no file if it
-/// comes from the configuration.
-pub(super) fn choose_plugin(
-    args: &CcmArgs,
-    configured: Option<&PluginConfiguration>,
-) -> Result<(String, Option<PathBuf>), ConfigError> {
-    let mut names = BTreeSet::new();
-    if let Some(twice) = args
-        .plugins
-        .iter()
-        .find(|plugin| !names.insert(&plugin.name))
-    {
-        return Err(ConfigError::PluginTwice(twice.name.clone()));
+/// Where plugins can come from.
+pub(super) struct Sources<'a> {
+    /// `--cloud-provider`; empty if it is not set.
+    pub(super) provider: &'a str,
+    /// `--plugin`.
+    pub(super) flags: &'a [NamedPlugin],
+    /// The plugin in the configuration file, and the file.
+    pub(super) configured: Option<(&'a PluginConfiguration, &'a Path)>,
+    /// `--plugin-dir`.
+    pub(super) directory: Option<&'a Path>,
+    /// The directory that is used if nothing else names a plugin.
+    pub(super) default_directory: Option<&'a Path>,
+}
+
+/// The plugin that serves the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// Its name.
+    pub(super) name: String,
+    /// Its file; `None` if that is in the configuration file.
+    pub(super) file: Option<PathBuf>,
+    /// Whether it serves only because there is no other one.
+    pub(super) is_only_one: bool,
+}
+
+impl Chosen {
+    fn by_name(name: &str, file: Option<PathBuf>) -> Self {
+        Self {
+            name: name.to_owned(),
+            file,
+            is_only_one: false,
+        }
+    }
+}
+
+impl Sources<'_> {
+    /// Selects the plugin named by `--cloud-provider`, or else by the configuration, or else the
+    /// only one. Its file comes from `--plugin`, then from the configuration, then from the
+    /// directory. Blocks the thread.
+    pub(super) fn choose(&self) -> Result<Chosen, ConfigError> {
+        let mut names = BTreeSet::new();
+        let mut twice = self.flags.iter().filter(|it| !names.insert(&it.name));
+        if let Some(twice) = twice.next() {
+            return Err(ConfigError::PluginTwice(twice.name.clone()));
+        }
+
+        let configured = self.configured.map(|(plugin, _)| plugin.name.as_str());
+        let name = match configured {
+            Some(configured) if self.provider.is_empty() => configured,
+            _ => self.provider,
+        };
+
+        if let Some(plugin) = self.flags.iter().find(|plugin| plugin.name == name) {
+            return Ok(Chosen::by_name(name, Some(plugin.file.clone())));
+        }
+        if configured == Some(name) {
+            return Ok(Chosen::by_name(name, None));
+        }
+
+        let is_named = !self.flags.is_empty() || configured.is_some();
+        let default = self.default_directory.filter(|_| !is_named);
+        let directory = self.directory.or(default);
+        let file = directory.map(|dir| dir.join(format!("{name}.wasm")));
+        if let Some(file) = file.as_ref().filter(|it| !name.is_empty() && it.is_file()) {
+            return Ok(Chosen::by_name(name, Some(file.clone())));
+        }
+
+        let in_directory = directory.map(plugins_in).unwrap_or_default();
+        self.only_one(&in_directory)
+            .ok_or_else(|| self.none(name, file.as_deref(), &in_directory))
     }
 
-    let mut name = args.cloud_provider.clone();
-    if let Some(configured) = configured.filter(|_| name.is_empty()) {
-        name.clone_from(&configured.name);
+    /// Returns the plugin if flags and configuration file name exactly one, or they name none and
+    /// the directory has exactly one.
+    fn only_one(&self, in_directory: &[NamedPlugin]) -> Option<Chosen> {
+        let configured = self
+            .configured
+            .map(|(plugin, _)| (plugin.name.as_str(), None));
+        let flags = self
+            .flags
+            .iter()
+            .map(|it| (it.name.as_str(), Some(&it.file)));
+        let mut named: Vec<_> = flags.chain(configured).collect();
+        if named.is_empty() {
+            let found = in_directory.iter();
+            named.extend(found.map(|it| (it.name.as_str(), Some(&it.file))));
+        }
+
+        match named.as_slice() {
+            [(name, file)] => Some(Chosen {
+                is_only_one: true,
+                ..Chosen::by_name(name, file.cloned())
+            }),
+            _ => None,
+        }
     }
 
-    if name.is_empty() {
-        return Err(ConfigError::NoProvider(
-            args.plugins
-                .iter()
-                .map(|plugin| plugin.name.clone())
-                .collect(),
-        ));
-    }
+    /// Returns why no plugin can be chosen.
+    fn none(&self, name: &str, file: Option<&Path>, in_directory: &[NamedPlugin]) -> ConfigError {
+        let name = name.to_owned();
+        if name.is_empty() {
+            let known = self.flags.iter().chain(in_directory);
+            return ConfigError::NoProvider(known.map(|plugin| plugin.name.clone()).collect());
+        }
 
-    if let Some(plugin) = args.plugins.iter().find(|plugin| plugin.name == name) {
-        let NamedPlugin { name, file } = plugin.clone();
-        return Ok((name, Some(file)));
-    }
-    if configured.is_some_and(|configured| configured.name == name) {
-        return Ok((name, None));
-    }
-
-    let Some(dir) = &args.plugin_dir else {
-        return Err(match (configured, &args.config) {
-            (Some(configured), Some(file)) => ConfigError::OtherPlugin {
+        match (file, self.configured) {
+            (Some(file), _) => ConfigError::NotInDirectory {
+                name,
+                file: file.display().to_string(),
+                others: in_directory.iter().map(|it| it.name.clone()).collect(),
+            },
+            (None, Some((configured, file))) => ConfigError::OtherPlugin {
                 flag: name,
                 configured: configured.name.clone(),
-                file: file.clone(),
+                file: file.to_owned(),
             },
-            _ => ConfigError::NoPlugin { name },
-        });
+            (None, None) => ConfigError::NoPlugin { name },
+        }
+    }
+}
+
+/// Returns the plugins in a directory, by name. Of a directory that cannot be read, there are none.
+fn plugins_in(directory: &Path) -> Vec<NamedPlugin> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let plugin = |entry: std::fs::DirEntry| {
+        let file = entry.path();
+        let name = file.file_stem()?.to_str()?.to_owned();
+        // Mounted volumes have hidden links and directories.
+        let is_plugin = file.extension().is_some_and(|it| it == "wasm")
+            && !name.starts_with('.')
+            && file.is_file();
+        is_plugin.then_some(NamedPlugin { name, file })
     };
 
-    let file = dir.join(format!("{name}.wasm"));
-    if file.is_file() {
-        Ok((name, Some(file)))
-    } else {
-        Err(ConfigError::NotInDirectory {
-            name,
-            file: file.display().to_string(),
-        })
-    }
+    let mut plugins: Vec<_> = entries.filter_map(plugin).collect();
+    plugins.sort_by(|a, b| a.name.cmp(&b.name));
+    plugins
 }
 
 /// Returns a plugin in the file as Skydock would load it with these limits, for tools.

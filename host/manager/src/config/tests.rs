@@ -4,9 +4,23 @@ use skydock_sandbox::Overlap;
 
 use super::*;
 
+mod manifests;
+
 fn config(args: &[&str]) -> Result<Config, ConfigError> {
+    let nowhere = Defaults {
+        plugin_dir: "/nowhere/plugins".into(),
+        config: "/nowhere/config.yaml".into(),
+    };
+    config_with(args, &nowhere)
+}
+
+fn config_with(args: &[&str], defaults: &Defaults) -> Result<Config, ConfigError> {
     let cli = crate::cli::parse([&["skydock"], args].concat()).expect("flags parse");
-    Config::try_from(cli.ccm)
+    Config::with_defaults(cli.ccm, defaults)
+}
+
+fn lines(config: &Config) -> Vec<&str> {
+    config.notices.iter().map(Notice::line).collect()
 }
 
 fn plugin_dir() -> tempfile::TempDir {
@@ -36,10 +50,102 @@ fn the_provider_is_found_by_plugin_flag_then_plugin_dir() {
         file
     );
 
+    std::fs::write(dir.path().join("metal.wasm"), b"").unwrap();
     let missing = config(&["--cloud-provider=aws", &in_dir])
         .unwrap_err()
         .to_string();
-    assert!(missing.contains("aws.wasm does not exist"), "{missing}");
+    assert!(
+        missing.contains("aws.wasm does not exist, only metal, static;"),
+        "{missing}"
+    );
+}
+
+#[test]
+fn the_only_plugin_serves_whatever_the_provider_is() {
+    let dir = plugin_dir();
+    let file = dir.path().join("static.wasm");
+    std::fs::write(dir.path().join("notes.txt"), b"").unwrap();
+    let in_dir = format!("--plugin-dir={}", dir.path().display());
+    let flag = format!("--plugin=static={}", file.display());
+
+    for source in [&in_dir, &flag] {
+        let missing = config(&[source]).unwrap();
+        assert_eq!(
+            (missing.plugin.name.as_str(), &missing.plugin.file),
+            ("static", &file)
+        );
+        assert_eq!(
+            lines(&missing),
+            ["--cloud-provider is not set: the only plugin, static, serves"]
+        );
+
+        let other = config(&[source, "--cloud-provider=external"]).unwrap();
+        assert_eq!(
+            (other.plugin.name.as_str(), &other.plugin.file),
+            ("static", &file)
+        );
+        assert!(
+            matches!(other.notices.as_slice(), [Notice::Warning(line)]
+                if line.contains("--cloud-provider=external") && line.contains("static")),
+            "{:?}",
+            other.notices
+        );
+        let right = config(&[source, "--cloud-provider=static"]).unwrap();
+        assert!(right.notices.is_empty());
+    }
+
+    std::fs::write(dir.path().join("metal.wasm"), b"").unwrap();
+    for args in [
+        &[in_dir.as_str()][..],
+        &[&flag, "--plugin=metal=metal.wasm"],
+    ] {
+        let several = config(args).unwrap_err().to_string();
+        assert!(
+            several.starts_with("--cloud-provider is missing") && several.contains("metal"),
+            "{several}"
+        );
+    }
+    // A plugin that a flag names comes before those in the directory.
+    let named = config(&[&in_dir, &flag, "--cloud-provider=external"]).unwrap();
+    assert_eq!(named.plugin.name, "static");
+}
+
+#[test]
+fn plugins_and_configuration_are_found_without_flags() {
+    let dir = plugin_dir();
+    let defaults = Defaults {
+        plugin_dir: dir.path().into(),
+        config: dir.path().join("config.yaml"),
+    };
+    let plugins = dir.path().display().to_string();
+
+    let alone = config_with(&["--cloud-provider=static"], &defaults).unwrap();
+    assert_eq!(alone.plugin.file, dir.path().join("static.wasm"));
+    assert_eq!(
+        lines(&alone),
+        [format!("--plugin-dir is not set: using {plugins}")]
+    );
+
+    // What the file names comes before what happens to be in the directory.
+    std::fs::write(dir.path().join("other.wasm"), b"").unwrap();
+    let text = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins: [{name: other, file: other.wasm}]\n";
+    std::fs::write(&defaults.config, text).unwrap();
+    for provider in [
+        "--cloud-provider=",
+        "--cloud-provider=static",
+        "--cloud-provider=other",
+    ] {
+        let configured = config_with(&[provider], &defaults).unwrap();
+        assert_eq!(configured.plugin.name, "other", "{provider}");
+        assert_eq!(configured.file.as_ref(), Some(&defaults.config));
+        let said = format!("--config is not set: using {plugins}/config.yaml");
+        assert!(lines(&configured).contains(&said.as_str()));
+        assert_eq!(lines(&configured).len() > 1, provider.ends_with("static"));
+    }
+
+    std::fs::write(&defaults.config, "kind: Other\n").unwrap();
+    let wrong = config_with(&[], &defaults).unwrap_err().to_string();
+    assert!(wrong.contains("config.yaml"), "{wrong}");
 }
 
 #[test]
@@ -133,7 +239,12 @@ fn flags_override_the_configuration_file() {
         ("other", None, None)
     );
 
-    let none = config(&[&flag, "--cloud-provider=other"])
+    // With two plugins, none of which is named, nobody knows which is meant.
+    let unlike = format!(
+        "--plugin=unlike={}",
+        dir.path().join("static.wasm").display()
+    );
+    let none = config(&[&flag, "--cloud-provider=other", &unlike])
         .unwrap_err()
         .to_string();
     assert!(

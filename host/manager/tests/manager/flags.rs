@@ -196,6 +196,48 @@ fn tools_for_developers_are_next_to_skydock() {
     assert_eq!(run(&new).0, "<plugin>\n<new>\n<--help>\n<x y>\n");
 }
 
+#[test]
+fn another_manifest_reaches_the_plugin_and_is_told_what_it_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("plugins")).unwrap();
+    fs::write(dir.path().join("plugins/static.wasm"), "not yet").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_skydock"))
+        .args([
+            "/bin/metal-cloud-controller-manager",
+            "--cloud-provider=metal",
+            "--allow-untagged-cloud",
+            "--leader-elect=True",
+            "--plugin-dir=plugins",
+            "--metrics-bind-address=0",
+        ])
+        .current_dir(dir.path())
+        .env("HOME", dir.path())
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<_> = said.lines().collect();
+    let expected = [
+        (
+            " INFO ",
+            "/bin/metal-cloud-controller-manager before the flags is ignored",
+        ),
+        (" WARN ", "--allow-untagged-cloud=true has no effect: "),
+        (
+            " WARN ",
+            "--cloud-provider=metal names no plugin: static, the only one, serves",
+        ),
+        (
+            "skydock: ",
+            "cannot load plugin static from plugins/static.wasm",
+        ),
+    ];
+    assert_eq!(lines.len(), expected.len(), "{said}");
+    for (line, (level, words)) in lines.iter().zip(expected) {
+        assert!(line.contains(level) && line.contains(words), "{said}");
+    }
+}
+
 // Holds: R-02
 #[test]
 fn routes_without_cluster_cidr_fail_at_startup() {

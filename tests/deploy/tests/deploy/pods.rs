@@ -1,8 +1,8 @@
 //! The Pods match the binary: flags are valid, and files are where the flags expect them.
 
-use std::{collections::BTreeSet, fs, net::SocketAddr, path::Path};
+use std::{collections::BTreeSet, fs, net::SocketAddr, path::Path, process::Command};
 
-use skydock::cli::{BindAddress, plugin_limits};
+use skydock::cli::{self, BindAddress, plugin_limits};
 use skydock_controllers::service::ServiceOptions;
 
 use crate::deploy;
@@ -231,5 +231,32 @@ fn probes_use_the_loopback_health_address() {
             (port.container_port, port.host_port),
             (i32::from(address.port()), Some(port.container_port))
         );
+    }
+}
+
+#[test]
+fn executables_of_other_images_are_links_to_skydock() {
+    assert!(text("Dockerfile").contains("deploy/links.sh /out "));
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("links");
+    let _ = fs::remove_dir_all(&root);
+    let mut script = Command::new("sh");
+    script.arg(deploy().join("links.sh")).arg(&root);
+    assert!(script.status().unwrap().success());
+
+    for path in [
+        "/bin/aws-cloud-controller-manager",
+        "/usr/local/bin/cloud-controller-manager",
+        "/go-runner",
+        "/app/ccm",
+    ] {
+        let link = root.join(path.trim_start_matches('/'));
+        assert_eq!(
+            fs::read_link(link).unwrap(),
+            Path::new("/skydock"),
+            "{path}"
+        );
+        // Some manifests have it in `args`.
+        let args = cli::parse(["skydock", path, "--v=2"]).unwrap().ccm;
+        assert_eq!(args.executables, [path]);
     }
 }

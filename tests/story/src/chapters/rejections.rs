@@ -47,7 +47,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         ),
         (
             "no provider",
-            vec![&good, &kubeconfig],
+            vec![&good, "--plugin=other=/missing.wasm", &kubeconfig],
             "--cloud-provider is missing",
         ),
         (

@@ -147,6 +147,8 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         // Any free port, so that several clusters can run.
         serve: Some((Ipv4Addr::LOCALHOST, 0).into()),
         log: LogOptions::default(),
+        accepted_flags: Vec::new(),
+        notices: Vec::new(),
     })
 }
 

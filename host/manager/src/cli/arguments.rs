@@ -1,0 +1,346 @@
+//! Reads a command line like upstream's, which pflag parses, and gives clap the words that it
+//! understands.
+//!
+//! What pflag accepts and clap does not: booleans such as `True`, underscores in names of flags,
+//! values that begin with a dash, empty words, empty items of lists, and the empty value of a flag
+//! that is then not set.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+};
+
+use clap::CommandFactory as _;
+
+use super::{
+    Cli,
+    executable::{self, Word},
+    feature_gates,
+    upstream::{self, ForeignFlag, Otherwise, Takes},
+};
+
+/// A flag that Skydock accepts although it does not have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptedFlag {
+    /// The flag with its value.
+    pub flag: String,
+    /// Why it has no effect; `None` if Skydock behaves as it says.
+    pub no_effect: Option<String>,
+}
+
+/// What a command line says.
+#[derive(Debug, Default)]
+pub(super) struct Arguments {
+    /// The words for clap.
+    pub(super) words: Vec<OsString>,
+    /// Flags that Skydock accepts although it does not have them.
+    pub(super) accepted: Vec<AcceptedFlag>,
+    /// Paths of executables before the flags.
+    pub(super) executables: Vec<String>,
+    /// What is rejected, each with a sentence.
+    pub(super) rejected: Vec<String>,
+}
+
+/// How a flag of Skydock is written.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// No value.
+    Switch,
+    /// A value only after `=`.
+    Bool,
+    /// A value.
+    Value {
+        /// Whether it is a list, whose items a comma separates.
+        list: bool,
+        /// Whether the empty value means that the flag is not set.
+        may_be_empty: bool,
+    },
+}
+
+/// Names of values that are texts, so that the empty one means that the flag is not set.
+const TEXTS: [&str; 5] = ["FILE", "DIR", "URL", "CIDR", "CLASS"];
+
+/// The flag whose items may name what only upstream has.
+const FEATURE_GATES: &str = "feature-gates";
+/// The flag with which flags without an effect are rejected.
+const STRICT: &str = "strict-flags";
+
+/// Reads a command line. That of a subcommand is not changed.
+pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Arguments {
+    let cli = Cli::command();
+    let mut args = args.into_iter().peekable();
+    let mut read = Arguments::default();
+    read.words.extend(args.next());
+
+    let is_subcommand = |word: &OsString| {
+        let mut names = cli.get_subcommands().map(clap::Command::get_name);
+        word == "help" || names.any(|name| word == name)
+    };
+    if args.peek().is_some_and(is_subcommand) {
+        read.words.extend(args);
+        return read;
+    }
+
+    let mut reader = Reader {
+        forms: forms(&cli),
+        rest: args,
+        read,
+        strict: false,
+        strictly_rejected: Vec::new(),
+        before_flags: true,
+    };
+    reader.all();
+    reader.finish()
+}
+
+/// Returns how each flag of Skydock is written.
+fn forms(cli: &clap::Command) -> BTreeMap<String, Form> {
+    let form = |arg: &clap::Arg| {
+        let name = arg.get_value_names().and_then(|names| names.first());
+        match name.map(clap::builder::Str::as_str) {
+            _ if !arg.get_action().takes_values() => Form::Switch,
+            Some("BOOL") => Form::Bool,
+            name => Form::Value {
+                list: arg.get_value_delimiter().is_some(),
+                may_be_empty: name.is_some_and(|name| TEXTS.contains(&name)),
+            },
+        }
+    };
+    let named = |arg: &clap::Arg| Some((arg.get_long()?.to_owned(), form(arg)));
+    cli.get_arguments().filter_map(named).collect()
+}
+
+/// Parses a boolean like Go's `strconv.ParseBool`.
+pub(super) fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// Reads the words one by one.
+struct Reader<Rest: Iterator<Item = OsString>> {
+    forms: BTreeMap<String, Form>,
+    rest: std::iter::Peekable<Rest>,
+    read: Arguments,
+    strict: bool,
+    /// What `--strict-flags` rejects.
+    strictly_rejected: Vec<String>,
+    /// Whether no flag of a cloud-controller-manager was read yet.
+    before_flags: bool,
+}
+
+impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
+    fn all(&mut self) {
+        while let Some(word) = self.rest.next() {
+            match word.to_str() {
+                // Templates leave empty words, which upstream ignores.
+                Some("") => {}
+                // A program that starts others, such as tini, ends its own flags with it.
+                Some("--") if !self.read.executables.is_empty() && self.before_flags => {}
+                Some("--") => {
+                    self.read.words.push(word);
+                    self.read.words.extend(self.rest.by_ref());
+                }
+                Some(text) => match text.strip_prefix("--") {
+                    Some(flag) => self.flag(flag),
+                    None if text.starts_with('-') => self.shorthand(text),
+                    None => self.positional(text),
+                },
+                None => self.read.words.push(word),
+            }
+        }
+    }
+
+    fn pass(&mut self, word: impl Into<OsString>) {
+        self.before_flags = false;
+        self.read.words.push(word.into());
+    }
+
+    /// `-v` is the only one with a value.
+    fn shorthand(&mut self, word: &str) {
+        self.pass(word);
+        if word == "-v"
+            && let Some(value) = self.next_value()
+        {
+            self.pass(value);
+        }
+    }
+
+    fn positional(&mut self, word: &str) {
+        match executable::recognize(word) {
+            Word::Executable if self.before_flags => self.read.executables.push(word.to_owned()),
+            Word::Shell if self.before_flags => {
+                self.read.rejected.push(executable::shell_rejection(word));
+                // What follows is a program of that shell.
+                self.rest.by_ref().for_each(drop);
+            }
+            _ => self.pass(word),
+        }
+    }
+
+    /// Reads a flag, without its dashes.
+    fn flag(&mut self, flag: &str) {
+        let (name, value) = match flag.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (flag, None),
+        };
+        // As `WordSepNormalizeFunc` of upstream.
+        let name = name.replace('_', "-");
+
+        if let Some(form) = self.forms.get(&name).copied() {
+            self.own(&name, form, value);
+        } else if name == "version" {
+            self.version(value.as_deref());
+        } else if let Some(flag) = upstream::find(&name) {
+            self.foreign(flag, value);
+        } else if let Some(rejection) = upstream::rejection_of_provider(&name) {
+            self.read.rejected.push(rejection);
+            if value.is_none() {
+                let _ = self.rest.next_if(|next| !begins_with(next, "-"));
+            }
+        } else {
+            self.pass(format!("--{flag}"));
+        }
+    }
+
+    fn own(&mut self, name: &str, form: Form, value: Option<String>) {
+        let flag = format!("--{name}");
+        match form {
+            Form::Switch | Form::Bool => {
+                let parsed = value.as_deref().map(parse_bool);
+                if name == STRICT {
+                    self.strict = parsed.flatten().unwrap_or(true);
+                }
+
+                match (form, value, parsed.flatten()) {
+                    (Form::Switch, Some(_), Some(false)) => {}
+                    (_, None, _) | (Form::Switch, Some(_), Some(true)) => self.pass(flag),
+                    (_, Some(_), Some(on)) => self.pass(format!("{flag}={on}")),
+                    (_, Some(value), None) => self.pass(format!("{flag}={value}")),
+                }
+            }
+            Form::Value { list, may_be_empty } => {
+                let Some(mut value) = value.or_else(|| self.next_value()) else {
+                    return self.pass(flag);
+                };
+
+                if list {
+                    let items = value.split(',').filter(|item| !item.trim().is_empty());
+                    value = items.collect::<Vec<_>>().join(",");
+                }
+                if name == FEATURE_GATES {
+                    value = self.feature_gates(&value);
+                }
+
+                let is_unset = value.is_empty() && (may_be_empty || name == FEATURE_GATES);
+                if !is_unset {
+                    self.pass(format!("{flag}={value}"));
+                }
+            }
+        }
+    }
+
+    /// Returns the next word as a value. Another flag is not one, although pflag would take it.
+    fn next_value(&mut self) -> Option<String> {
+        let next = self
+            .rest
+            .next_if(|next| !begins_with(next, "--") && next.to_str().is_some())?;
+        next.into_string().ok()
+    }
+
+    /// Returns the gates that Skydock has, and accepts the others.
+    fn feature_gates(&mut self, list: &str) -> String {
+        let mut own = Vec::new();
+        for gate in list.split(',') {
+            match feature_gates::foreign(gate) {
+                None => own.push(gate),
+                Some(Ok(no_effect)) => self.accept(
+                    format!("--{FEATURE_GATES}={}", gate.trim()),
+                    no_effect,
+                    || feature_gates::unknown(gate),
+                ),
+                Some(Err(problem)) => {
+                    let sentence = format!("--{FEATURE_GATES}={}: {problem}", gate.trim());
+                    self.read.rejected.push(sentence);
+                }
+            }
+        }
+        own.join(",")
+    }
+
+    /// Upstream's flag has values, too.
+    fn version(&mut self, value: Option<&str>) {
+        match value {
+            Some("raw") => self.pass("--version"),
+            Some(text) => match parse_bool(text) {
+                Some(true) => self.pass("--version"),
+                Some(false) => {}
+                None => self.pass(format!("--version={text}")),
+            },
+            None => self.pass("--version"),
+        }
+    }
+
+    fn foreign(&mut self, flag: &ForeignFlag, value: Option<String>) {
+        let name = flag.name;
+        // The flags of a program that starts others are before the path of that program.
+        self.before_flags &= executable::is_flag_of_starter(name);
+
+        let value = match flag.takes {
+            Takes::Bool => {
+                let text = value.unwrap_or_else(|| "true".to_owned());
+                let Some(on) = parse_bool(&text) else {
+                    let sentence = format!("--{name}: {text:?} is neither true nor false");
+                    return self.read.rejected.push(sentence);
+                };
+                on.to_string()
+            }
+            Takes::Value => match value.or_else(|| self.next_value()) {
+                Some(value) => value,
+                None => {
+                    let sentence = format!("--{name} needs a value");
+                    return self.read.rejected.push(sentence);
+                }
+            },
+        };
+
+        let written = format!("--{name}={value}");
+        if flag.settled.contains(&value.trim()) {
+            self.accept(written, None, String::new);
+            return;
+        }
+        match flag.otherwise {
+            Otherwise::NoEffect(why) => {
+                self.accept(written, Some(why.to_owned()), || flag.rejection());
+            }
+            Otherwise::Rejected(_) => self.read.rejected.push(flag.rejection()),
+        }
+    }
+
+    /// Accepts a flag. If it has no effect, `--strict-flags` rejects it with this sentence.
+    fn accept(
+        &mut self,
+        flag: String,
+        no_effect: Option<String>,
+        rejection: impl FnOnce() -> String,
+    ) {
+        if no_effect.is_some() {
+            self.strictly_rejected.push(rejection());
+        }
+        self.read.accepted.push(AcceptedFlag { flag, no_effect });
+    }
+
+    fn finish(self) -> Arguments {
+        let mut read = self.read;
+        if self.strict {
+            read.rejected.extend(self.strictly_rejected);
+        }
+        read
+    }
+}
+
+fn begins_with(word: &OsStr, start: &str) -> bool {
+    word.as_encoded_bytes().starts_with(start.as_bytes())
+}

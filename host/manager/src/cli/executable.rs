@@ -1,0 +1,81 @@
+//! The words before the flags in the arguments of a manifest: the path of the executable of another
+//! image, and of a program that starts it.
+
+/// What a word before the flags is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// The executable of a cloud-controller-manager, or a program that starts it.
+    Executable,
+    /// A shell, which would run a script.
+    Shell,
+    /// Anything else.
+    Other,
+}
+
+/// Names of programs in images of cloud-controller-managers, which may have no path.
+const NAMES: [&str; 4] = ["ccm", "cloud-controller-manager", "go-runner", "hyperkube"];
+/// How most of their executables are called.
+const COMMON: &str = "cloud-controller-manager";
+
+const SHELLS: [&str; 6] = ["ash", "bash", "busybox", "dash", "env", "sh"];
+
+/// Says what a word before the flags is.
+pub(super) fn recognize(word: &str) -> Word {
+    let name = word.rsplit('/').next().unwrap_or_default();
+    let is_path = word.starts_with(['/', '.']) && word.contains('/');
+    // `/etc/kubernetes/cloud.conf` is the value of a flag that was forgotten.
+    let is_program = is_path && !name.is_empty() && !name.contains('.');
+
+    if SHELLS.contains(&name) {
+        Word::Shell
+    } else if is_program || NAMES.contains(&name) || name.contains(COMMON) {
+        Word::Executable
+    } else {
+        Word::Other
+    }
+}
+
+/// Returns true for a flag of `go-runner`, which is before the path of the program that it starts.
+pub(super) fn is_flag_of_starter(name: &str) -> bool {
+    ["also-stdout", "log-file", "redirect-stderr"].contains(&name)
+}
+
+/// Returns the error for a shell.
+pub(super) fn shell_rejection(word: &str) -> String {
+    format!(
+        "{word:?} starts a shell, which Skydock's image does not have: write only the flags of the cloud-controller-manager \
+         as args; `skydock migrate MANIFEST` does that"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executables_of_other_images_are_recognized() {
+        for (word, expected) in [
+            ("/cloud-controller-manager", Word::Executable),
+            (
+                "/usr/local/bin/oci-cloud-controller-manager",
+                Word::Executable,
+            ),
+            ("metal-cloud-controller-manager", Word::Executable),
+            ("./cloud-controller-manager-linux-amd64", Word::Executable),
+            ("/cloud-controller-manager.alicloud", Word::Executable),
+            ("/app/ccm", Word::Executable),
+            ("/go-runner", Word::Executable),
+            ("/usr/bin/cloud-provider", Word::Executable),
+            ("/sbin/tini", Word::Executable),
+            ("hyperkube", Word::Executable),
+            ("/bin/bash", Word::Shell),
+            ("sh", Word::Shell),
+            ("/etc/kubernetes/cloud.conf", Word::Other),
+            ("etc/cloud", Word::Other),
+            ("true", Word::Other),
+            ("/", Word::Other),
+        ] {
+            assert_eq!(recognize(word), expected, "{word}");
+        }
+    }
+}
