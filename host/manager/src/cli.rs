@@ -11,8 +11,8 @@
 //! flag, remove it from the tables in `upstream`. `docs/flags.md` is then out of date; the beginning of that
 //! page says how it is written.
 
-mod arguments;
-mod executable;
+pub(crate) mod arguments;
+pub(crate) mod executable;
 pub mod feature_gates;
 mod ipam;
 mod nodes;
@@ -95,6 +95,12 @@ pub enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Print the manifest of another cloud-controller-manager as it is with Skydock.
+    ///
+    /// Standard output has the changed manifest and a configuration file to fill in, standard error
+    /// what was dropped and why. Deployments, DaemonSets, StatefulSets and Pods are known, also in
+    /// lists and among other objects, which are not changed. Templates must be rendered before.
+    Migrate(MigrateArgs),
     /// Inspect and create plugins.
     Plugin {
         /// The subcommand.
@@ -125,6 +131,19 @@ pub struct CheckArgs {
     /// Exit with code 1 also if there are only warnings.
     #[arg(long)]
     pub strict: bool,
+}
+
+/// Flags of `skydock migrate`.
+#[derive(Args, Debug)]
+pub struct MigrateArgs {
+    /// The manifest, in YAML or JSON.
+    pub manifest: PathBuf,
+    /// The plugin: the configuration file gets rules for the hosts that it names.
+    #[arg(long, value_name = "FILE")]
+    pub plugin: Option<PathBuf>,
+    /// Image of Skydock for the manifest [default: one with this version, of a registry to fill in].
+    #[arg(long, value_name = "IMAGE")]
+    pub image: Option<String>,
 }
 
 /// The flags of a cloud-controller-manager.

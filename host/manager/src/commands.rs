@@ -4,4 +4,5 @@ pub mod accepted;
 pub mod check;
 pub(crate) mod developers;
 pub mod inspect;
+pub mod migrate;
 pub mod precompile;

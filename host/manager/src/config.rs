@@ -210,6 +210,17 @@ fn exists(path: &Path) -> bool {
     path.try_exists().unwrap_or(true)
 }
 
+/// Checks the flags of controllers, which do not depend on the plugin.
+pub(crate) fn check_controllers(args: &CcmArgs) -> Result<(), ConfigError> {
+    let controllers = skydock_controllers::parse_controllers(&args.controllers)?;
+    let runs_services = controllers.contains(&service::CONTROLLER);
+    let services = args.services.clone().options(runs_services)?;
+    controller_options(args, &controllers, services)?;
+    ingress_rules(args)?;
+    election(args).transpose()?;
+    Ok(())
+}
+
 /// Returns what the flags say about the plugin that they, or else the file, select.
 fn plugin_flags(
     args: &CcmArgs,

@@ -16,7 +16,7 @@ pub mod file;
 mod process;
 pub mod serving;
 
-pub use commands::{accepted, check, inspect, precompile};
+pub use commands::{accepted, check, inspect, migrate, precompile};
 pub use process::{blocking, report, signals, telemetry};
 
 use std::time::Duration;
@@ -92,6 +92,13 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
         Some(Command::Config {
             command: ConfigCommand::Schema,
         }) => file::print_schema(),
+        Some(Command::Migrate(args)) => {
+            let migrated = shutdown
+                .run_until_cancelled(Box::pin(migrate::run(args)))
+                .await;
+            migrated
+                .unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the manifest was migrated")))
+        }
         Some(Command::Dev { arguments }) => {
             Err(commands::developers::for_developers("dev", arguments))
         }

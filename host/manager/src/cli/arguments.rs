@@ -30,15 +30,18 @@ pub struct AcceptedFlag {
 
 /// What a command line says.
 #[derive(Debug, Default)]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// The words for clap.
-    pub(super) words: Vec<OsString>,
+    pub(crate) words: Vec<OsString>,
     /// Flags that Skydock accepts although it does not have them.
-    pub(super) accepted: Vec<AcceptedFlag>,
+    pub(crate) accepted: Vec<AcceptedFlag>,
     /// Paths of executables before the flags.
-    pub(super) executables: Vec<String>,
+    pub(crate) executables: Vec<String>,
     /// What is rejected, each with a sentence.
-    pub(super) rejected: Vec<String>,
+    pub(crate) rejected: Vec<String>,
+    /// Flags and other words that nobody knows. They are among the words for clap, which rejects
+    /// them.
+    pub(crate) unknown: Vec<String>,
 }
 
 /// How a flag of Skydock is written.
@@ -66,7 +69,7 @@ const FEATURE_GATES: &str = "feature-gates";
 const STRICT: &str = "strict-flags";
 
 /// Reads a command line. That of a subcommand is not changed.
-pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Arguments {
+pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Arguments {
     let cli = Cli::command();
     let mut args = args.into_iter().peekable();
     let mut read = Arguments::default();
@@ -176,7 +179,10 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
                 // What follows is a program of that shell.
                 self.rest.by_ref().for_each(drop);
             }
-            _ => self.pass(word),
+            _ => {
+                self.read.unknown.push(word.to_owned());
+                self.pass(word);
+            }
         }
     }
 
@@ -201,6 +207,7 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
                 let _ = self.rest.next_if(|next| !begins_with(next, "-"));
             }
         } else {
+            self.read.unknown.push(format!("--{flag}"));
             self.pass(format!("--{flag}"));
         }
     }

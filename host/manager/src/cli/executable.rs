@@ -3,7 +3,7 @@
 
 /// What a word before the flags is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(crate) enum Word {
     /// The executable of a cloud-controller-manager, or a program that starts it.
     Executable,
     /// A shell, which would run a script.
@@ -20,7 +20,7 @@ const COMMON: &str = "cloud-controller-manager";
 const SHELLS: [&str; 6] = ["ash", "bash", "busybox", "dash", "env", "sh"];
 
 /// Says what a word before the flags is.
-pub(super) fn recognize(word: &str) -> Word {
+pub(crate) fn recognize(word: &str) -> Word {
     let name = word.rsplit('/').next().unwrap_or_default();
     let is_path = word.starts_with(['/', '.']) && word.contains('/');
     // `/etc/kubernetes/cloud.conf` is the value of a flag that was forgotten.

@@ -1,0 +1,180 @@
+//! The configuration file for a manifest, to be filled in.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use skydock_credentials::Variable;
+use skydock_sandbox::{Permissions, metadata::Metadata};
+
+/// Stands for the image with the plugin.
+pub(super) const PLUGIN_IMAGE: &str = "registry.example.com/plugin:1.0.0";
+/// The plugins in Skydock's image.
+const IN_IMAGE: [&str; 3] = ["aws", "openstack", "static"];
+/// Stands for a region, in the form of one of AWS.
+const REGION: &str = "xx-region-1";
+/// Stands for the API of a cloud about which nothing is known.
+const SOME_API: &str = "https://api.cloud.example:443";
+
+/// What the file of a plugin says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct PluginFile {
+    /// The name under which it runs: that of its file.
+    pub(super) name: String,
+    provider_ids: Vec<String>,
+    hosts: Vec<String>,
+}
+
+impl PluginFile {
+    pub(super) fn new(file: &Path, metadata: Option<&Metadata>) -> Self {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        let metadata = metadata.cloned().unwrap_or_default();
+        Self {
+            name: name.into_owned(),
+            provider_ids: metadata.provider_id_prefixes,
+            hosts: metadata.wanted_hosts,
+        }
+    }
+}
+
+/// Returns true if Skydock's image has the plugin with this name.
+pub(super) fn is_in_image(name: &str) -> bool {
+    IN_IMAGE.contains(&name)
+}
+
+/// What is known about the cloud.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cloud<'a> {
+    /// The plugin, if it was named.
+    pub(super) plugin: Option<&'a PluginFile>,
+    /// `--cloud-provider`.
+    pub(super) provider: Option<&'a str>,
+    /// `--cloud-config`.
+    pub(super) cloud_config: Option<&'a Path>,
+    /// Environment variables that have secrets, the most likely first.
+    pub(super) secrets: &'a [String],
+}
+
+/// Returns the names of environment variables that probably have secrets, the most likely first.
+pub(super) fn secrets(container: &Map<String, Value>) -> Vec<String> {
+    let env = container.get("env").and_then(Value::as_array);
+    let mut found: Vec<(bool, String)> = Vec::new();
+    for variable in env.into_iter().flatten() {
+        let Some(name) = variable.get("name").and_then(Value::as_str) else {
+            continue;
+        };
+        let words = ["TOKEN", "SECRET", "PASSWORD", "API_KEY", "APIKEY"];
+        let is_named = words.iter().any(|word| name.contains(word));
+        let is_secret = variable.pointer("/valueFrom/secretKeyRef").is_some();
+        if (is_named || is_secret) && Variable::try_from(name.to_owned()).is_ok() {
+            found.push((!is_named, name.to_owned()));
+        }
+    }
+
+    // Stable: otherwise in the order of the manifest.
+    found.sort_by_key(|(is_unlikely, _)| *is_unlikely);
+    found.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Returns the text of the file.
+pub(super) fn text(cloud: &Cloud<'_>) -> String {
+    let unknown = PluginFile {
+        name: cloud
+            .provider
+            .filter(|name| is_name(name))
+            .unwrap_or("plugin")
+            .to_owned(),
+        ..PluginFile::default()
+    };
+    let plugin = cloud.plugin.unwrap_or(&unknown);
+    let name = &plugin.name;
+
+    let mut out = format!(
+        "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- name: {name}\n  file: /plugins/{name}.wasm\n"
+    );
+    out.push_str(&permissions(plugin));
+    out.push_str(
+        "  # What the plugin may reach: replace names that stand for others, such as those with `region` or `example`.\n  egress:\n",
+    );
+    for (rule, host) in rules(&plugin.hosts) {
+        out.push_str(&format!(
+            "  - name: {rule}\n    to: {host}\n    credential: cloud\n"
+        ));
+    }
+    out.push_str(&format!(
+        "credentials:\n# In production, name the digest of the plugin. `skydock config schema` shows all types of credentials.\n- name: cloud\n  \
+         for: {{plugin: {name}, digest: any}}\n{}",
+        credential(name, cloud)
+    ));
+    out
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// Returns the permission for provider IDs that the name of the plugin does not include.
+fn permissions(plugin: &PluginFile) -> String {
+    let by_name = Permissions::by_name(&plugin.name).provider_ids;
+    let is_permitted = |id: &&String| by_name.iter().any(|prefix| id.starts_with(prefix));
+    let ids = plugin.provider_ids.iter().filter(|id| !id.contains('*'));
+    let ids: Vec<_> = ids.filter(|id| !is_permitted(id)).collect();
+    if ids.is_empty() {
+        return String::new();
+    }
+
+    let all: Vec<_> = by_name.iter().chain(ids).map(String::as_str).collect();
+    format!("  permissions:\n    providerIDs: {}\n", Value::from(all))
+}
+
+/// Returns the name and the target of a rule for each host that the plugin wants to reach, as far as
+/// that does not depend on its configuration.
+fn rules(hosts: &[String]) -> Vec<(String, String)> {
+    let mut rules: Vec<(String, String)> = Vec::new();
+    for host in hosts.iter().filter(|host| *host != "*") {
+        let host = host.replace('*', REGION);
+        let name = host.split("://").nth(1).unwrap_or_default();
+        let name = name.split(['.', ':', '/']).next().unwrap_or_default();
+        let name = if is_name(name) { name } else { "api" };
+
+        let number = rules.len() + 1;
+        let is_taken = rules.iter().any(|(taken, _)| taken == name);
+        let name = if is_taken {
+            format!("{name}-{number}")
+        } else {
+            name.to_owned()
+        };
+        rules.push((name, host));
+    }
+
+    if rules.is_empty() {
+        rules.push(("api".to_owned(), SOME_API.to_owned()));
+    }
+    rules
+}
+
+/// Returns the fields of the credential that depend on the cloud.
+fn credential(name: &str, cloud: &Cloud<'_>) -> String {
+    let conf = cloud.cloud_config.and_then(Path::to_str);
+    let conf = conf.filter(|path| path.starts_with('/') && !path.contains("$("));
+
+    match (name, conf, cloud.secrets) {
+        ("openstack", Some(conf), _) => format!(
+            "  type: session\n  login:\n    keystone:\n      cloudConf: {}\n",
+            Value::from(conf)
+        ),
+        ("aws", ..) => format!(
+            "  type: aws-sigv4\n  # The role of the instance; in a Pod with a role, webIdentity.\n  source: {{imds: {{}}}}\n  \
+             services: [ec2, elasticloadbalancing]\n  regions: [{REGION}]\n"
+        ),
+        (_, _, [variable, ..]) => format!(
+            "  type: header\n  header: Authorization\n  prefix: \"Bearer \"\n  # A file (valueFile) can be replaced without a restart.\n  \
+             valueEnv: {variable}\n"
+        ),
+        _ => "  type: header\n  header: Authorization\n  prefix: \"Bearer \"\n  # Mount a Secret with this file.\n  \
+              valueFile: /etc/skydock-secrets/token\n"
+            .to_owned(),
+    }
+}

@@ -1,0 +1,159 @@
+//! The command line of a container.
+
+use std::ffi::OsString;
+
+use serde_json::Value;
+
+use super::script;
+use crate::{
+    cli::{
+        self,
+        executable::{Word, recognize},
+    },
+    config,
+};
+
+/// What becomes of a command line.
+#[derive(Debug, Default)]
+pub(super) struct Arguments {
+    /// The arguments that stay.
+    pub(super) kept: Vec<String>,
+    /// What was dropped, and what is wrong, each with the reason.
+    pub(super) notes: Vec<String>,
+    /// The port of upstream's server, if a flag sets it.
+    pub(super) secure_port: Option<u16>,
+}
+
+impl Arguments {
+    /// Returns the value of a flag that stays.
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        let start = format!("--{name}=");
+        let mut values = self.kept.iter().filter_map(|arg| arg.strip_prefix(&start));
+        values.next_back()
+    }
+
+    /// Drops a flag.
+    pub(super) fn drop(&mut self, name: &str, why: &str) {
+        let start = format!("--{name}=");
+        self.kept.retain(|arg| {
+            let stays = !arg.starts_with(&start);
+            if !stays {
+                self.notes.push(format!("dropped {arg}: {why}"));
+            }
+            stays
+        });
+    }
+}
+
+/// Returns the words of `command` and `args`.
+pub(super) fn words(container: &Value) -> Vec<String> {
+    let list = |field: &str| {
+        let items = container.get(field).and_then(Value::as_array).into_iter();
+        items.flatten().map(|item| match item {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        })
+    };
+    list("command").chain(list("args")).collect()
+}
+
+/// Sorts the words of a command line.
+pub(super) fn sort(words: &[String]) -> Arguments {
+    let shell = words
+        .first()
+        .is_some_and(|word| recognize(word) == Word::Shell);
+    let words = if shell {
+        let found = words.iter().rev().find_map(|word| script::command(word));
+        match found {
+            Some(found) => found,
+            None => {
+                let note = "the script of the container starts no cloud-controller-manager that is known: write its flags into args";
+                return Arguments {
+                    notes: vec![note.to_owned()],
+                    ..Arguments::default()
+                };
+            }
+        }
+    } else {
+        words.to_vec()
+    };
+
+    let program = std::iter::once("skydock".to_owned());
+    let read = cli::arguments::read(program.chain(words.iter().cloned()).map(OsString::from));
+    let mut arguments = Arguments {
+        secure_port: value_of(&words, "secure-port"),
+        ..Arguments::default()
+    };
+
+    if shell {
+        arguments.notes.push(
+            "replaced the script by the flags in it: Skydock's image has no shell; $(NAME) needs NAME in env".to_owned(),
+        );
+    }
+    for executable in &read.executables {
+        let note = format!("dropped {executable}: it is an executable of another image");
+        arguments.notes.push(note);
+    }
+    for accepted in &read.accepted {
+        let why = accepted.no_effect.as_deref();
+        let why = why.unwrap_or("Skydock behaves like that anyway");
+        arguments
+            .notes
+            .push(format!("dropped {}: {why}", accepted.flag));
+    }
+    for rejection in &read.rejected {
+        arguments.notes.push(format!("dropped: {rejection}"));
+    }
+    for unknown in &read.unknown {
+        let name = unknown.trim_start_matches('-');
+        let name = name.split('=').next().unwrap_or_default();
+        let advice = if unknown.starts_with("--") {
+            format!(
+                "write `options: {{{name}: VALUE}}` for the plugin in config.yaml, if its README lists such an option"
+            )
+        } else {
+            "it is neither a flag nor the value of one".to_owned()
+        };
+        // The value may be a secret.
+        let shown = unknown.split('=').next().unwrap_or_default();
+        arguments.notes.push(format!("dropped {shown}: {advice}"));
+    }
+
+    let kept = read.words.into_iter().skip(1);
+    let kept = kept.filter_map(|word| word.into_string().ok());
+    arguments.kept = kept.filter(|word| !read.unknown.contains(word)).collect();
+    arguments.notes.extend(problem(&arguments.kept));
+    arguments
+}
+
+/// Returns why Skydock would not start with these arguments.
+fn problem(kept: &[String]) -> Option<String> {
+    // The kubelet replaces $(NAME).
+    let known = kept.iter().filter(|arg| !arg.contains("$("));
+    let program = std::iter::once("skydock".to_owned());
+
+    let problem = match cli::parse(program.chain(known.cloned())) {
+        Ok(cli) => config::check_controllers(&cli.ccm).err()?.to_string(),
+        Err(stop) => stop.to_string(),
+    };
+    Some(format!(
+        "Skydock will not start with these arguments: {problem}"
+    ))
+}
+
+/// Returns the value of a flag that Skydock does not have.
+fn value_of<T: std::str::FromStr>(words: &[String], name: &str) -> Option<T> {
+    let flag = format!("--{name}");
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let value = match word.strip_prefix(&flag) {
+            Some("") => words.next().map(String::as_str),
+            Some(rest) => rest.strip_prefix('='),
+            None => continue,
+        };
+        if let Some(value) = value.and_then(|value| value.parse().ok()) {
+            return Some(value);
+        }
+    }
+    None
+}

@@ -1,0 +1,275 @@
+//! Manifests as they are written, and what becomes of them.
+
+use super::*;
+use crate::file::SkydockConfiguration;
+
+const DEPLOYMENT: &str = r#"
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: ccm, namespace: kube-system}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: metal-ccm, namespace: kube-system}
+spec:
+  replicas: 1
+  template:
+    metadata: {labels: {app: ccm}}
+    spec:
+      hostNetwork: true
+      containers:
+      - name: sidecar
+        image: registry.example.com/proxy:1
+        args: [--listen=:80]
+      - name: ccm
+        image: registry.example.com/metal-cloud-controller-manager:v1.2
+        command: [/bin/metal-cloud-controller-manager]
+        args:
+        - --cloud-provider=metal
+        - --allow-untagged-cloud
+        - --leader-elect=true
+        - --secure-port=10267
+        - --kube-api-qps=50
+        - --metal-zone=north
+        - --cluster-name
+        - prod
+        env:
+        - name: METAL_NETWORK
+          valueFrom: {secretKeyRef: {name: metal, key: network}}
+        - name: METAL_TOKEN
+          valueFrom: {secretKeyRef: {name: metal, key: token}}
+        livenessProbe:
+          httpGet: {path: /healthz, port: 10267, scheme: HTTPS}
+        resources: {limits: {memory: 50Mi}}
+        volumeMounts:
+        - {name: config, mountPath: /etc/config}
+      volumes:
+      - name: config
+        secret: {secretName: config, defaultMode: 0440}
+"#;
+
+fn metal() -> PluginFile {
+    let metadata = skydock_sandbox::metadata::Metadata {
+        name: "metal".into(),
+        version: "1".into(),
+        provider_id_prefixes: vec!["metal://".into(), "iron://".into()],
+        annotation_prefixes: Vec::new(),
+        wanted_hosts: vec!["https://api.*.metal.example:443".into(), "*".into()],
+    };
+    PluginFile::new(Path::new("/a/metal.wasm"), Some(&metadata))
+}
+
+/// Returns the documents, and the configuration of Skydock in the first one.
+fn read(migration: &Migration) -> (Vec<Value>, SkydockConfiguration) {
+    let documents = parse(&migration.manifest).unwrap();
+    let text = documents[0].pointer("/data/config.yaml");
+    let text = match text {
+        Some(text) => text.as_str().unwrap().to_owned(),
+        None => {
+            let first = migration.manifest.split("---\n").nth(1);
+            first.unwrap().to_owned()
+        }
+    };
+    let configuration = SkydockConfiguration::parse(&text, Path::new("/etc/skydock/config.yaml"))
+        .unwrap_or_else(|error| panic!("{error}\n{text}"));
+    (documents, configuration)
+}
+
+#[test]
+fn a_deployment_is_migrated() {
+    let plugin = metal();
+    let migration = migrate(DEPLOYMENT, "skydock:1", Some(&plugin)).unwrap();
+    let (documents, configuration) = read(&migration);
+    let kinds: Vec<_> = documents
+        .iter()
+        .map(|it| it["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["ConfigMap", "ServiceAccount", "Deployment"]);
+    assert_eq!(documents[0]["metadata"]["namespace"], "kube-system");
+
+    let pod = &documents[2]["spec"]["template"]["spec"];
+    assert_eq!(pod["containers"][0]["args"], json!(["--listen=:80"]));
+    let container = &pod["containers"][1];
+    assert_eq!(container["image"], "skydock:1");
+    assert_eq!(container.get("command"), None);
+    assert_eq!(
+        container["args"],
+        json!([
+            "--cloud-provider=metal",
+            "--leader-elect=true",
+            "--cluster-name=prod",
+            "--metrics-bind-address=127.0.0.1:10267",
+            "--plugin-cache-dir=/var/cache/skydock/compiled"
+        ])
+    );
+    assert_eq!(
+        container["livenessProbe"]["httpGet"],
+        json!({"path": "/healthz", "port": 10267, "host": "127.0.0.1"})
+    );
+    // As kubectl reads it.
+    assert_eq!(pod["volumes"][0]["secret"]["defaultMode"], 0o440);
+    let names = |list: &Value| -> Vec<String> {
+        let list = list.as_array().unwrap().iter();
+        list.map(|it| it["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let mounted = [
+        "config",
+        "skydock-configuration",
+        "skydock-cache",
+        "skydock-plugins",
+    ];
+    assert_eq!(names(&pod["volumes"]), mounted);
+    assert_eq!(names(&container["volumeMounts"]), mounted);
+
+    for (flag, why) in [
+        (
+            "/bin/metal-cloud-controller-manager",
+            "executable of another image",
+        ),
+        ("--allow-untagged-cloud=true", "depends on the plugin"),
+        ("--kube-api-qps=50", "no rate limit"),
+        ("--secure-port is a flag", "--metrics-bind-address"),
+        ("--metal-zone", "options: {metal-zone: VALUE}"),
+        ("livenessProbe", "HTTPS became HTTP"),
+        ("memory limit \"50Mi\"", "deploy/base"),
+    ] {
+        let is_told = |note: &String| note.contains(flag) && note.contains(why);
+        assert!(
+            migration.notes.iter().any(is_told),
+            "{flag}: {:#?}",
+            migration.notes
+        );
+    }
+    assert!(
+        migration
+            .notes
+            .iter()
+            .all(|note| note.starts_with("Deployment metal-ccm: "))
+    );
+
+    let found = &configuration.plugins[0];
+    assert_eq!((found.name.as_str(), found.egress.len()), ("metal", 1));
+    assert_eq!(
+        found.egress[0].to,
+        "https://api.xx-region-1.metal.example:443"
+    );
+    let expected = vec!["metal://".to_owned(), "iron://".to_owned()];
+    assert_eq!(found.permissions.provider_ids.as_ref(), Some(&expected));
+    let (variable, _) = configuration.credentials[0].variable().unwrap();
+    assert_eq!(variable.to_string(), "METAL_TOKEN");
+}
+
+#[test]
+fn what_was_migrated_starts() {
+    let migration = migrate(DEPLOYMENT, "skydock:1", None).unwrap();
+    let (documents, _) = read(&migration);
+    let args = &documents[2]["spec"]["template"]["spec"]["containers"][1]["args"];
+    let args = args
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|arg| arg.as_str().unwrap());
+    let cli = crate::cli::parse(std::iter::once("skydock").chain(args)).unwrap();
+    assert!(cli.ccm.accepted.is_empty());
+}
+
+#[test]
+fn a_static_pod_has_its_files_on_the_node() {
+    let pod = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ccm"}, "spec": {"containers": [{"name": "ccm",
+        "image": "example.com/ccm:1", "command": ["/go-runner", "--log-file=/l", "/cloud-controller-manager", "--v=2",
+        "--cloud-provider=openstack", "--cloud-config=/etc/cloud.conf"], "livenessProbe": {"httpGet": {"port": 10258, "scheme": "HTTPS"}}}]}}"#;
+    let migration = migrate(pod, "skydock:1", None).unwrap();
+    assert!(migration.manifest.starts_with("---\n# This is not an object of Kubernetes: write it as /etc/kubernetes/skydock/config.yaml"));
+    let (documents, configuration) = read(&migration);
+    let spec = &documents[1]["spec"];
+    assert_eq!(
+        spec["volumes"][0]["hostPath"]["path"],
+        "/etc/kubernetes/skydock"
+    );
+    // The Pod has an address of its own.
+    let args = spec["containers"][0]["args"].as_array().unwrap();
+    assert!(
+        args.contains(&"--metrics-bind-address=:10258".into()),
+        "{args:?}"
+    );
+    assert_eq!(
+        configuration.credentials[0].cloud_conf(),
+        Some(Path::new("/etc/cloud.conf"))
+    );
+}
+
+#[test]
+fn plugins_in_the_image_are_not_mounted() {
+    let list = "kind: List\nitems:\n- kind: DaemonSet\n  spec: {template: {spec: {containers: [{name: a, image: x/aws-cloud-controller-manager,\n  \
+                args: [--v=2, --cloud-provider=external]}]}}}\n- {kind: Service}\n";
+    let aws = PluginFile::new(Path::new("aws.wasm"), None);
+    let migration = migrate(list, "skydock:1", Some(&aws)).unwrap();
+    let (documents, configuration) = read(&migration);
+    assert_eq!(documents.len(), 3);
+    let pod = &documents[1]["spec"]["template"]["spec"];
+    assert_eq!(pod["volumes"].as_array().unwrap().len(), 2);
+    assert_eq!(configuration.plugins[0].name, "aws");
+    let dropped = "dropped --cloud-provider=external: the plugin in config.yaml is aws";
+    assert!(
+        migration.notes[0].ends_with(dropped),
+        "{:?}",
+        migration.notes
+    );
+}
+
+#[test]
+fn a_script_becomes_arguments() {
+    let text = "kind: Deployment\nspec:\n  template:\n    spec:\n      containers:\n      - name: a\n        image: x/y\n        command:\n        - /bin/bash\n        - -c\n        - |\n          set -e\n          exec /bin/metal-cloud-controller-manager \\\n          --v=3 --cidr-allocator-type=CloudAllocator --allocate-node-cidrs=true\n";
+    let migration = migrate(text, "skydock:1", None).unwrap();
+    let (documents, _) = read(&migration);
+    let args = &documents[1]["spec"]["template"]["spec"]["containers"][0]["args"];
+    assert_eq!(
+        (&args[0], &args[1]),
+        (
+            &"--v=3".into(),
+            &"--cidr-allocator-type=CloudAllocator".into()
+        )
+    );
+    for words in [
+        "no shell",
+        "will not start with these arguments: --cidr-allocator-type=CloudAllocator",
+    ] {
+        assert!(
+            migration.notes.iter().any(|note| note.contains(words)),
+            "{:?}",
+            migration.notes
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_migrated_is_an_error() {
+    for (text, words) in [
+        (
+            "image: {{ .Values.image }}\n",
+            "render it first, for example with `helm template`",
+        ),
+        (
+            "kind: Pod\nspec: {containers: [{image: x/ccm, args: ['--tls-min-version={{.tls}}']}]}\n",
+            "render it first",
+        ),
+        (
+            "kind: PrometheusRule\nspec: {a: '{{ $value }}'}\n",
+            "no container of a cloud-controller-manager",
+        ),
+        ("a: [\n", "not valid YAML"),
+        (
+            "kind: Service\n",
+            "no container of a cloud-controller-manager",
+        ),
+        (
+            "kind: Pod\nspec: {containers: [{image: x/kube-controller-manager, command: [kube-controller-manager, --cloud-provider=external]}]}\n",
+            "no container of a cloud-controller-manager",
+        ),
+        ("", "no container of a cloud-controller-manager"),
+    ] {
+        let error = format!("{:#}", migrate(text, "skydock:1", None).unwrap_err());
+        assert!(error.contains(words), "{error}");
+    }
+}
