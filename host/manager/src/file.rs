@@ -57,7 +57,8 @@ pub struct SkydockConfiguration {
     /// The plugins that serve the cluster. Only one is supported.
     #[serde(default)]
     pub plugins: Vec<PluginConfiguration>,
-    /// Credentials that authenticate requests of plugins. The secrets are in separate files.
+    /// Credentials that authenticate requests of plugins. The secrets are in separate files, or in
+    /// environment variables.
     #[serde(default)]
     pub credentials: Vec<CredentialConfig>,
     /// Prefixes of NAT64 translators in this network, in addition to 64:ff9b::/96, for example

@@ -75,6 +75,36 @@ pub(super) fn secrets(container: &Map<String, Value>) -> Vec<String> {
     found.into_iter().map(|(_, name)| name).collect()
 }
 
+/// Variables that Skydock reads, or the libraries that it uses.
+const READ: [&str; 7] = [
+    "HOME",
+    "HTTPS_PROXY",
+    "KUBERNETES_SERVICE_HOST",
+    "KUBERNETES_SERVICE_PORT",
+    "NO_PROXY",
+    "RUST_LOG",
+    "XDG_CACHE_HOME",
+];
+
+/// Returns what is said about environment variables that nobody reads, apart from the first of the
+/// secrets.
+pub(super) fn unread(container: &Map<String, Value>, secrets: &[String]) -> Option<String> {
+    let env = container.get("env").and_then(Value::as_array);
+    let names = env.into_iter().flatten();
+    let names = names.filter_map(|variable| variable.get("name")?.as_str());
+    let is_read =
+        |name: &str| READ.contains(&name) || secrets.first().is_some_and(|secret| secret == name);
+
+    let names: Vec<_> = names.filter(|name| !is_read(name)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "nobody reads the environment variables {}: plugins have none; write what they set under `options` of the plugin, and secrets \
+             into credentials, unless an argument has $(NAME)",
+            names.join(", ")
+        )
+    })
+}
+
 /// Returns the text of the file.
 pub(super) fn text(cloud: &Cloud<'_>) -> String {
     let unknown = PluginFile {
@@ -161,9 +191,9 @@ fn credential(name: &str, cloud: &Cloud<'_>) -> String {
     let conf = conf.filter(|path| path.starts_with('/') && !path.contains("$("));
 
     match (name, conf, cloud.secrets) {
-        ("openstack", Some(conf), _) => format!(
+        (name, conf, _) if name.contains("openstack") => format!(
             "  type: session\n  login:\n    keystone:\n      cloudConf: {}\n",
-            Value::from(conf)
+            Value::from(conf.unwrap_or("/etc/kubernetes/cloud.conf"))
         ),
         ("aws", ..) => format!(
             "  type: aws-sigv4\n  # The role of the instance; in a Pod with a role, webIdentity.\n  source: {{imds: {{}}}}\n  \

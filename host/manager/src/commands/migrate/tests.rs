@@ -132,6 +132,11 @@ fn a_deployment_is_migrated() {
         ("--secure-port is a flag", "--metrics-bind-address"),
         ("--metal-zone", "options: {metal-zone: VALUE}"),
         ("livenessProbe", "HTTPS became HTTP"),
+        (
+            "nobody reads the environment variables METAL_NETWORK:",
+            "options",
+        ),
+        ("registry.example.com/plugin:1.0.0", "Kubernetes 1.35"),
         ("memory limit \"50Mi\"", "deploy/base"),
     ] {
         let is_told = |note: &String| note.contains(flag) && note.contains(why);

@@ -161,7 +161,14 @@ fn of_container(
             "the memory limit {limit} was not changed: Skydock needs more than other cloud-controller-managers, see deploy/base"
         ));
     }
+    if mounts_plugin && place != Place::Node {
+        notes.push(format!(
+            "the plugin is mounted from its image, which needs Kubernetes 1.35: replace {}, or mount the plugin in another way",
+            configuration::PLUGIN_IMAGE
+        ));
+    }
     let secrets = configuration::secrets(container);
+    notes.extend(configuration::unread(container, &secrets));
     let cloud_config = arguments.value("cloud-config").map(str::to_owned);
 
     container.remove("command");
