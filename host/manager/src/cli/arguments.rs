@@ -63,6 +63,9 @@ enum Form {
 /// Names of values that are texts, so that the empty one means that the flag is not set.
 const TEXTS: [&str; 5] = ["FILE", "DIR", "URL", "CIDR", "CLASS"];
 
+/// Lists that are one text for upstream, so that a later value replaces an earlier one.
+const ONE_TEXT: [&str; 2] = ["cluster-cidr", "service-cluster-ip-range"];
+
 /// The flag whose items may name what only upstream has.
 const FEATURE_GATES: &str = "feature-gates";
 /// The flag with which flags without an effect are rejected.
@@ -239,6 +242,11 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
                 }
                 if name == FEATURE_GATES {
                     value = self.feature_gates(&value);
+                }
+
+                if ONE_TEXT.contains(&name) {
+                    let earlier = format!("{flag}=");
+                    self.read.words.retain(|word| !begins_with(word, &earlier));
                 }
 
                 let is_unset = value.is_empty() && (may_be_empty || name == FEATURE_GATES);

@@ -142,6 +142,14 @@ fn values_are_read_as_by_pflag() {
         (&["--dry-run=true"], &["--dry-run"]),
         (&["--dry-run=false"], &[]),
         (&["--v=2", "--v=4"], &["--v=4"]),
+        (
+            &["--cluster-cidr=10.0.0.0/8", "--cluster-cidr", "fd00::/56"],
+            &["--cluster-cidr=fd00::/56"],
+        ),
+        (
+            &["--controllers=*", "--controllers=-route"],
+            &["--controllers=*,-route"],
+        ),
         (&["-v", "2"], &["-v=2"]),
         (
             &["--leader-elect", "--leader-elect=false"],

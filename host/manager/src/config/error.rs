@@ -28,8 +28,8 @@ pub enum ConfigError {
     },
     /// The plugin directory does not contain the plugin.
     #[error(
-        "no plugin for --cloud-provider={name}: {file} does not exist{}; set --plugin {name}=FILE, or another --plugin-dir",
-        except(.others)
+        "no plugin for --cloud-provider={name}: {file} does not exist; set {}--plugin {name}=FILE, or another --plugin-dir",
+        instead(.others)
     )]
     NotInDirectory {
         /// Name of the provider.
@@ -104,10 +104,11 @@ fn known(names: &[String]) -> String {
     }
 }
 
-fn except(names: &[String]) -> String {
+/// Returns the other names that could be set.
+fn instead(names: &[String]) -> String {
     if names.is_empty() {
         String::new()
     } else {
-        format!(", only {}", names.join(", "))
+        format!("--cloud-provider to one of {}, or ", names.join(", "))
     }
 }

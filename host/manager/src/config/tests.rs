@@ -55,7 +55,8 @@ fn the_provider_is_found_by_plugin_flag_then_plugin_dir() {
         .unwrap_err()
         .to_string();
     assert!(
-        missing.contains("aws.wasm does not exist, only metal, static;"),
+        missing
+            .contains("aws.wasm does not exist; set --cloud-provider to one of metal, static, or"),
         "{missing}"
     );
 }
@@ -251,6 +252,24 @@ fn flags_override_the_configuration_file() {
         none.contains("the plugin in") && none.contains("is static"),
         "{none}"
     );
+}
+
+#[test]
+fn a_secret_that_the_environment_lacks_is_told_at_startup() {
+    let dir = plugin_dir();
+    let file = dir.path().join("config.yaml");
+    let text = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins: [{name: static, file: static.wasm}]\n\
+                credentials:\n- {name: k, type: header, for: {plugin: static, digest: any}, valueEnv: VARIABLE}\n";
+    let flag = format!("--config={}", file.display());
+
+    // Cargo sets the second one.
+    for (variable, is_told) in [("SKYDOCK_NOWHERE", true), ("CARGO_PKG_NAME", false)] {
+        std::fs::write(&file, text.replace("VARIABLE", variable)).unwrap();
+        let config = config(&[&flag]).unwrap();
+        let told = "credential `k`: the environment variable SKYDOCK_NOWHERE is not set";
+        let is_found = lines(&config).iter().any(|line| line.starts_with(told));
+        assert_eq!(is_found, is_told, "{:?}", config.notices);
+    }
 }
 
 #[test]
