@@ -37,6 +37,7 @@ use clap::{
 };
 
 use ipnet::IpNet;
+use jiff::SignedDuration;
 use skydock_cloud::text::escape;
 
 use crate::process::telemetry;
@@ -406,8 +407,8 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         return Ok(Duration::ZERO);
     }
 
-    let duration = text.parse::<jiff::SignedDuration>();
-    let duration = duration.map_err(|_| {
+    let duration = text.parse::<SignedDuration>().ok();
+    let duration = duration.or_else(|| sum_of_parts(text)).ok_or_else(|| {
         "expected a duration, for example 15s, 5m0s or 100ms, of at most 8760h".to_owned()
     })?;
     let duration =
@@ -417,6 +418,26 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         return Err("a duration cannot be longer than a year (8760h)".to_owned());
     }
     Ok(duration)
+}
+
+/// Parses what Go accepts in addition: parts in any order, fractions in each, and no digit before a
+/// point.
+fn sum_of_parts(text: &str) -> Option<SignedDuration> {
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let mut rest = text;
+    let mut sum = None;
+
+    while !rest.is_empty() {
+        let unit = rest.find(|c| !is_number(c)).filter(|at| *at > 0)?;
+        let end = rest.get(unit..)?.find(is_number);
+        let end = end.map_or(rest.len(), |length| unit + length);
+
+        let (part, after) = rest.split_at_checked(end)?;
+        let part: SignedDuration = format!("0{part}").parse().ok()?;
+        sum = Some(part.checked_add(sum.unwrap_or_default())?);
+        rest = after;
+    }
+    sum
 }
 
 fn parse_count(text: &str) -> Result<usize, String> {

@@ -354,6 +354,10 @@ fn parses_go_durations() {
         ("1h30m", 5_400_000),
         ("100ms", 100),
         ("1.5s", 1_500),
+        ("72h", 259_200_000),
+        (".5s", 500),
+        ("1.5h30m", 7_200_000),
+        ("1m1m", 120_000),
         ("0", 0),
         ("0s", 0),
     ] {
@@ -363,7 +367,9 @@ fn parses_go_durations() {
             "{text}"
         );
     }
-    assert!(parse_duration("-5s").is_err());
+    for wrong in ["-5s", "", ".", ".s", "s", "5", "1h5", "1h-5m", "soon"] {
+        assert!(parse_duration(wrong).is_err(), "{wrong}");
+    }
 }
 
 /// Durations are added to times, which have a limited range.

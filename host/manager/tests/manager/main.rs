@@ -6,4 +6,5 @@ mod election;
 mod flags;
 mod inspect;
 mod ipam;
+mod migrate;
 mod signals;
