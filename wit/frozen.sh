@@ -32,7 +32,8 @@ old=$(mktemp -d)
 trap 'rm -rf "$old"' EXIT
 while read -r version commit; do
   folder=wit/v$version
-  git archive "$commit" "$folder" | tar -x -C "$old"
+  # Complete, because a version may have links to the one before.
+  git archive "$commit" wit | tar -x -C "$old"
   declared "$old/$folder" >"$old/before"
   declared "$folder" >"$old/now"
   diff --unified=3 "$old/before" "$old/now" >&2 ||

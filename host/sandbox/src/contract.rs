@@ -2,9 +2,9 @@
 //! `skydock-cloud`: as [`Exports`] of a component, [`Functions`] of an instance, and a [`Guest`]
 //! during a call.
 //!
-//! Each version has a folder, as in `wit/`. Its generated types are private to the folder, so that
-//! nothing else can name them. For a second version, [`Exports`], [`Functions`] and [`Guest`]
-//! become enums here, with one case for each version.
+//! Each version has a folder, but versions that differ only in the last number share one. Its
+//! generated types are private to the folder, so that nothing else can name them. For a second
+//! folder, [`Exports`], [`Functions`] and [`Guest`] become enums here, with one case for each.
 //!
 //! A function or a capability begins with a new version in `wit/`, by the rules in `wit/README.md`,
 //! and with an entry in the table `functions!` of `skydock-cloud`, beside its types. In the folder

@@ -207,6 +207,8 @@ pub(crate) struct State {
     handles: Handles,
     /// What is recorded or replayed.
     tape: Option<Tape>,
+    /// Number of fingerprints of nodes that were returned with a tape.
+    fingerprints: u64,
 }
 
 impl State {
@@ -254,6 +256,7 @@ impl State {
             shared,
             generation,
             tape,
+            fingerprints: 0,
         }
     }
 

@@ -254,6 +254,12 @@ impl Plugin {
         current.info.accepted.may_follow(before, permissions)
     }
 
+    /// Returns the version of the contract that the component in service was built for.
+    #[must_use]
+    pub fn contract(&self) -> Option<String> {
+        self.current.load().code.contract.clone()
+    }
+
     /// Returns the imports of the component in service.
     #[must_use]
     pub fn imports(&self) -> Vec<String> {

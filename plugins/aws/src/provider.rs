@@ -127,19 +127,19 @@ fn targets(service: &Service, nodes: &NodeSet) -> Targets {
         };
     }
 
-    let all = |targets: Vec<load_balancers::Target>| -> Vec<Target> {
-        let target = |target: load_balancers::Target| Target {
-            provider_id: target.provider_id,
+    let all = |targets: &[load_balancers::Target]| -> Vec<Target> {
+        let target = |target: &load_balancers::Target| Target {
+            provider_id: target.provider_id.clone(),
             labels: Vec::new(),
         };
-        targets.into_iter().map(target).collect()
+        targets.iter().map(target).collect()
     };
 
     let changes = nodes
         .changes()
-        .map(|changes| (all(changes.added), all(changes.removed)));
+        .map(|changes| (all(&changes.added), all(&changes.removed)));
     Targets {
-        all: all(nodes.targets()),
+        all: all(&nodes.shared_targets()),
         changes,
     }
 }

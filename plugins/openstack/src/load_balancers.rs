@@ -6,6 +6,7 @@
 //! progress".
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
 use std::time::Duration;
 
 use skydock_sdk::{
@@ -35,7 +36,7 @@ use members::MemberNode;
 /// The nodes of a call, which are only read if they are needed.
 pub trait Nodes {
     /// Returns the nodes without labels, which is sufficient in most cases.
-    fn targets(&self) -> Vec<Target>;
+    fn targets(&self) -> Rc<[Target]>;
     /// Returns the nodes with their labels.
     fn nodes(&self) -> Vec<Node>;
 }
@@ -49,9 +50,9 @@ pub(crate) struct Context<'a> {
 }
 
 /// Returns the nodes that belong behind a load balancer.
-fn targets(nodes: &dyn Nodes, desired: &DesiredLoadBalancer) -> Vec<Target> {
+fn targets(nodes: &dyn Nodes, desired: &DesiredLoadBalancer) -> Rc<[Target]> {
     if desired.selects() {
-        members::selected(nodes.nodes(), &desired.node_selector)
+        members::selected(nodes.nodes(), &desired.node_selector).into()
     } else {
         nodes.targets()
     }

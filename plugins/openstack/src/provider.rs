@@ -1,6 +1,7 @@
 //! The provider: passes the host's calls to the rules and returns the results. It has no rules of
 //! its own.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -191,8 +192,8 @@ impl Routes for OpenStack {
 struct CallNodes<'a>(&'a NodeSet);
 
 impl Nodes for CallNodes<'_> {
-    fn targets(&self) -> Vec<Target> {
-        self.0.targets()
+    fn targets(&self) -> Rc<[Target]> {
+        self.0.shared_targets()
     }
 
     fn nodes(&self) -> Vec<Node> {

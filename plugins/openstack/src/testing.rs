@@ -3,6 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
+    rc::Rc,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -82,8 +83,8 @@ impl HostFunctions for Memory {
 pub(crate) struct NoNodes;
 
 impl Nodes for NoNodes {
-    fn targets(&self) -> Vec<Target> {
-        Vec::new()
+    fn targets(&self) -> Rc<[Target]> {
+        Rc::default()
     }
 
     fn nodes(&self) -> Vec<Node> {

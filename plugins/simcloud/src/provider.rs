@@ -66,11 +66,11 @@ impl LoadBalancers for Simcloud {
     }
 
     fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
-        with_cloud(|cloud| load_balancers::ensure(cloud, &service, &nodes.targets()))
+        with_cloud(|cloud| load_balancers::ensure(cloud, &service, &nodes.shared_targets()))
     }
 
     fn update_nodes(service: Service, nodes: &NodeSet) -> Result<()> {
-        with_cloud(|cloud| load_balancers::update_nodes(cloud, &service, &nodes.targets()))
+        with_cloud(|cloud| load_balancers::update_nodes(cloud, &service, &nodes.shared_targets()))
     }
 
     fn ensure_deleted(service: Service) -> Result<()> {

@@ -25,7 +25,7 @@
 /// Shared types, and the interfaces that the host provides.
 pub mod imports {
     wit_bindgen::generate!({
-        path: "wit/v0.1.0",
+        path: "wit/v0.1.1",
         world: "imports",
         generate_all,
         generate_unused_types: true,
@@ -33,16 +33,16 @@ pub mod imports {
         // The defaults of Kubernetes, so that tests and examples only set the fields that matter to
         // them.
         additional_type_attributes: {
-            "skydock:provider/types@0.1.0/node": [#[derive(Default)]],
-            "skydock:provider/types@0.1.0/service": [#[derive(Default)]],
-            "skydock:provider/types@0.1.0/ingress": [#[derive(Default)]],
-            "skydock:provider/types@0.1.0/load-balancer-status": [#[derive(Default)]],
-            "skydock:provider/types@0.1.0/traffic-policy": [#[derive(Default)]],
-            "skydock:provider/types@0.1.0/ip-family-policy": [#[derive(Default)]],
+            "skydock:provider/types@0.1.1/node": [#[derive(Default)]],
+            "skydock:provider/types@0.1.1/service": [#[derive(Default)]],
+            "skydock:provider/types@0.1.1/ingress": [#[derive(Default)]],
+            "skydock:provider/types@0.1.1/load-balancer-status": [#[derive(Default)]],
+            "skydock:provider/types@0.1.1/traffic-policy": [#[derive(Default)]],
+            "skydock:provider/types@0.1.1/ip-family-policy": [#[derive(Default)]],
         },
         additional_member_attributes: {
-            "skydock:provider/types@0.1.0/traffic-policy.cluster": [#[default]],
-            "skydock:provider/types@0.1.0/ip-family-policy.single-stack": [#[default]],
+            "skydock:provider/types@0.1.1/traffic-policy.cluster": [#[default]],
+            "skydock:provider/types@0.1.1/ip-family-policy.single-stack": [#[default]],
         },
     });
 }
@@ -75,7 +75,7 @@ macro_rules! capability {
             )]
             pub mod generated {
                 wit_bindgen::generate!({
-                    path: "wit/v0.1.0",
+                    path: "wit/v0.1.1",
                     world: $world,
                     pub_export_macro: true,
                     export_macro_name: $macro,
@@ -83,13 +83,13 @@ macro_rules! capability {
                     additional_type_attributes: { $($attributes)* },
                     $(additional_member_attributes: { $($members)* },)?
                     with: {
-                        "skydock:provider/types@0.1.0": crate::bindings::imports::skydock::provider::types,
-                        "skydock:provider/cache@0.1.0": crate::bindings::imports::skydock::provider::cache,
-                        "skydock:provider/calls@0.1.0": crate::bindings::imports::skydock::provider::calls,
-                        "skydock:provider/cluster@0.1.0": crate::bindings::imports::skydock::provider::cluster,
-                        "skydock:provider/events@0.1.0": crate::bindings::imports::skydock::provider::events,
-                        "skydock:provider/node-sets@0.1.0": crate::bindings::imports::skydock::provider::node_sets,
-                        "skydock:provider/objects@0.1.0": crate::bindings::imports::skydock::provider::objects,
+                        "skydock:provider/types@0.1.1": crate::bindings::imports::skydock::provider::types,
+                        "skydock:provider/cache@0.1.1": crate::bindings::imports::skydock::provider::cache,
+                        "skydock:provider/calls@0.1.1": crate::bindings::imports::skydock::provider::calls,
+                        "skydock:provider/cluster@0.1.1": crate::bindings::imports::skydock::provider::cluster,
+                        "skydock:provider/events@0.1.1": crate::bindings::imports::skydock::provider::events,
+                        "skydock:provider/node-sets@0.1.1": crate::node_sets,
+                        "skydock:provider/objects@0.1.1": crate::bindings::imports::skydock::provider::objects,
                         "wasi:logging/logging@0.1.0-draft": crate::bindings::imports::wasi::logging::logging,
                     },
                 });

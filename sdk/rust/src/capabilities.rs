@@ -11,16 +11,16 @@ capability! {
     /// Identity and configuration of a plugin, which every plugin exports. The contract:
     ///
     /// ```wit
-    #[doc = include_str!("../wit/v0.1.0/plugin.wit")]
+    #[doc = include_str!("../wit/v0.1.1/plugin.wit")]
     /// ```
     Plugin {
         pub use self::generated::exports::skydock::provider::plugin::{Overlap, PluginInfo, Settings};
     }
     "plugin-base", "export_plugin",
-    { "skydock:provider/plugin@0.1.0/plugin-info": [#[derive(Default)]],
-      "skydock:provider/plugin@0.1.0/settings": [#[derive(Default)]],
-      "skydock:provider/plugin@0.1.0/overlap": [#[derive(Default)]] },
-    { "skydock:provider/plugin@0.1.0/overlap.any": [#[default]] }
+    { "skydock:provider/plugin@0.1.1/plugin-info": [#[derive(Default)]],
+      "skydock:provider/plugin@0.1.1/settings": [#[derive(Default)]],
+      "skydock:provider/plugin@0.1.1/overlap": [#[derive(Default)]] },
+    { "skydock:provider/plugin@0.1.1/overlap.any": [#[default]] }
 }
 
 capability! {
@@ -29,13 +29,13 @@ capability! {
     /// The instances of nodes in the cloud. The contract:
     ///
     /// ```wit
-    #[doc = include_str!("../wit/v0.1.0/instances.wit")]
+    #[doc = include_str!("../wit/v0.1.1/instances.wit")]
     /// ```
     Instances {
         pub use self::generated::exports::skydock::provider::instances::{Instance, Presence};
     }
     "with-instances", "export_instances",
-    { "skydock:provider/instances@0.1.0/instance": [#[derive(Default)]] }
+    { "skydock:provider/instances@0.1.1/instance": [#[derive(Default)]] }
 }
 
 capability! {
@@ -53,7 +53,7 @@ capability! {
     ///
     /// impl LoadBalancers for Metal {
     ///     fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
-    ///         let servers = servers(&nodes.targets());
+    ///         let servers = servers(&nodes.shared_targets());
     ///         // Bring the load balancer to this service and these servers.
     /// #       Ok(LoadBalancerStatus::default())
     ///     }
@@ -81,10 +81,10 @@ capability! {
     /// Load balancers for Services. The contract:
     ///
     /// ```wit
-    #[doc = include_str!("../wit/v0.1.0/load-balancers.wit")]
+    #[doc = include_str!("../wit/v0.1.1/load-balancers.wit")]
     /// ```
     LoadBalancers {
-        pub use crate::bindings::imports::skydock::provider::node_sets::{NodeChanges, NodeSet, Target};
+        pub use crate::node_sets::{NodeChanges, NodeSet, Target};
     }
     "with-load-balancers", "export_load_balancers", {}
 }
@@ -95,7 +95,7 @@ capability! {
     /// Routes to the Pods of each node. The contract:
     ///
     /// ```wit
-    #[doc = include_str!("../wit/v0.1.0/routes.wit")]
+    #[doc = include_str!("../wit/v0.1.1/routes.wit")]
     /// ```
     Routes {
         pub use self::generated::exports::skydock::provider::routes::{NewRoute, Route, RoutePage};
@@ -109,13 +109,13 @@ capability! {
     /// Locations of nodes, independent of [`Instances`]. The contract:
     ///
     /// ```wit
-    #[doc = include_str!("../wit/v0.1.0/zones.wit")]
+    #[doc = include_str!("../wit/v0.1.1/zones.wit")]
     /// ```
     Zones {
         pub use self::generated::exports::skydock::provider::zones::Zone;
     }
     "with-zones", "export_zones",
-    { "skydock:provider/zones@0.1.0/zone": [#[derive(Default)]] }
+    { "skydock:provider/zones@0.1.1/zone": [#[derive(Default)]] }
 }
 
 capability! {
@@ -125,7 +125,7 @@ capability! {
     /// Periodic work. The contract:
     ///
     /// ```wit
-    #[doc = include_str!("../wit/v0.1.0/maintenance.wit")]
+    #[doc = include_str!("../wit/v0.1.1/maintenance.wit")]
     /// ```
     Maintenance {}
     "with-maintenance", "export_maintenance", {}

@@ -95,7 +95,7 @@
 //! # Limits
 //!
 //! A call has 2 s of CPU time, not counting waits, and 30 s of wall-clock time, or 120 s if it may
-//! change the cloud; an instance has 128 MiB of memory. `wit/v0.1.0/plugin.wit` lists all limits;
+//! change the cloud; an instance has 128 MiB of memory. `wit/v0.1.1/plugin.wit` lists all limits;
 //! operators can change them. In `configure` and `info`, cluster, cache and network are not
 //! available.
 
@@ -108,6 +108,7 @@ pub mod http;
 mod imports;
 mod lookup;
 mod metadata;
+mod node_sets;
 
 pub use capabilities::*;
 pub use configured::Configured;

@@ -46,6 +46,8 @@ pub enum Behavior {
     Nodes,
     /// `nodes-forever`: requests the nodes behind a load balancer in an endless loop.
     NodesForever,
+    /// `targets-forever`: the same with their targets.
+    TargetsForever,
     /// `keep-nodes`: returns a correct answer, but keeps the handle of the nodes.
     KeepNodes,
     /// `look-around`: returns `internal` if the standard library shows anything about the machine:
@@ -115,6 +117,7 @@ const NAMES: &[(&str, Behavior)] = &[
     ("proxy", Behavior::Proxy),
     ("nodes", Behavior::Nodes),
     ("nodes-forever", Behavior::NodesForever),
+    ("targets-forever", Behavior::TargetsForever),
     ("keep-nodes", Behavior::KeepNodes),
     ("look-around", Behavior::LookAround),
     ("lie-length", Behavior::Lie(Lie::Length)),

@@ -1,4 +1,5 @@
 //! Load balancers: one address per service, stored in the host's cache instead of a cloud.
+use std::hint::black_box;
 use std::time::Duration;
 
 use skydock_sdk::events::{self, Severity};
@@ -24,7 +25,8 @@ impl<I: Identity> LoadBalancers for Hostile<I> {
         remember(&service)?;
         match behavior {
             Behavior::Nodes => named_after(nodes),
-            Behavior::NodesForever => read_forever(nodes),
+            Behavior::NodesForever => forever(|| drop(black_box(nodes.nodes()))),
+            Behavior::TargetsForever => forever(|| drop(black_box(nodes.targets()))),
             Behavior::KeepNodes => {
                 // The SDK drops the handle by itself, unless it has been taken.
                 nodes.take_handle();
@@ -100,7 +102,9 @@ fn named_after(set: &NodeSet) -> Result<LoadBalancerStatus> {
             && target.addresses == node.addresses
     };
     let size = usize::try_from(set.size()).unwrap_or(usize::MAX);
-    if targets.len() != size || nodes.len() != size || !targets.iter().zip(&nodes).all(same) {
+    // The instance may have them from an earlier call.
+    let is_complete = targets == *set.shared_targets() && targets.len() == size;
+    if !is_complete || nodes.len() != size || !targets.iter().zip(&nodes).all(same) {
         return Err(CloudError::internal("the nodes are not the same each time"));
     }
     let names: Vec<_> = targets.iter().map(|target| target.name.as_str()).collect();
@@ -113,9 +117,9 @@ fn named_after(set: &NodeSet) -> Result<LoadBalancerStatus> {
     })
 }
 
-fn read_forever(set: &NodeSet) -> ! {
+fn forever(read: impl Fn()) -> ! {
     loop {
-        std::hint::black_box(set.nodes());
+        read();
     }
 }
 

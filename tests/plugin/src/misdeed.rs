@@ -36,6 +36,7 @@ pub(crate) fn commit(behavior: Behavior, name: &str, publish: Publish<'_>) -> Re
         | Behavior::Proxy
         | Behavior::Nodes
         | Behavior::NodesForever
+        | Behavior::TargetsForever
         | Behavior::KeepNodes
         | Behavior::Lie(_) => {}
         Behavior::Loop => run_forever(),

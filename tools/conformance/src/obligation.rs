@@ -49,6 +49,7 @@ mod tests {
 
     /// A sentence or clause of the contract's documentation.
     struct Clause {
+        /// For example `v0.1.0/types.wit`.
         file: String,
         words: Vec<String>,
     }
@@ -89,13 +90,14 @@ mod tests {
 
     /// Returns all clauses of the contract's documentation. A mark ends a clause, too.
     fn clauses() -> Vec<Clause> {
-        let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/v0.1.0");
+        let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/v0.1.1");
         let mut files: Vec<_> = fs::read_dir(contract)
             .unwrap()
-            .map(|entry| entry.unwrap().path())
+            // Most are links to the version in which they were written.
+            .map(|entry| entry.unwrap().path().canonicalize().unwrap())
             .filter(|path| path.extension().is_some_and(|ending| ending == "wit"))
             .collect();
-        files.sort();
+        files.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
         let mut clauses = Vec::new();
         for path in files {
             let text = fs::read_to_string(&path).unwrap();
@@ -105,11 +107,15 @@ mod tests {
             let words: Vec<_> = lines.flat_map(str::split_whitespace).collect();
             let ends = |word: &&str| word.ends_with(STOPS) || mark(word).is_some();
             clauses.extend(words.split_inclusive(ends).map(|words| Clause {
-                file: path.file_name().unwrap().to_str().unwrap().to_owned(),
+                file: format!("{}/{}", name(path.parent().unwrap()), name(&path)),
                 words: words.iter().map(ToString::to_string).collect(),
             }));
         }
         clauses
+    }
+
+    fn name(path: &Path) -> &str {
+        path.file_name().unwrap().to_str().unwrap()
     }
 
     /// Returns the page of the documentation.
@@ -118,7 +124,7 @@ mod tests {
         let rows = OBLIGATIONS.iter().map(|Obligation { id, held }| {
             let marked = clauses.iter().find(|clause| clause.mark() == Some(id));
             let file = &marked.unwrap_or_else(|| panic!("[{id}] is missing")).file;
-            format!("| [`{id}`](../wit/v0.1.0/{file}) | {} |\n", held.cell())
+            format!("| [`{id}`](../wit/{file}) | {} |\n", held.cell())
         });
         format!(
             "# Obligations of plugins\n\n\

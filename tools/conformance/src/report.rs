@@ -149,7 +149,7 @@ impl Report {
         self.findings.len() - self.failed() - self.skipped()
     }
 
-    /// Returns the last line, for example `conformance 0.1.0: 20 of 20 checks passed, 4 skipped`.
+    /// Returns the last line, for example `conformance 0.1.1: 20 of 20 checks passed, 4 skipped`.
     #[must_use]
     pub fn badge(&self) -> String {
         let (name, counted) = self.report.words();
@@ -367,7 +367,7 @@ mod tests {
         );
         assert_eq!(
             human.lines().last(),
-            Some("scenarios 0.1.0: 0 of 1 steps passed")
+            Some("scenarios 0.1.1: 0 of 1 steps passed")
         );
     }
 
@@ -376,7 +376,7 @@ mod tests {
         let text = report().write(Format::Human).unwrap();
         assert_eq!(
             text.lines().last(),
-            Some("conformance 0.1.0: 1 of 2 checks passed, 1 skipped")
+            Some("conformance 0.1.1: 1 of 2 checks passed, 1 skipped")
         );
         assert!(!report().is_ok());
     }

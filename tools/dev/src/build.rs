@@ -252,7 +252,7 @@ mod tests {
     fn a_component_without_a_provider_is_no_plugin() {
         let error = check(b"\0asm\x0d\0\x01\0").unwrap_err().to_string();
         assert!(
-            error.contains("it does not export `skydock:provider/plugin@0.1.0`"),
+            error.contains("it does not export `skydock:provider/plugin@0.1.1`"),
             "{error}"
         );
         assert!(check(b"\0asm\x01\0\0\0").is_err(), "a module");

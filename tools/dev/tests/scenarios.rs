@@ -71,7 +71,7 @@ fn the_example_provider_passes_all_scenarios() {
     );
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(
-        said.starts_with("scenarios 0.1.0: ") && said.ends_with(" steps passed\n"),
+        said.starts_with("scenarios 0.1.1: ") && said.ends_with(" steps passed\n"),
         "{said}"
     );
 }
@@ -131,7 +131,7 @@ scenarios:
         "         seen:     requests by method: {\"GET\": 1, \"POST\": 1}",
         "ok       program.1: cat",
         "skipped  zones.1: it does not export `zones`",
-        "scenarios 0.1.0: 2 of 5 steps passed, 2 skipped",
+        "scenarios 0.1.1: 2 of 5 steps passed, 2 skipped",
     ] {
         assert!(
             said.lines().any(|it| it == line),

@@ -172,6 +172,7 @@ fn of_plugin(plugin: &Plugin) -> Vec<Row> {
             "provider",
             [format!("{} {}", generation.name, generation.version)],
         ),
+        Row::new("contract", plugin.contract()),
         Row::new("capabilities", generation.capabilities.iter()),
         Row::new("provider IDs", &info.provider_id_prefixes),
         Row::new("annotations", &info.annotation_prefixes),
@@ -202,6 +203,7 @@ fn of_file(outline: &Outline) -> Vec<Row> {
     }
 
     rows.extend([
+        Row::new("contract", typed.contract()),
         Row::new("capabilities", typed.capabilities().unwrap_or_default()),
         Row::new("imports", &typed.imports),
         Row::new("size", [kib(outline.size)]),

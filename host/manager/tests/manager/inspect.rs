@@ -44,6 +44,7 @@ fn inspect_plugin(name: &str, flags: &[&str]) -> Result<String, String> {
 fn inspect_shows_capabilities_and_provider_id_prefixes() {
     let told = inspect(&[]).unwrap();
     for line in [
+        "contract        0.1.1",
         "capabilities    instances, load-balancers",
         "provider IDs    static://",
     ] {
@@ -78,6 +79,12 @@ fn inspect_shows_our_plugins_without_a_configuration() {
         // It was not loaded.
         assert!(said["loaded"].is_null(), "{said}");
     }
+}
+
+#[test]
+fn inspect_shows_the_contract_that_a_plugin_was_built_for() {
+    let told = inspect_plugin("hostile/contract_0_1_0", &[]).unwrap();
+    assert!(told.contains("\ncontract        0.1.0\n"), "{told}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use skydock_resources::limits::Limits;
 /// Returns the amounts in the words of the contract that have this mark, with their units.
 pub(crate) fn documented(mark: &str) -> Vec<String> {
     const UNITS: &[&str] = &["s", "bytes", "KiB", "MiB", "GiB"];
-    let text = include_str!("../../../../wit/v0.1.0/plugin.wit");
+    let text = include_str!("../../../../wit/v0.1.1/plugin.wit");
     let (before, _) = text.split_once(&format!(" [{mark}]")).unwrap();
     let clause = before.rsplit(['.', ':', ';', ']']).next().unwrap();
 

@@ -1,4 +1,4 @@
-//! Version 0.1 of the contract.
+//! Versions 0.1.x of the contract, which are compatible: a newer one only adds to what plugins import.
 
 #[allow(missing_docs, unreachable_pub, unused_qualifications, rust_2018_idioms)]
 // generated; the WIT files document it

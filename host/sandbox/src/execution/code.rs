@@ -32,6 +32,8 @@ pub(crate) struct Code {
     pub(crate) digest: String,
     /// Bytes of the component.
     pub(crate) size: usize,
+    /// Version of the contract that it was built for.
+    pub(crate) contract: Option<String>,
     pub(crate) imports: Vec<String>,
     pub(crate) capabilities: BTreeSet<Capability>,
     pub(crate) metadata: Option<Metadata>,
@@ -66,6 +68,7 @@ impl Code {
         .await?;
         watch.lap(Stage::Type);
 
+        let newer = typed.newer_imports();
         let forbidden = typed.forbidden_imports();
         if !forbidden.is_empty() {
             return Err(LoadError::new(
@@ -86,7 +89,14 @@ impl Code {
             drop(artifact);
             let pre = inner.linker.instantiate_pre(&component);
 
-            pre.map_err(|error| LoadError::new(Stage::Imports, LoadProblem::Link(error.into())))
+            pre.map_err(|error| {
+                // A newer version may add nothing that the plugin uses.
+                let problem = match newer {
+                    Some(imports) => LoadProblem::Newer { imports },
+                    None => LoadProblem::Link(error.into()),
+                };
+                LoadError::new(Stage::Imports, problem)
+            })
         })
         .await?;
 
@@ -94,6 +104,7 @@ impl Code {
         Ok(Self {
             digest,
             size,
+            contract: typed.contract().map(Into::into),
             imports: typed.imports,
             capabilities,
             metadata: typed.metadata,

@@ -3,7 +3,10 @@
 use std::{
     any::Any,
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use skydock_cloud as cloud;
@@ -13,16 +16,29 @@ use super::State;
 /// Number of sets whose targets are kept. Each Service that selects its nodes has its own set.
 const KEPT: usize = 4;
 
-/// A set, which may have been dropped, and its targets: a vector of the contract's type.
+/// A set, which may have been dropped, and its targets: a vector of the contract's type, or
+/// [`Packed`].
 type Kept = (Weak<[Arc<cloud::Node>]>, Arc<dyn Any + Send + Sync>);
 
-/// The targets of the most recently used sets of one plugin, the latest at the end.
+/// The targets of the most recently used sets of one plugin.
 #[derive(Default)]
-pub(crate) struct Targets(Mutex<Vec<Kept>>);
+pub(crate) struct Targets {
+    /// The one used last is at the end.
+    kept: Mutex<Vec<Kept>>,
+    /// The last fingerprint.
+    last: AtomicU64,
+}
+
+/// Targets in the form in which they are copied as a whole.
+pub(crate) struct Packed<T> {
+    /// Stands for these targets, and never for others.
+    pub(crate) fingerprint: u64,
+    pub(crate) targets: Arc<T>,
+}
 
 impl Targets {
     fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the targets of these nodes.
@@ -38,22 +54,46 @@ impl Targets {
         // Without the lock, because this takes a while and other calls may need other sets.
         let targets: Arc<Vec<T>> = Arc::new(nodes.iter().map(|node| convert(node)).collect());
 
-        let mut kept = self.kept();
-        // Another call may have converted the same nodes in the meantime.
-        kept.retain(|(set, of)| set.strong_count() > 0 && !(is(set, nodes) && of.is::<Vec<T>>()));
-        if kept.len() >= KEPT {
-            kept.remove(0);
-        }
-
-        kept.push((Arc::downgrade(nodes), targets.clone()));
+        keep(&mut self.kept(), nodes, &targets);
         targets
     }
 
-    fn find<T: Send + Sync + 'static>(&self, nodes: &cloud::NodeSet) -> Option<Arc<Vec<T>>> {
+    /// Returns the targets of these nodes as `pack` makes them. Equal targets have the same
+    /// fingerprint as long as they are kept.
+    fn packed<T: PartialEq + Send + Sync + 'static>(
+        &self,
+        nodes: &cloud::NodeSet,
+        pack: impl FnOnce(&cloud::NodeSet) -> T,
+    ) -> Arc<Packed<T>> {
+        if let Some(packed) = self.find(nodes) {
+            return packed;
+        }
+
+        let targets = pack(nodes);
+
+        let mut kept = self.kept();
+        // Most changes of nodes make another set with equal targets. The set before may have been
+        // dropped since, but is still there.
+        let equal = kept
+            .iter()
+            .filter_map(|(_, it)| Arc::clone(it).downcast::<Packed<T>>().ok())
+            .find(|it| *it.targets == targets);
+
+        let packed = equal.unwrap_or_else(|| {
+            Arc::new(Packed {
+                fingerprint: self.last.fetch_add(1, Ordering::Relaxed),
+                targets: Arc::new(targets),
+            })
+        });
+        keep(&mut kept, nodes, &packed);
+        packed
+    }
+
+    fn find<T: Send + Sync + 'static>(&self, nodes: &cloud::NodeSet) -> Option<Arc<T>> {
         let mut kept = self.kept();
         let at = kept
             .iter()
-            .position(|(set, targets)| is(set, nodes) && targets.is::<Vec<T>>())?;
+            .position(|(set, targets)| is(set, nodes) && targets.is::<T>())?;
 
         // At the end, because the set is the one used last.
         let found = kept.remove(at);
@@ -61,6 +101,18 @@ impl Targets {
         kept.push(found);
         targets.downcast().ok()
     }
+}
+
+/// Keeps the targets of a set.
+fn keep<T: Send + Sync + 'static>(kept: &mut Vec<Kept>, nodes: &cloud::NodeSet, targets: &Arc<T>) {
+    // Another call may have converted the same nodes in the meantime.
+    kept.retain(|(set, of)| set.strong_count() > 0 && !(is(set, nodes) && of.is::<T>()));
+    if kept.len() >= KEPT {
+        kept.remove(0);
+    }
+
+    let targets = Arc::clone(targets);
+    kept.push((Arc::downgrade(nodes), targets));
 }
 
 impl State {
@@ -75,6 +127,28 @@ impl State {
         convert: impl Fn(&cloud::Node) -> T,
     ) -> Arc<Vec<T>> {
         self.shared.targets.of(&self.subject.nodes, convert)
+    }
+
+    /// Returns the same in the form that `pack` makes, with its fingerprint.
+    pub(crate) fn packed<T: PartialEq + Send + Sync + 'static>(
+        &self,
+        pack: impl FnOnce(&cloud::NodeSet) -> T,
+    ) -> Arc<Packed<T>> {
+        self.shared.targets.packed(&self.subject.nodes, pack)
+    }
+
+    /// Returns the fingerprint of the targets. With a tape, none is ever repeated: a recording has
+    /// the targets of each call, and does not depend on what the plugin remembers.
+    pub(crate) fn fingerprint<T: PartialEq + Send + Sync + 'static>(
+        &mut self,
+        pack: impl FnOnce(&cloud::NodeSet) -> T,
+    ) -> u64 {
+        if self.tape.is_none() {
+            return self.packed(pack).fingerprint;
+        }
+
+        self.fingerprints += 1;
+        self.fingerprints
     }
 
     /// Returns the difference from the nodes of the last successful call; `None` if those are not
@@ -300,5 +374,39 @@ mod tests {
         drop((sets, other));
         targets.of(&Arc::from([Arc::default()]), name);
         assert_eq!(targets.kept().len(), 1, "sets that are gone are forgotten");
+    }
+
+    #[test]
+    fn equal_targets_of_other_nodes_have_the_same_fingerprint() {
+        let set = |name: &str, ready| {
+            cloud::NodeSet::from([Arc::new(cloud::Node {
+                name: name.into(),
+                ready,
+                ..cloud::Node::default()
+            })])
+        };
+        let targets = Targets::default();
+        let names = |set: &cloud::NodeSet| set.iter().map(|node| name(node)).collect::<Vec<_>>();
+        let of = |set: &cloud::NodeSet| targets.packed(set, names).fingerprint;
+        let first = set("a", false);
+        let fingerprint = of(&first);
+
+        assert_eq!(of(&first), fingerprint, "the same set");
+        assert_eq!(of(&set("a", true)), fingerprint, "another node changed");
+        drop(first);
+        assert_eq!(of(&set("a", false)), fingerprint, "the set before is gone");
+        let other = set("b", false);
+        assert_ne!(of(&other), fingerprint, "the name changed");
+        let kept = targets.packed::<Vec<String>>(&other, |_| panic!("made twice"));
+        assert_eq!(*kept.targets, ["b"]);
+
+        // Evicted, the number is not used for anything else.
+        let more: Vec<_> = (0..KEPT)
+            .map(|number| set(&number.to_string(), false))
+            .collect();
+        let mut all: HashSet<u64> = more.iter().map(of).collect();
+        all.extend([fingerprint, of(&other)]);
+        assert_eq!(all.len(), KEPT + 2);
+        assert!(targets.kept().len() <= KEPT);
     }
 }

@@ -207,7 +207,8 @@ pub enum LoadProblem {
     Malformed(wasmparser::BinaryReaderError),
     /// The component is not a plugin.
     #[error(
-        "it does not export `skydock:provider/plugin@0.1.0`, which is required: it exports {exports}"
+        "it does not export `{}`, which is required: it exports {exports}",
+        crate::words::names::interface("plugin")
     )]
     NoPlugin {
         /// Its exports.
@@ -221,6 +222,15 @@ pub enum LoadProblem {
     Version {
         /// Its exports of other versions.
         exports: Names,
+    },
+    /// The component imports what a newer version of the contract has added.
+    #[error(
+        "it imports {imports}, but this Skydock supports skydock:provider@{}: update Skydock, or rebuild it with a matching SDK",
+        crate::words::names::CONTRACT
+    )]
+    Newer {
+        /// Its imports of newer versions.
+        imports: Names,
     },
     /// What it says about itself is not valid.
     #[error("its section skydock:plugin is not valid: {}", Cause::of(.0))]

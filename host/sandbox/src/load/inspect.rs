@@ -12,7 +12,10 @@ use crate::{
         metadata::{Metadata, SECTION},
         shape::{self, Named, Shape},
     },
-    words::names::{CONTRACT, IMPORTS, PACKAGE},
+    words::{
+        names::{CONTRACT, IMPORTS, PACKAGE},
+        text::Names,
+    },
 };
 
 /// All imports that are allowed: package and interfaces, and a version that must be compatible.
@@ -114,6 +117,28 @@ impl ComponentType {
             .collect())
     }
 
+    /// Returns the version of the contract that the component was built for, unless it is not a
+    /// plugin.
+    #[must_use]
+    pub fn contract(&self) -> Option<&str> {
+        self.exports.iter().find_map(|name| match split(name) {
+            Some((PACKAGE, "plugin", version)) => Some(version),
+            _ => None,
+        })
+    }
+
+    /// Returns the imports from a newer version of the contract, if there are any.
+    pub(crate) fn newer_imports(&self) -> Option<Names> {
+        let is_newer = |name: &&String| {
+            split(name).is_some_and(|(package, _, version)| {
+                package == PACKAGE && patch(version) > patch(CONTRACT)
+            })
+        };
+        let mut newer = self.imports.iter().filter(is_newer).peekable();
+        newer.peek()?;
+        Some(newer.collect())
+    }
+
     /// Returns the imports that plugins may not have.
     #[must_use]
     pub fn forbidden_imports(&self) -> Vec<String> {
@@ -210,6 +235,11 @@ fn same_track(one: &str, other: &str) -> bool {
     one == other || matches!((track(one), track(other)), (Some(one), Some(other)) if one == other)
 }
 
+/// Returns the last number of a version of the contract.
+fn patch(version: &str) -> Option<u32> {
+    version.rsplit('.').next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,6 +309,8 @@ mod tests {
             good.capabilities().unwrap(),
             BTreeSet::from([Capability::Routes])
         );
+
+        assert_eq!(good.contract(), Some("0.1.0"));
 
         let none = exports(&["skydock:provider/instances@0.1.0"])
             .capabilities()

@@ -1,10 +1,16 @@
 //! Names in the contract.
 
-/// Version of the contract (`wit/`) that this host supports. All versions 0.1.x are compatible.
-pub const CONTRACT: &str = "0.1.0";
+/// Newest version of the contract (`wit/`) that this host supports. Plugins may be built for any
+/// version 0.1.x up to it.
+pub const CONTRACT: &str = "0.1.1";
 
 /// Name of the contract's package.
 pub(crate) const PACKAGE: &str = "skydock:provider";
+
+/// Returns the name of an interface of the package.
+pub(crate) fn interface(name: &str) -> String {
+    format!("{PACKAGE}/{name}@{CONTRACT}")
+}
 
 /// Interfaces of the package that the host provides.
 pub(crate) const IMPORTS: &[&str] = &[

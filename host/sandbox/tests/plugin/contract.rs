@@ -1,15 +1,15 @@
 //! What the host provides to a plugin: annotations, reads, the current call, maintenance, pages,
 //! and concurrent calls.
 
-use std::{sync::Arc, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
 use skydock_cloud::{
-    Capability, CloudError, CloudProvider, ForeignKind, ForeignObject, NewRoute, Node, NodeSet,
-    Pairs, Service,
+    AddressKind, Capability, CloudError, CloudProvider, ForeignKind, ForeignObject, NewRoute, Node,
+    NodeAddress, NodeSet, Pairs, Service,
 };
 use skydock_sandbox::{ObjectGrant, Overlap, Permissions, PluginSource, Stage};
 
-use crate::support::{Bench, FakeCluster, limits, node, service_that, source};
+use crate::support::{Bench, FakeCluster, fixture, limits, node, service_that, source};
 
 /// Returns the plugin that tries everything, with these options, in a cluster with a node and a
 /// Service.
@@ -560,4 +560,70 @@ async fn a_retired_instance_is_replaced_without_a_failure() {
     );
     assert!(bench.metric("skydock_plugin_traps_total").abs() < f64::EPSILON);
     assert!(bench.instances("idle").abs() < f64::EPSILON);
+}
+
+/// Returns nodes with all that a target can have, and without.
+fn unusual_nodes() -> Vec<Node> {
+    let kinds = [
+        AddressKind::Hostname,
+        AddressKind::InternalIp,
+        AddressKind::ExternalIp,
+        AddressKind::InternalDns,
+        AddressKind::ExternalDns,
+    ];
+    let addresses = kinds.iter().map(|kind| NodeAddress {
+        kind: *kind,
+        address: format!("{kind:?}-ü"),
+    });
+    let full = Node {
+        provider_id: Some("first:///größe/日本".into()),
+        labels: [("topology.kubernetes.io/zone".into(), "zone-ä".into())].into(),
+        addresses: addresses.collect(),
+        ..(*node("full")).clone()
+    };
+    let empty = Node {
+        provider_id: Some(String::new()),
+        ..(*node("empty")).clone()
+    };
+    vec![full, empty, (*node("bare")).clone()]
+}
+
+#[tokio::test]
+async fn plugins_of_each_version_see_the_nodes_of_each_call() {
+    for (name, contract) in [("good", "0.1.1"), ("contract_0_1_0", "0.1.0")] {
+        let component = fs::read(fixture(name)).unwrap();
+        let bench = Bench::of(&component, limits()).await;
+        bench.cluster.set(Arc::new(FakeCluster::default()));
+        assert_eq!(bench.plugin.contract().as_deref(), Some(contract));
+
+        let set = |nodes: &[Node]| nodes.iter().cloned().map(Arc::new).collect::<NodeSet>();
+        let all = unusual_nodes();
+        let mut other_zone = all.clone();
+        other_zone[0].labels.clear();
+        let mut ready = all.clone();
+        ready[1].ready = true;
+        let (first, second) = (set(&all), set(&all[1..]));
+        for (nodes, names) in [
+            (&first, "full.empty.bare"),
+            (&first, "full.empty.bare"),
+            (&second, "empty.bare"),
+            (&set(&other_zone), "full.empty.bare"),
+            (&first, "full.empty.bare"),
+            (&set(&ready), "full.empty.bare"),
+            (&set(&all[..1]), "full"),
+            (&second, "empty.bare"),
+        ] {
+            let service = service_that("nodes", "web");
+            let status = bench.plugin.ensure_load_balancer(&service, nodes).await;
+            let status = status.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(status.ingress[0].hostname.as_deref(), Some(names), "{name}");
+            let updated = bench.plugin.update_load_balancer(&service, nodes).await;
+            assert_eq!(updated, Ok(()), "{name}");
+        }
+        assert_eq!(
+            bench.instances("idle"),
+            1.0,
+            "one instance served all of them"
+        );
+    }
 }

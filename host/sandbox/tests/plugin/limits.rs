@@ -149,6 +149,34 @@ async fn requesting_nodes_endlessly_ends_at_the_cpu_budget() {
     works(&bench).await;
 }
 
+// Holds: SEC-04
+#[tokio::test(flavor = "multi_thread")]
+async fn requesting_targets_endlessly_ends_at_a_limit() {
+    // More than the SDK keeps.
+    let nodes: NodeSet = (0..100_000)
+        .map(|number| node(&format!("n{number}")))
+        .collect();
+    for (limits, expected) in [
+        (limits(), "its limit of 500ms of CPU time"),
+        (
+            Limits {
+                memory: 4 << 20,
+                ..limits()
+            },
+            "its limit of 4Mi of memory",
+        ),
+    ] {
+        let bench = Bench::new(limits, "").await;
+        let error = bench
+            .plugin
+            .ensure_load_balancer(&service_that("targets-forever", "web"), &nodes)
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        works(&bench).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instance_that_keeps_borrowed_nodes_is_removed() {
     let bench = Bench::good().await;

@@ -42,7 +42,7 @@ async fn an_invalid_plugin_is_rejected_with_the_failing_stage() {
         (
             "no_plugin",
             Stage::Type,
-            "does not export `skydock:provider/plugin@0.1.0`",
+            "does not export `skydock:provider/plugin@0.1.1`",
         ),
         (
             "wrong_type",
@@ -164,6 +164,19 @@ async fn an_import_of_the_wrong_type_is_rejected() {
     let error = rejection_of(import, "skydock:provider/plugin@0.1.0").await;
     assert_eq!(error.stage, Stage::Imports, "{error}");
     assert!(matches!(error.source, LoadProblem::Link(_)), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_for_a_newer_contract_is_told_so() {
+    let import = r#"(import "skydock:provider/cache@0.1.9" (instance (export "count" (func (result u32)))))"#;
+    let error = rejection_of(import, "skydock:provider/plugin@0.1.9").await;
+    assert_eq!(error.stage, Stage::Imports, "{error}");
+    assert!(
+        error.to_string().contains(
+            "it imports `skydock:provider/cache@0.1.9`, but this Skydock supports skydock:provider@0.1.1"
+        ),
+        "{error}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

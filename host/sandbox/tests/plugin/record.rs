@@ -21,7 +21,9 @@ use skydock_simcloud::{Options, Settings, Simcloud};
 
 use crate::{
     egress::with_token,
-    support::{FakeCluster, OneWay, fixture, limits, node_that, source, taping, until},
+    support::{
+        FakeCluster, OneWay, fixture, limits, node, node_that, service_that, source, taping, until,
+    },
 };
 
 const TOKEN: &str = "a-token-of-the-cloud-that-nobody-may-see";
@@ -431,4 +433,30 @@ async fn what_a_plugin_writes_to_standard_error_is_compared() {
         other.iter().all(|one| one.difference.is_none()) && !other[0].exact,
         "{other:#?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_recorded_call_has_the_targets_that_it_was_lent() {
+    for name in ["good", "contract_0_1_0"] {
+        let component = fs::read(fixture(name)).unwrap();
+        let studio = Studio::new(&component);
+        fs::write(studio.path("cloud.conf"), "").unwrap();
+        let (plugin, _) = studio.record(limits()).await;
+        let nodes = [node("a"), node("b")].into();
+        for service in ["one", "two", "one"] {
+            let service = service_that("nodes", service);
+            let status = plugin.ensure_load_balancer(&service, &nodes).await.unwrap();
+            assert_eq!(status.ingress[0].hostname.as_deref(), Some("a.b"), "{name}");
+        }
+        drop(plugin);
+
+        let targets = || studio.text().matches("\"node-sets.targets\"").count();
+        // The fixture with the SDK reads them twice in a call.
+        let expected = if name == "good" { 6 } else { 3 };
+        until("all is written", || targets() >= expected).await;
+        assert_eq!(targets(), expected, "{name}");
+        for one in studio.replay(&component).await {
+            assert!(one.exact && one.difference.is_none(), "{name}: {one:#?}");
+        }
+    }
 }

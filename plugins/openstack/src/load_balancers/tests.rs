@@ -872,18 +872,18 @@ fn waits_for_a_port_used_by_another_service() {
 struct OneNode;
 
 impl Nodes for OneNode {
-    fn targets(&self) -> Vec<Target> {
+    fn targets(&self) -> Rc<[Target]> {
         let address = NodeAddress {
             kind: AddressKind::InternalIp,
             address: "10.7.0.1".to_owned(),
         };
         let provider_id = Some("openstack:///server".to_owned());
-        vec![Target {
+        Rc::new([Target {
             name: "n".to_owned(),
             provider_id,
             zone: None,
             addresses: vec![address],
-        }]
+        }])
     }
 
     fn nodes(&self) -> Vec<Node> {

@@ -1,5 +1,6 @@
 use std::{
     collections::BTreeSet,
+    rc::Rc,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -27,7 +28,7 @@ use crate::world::World;
 pub(crate) struct CallNodes(pub(crate) Vec<Node>);
 
 impl Nodes for CallNodes {
-    fn targets(&self) -> Vec<Target> {
+    fn targets(&self) -> Rc<[Target]> {
         let target = |node: &Node| Target {
             name: node.name.clone(),
             provider_id: node.provider_id.clone(),

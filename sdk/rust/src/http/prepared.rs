@@ -22,7 +22,7 @@ const OF_THE_HOST: &[&str] = &[
 ];
 
 /// Maximum number of bytes of the authority that a host accepts, as stated in
-/// `wit/v0.1.0/plugin.wit`; it ends a call that exceeds this.
+/// `wit/v0.1.1/plugin.wit`; it ends a call that exceeds this.
 const AUTHORITY: usize = 512;
 /// Maximum number of bytes of path and query.
 const PATH: usize = 8 << 10;

@@ -5,7 +5,7 @@ use std::time::Duration;
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// Time limit in a native build, where there is no call: slightly less than the shorter of the two
-/// deadlines in `wit/v0.1.0/plugin.wit`.
+/// deadlines in `wit/v0.1.1/plugin.wit`.
 const UNKNOWN: Duration = Duration::from_secs(25);
 
 /// Returns the time limit of a request that is sent now, given the remaining time of the current

@@ -186,7 +186,7 @@ fn read(nodes: &NodeSet) -> Result<()> {
     if CONFIG.get()?.unread {
         return Ok(());
     }
-    machines(&nodes.targets()).map(drop)
+    machines(&nodes.shared_targets()).map(drop)
 }
 
 /// Returns the instances behind a load balancer by the cloud's own names, as a typical cloud needs

@@ -41,12 +41,13 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
         compiler.compile(&source, &object, &["-Wall", "-Wextra"], &[&include])?;
         linked.push(object);
     }
-    let capabilities = capability::of_objects(&linked, &sdk.join("wit/v0.1.0"))?;
 
     let folder = work.join("wit");
     let generated = work.join("bindings");
-    wit::copy(&sdk.join("wit"), &folder)?;
-    let bindings = bindings::write(&folder, &capabilities, &generated)?;
+    let contract = wit::copy(&sdk.join("wit"), &folder)?;
+    let declared = sdk.join("wit").join(&contract.folder);
+    let capabilities = capability::of_objects(&linked, &declared)?;
+    let bindings = bindings::write(&folder, &contract, &capabilities, &generated)?;
     let bindings_object = object(&objects, "bindings", &bindings);
 
     // Memory is freed as a whole when a call has ended.

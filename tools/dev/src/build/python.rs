@@ -6,7 +6,6 @@ mod project;
 mod tools;
 
 use std::{
-    collections::BTreeSet,
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
@@ -67,13 +66,13 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     let plugin = describe(dir, &project.module, &paths)?;
 
     let wit = work.join("wit");
-    wit::copy(&plugin.sdk.join("wit"), &wit)?;
+    let contract = wit::copy(&plugin.sdk.join("wit"), &wit)?;
     let served = plugin
         .capabilities
         .iter()
         .map(String::as_str)
         .chain(["plugin"]);
-    wit::write_world(&wit, &served.map(wit::interface).collect::<BTreeSet<_>>())?;
+    wit::write_world(&wit, &contract.interfaces(served))?;
 
     let code = app(&project.module, &plugin.capabilities);
     let folder = work.join("app");

@@ -6,7 +6,6 @@ mod project;
 mod tools;
 
 use std::{
-    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -62,13 +61,13 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     let plugin = bundle(&tools, &dir, &work)?;
 
     let wit = work.join("wit");
-    wit::copy(&plugin.sdk.join("dist/wit"), &wit)?;
+    let contract = wit::copy(&plugin.sdk.join("dist/wit"), &wit)?;
     let served = plugin
         .capabilities
         .iter()
         .map(String::as_str)
         .chain(["plugin"]);
-    wit::write_world(&wit, &served.map(wit::interface).collect::<BTreeSet<_>>())?;
+    wit::write_world(&wit, &contract.interfaces(served))?;
 
     let app = work.join("app.js");
     let mut inputs = Inputs::new();

@@ -6,7 +6,10 @@ use skydock_cloud as cloud;
 
 use super::bindings::{
     exports::skydock::provider::{plugin, routes},
-    skydock::provider::{node_sets::Target, types as wit},
+    skydock::provider::{
+        node_sets::{PackedTargets, Target},
+        types as wit,
+    },
 };
 use crate::load::source::Settings;
 
@@ -95,6 +98,42 @@ pub(super) fn target(node: &cloud::Node) -> Target {
         zone: node.zone().map(str::to_owned),
         addresses: node.addresses.iter().map(address).collect(),
     }
+}
+
+/// In place of the length of an absent text.
+const ABSENT: u32 = u32::MAX;
+
+/// Returns the targets in the form that is copied in two pieces.
+pub(super) fn packed(targets: &[Target]) -> PackedTargets {
+    let (mut numbers, mut texts) = (Vec::new(), String::new());
+    let mut add = |numbers: &mut Vec<u32>, text: &str| {
+        numbers.push(count(text.len()));
+        texts.push_str(text);
+    };
+
+    for target in targets {
+        add(&mut numbers, &target.name);
+        for text in [&target.provider_id, &target.zone] {
+            match text {
+                Some(text) => add(&mut numbers, text),
+                None => numbers.push(ABSENT),
+            }
+        }
+
+        numbers.push(count(target.addresses.len()));
+        for address in &target.addresses {
+            // The cases are numbered as in the contract.
+            numbers.push(address.kind as u32);
+            add(&mut numbers, &address.address);
+        }
+    }
+
+    PackedTargets { numbers, texts }
+}
+
+/// Objects of the API server are far smaller than that.
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(ABSENT)
 }
 
 fn transport(transport: cloud::Transport) -> wit::Transport {
@@ -218,6 +257,42 @@ mod tests {
                 ..cloud::Node::default()
             };
             assert_eq!(target(&node).zone.as_deref(), zone);
+        }
+    }
+
+    // The SDKs have the same table.
+    #[test]
+    fn packed_targets_are_numbers_and_texts() {
+        let named = |name: &str| Target {
+            name: name.into(),
+            provider_id: None,
+            zone: None,
+            addresses: Vec::new(),
+        };
+        let address = |kind, address: &str| wit::NodeAddress {
+            kind,
+            address: address.into(),
+        };
+        let full = Target {
+            provider_id: Some("metal://1".into()),
+            zone: Some(String::new()),
+            addresses: vec![
+                address(wit::AddressKind::InternalIp, "10.0.0.1"),
+                address(wit::AddressKind::ExternalDns, "n.example"),
+            ],
+            ..named("ünï")
+        };
+        for (targets, numbers, texts) in [
+            (vec![], &[][..], ""),
+            (vec![named("a")], &[1, ABSENT, ABSENT, 0], "a"),
+            (
+                vec![full, named("b")],
+                &[5, 9, 0, 2, 1, 8, 4, 9, 1, ABSENT, ABSENT, 0],
+                "ünïmetal://110.0.0.1n.exampleb",
+            ),
+        ] {
+            let found = packed(&targets);
+            assert_eq!((&*found.numbers, &*found.texts), (numbers, texts));
         }
     }
 }

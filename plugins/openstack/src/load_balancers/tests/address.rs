@@ -496,8 +496,8 @@ fn settings_of_new_load_balancers_are_reported_once() {
 fn a_selector_without_nodes_is_reported() {
     struct Labeled(bool);
     impl Nodes for Labeled {
-        fn targets(&self) -> Vec<Target> {
-            Vec::new()
+        fn targets(&self) -> Rc<[Target]> {
+            Rc::default()
         }
 
         fn nodes(&self) -> Vec<Node> {

@@ -41,19 +41,19 @@ fn networks(script: &Script) {
 struct Interfaces;
 
 impl Nodes for Interfaces {
-    fn targets(&self) -> Vec<Target> {
+    fn targets(&self) -> Rc<[Target]> {
         let at = |address: &str| NodeAddress {
             kind: AddressKind::InternalIp,
             address: address.to_owned(),
         };
-        vec![Target {
+        Rc::new([Target {
             name: "n".to_owned(),
             provider_id: Some("openstack:///server".to_owned()),
             zone: None,
             addresses: ["10.0.0.21", "172.20.0.21", "2001:db8:f::21", "2001:db8::21"]
                 .map(at)
                 .to_vec(),
-        }]
+        }])
     }
 
     fn nodes(&self) -> Vec<Node> {
@@ -286,7 +286,7 @@ fn of_several_subnets_the_one_of_the_nodes_is_chosen() {
 fn the_next_node_shows_the_subnet_if_the_first_does_not() {
     struct Two;
     impl Nodes for Two {
-        fn targets(&self) -> Vec<Target> {
+        fn targets(&self) -> Rc<[Target]> {
             let node = |id: &str, address: &str| Target {
                 name: id.to_owned(),
                 provider_id: Some(format!("openstack:///{id}")),
@@ -296,7 +296,7 @@ fn the_next_node_shows_the_subnet_if_the_first_does_not() {
                     address: address.to_owned(),
                 }],
             };
-            vec![node("gone", "10.7.0.1"), node("there", "10.7.0.2")]
+            Rc::new([node("gone", "10.7.0.1"), node("there", "10.7.0.2")])
         }
 
         fn nodes(&self) -> Vec<Node> {

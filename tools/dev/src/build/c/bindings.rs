@@ -11,7 +11,7 @@ use skydock_cloud::Capability;
 use wit_bindgen_core::Files;
 use wit_parser::Resolve;
 
-use crate::build::wit::{self, WORLD};
+use crate::build::wit::{self, Contract, WORLD};
 
 /// Generates the bindings, and returns the C file. `wit` is the folder with the WIT of the SDK, to
 /// which the world is added.
@@ -20,6 +20,7 @@ use crate::build::wit::{self, WORLD};
 /// If a file cannot be read or written.
 pub(super) fn write(
     wit: &Path,
+    contract: &Contract,
     capabilities: &[Capability],
     folder: &Path,
 ) -> anyhow::Result<PathBuf> {
@@ -27,7 +28,7 @@ pub(super) fn write(
         .iter()
         .map(|capability| capability.name())
         .chain(["plugin"]);
-    wit::write_world(wit, &served.map(wit::interface).collect())?;
+    wit::write_world(wit, &contract.interfaces(served))?;
 
     let put = |file: &Path, bytes: &[u8]| {
         fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))
@@ -68,15 +69,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let wit = dir.path().join("wit");
         let folder = dir.path().join("bindings");
-        wit::copy(Path::new("../../sdk/c/skydock/wit"), &wit).unwrap();
-        let file = write(&wit, &[Capability::LoadBalancers], &folder).unwrap();
+        let contract = wit::copy(Path::new("../../sdk/c/skydock/wit"), &wit).unwrap();
+        let file = write(&wit, &contract, &[Capability::LoadBalancers], &folder).unwrap();
         let text = fs::read_to_string(file).unwrap();
 
         for (function, expected) in [
-            ("plugin@0.1.0#configure", true),
-            ("load-balancers@0.1.0#ensure", true),
-            ("instances@0.1.0#check", false),
-            ("routes@0.1.0#list-routes", false),
+            ("plugin@0.1.1#configure", true),
+            ("load-balancers@0.1.1#ensure", true),
+            ("instances@0.1.1#check", false),
+            ("routes@0.1.1#list-routes", false),
         ] {
             let exported = format!("__export_name__(\"skydock:provider/{function}\")");
             assert_eq!(text.contains(&exported), expected, "{function}");

@@ -130,7 +130,7 @@ mod tests {
     fn of(functions: &[&str]) -> Result<Vec<Capability>, String> {
         let defined = functions.iter().copied().map(str::to_owned).collect();
         let mut contract = Resolve::default();
-        contract.push_dir("../../wit/v0.1.0").unwrap();
+        contract.push_dir("../../wit/v0.1.1").unwrap();
         super::of(&contract, &defined).map_err(|error| error.to_string())
     }
 

@@ -14,7 +14,7 @@ use crate::{
         v0_1::bindings::skydock::provider::node_sets::NodeSet,
     },
     imports::State,
-    words::names::{CONTRACT, PACKAGE},
+    words::names::interface,
 };
 
 impl<'a> Guest<'a, '_> {
@@ -59,6 +59,5 @@ fn found(store: &mut Store<State>, functions: &Functions, function: &str) -> Res
         return Err(BadCall::new(function, "the contract has no such function"));
     };
 
-    let interface = format!("{PACKAGE}/{of}@{CONTRACT}");
-    dynamic::find(store, &functions.instance, &interface, name)
+    dynamic::find(store, &functions.instance, &interface(of), name)
 }

@@ -15,16 +15,15 @@ use crate::{
         to_guest,
     },
     imports::State,
+    words::names::interface,
 };
 
 type Call<'a> = StoreContextMut<'a, State>;
 
-const INTERFACE: &str = "skydock:provider/cluster@0.1.0";
-
 /// Linked manually, so that only a few complete lists are lent at a time
 /// ([`Lists`](crate::imports::Lists)).
 pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    let mut interface = linker.instance(INTERFACE)?;
+    let mut interface = linker.instance(&interface("cluster"))?;
     add_lists(&mut interface)?;
     add_identity(&mut interface)?;
     add_json(&mut interface)

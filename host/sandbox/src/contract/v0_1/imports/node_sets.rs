@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use skydock_recording::{List, observed, observed_later};
+use skydock_cloud as cloud;
+use skydock_recording::{Diverged, List, observed, observed_later};
 use wasmtime::{
     StoreContextMut,
     component::{Linker, Resource, ResourceType},
@@ -14,15 +15,14 @@ use wasmtime::{
 use crate::{
     contract::v0_1::{
         bindings::skydock::provider::{
-            node_sets::{NodeChanges, NodeSet, Target},
+            node_sets::{NodeChanges, NodeSet, PackedTargets, Target},
             types::Node,
         },
         to_guest,
     },
     imports::State,
+    words::names::interface,
 };
-
-const INTERFACE: &str = "skydock:provider/node-sets@0.1.0";
 
 /// Links the interface. Targets are shared by all calls about the same nodes, and only a few lists
 /// of complete nodes are lent at a time ([`Lists`](crate::imports::Lists)). Copying them to the
@@ -30,7 +30,7 @@ const INTERFACE: &str = "skydock:provider/node-sets@0.1.0";
 pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Call<'a> = StoreContextMut<'a, State>;
     type Handle = (Resource<NodeSet>,);
-    let mut interface = linker.instance(INTERFACE)?;
+    let mut interface = linker.instance(&interface("node-sets"))?;
 
     // Guests do not own sets, so dropping a handle has no effect.
     interface.resource("node-set", ResourceType::host::<NodeSet>(), |_, _| Ok(()))?;
@@ -42,12 +42,26 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     })?;
 
     interface.func_wrap("[method]node-set.targets", |call: Call<'_>, _: Handle| {
-        let state = call.data();
-        let targets: List<Target> = observed(state.tape(), "node-sets.targets", (), |()| {
-            List(state.targets(to_guest::target))
-        })?;
-        Ok((targets.0,))
+        Ok((targets(call.data())?,))
     })?;
+
+    interface.func_wrap(
+        "[method]node-set.fingerprint",
+        |mut call: Call<'_>, _: Handle| Ok((call.data_mut().fingerprint(packed),)),
+    )?;
+
+    interface.func_wrap(
+        "[method]node-set.packed-targets",
+        |call: Call<'_>, _: Handle| {
+            let state = call.data();
+            let packed = match state.tape() {
+                None => Arc::clone(&state.packed(packed).targets),
+                // Recorded in their other form, so that a recording is for plugins of all versions.
+                Some(_) => Arc::new(to_guest::packed(&targets(state)?)),
+            };
+            Ok((packed,))
+        },
+    )?;
 
     interface.func_wrap_async("[method]node-set.nodes", |call: Call<'_>, _: Handle| {
         let state = call.data();
@@ -78,4 +92,15 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     })?;
 
     Ok(())
+}
+
+/// Returns the targets of the nodes of the call, or those of the recording.
+fn targets(state: &State) -> Result<Arc<Vec<Target>>, Diverged> {
+    let targets = |()| List(state.targets(to_guest::target));
+    Ok(observed(state.tape(), "node-sets.targets", (), targets)?.0)
+}
+
+fn packed(nodes: &cloud::NodeSet) -> PackedTargets {
+    let targets: Vec<_> = nodes.iter().map(|node| to_guest::target(node)).collect();
+    to_guest::packed(&targets)
 }

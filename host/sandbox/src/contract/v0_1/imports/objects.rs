@@ -4,14 +4,15 @@ use skydock_cloud::ReadError;
 use skydock_recording::{functions, observed, observed_later};
 use wasmtime::{StoreContextMut, component::Linker};
 
-use crate::{contract::v0_1::bindings::skydock::provider::objects::Refusal, imports::State};
-
-const INTERFACE: &str = "skydock:provider/objects@0.1.0";
+use crate::{
+    contract::v0_1::bindings::skydock::provider::objects::Refusal, imports::State,
+    words::names::interface,
+};
 
 /// Linked manually, because only `read` waits.
 pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Call<'a> = StoreContextMut<'a, State>;
-    let mut interface = linker.instance(INTERFACE)?;
+    let mut interface = linker.instance(&interface("objects"))?;
 
     interface.func_wrap_async(
         "read",
