@@ -21,11 +21,11 @@ esac
 # would be part of the result.
 mkdir -p "$work/wit/deps/skydock"
 cp wit/guest/guest.wit "$work/wit/"
-cp wit/guest/deps/*.wit wit/v0.1.0/deps/wasi-logging/*.wit "$work/wit/deps/"
-cp wit/v0.1.0/*.wit "$work/wit/deps/skydock/"
-exported=$(awk '$1 == "export" && !seen[$2]++ { sub(";", "", $2); print $2 }' wit/v0.1.0/worlds.wit)
+cp wit/guest/deps/*.wit wit/v0.1.1/deps/wasi-logging/*.wit "$work/wit/deps/"
+cp wit/v0.1.1/*.wit "$work/wit/deps/skydock/"
+exported=$(awk '$1 == "export" && !seen[$2]++ { sub(";", "", $2); print $2 }' wit/v0.1.1/worlds.wit)
 for name in $exported; do
-    printf '\nworld %s {\n    include imports;\n    export skydock:provider/%s@0.1.0;\n}\n' "$name" "$name" >>"$work/wit/guest.wit"
+    printf '\nworld %s {\n    include imports;\n    export skydock:provider/%s@0.1.1;\n}\n' "$name" "$name" >>"$work/wit/guest.wit"
 done
 for file in $(find "$work/wit" -name '*.wit'); do
     sed '/^ *\/\//d' "$file" >"$work/stripped"

@@ -143,7 +143,8 @@ type NodeChanges struct {
 type NodeSet interface {
 	// Size returns the number of nodes.
 	Size() int
-	// Targets returns the most important fields of all nodes, at a tenth of the cost of Nodes.
+	// Targets returns the most important fields of all nodes, at a tenth of the cost of Nodes, or less if the same nodes were lent
+	// shortly before.
 	Targets() []Target
 	// Nodes returns all nodes.
 	Nodes() []Node

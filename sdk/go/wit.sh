@@ -1,6 +1,6 @@
 #!/bin/sh
-# Copies the contract to wit/v0.1.0, because a Go module contains only its own directory. A test in tests/sdks compares.
+# Copies the contract to wit/v0.1.1, because a Go module contains only its own directory. A test in tests/sdks compares.
 set -eu
 cd "$(dirname "$0")"
-rm -rf wit/v0.1.0
-cp -R ../../wit/v0.1.0 wit/
+rm -rf wit/v*
+cp -RL ../../wit/v0.1.1 wit/

@@ -8,7 +8,7 @@
 
 /* Milliseconds that are left for the plugin after the last response. */
 #define MARGIN_MS 1000
-/* The limits of the host (wit/v0.1.0/plugin.wit), which ends calls that exceed them. */
+/* The limits of the host (wit/v0.1.1/plugin.wit), which ends calls that exceed them. */
 #define MOST_AUTHORITY 512
 #define MOST_PATH 8192
 #define MOST_HEADERS 16384

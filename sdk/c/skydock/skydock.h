@@ -1,4 +1,4 @@
-/* Write a cloud provider for Skydock in C: SDK version 0.1.0, for the contract skydock:provider@0.1.0.
+/* Write a cloud provider for Skydock in C: SDK version 0.1.0, for the contract skydock:provider@0.1.1.
  *
  * You write the functions under "What a plugin is made of". Everything else here is there to be called.
  *

@@ -214,7 +214,7 @@ class NodeSet(Protocol):
         """Returns the number of nodes."""
 
     def targets(self) -> list[Target]:
-        """Returns the most important fields of all nodes, at a tenth of the cost of `nodes`."""
+        """Returns the most important fields of all nodes, at a tenth of the cost of `nodes`, or less if they were lent before."""
 
     def nodes(self) -> list[Node]:
         """Returns all nodes."""

@@ -36,7 +36,7 @@ def bindings() -> dict[str, types.ModuleType]:
     wit.CloudError = wit.NodeAddress = wit.Node = wit.Service = wit.ServicePort = object
     wit.LoadBalancerStatus = wit.Ingress = wit.PortStatus = object
     imports: Any = types.ModuleType("wit_world.imports")
-    imports.skydock_provider_types_0_1_0 = wit
+    imports.skydock_provider_types_0_1_1 = wit
     return {"componentize_py_types": result, "wit_world": types.ModuleType("wit_world"), "wit_world.imports": imports}
 
 

@@ -188,7 +188,7 @@ export interface NodeChanges {
 export interface NodeSet {
   /** Number of nodes. */
   readonly size: number;
-  /** The most important fields of all nodes, at a tenth of the cost of `nodes`. */
+  /** The most important fields of all nodes, at a tenth of the cost of `nodes`, or less if the same nodes were lent shortly before. */
   targets(): Target[];
   /** All nodes. */
   nodes(): Node[];

@@ -20,10 +20,20 @@ const SERVICE = {
 };
 const SETTINGS = { clusterName: "c", clusterCidrs: [], options: [["region", "north"]] as [string, string][] };
 
+const ABSENT = 0xffff_ffff;
+
 class Lent {
   disposed = 0;
+  reads = 0;
+  constructor(
+    readonly number = 1n,
+    readonly numbers = [2, ABSENT, ABSENT, 1, 1, 8],
+    readonly texts = "n110.0.0.1",
+  ) {}
   size = () => 1;
-  targets = () => [{ name: "n1", addresses: NODE.addresses }];
+  targets = () => assert.fail("copied text by text");
+  fingerprint = () => this.number;
+  packedTargets = () => (this.reads++, { numbers: Uint32Array.from(this.numbers), texts: this.texts });
   nodes = () => [NODE];
   changes = () => undefined;
   [Symbol.dispose]() {
@@ -231,6 +241,50 @@ test("the nodes of a call are dropped with it", async () => {
   await thrown(plugin({ loadBalancers }).loadBalancers.updateNodes(SERVICE, lent));
   assert.equal(lent.disposed, 1);
   assert.throws(() => kept?.targets(), sdk.Internal);
+});
+
+/** Returns the targets that a plugin sees of these sets, one call after another. */
+async function targetsOf(...sets: Lent[]): Promise<sdk.Target[][]> {
+  const seen: sdk.Target[][] = [];
+  const updateNodes = (_: sdk.Service, nodes: sdk.NodeSet) => void seen.push(nodes.targets());
+  const loadBalancers = { updateNodes, get: () => undefined, ensure: () => ({ ingress: [] }), ensureDeleted: () => {} };
+  for (const set of sets) {
+    await plugin({ loadBalancers }).loadBalancers.updateNodes(SERVICE, set);
+  }
+  return seen;
+}
+
+// The host has the same table.
+test("packed targets are read completely", async () => {
+  const bare = { providerId: undefined, zone: undefined, addresses: [] };
+  const addresses = [
+    { kind: "InternalIP", address: "10.0.0.1" },
+    { kind: "ExternalDNS", address: "n.example" },
+  ];
+  const mixed = [5, 9, 0, 2, 1, 8, 4, 9, 1, ABSENT, ABSENT, 0];
+  const found = await targetsOf(
+    new Lent(10n, [], ""),
+    new Lent(11n, [1, ABSENT, ABSENT, 0], "a"),
+    new Lent(12n, mixed, "ünïmetal://110.0.0.1n.exampleb"),
+  );
+  assert.deepEqual(found, [
+    [],
+    [{ name: "a", ...bare }],
+    [
+      { name: "ünï", providerId: "metal://1", zone: "", addresses },
+      { name: "b", ...bare },
+    ],
+  ]);
+});
+
+test("targets are read once while their fingerprint is kept", async () => {
+  const [one, two, three] = [new Lent(21n), new Lent(22n), new Lent(23n)];
+  const found = await targetsOf(one, one, two, one, three, one, two);
+  assert.deepEqual([one.reads, two.reads, three.reads], [1, 2, 1]);
+  assert(found[0] !== found[1], "a plugin has its own list");
+  const large = new Lent(24n, Array(10_001).fill([0, ABSENT, ABSENT, 0]).flat(), "");
+  await targetsOf(large, large);
+  assert.equal(large.reads, 2, "too large to be kept");
 });
 
 test("a status is complete", async () => {

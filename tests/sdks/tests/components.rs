@@ -68,12 +68,12 @@ fn provides(folder: &Path, work: &Path) -> Result<()> {
 /// Checks that an installed package has the license and the contract: in the checkout, they are
 /// elsewhere.
 fn complete(license: &Path, wit: &Path) -> Result<()> {
-    let contract = checkout().join("wit/v0.1.0");
+    let contract = checkout().join("wit/v0.1.1");
     let mut files = vec![(checkout().join("LICENSE"), license.to_path_buf())];
     for entry in fs::read_dir(&contract).with_context(|| contract.display().to_string())? {
         let entry = entry?;
         if entry.path().is_file() {
-            files.push((entry.path(), wit.join("v0.1.0").join(entry.file_name())));
+            files.push((entry.path(), wit.join("v0.1.1").join(entry.file_name())));
         }
     }
     ensure!(files.len() > 5, "{} has no files", contract.display());

@@ -11,6 +11,8 @@ use wit_parser::{
     TypeId, TypeOwner, WorldItem,
 };
 
+use crate::table::BY_HAND;
+
 /// The world that exports all capabilities.
 const WORLD: &str = "provider";
 
@@ -223,7 +225,8 @@ impl Contract {
                 }
                 let is_sent = side.is_exported;
                 let results = if is_sent { &mut sent } else { &mut received };
-                if let Some(result) = &function.result {
+                let is_by_hand = BY_HAND.contains(&&*function.name);
+                if let Some(result) = function.result.as_ref().filter(|_| !is_by_hand) {
                     self.reach(result, results)?;
                 }
             }

@@ -53,7 +53,7 @@ use crate::contract::Contract;
 const BY: &str = "Generated from wit/ by `cargo run -p skydock-bindings`; do not edit.";
 
 /// The version of the contract that the SDKs are for.
-const CONTRACT: &str = "wit/v0.1.0";
+const CONTRACT: &str = "wit/v0.1.1";
 
 /// Contents of files, by their paths in the repository.
 type Files = BTreeMap<PathBuf, String>;

@@ -13,6 +13,9 @@ const WORDS: [(&str, &str); 9] = [
     ("route.target-node", "node of a route"),
 ];
 
+/// Functions of the host whose results the SDKs convert by hand.
+pub(crate) const BY_HAND: [&str; 1] = ["[method]node-set.packed-targets"];
+
 /// The interface that every plugin exports.
 pub(crate) const BASE: &str = "plugin";
 /// The interface with objects of Kubernetes: its enums have the values that they have there.

@@ -167,6 +167,9 @@ impl Writer<'_> {
             Kind::Text => "string".to_owned(),
             Kind::Bytes => "Uint8Array".to_owned(),
             Kind::Pairs => "[string, string][]".to_owned(),
+            Kind::List(one) if matches!(self.contract.kind(one), Kind::Number(32)) => {
+                "Uint32Array".to_owned()
+            }
             Kind::List(one) => format!("{}[]", self.declared(one)),
             Kind::Option(some) => format!("{} | undefined", self.declared(some)),
             Kind::Record(name, _) | Kind::Enum(name) => wit(name),

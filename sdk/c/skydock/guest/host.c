@@ -70,11 +70,54 @@ size_t skydock_node_set_size(const skydock_node_set *nodes) {
     return skydock_provider_node_sets_method_node_set_size(handle(nodes));
 }
 
+/* What was not read yet of targets in the form that the contract calls packed. */
+typedef struct {
+    const uint32_t *numbers;
+    const char *texts;
+} skydock_packed;
+
+/* The next text with a NUL, or NULL if it is absent. */
+static const char *next_text(skydock_packed *rest) {
+    uint32_t length = *rest->numbers++;
+    if (length == UINT32_MAX) {
+        return NULL;
+    }
+    char *text = skydock_arena_take((size_t)length + 1, 1);
+    memcpy(text, rest->texts, length);
+    text[length] = '\0';
+    rest->texts += length;
+    return text;
+}
+
+static skydock_addresses next_addresses(skydock_packed *rest) {
+    size_t count = *rest->numbers++;
+    skydock_address *addresses = skydock_alloc(count * sizeof *addresses);
+    for (size_t i = 0; i < count; i++) {
+        addresses[i].kind = (skydock_address_kind)*rest->numbers++;
+        addresses[i].address = next_text(rest);
+    }
+    return (skydock_addresses){addresses, count};
+}
+
 const skydock_target *skydock_node_set_targets(const skydock_node_set *nodes, size_t *count) {
-    skydock_provider_node_sets_list_target_t targets;
-    skydock_provider_node_sets_method_node_set_targets(handle(nodes), &targets);
-    *count = targets.len;
-    return targets_in(&targets);
+    skydock_provider_node_sets_packed_targets_t packed;
+    skydock_provider_node_sets_method_node_set_packed_targets(handle(nodes), &packed);
+    const uint32_t *end = packed.numbers.ptr + packed.numbers.len;
+    *count = 0;
+    /* Three texts, the number of addresses, and two numbers for each of them. */
+    for (const uint32_t *at = packed.numbers.ptr; at < end; at += 4 + 2 * at[3]) {
+        ++*count;
+    }
+
+    skydock_target *targets = skydock_alloc(*count * sizeof *targets);
+    skydock_packed rest = {packed.numbers.ptr, (const char *)packed.texts.ptr};
+    for (size_t i = 0; i < *count; i++) {
+        targets[i].name = next_text(&rest);
+        targets[i].provider_id = next_text(&rest);
+        targets[i].zone = next_text(&rest);
+        targets[i].addresses = next_addresses(&rest);
+    }
+    return targets;
 }
 
 const skydock_node *skydock_node_set_nodes(const skydock_node_set *nodes, size_t *count) {

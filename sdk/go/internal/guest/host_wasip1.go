@@ -11,6 +11,7 @@ import (
 	"github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_events"
 	nodesets "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_node_sets"
 	"github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_objects"
+	"github.com/skydock/skydock/sdk/go/internal/packed"
 	"github.com/skydock/skydock/sdk/go/internal/registry"
 	"github.com/skydock/skydock/sdk/go/internal/wit/types"
 )
@@ -105,6 +106,9 @@ func MemoryLimit() uint64 { return skydock_provider_calls.MemoryLimit() }
 
 func (host) Retire() { skydock_provider_calls.Retire() }
 
+// targets are those of the sets that were lent last.
+var targets packed.Targets
+
 // nodeSet implements [skydock.NodeSet].
 type nodeSet struct{ *nodesets.NodeSet }
 
@@ -113,7 +117,12 @@ func LentNodeSet(lent *nodesets.NodeSet) skydock.NodeSet { return nodeSet{lent} 
 
 func (n nodeSet) Size() int { return int(n.NodeSet.Size()) }
 
-func (n nodeSet) Targets() []skydock.Target { return List(Target)(n.NodeSet.Targets()) }
+func (n nodeSet) Targets() []skydock.Target {
+	return targets.Of(n.Fingerprint(), func() []skydock.Target {
+		lent := n.PackedTargets()
+		return packed.Read(lent.Numbers, lent.Texts)
+	})
+}
 
 func (n nodeSet) Nodes() []skydock.Node { return List(Node)(n.NodeSet.Nodes()) }
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from componentize_py_types import Err, Result
-from wit_world.imports import skydock_provider_types_0_1_0 as wit
+from wit_world.imports import skydock_provider_types_0_1_1 as wit
 
 from .. import _parallel
 from . import convert

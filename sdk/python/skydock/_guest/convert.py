@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from componentize_py_types import Err, Ok, Result
-from wit_world.imports import skydock_provider_types_0_1_0 as wit
+from wit_world.imports import skydock_provider_types_0_1_1 as wit
 
 from .._errors import CloudError, ImplementedElsewhere, Internal, RetryLater
 from .._parallel import told

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from componentize_py_types import Err
-from wit_world.imports import skydock_provider_cache_0_1_0 as cache
-from wit_world.imports import skydock_provider_calls_0_1_0 as calls
-from wit_world.imports import skydock_provider_cluster_0_1_0 as cluster
-from wit_world.imports import skydock_provider_events_0_1_0 as events
-from wit_world.imports import skydock_provider_objects_0_1_0 as objects
+from wit_world.imports import skydock_provider_cache_0_1_1 as cache
+from wit_world.imports import skydock_provider_calls_0_1_1 as calls
+from wit_world.imports import skydock_provider_cluster_0_1_1 as cluster
+from wit_world.imports import skydock_provider_events_0_1_1 as events
+from wit_world.imports import skydock_provider_objects_0_1_1 as objects
 
 from .._errors import Unavailable
 from .._host import Host, NotGranted, NotThere, Severity

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from wit_world.imports import skydock_provider_node_sets_0_1_0 as wit
+from wit_world.imports import skydock_provider_node_sets_0_1_1 as wit
 
+from .._packed import Kept, unpack
 from .._types import Node, NodeChanges, Target
 from .generated import node_sets, types
+
+
+_kept = Kept()
 
 
 class NodeSet:
@@ -29,7 +33,13 @@ class NodeSet:
         return self._handle().size()
 
     def targets(self) -> list[Target]:
-        return [node_sets.sdk_target(it) for it in self._handle().targets()]
+        handle = self._handle()
+
+        def read() -> list[Target]:
+            packed = handle.packed_targets()
+            return unpack(packed.numbers, packed.texts)
+
+        return _kept.targets(handle.fingerprint(), read)
 
     def nodes(self) -> list[Node]:
         return [types.sdk_node(it) for it in self._handle().nodes()]

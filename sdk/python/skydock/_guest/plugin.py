@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import http
 from .._host import install
 from . import log, modules, sockets
-from .generated.plugin import SkydockProviderPlugin010
+from .generated.plugin import SkydockProviderPlugin011
 from .host import WitHost
 from .http import send
 
@@ -13,4 +13,4 @@ install(WitHost())
 http.swap_transport(send)
 log.install()
 sockets.deny()
-__all__ = ["SkydockProviderPlugin010", "modules"]
+__all__ = ["SkydockProviderPlugin011", "modules"]

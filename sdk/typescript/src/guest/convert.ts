@@ -1,5 +1,5 @@
 // Values and errors as the bindings have them. `generated` has the conversions of records and enums.
-import type * as wit from "skydock:provider/types@0.1.0";
+import type * as wit from "skydock:provider/types@0.1.1";
 
 import * as sdk from "../index.js";
 

@@ -1,5 +1,5 @@
 // Requests with wasi:http. The engine has a fetch of its own, which keeps handles of each request: after a hundred, it would be ended.
-import { retire } from "skydock:provider/calls@0.1.0";
+import { retire } from "skydock:provider/calls@0.1.1";
 import { handle } from "wasi:http/outgoing-handler@0.2.12";
 import * as wasi from "wasi:http/types@0.2.12";
 

@@ -1,9 +1,9 @@
 // The host inside a component.
-import * as cache from "skydock:provider/cache@0.1.0";
-import * as calls from "skydock:provider/calls@0.1.0";
-import * as cluster from "skydock:provider/cluster@0.1.0";
-import * as events from "skydock:provider/events@0.1.0";
-import * as objects from "skydock:provider/objects@0.1.0";
+import * as cache from "skydock:provider/cache@0.1.1";
+import * as calls from "skydock:provider/calls@0.1.1";
+import * as cluster from "skydock:provider/cluster@0.1.1";
+import * as events from "skydock:provider/events@0.1.1";
+import * as objects from "skydock:provider/objects@0.1.1";
 
 import { Denied, NotFound, Unavailable, type Host } from "../index.js";
 import { milliseconds } from "./convert.js";

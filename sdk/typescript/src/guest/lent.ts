@@ -1,8 +1,9 @@
 // What the host lends for a call.
-import type { NodeSet as Lent } from "skydock:provider/node-sets@0.1.0";
+import type { NodeSet as Lent } from "skydock:provider/node-sets@0.1.1";
 
 import { Internal, type NodeSet } from "../index.js";
-import { sdkNode, sdkNodeChanges, sdkTarget } from "./generated/convert.js";
+import { sdkNode, sdkNodeChanges } from "./generated/convert.js";
+import { targetsOf, unpack } from "./packed.js";
 
 /** Lends nodes to a call, and drops the handle after it: the host ends an instance that keeps it. */
 export async function lendNodeSet<T>(lent: Lent, work: (nodes: NodeSet) => Promise<T>): Promise<T> {
@@ -17,7 +18,7 @@ export async function lendNodeSet<T>(lent: Lent, work: (nodes: NodeSet) => Promi
     get size() {
       return held().size();
     },
-    targets: () => held().targets().map(sdkTarget),
+    targets: () => targetsOf(held().fingerprint(), () => unpack(held().packedTargets())),
     nodes: () => held().nodes().map(sdkNode),
     changes() {
       const changes = held().changes();

@@ -2,7 +2,7 @@
 //
 // This code was generated from the following packages:
 //     wasi:logging@0.1.0-draft
-//     skydock:provider@0.1.0
+//     skydock:provider@0.1.1
 //     wasi:io@0.2.12
 //     wasi:clocks@0.2.12
 //     wasi:http@0.2.12
@@ -23,7 +23,7 @@ var staticPinner = runtime.Pinner{}
 var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (24 + 2*4), 8))
 var syncExportPinner = runtime.Pinner{}
 
-//go:wasmexport skydock:provider/instances@0.1.0#check
+//go:wasmexport skydock:provider/instances@0.1.1#check
 func wasm_export_skydock_provider_instances_check(arg0 uintptr, arg1 uint32) uintptr {
 
 	pinner := &syncExportPinner
@@ -289,12 +289,12 @@ func wasm_export_skydock_provider_instances_check(arg0 uintptr, arg1 uint32) uin
 
 }
 
-//go:wasmexport cabi_post_skydock:provider/instances@0.1.0#check
+//go:wasmexport cabi_post_skydock:provider/instances@0.1.1#check
 func wasm_export_post_return_skydock_provider_instances_check(result uintptr) {
 	syncExportPinner.Unpin()
 }
 
-//go:wasmexport skydock:provider/instances@0.1.0#describe
+//go:wasmexport skydock:provider/instances@0.1.1#describe
 func wasm_export_skydock_provider_instances_describe(arg0 uintptr, arg1 uint32) uintptr {
 
 	pinner := &syncExportPinner
@@ -674,7 +674,7 @@ func wasm_export_skydock_provider_instances_describe(arg0 uintptr, arg1 uint32) 
 
 }
 
-//go:wasmexport cabi_post_skydock:provider/instances@0.1.0#describe
+//go:wasmexport cabi_post_skydock:provider/instances@0.1.1#describe
 func wasm_export_post_return_skydock_provider_instances_describe(result uintptr) {
 	syncExportPinner.Unpin()
 }

@@ -2,7 +2,7 @@
 //
 // This code was generated from the following packages:
 //     wasi:logging@0.1.0-draft
-//     skydock:provider@0.1.0
+//     skydock:provider@0.1.1
 //     wasi:io@0.2.12
 //     wasi:clocks@0.2.12
 //     wasi:http@0.2.12
@@ -24,7 +24,7 @@ var staticPinner = runtime.Pinner{}
 var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (24 + 2*4), 8))
 var syncExportPinner = runtime.Pinner{}
 
-//go:wasmexport skydock:provider/load-balancers@0.1.0#get
+//go:wasmexport skydock:provider/load-balancers@0.1.1#get
 func wasm_export_skydock_provider_load_balancers_get(arg0 uintptr) uintptr {
 
 	pinner := &syncExportPinner
@@ -394,12 +394,12 @@ func wasm_export_skydock_provider_load_balancers_get(arg0 uintptr) uintptr {
 
 }
 
-//go:wasmexport cabi_post_skydock:provider/load-balancers@0.1.0#get
+//go:wasmexport cabi_post_skydock:provider/load-balancers@0.1.1#get
 func wasm_export_post_return_skydock_provider_load_balancers_get(result uintptr) {
 	syncExportPinner.Unpin()
 }
 
-//go:wasmexport skydock:provider/load-balancers@0.1.0#ensure
+//go:wasmexport skydock:provider/load-balancers@0.1.1#ensure
 func wasm_export_skydock_provider_load_balancers_ensure(arg0 uintptr) uintptr {
 
 	pinner := &syncExportPinner
@@ -757,12 +757,12 @@ func wasm_export_skydock_provider_load_balancers_ensure(arg0 uintptr) uintptr {
 
 }
 
-//go:wasmexport cabi_post_skydock:provider/load-balancers@0.1.0#ensure
+//go:wasmexport cabi_post_skydock:provider/load-balancers@0.1.1#ensure
 func wasm_export_post_return_skydock_provider_load_balancers_ensure(result uintptr) {
 	syncExportPinner.Unpin()
 }
 
-//go:wasmexport skydock:provider/load-balancers@0.1.0#update-nodes
+//go:wasmexport skydock:provider/load-balancers@0.1.1#update-nodes
 func wasm_export_skydock_provider_load_balancers_update_nodes(arg0 uintptr) uintptr {
 
 	pinner := &syncExportPinner
@@ -1037,12 +1037,12 @@ func wasm_export_skydock_provider_load_balancers_update_nodes(arg0 uintptr) uint
 
 }
 
-//go:wasmexport cabi_post_skydock:provider/load-balancers@0.1.0#update-nodes
+//go:wasmexport cabi_post_skydock:provider/load-balancers@0.1.1#update-nodes
 func wasm_export_post_return_skydock_provider_load_balancers_update_nodes(result uintptr) {
 	syncExportPinner.Unpin()
 }
 
-//go:wasmexport skydock:provider/load-balancers@0.1.0#ensure-deleted
+//go:wasmexport skydock:provider/load-balancers@0.1.1#ensure-deleted
 func wasm_export_skydock_provider_load_balancers_ensure_deleted(arg0 uintptr) uintptr {
 
 	pinner := &syncExportPinner
@@ -1317,7 +1317,7 @@ func wasm_export_skydock_provider_load_balancers_ensure_deleted(arg0 uintptr) ui
 
 }
 
-//go:wasmexport cabi_post_skydock:provider/load-balancers@0.1.0#ensure-deleted
+//go:wasmexport cabi_post_skydock:provider/load-balancers@0.1.1#ensure-deleted
 func wasm_export_post_return_skydock_provider_load_balancers_ensure_deleted(result uintptr) {
 	syncExportPinner.Unpin()
 }

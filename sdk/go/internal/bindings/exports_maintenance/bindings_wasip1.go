@@ -2,7 +2,7 @@
 //
 // This code was generated from the following packages:
 //     wasi:logging@0.1.0-draft
-//     skydock:provider@0.1.0
+//     skydock:provider@0.1.1
 //     wasi:io@0.2.12
 //     wasi:clocks@0.2.12
 //     wasi:http@0.2.12
@@ -23,7 +23,7 @@ var staticPinner = runtime.Pinner{}
 var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (24 + 2*4), 8))
 var syncExportPinner = runtime.Pinner{}
 
-//go:wasmexport skydock:provider/maintenance@0.1.0#maintain
+//go:wasmexport skydock:provider/maintenance@0.1.1#maintain
 func wasm_export_skydock_provider_maintenance_maintain() uintptr {
 
 	pinner := &syncExportPinner
@@ -121,7 +121,7 @@ func wasm_export_skydock_provider_maintenance_maintain() uintptr {
 
 }
 
-//go:wasmexport cabi_post_skydock:provider/maintenance@0.1.0#maintain
+//go:wasmexport cabi_post_skydock:provider/maintenance@0.1.1#maintain
 func wasm_export_post_return_skydock_provider_maintenance_maintain(result uintptr) {
 	syncExportPinner.Unpin()
 }

@@ -2,7 +2,7 @@
 //
 // This code was generated from the following packages:
 //     wasi:logging@0.1.0-draft
-//     skydock:provider@0.1.0
+//     skydock:provider@0.1.1
 //     wasi:io@0.2.12
 //     wasi:clocks@0.2.12
 //     wasi:http@0.2.12
@@ -24,7 +24,7 @@ var staticPinner = runtime.Pinner{}
 var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (14 * 4), 8))
 var syncExportPinner = runtime.Pinner{}
 
-//go:wasmexport skydock:provider/plugin@0.1.0#info
+//go:wasmexport skydock:provider/plugin@0.1.1#info
 func wasm_export_skydock_provider_plugin_info() uintptr {
 
 	pinner := &syncExportPinner
@@ -99,12 +99,12 @@ func wasm_export_skydock_provider_plugin_info() uintptr {
 
 }
 
-//go:wasmexport cabi_post_skydock:provider/plugin@0.1.0#info
+//go:wasmexport cabi_post_skydock:provider/plugin@0.1.1#info
 func wasm_export_post_return_skydock_provider_plugin_info(result uintptr) {
 	syncExportPinner.Unpin()
 }
 
-//go:wasmexport skydock:provider/plugin@0.1.0#configure
+//go:wasmexport skydock:provider/plugin@0.1.1#configure
 func wasm_export_skydock_provider_plugin_configure(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 int32, arg5 uintptr, arg6 uint32, arg7 int32, arg8 uintptr, arg9 uint32, arg10 uintptr, arg11 uint32) uintptr {
 
 	pinner := &syncExportPinner
@@ -244,7 +244,7 @@ func wasm_export_skydock_provider_plugin_configure(arg0 uintptr, arg1 uint32, ar
 
 }
 
-//go:wasmexport cabi_post_skydock:provider/plugin@0.1.0#configure
+//go:wasmexport cabi_post_skydock:provider/plugin@0.1.1#configure
 func wasm_export_post_return_skydock_provider_plugin_configure(result uintptr) {
 	syncExportPinner.Unpin()
 }

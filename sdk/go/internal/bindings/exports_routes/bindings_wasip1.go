@@ -2,7 +2,7 @@
 //
 // This code was generated from the following packages:
 //     wasi:logging@0.1.0-draft
-//     skydock:provider@0.1.0
+//     skydock:provider@0.1.1
 //     wasi:io@0.2.12
 //     wasi:clocks@0.2.12
 //     wasi:http@0.2.12
@@ -24,7 +24,7 @@ var staticPinner = runtime.Pinner{}
 var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (16 + 4*4), 8))
 var syncExportPinner = runtime.Pinner{}
 
-//go:wasmexport skydock:provider/routes@0.1.0#list-routes
+//go:wasmexport skydock:provider/routes@0.1.1#list-routes
 func wasm_export_skydock_provider_routes_list_routes(arg0 int32, arg1 uintptr, arg2 uint32) uintptr {
 
 	pinner := &syncExportPinner
@@ -218,12 +218,12 @@ func wasm_export_skydock_provider_routes_list_routes(arg0 int32, arg1 uintptr, a
 
 }
 
-//go:wasmexport cabi_post_skydock:provider/routes@0.1.0#list-routes
+//go:wasmexport cabi_post_skydock:provider/routes@0.1.1#list-routes
 func wasm_export_post_return_skydock_provider_routes_list_routes(result uintptr) {
 	syncExportPinner.Unpin()
 }
 
-//go:wasmexport skydock:provider/routes@0.1.0#create-routes
+//go:wasmexport skydock:provider/routes@0.1.1#create-routes
 func wasm_export_skydock_provider_routes_create_routes(arg0 uintptr, arg1 uint32) uintptr {
 
 	pinner := &syncExportPinner
@@ -361,12 +361,12 @@ func wasm_export_skydock_provider_routes_create_routes(arg0 uintptr, arg1 uint32
 
 }
 
-//go:wasmexport cabi_post_skydock:provider/routes@0.1.0#create-routes
+//go:wasmexport cabi_post_skydock:provider/routes@0.1.1#create-routes
 func wasm_export_post_return_skydock_provider_routes_create_routes(result uintptr) {
 	syncExportPinner.Unpin()
 }
 
-//go:wasmexport skydock:provider/routes@0.1.0#delete-routes
+//go:wasmexport skydock:provider/routes@0.1.1#delete-routes
 func wasm_export_skydock_provider_routes_delete_routes(arg0 uintptr, arg1 uint32) uintptr {
 
 	pinner := &syncExportPinner
@@ -513,7 +513,7 @@ func wasm_export_skydock_provider_routes_delete_routes(arg0 uintptr, arg1 uint32
 
 }
 
-//go:wasmexport cabi_post_skydock:provider/routes@0.1.0#delete-routes
+//go:wasmexport cabi_post_skydock:provider/routes@0.1.1#delete-routes
 func wasm_export_post_return_skydock_provider_routes_delete_routes(result uintptr) {
 	syncExportPinner.Unpin()
 }

@@ -2,7 +2,7 @@
 //
 // This code was generated from the following packages:
 //     wasi:logging@0.1.0-draft
-//     skydock:provider@0.1.0
+//     skydock:provider@0.1.1
 //     wasi:io@0.2.12
 //     wasi:clocks@0.2.12
 //     wasi:http@0.2.12
@@ -17,7 +17,7 @@ import (
 	"unsafe"
 )
 
-//go:wasmimport skydock:provider/cache@0.1.0 get
+//go:wasmimport skydock:provider/cache@0.1.1 get
 func wasm_import_get(arg0 uintptr, arg1 uint32, arg2 uintptr)
 
 func Get(key string) witTypes.Option[[]uint8] {
@@ -47,7 +47,7 @@ func Get(key string) witTypes.Option[[]uint8] {
 
 }
 
-//go:wasmimport skydock:provider/cache@0.1.0 set
+//go:wasmimport skydock:provider/cache@0.1.1 set
 func wasm_import_set(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 int64) int32
 
 func Set(key string, value []uint8, ttlMs uint64) bool {
@@ -63,7 +63,7 @@ func Set(key string, value []uint8, ttlMs uint64) bool {
 
 }
 
-//go:wasmimport skydock:provider/cache@0.1.0 reserve
+//go:wasmimport skydock:provider/cache@0.1.1 reserve
 func wasm_import_reserve(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 int64, arg5 uintptr)
 
 func Reserve(key string, value []uint8, ttlMs uint64) witTypes.Option[[]uint8] {
@@ -95,7 +95,7 @@ func Reserve(key string, value []uint8, ttlMs uint64) witTypes.Option[[]uint8] {
 
 }
 
-//go:wasmimport skydock:provider/cache@0.1.0 remove
+//go:wasmimport skydock:provider/cache@0.1.1 remove
 func wasm_import_remove(arg0 uintptr, arg1 uint32)
 
 func Remove(key string) {

@@ -2,7 +2,7 @@
 //
 // This code was generated from the following packages:
 //     wasi:logging@0.1.0-draft
-//     skydock:provider@0.1.0
+//     skydock:provider@0.1.1
 //     wasi:io@0.2.12
 //     wasi:clocks@0.2.12
 //     wasi:http@0.2.12
@@ -12,7 +12,7 @@ package skydock_provider_calls
 
 import ()
 
-//go:wasmimport skydock:provider/calls@0.1.0 remaining-ms
+//go:wasmimport skydock:provider/calls@0.1.1 remaining-ms
 func wasm_import_remaining_ms() int64
 
 func RemainingMs() uint64 {
@@ -22,7 +22,7 @@ func RemainingMs() uint64 {
 
 }
 
-//go:wasmimport skydock:provider/calls@0.1.0 memory-limit
+//go:wasmimport skydock:provider/calls@0.1.1 memory-limit
 func wasm_import_memory_limit() int64
 
 func MemoryLimit() uint64 {
@@ -32,7 +32,7 @@ func MemoryLimit() uint64 {
 
 }
 
-//go:wasmimport skydock:provider/calls@0.1.0 retire
+//go:wasmimport skydock:provider/calls@0.1.1 retire
 func wasm_import_retire()
 
 func Retire() {

@@ -2,7 +2,7 @@
 //
 // This code was generated from the following packages:
 //     wasi:logging@0.1.0-draft
-//     skydock:provider@0.1.0
+//     skydock:provider@0.1.1
 //     wasi:io@0.2.12
 //     wasi:clocks@0.2.12
 //     wasi:http@0.2.12
@@ -21,7 +21,7 @@ import (
 type Node = skydock_provider_types.Node
 type Service = skydock_provider_types.Service
 
-//go:wasmimport skydock:provider/cluster@0.1.0 uid
+//go:wasmimport skydock:provider/cluster@0.1.1 uid
 func wasm_import_uid(arg0 uintptr)
 
 func Uid() witTypes.Option[string] {
@@ -49,7 +49,7 @@ func Uid() witTypes.Option[string] {
 
 }
 
-//go:wasmimport skydock:provider/cluster@0.1.0 revision
+//go:wasmimport skydock:provider/cluster@0.1.1 revision
 func wasm_import_revision(arg0 uintptr)
 
 func Revision() witTypes.Option[uint64] {
@@ -76,7 +76,7 @@ func Revision() witTypes.Option[uint64] {
 
 }
 
-//go:wasmimport skydock:provider/cluster@0.1.0 nodes
+//go:wasmimport skydock:provider/cluster@0.1.1 nodes
 func wasm_import_nodes(arg0 uintptr)
 
 func Nodes() []skydock_provider_types.Node {
@@ -161,7 +161,7 @@ func Nodes() []skydock_provider_types.Node {
 
 }
 
-//go:wasmimport skydock:provider/cluster@0.1.0 services
+//go:wasmimport skydock:provider/cluster@0.1.1 services
 func wasm_import_services(arg0 uintptr)
 
 func Services() []skydock_provider_types.Service {
@@ -360,7 +360,7 @@ func Services() []skydock_provider_types.Service {
 
 }
 
-//go:wasmimport skydock:provider/cluster@0.1.0 node-json
+//go:wasmimport skydock:provider/cluster@0.1.1 node-json
 func wasm_import_node_json(arg0 uintptr, arg1 uint32, arg2 uintptr)
 
 func NodeJson(name string) witTypes.Option[string] {
@@ -390,7 +390,7 @@ func NodeJson(name string) witTypes.Option[string] {
 
 }
 
-//go:wasmimport skydock:provider/cluster@0.1.0 service-json
+//go:wasmimport skydock:provider/cluster@0.1.1 service-json
 func wasm_import_service_json(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr)
 
 func ServiceJson(namespace string, name string) witTypes.Option[string] {

@@ -2,7 +2,7 @@
 //
 // This code was generated from the following packages:
 //     wasi:logging@0.1.0-draft
-//     skydock:provider@0.1.0
+//     skydock:provider@0.1.1
 //     wasi:io@0.2.12
 //     wasi:clocks@0.2.12
 //     wasi:http@0.2.12
@@ -22,7 +22,7 @@ const (
 
 type Severity = uint8
 
-//go:wasmimport skydock:provider/events@0.1.0 publish
+//go:wasmimport skydock:provider/events@0.1.1 publish
 func wasm_import_publish(arg0 uintptr, arg1 uint32, arg2 int32, arg3 uintptr, arg4 uint32, arg5 uintptr, arg6 uint32) int32
 
 func Publish(name string, severity Severity, reason string, message string) bool {

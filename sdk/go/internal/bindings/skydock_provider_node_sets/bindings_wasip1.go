@@ -2,7 +2,7 @@
 //
 // This code was generated from the following packages:
 //     wasi:logging@0.1.0-draft
-//     skydock:provider@0.1.0
+//     skydock:provider@0.1.1
 //     wasi:io@0.2.12
 //     wasi:clocks@0.2.12
 //     wasi:http@0.2.12
@@ -28,12 +28,17 @@ type Target struct {
 	Addresses  []skydock_provider_types.NodeAddress
 }
 
+type PackedTargets struct {
+	Numbers []uint32
+	Texts   string
+}
+
 type NodeChanges struct {
 	Added   []Target
 	Removed []Target
 }
 
-//go:wasmimport skydock:provider/node-sets@0.1.0 [resource-drop]node-set
+//go:wasmimport skydock:provider/node-sets@0.1.1 [resource-drop]node-set
 func resourceDropNodeSet(handle int32)
 
 type NodeSet struct {
@@ -76,7 +81,7 @@ func NodeSetFromBorrowHandle(handleValue int32) *NodeSet {
 	return &NodeSet{handle}
 }
 
-//go:wasmimport skydock:provider/node-sets@0.1.0 [method]node-set.size
+//go:wasmimport skydock:provider/node-sets@0.1.1 [method]node-set.size
 func wasm_import_method_node_set_size(arg0 int32) int32
 
 func (self *NodeSet) Size() uint32 {
@@ -86,7 +91,7 @@ func (self *NodeSet) Size() uint32 {
 
 }
 
-//go:wasmimport skydock:provider/node-sets@0.1.0 [method]node-set.targets
+//go:wasmimport skydock:provider/node-sets@0.1.1 [method]node-set.targets
 func wasm_import_method_node_set_targets(arg0 int32, arg1 uintptr)
 
 func (self *NodeSet) Targets() []Target {
@@ -141,7 +146,36 @@ func (self *NodeSet) Targets() []Target {
 
 }
 
-//go:wasmimport skydock:provider/node-sets@0.1.0 [method]node-set.nodes
+//go:wasmimport skydock:provider/node-sets@0.1.1 [method]node-set.fingerprint
+func wasm_import_method_node_set_fingerprint(arg0 int32) int64
+
+func (self *NodeSet) Fingerprint() uint64 {
+
+	result := wasm_import_method_node_set_fingerprint((self).Handle())
+	return uint64(result)
+
+}
+
+//go:wasmimport skydock:provider/node-sets@0.1.1 [method]node-set.packed-targets
+func wasm_import_method_node_set_packed_targets(arg0 int32, arg1 uintptr)
+
+func (self *NodeSet) PackedTargets() PackedTargets {
+	pinner := &runtime.Pinner{}
+	defer pinner.Unpin()
+
+	returnArea := uintptr(witRuntime.Allocate(pinner, (4 * 4), 4))
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_node_set_packed_targets((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
+	value := unsafe.Slice((*uint32)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+	value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+
+	result := PackedTargets{Numbers: value, Texts: value0}
+	return result
+
+}
+
+//go:wasmimport skydock:provider/node-sets@0.1.1 [method]node-set.nodes
 func wasm_import_method_node_set_nodes(arg0 int32, arg1 uintptr)
 
 func (self *NodeSet) Nodes() []skydock_provider_types.Node {
@@ -226,7 +260,7 @@ func (self *NodeSet) Nodes() []skydock_provider_types.Node {
 
 }
 
-//go:wasmimport skydock:provider/node-sets@0.1.0 [method]node-set.changes
+//go:wasmimport skydock:provider/node-sets@0.1.1 [method]node-set.changes
 func wasm_import_method_node_set_changes(arg0 int32, arg1 uintptr)
 
 func (self *NodeSet) Changes() witTypes.Option[NodeChanges] {

@@ -2,7 +2,7 @@
 //
 // This code was generated from the following packages:
 //     wasi:logging@0.1.0-draft
-//     skydock:provider@0.1.0
+//     skydock:provider@0.1.1
 //     wasi:io@0.2.12
 //     wasi:clocks@0.2.12
 //     wasi:http@0.2.12
@@ -49,7 +49,7 @@ func MakeRefusalUnavailable(value string) Refusal {
 	return Refusal{RefusalUnavailable, value}
 }
 
-//go:wasmimport skydock:provider/objects@0.1.0 read
+//go:wasmimport skydock:provider/objects@0.1.1 read
 func wasm_import_read(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr)
 
 func Read(kind string, namespace string, name string) witTypes.Result[string, Refusal] {
@@ -101,7 +101,7 @@ func Read(kind string, namespace string, name string) witTypes.Result[string, Re
 
 }
 
-//go:wasmimport skydock:provider/objects@0.1.0 annotate
+//go:wasmimport skydock:provider/objects@0.1.1 annotate
 func wasm_import_annotate(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 int32, arg5 uintptr, arg6 uint32) int32
 
 func Annotate(name string, key string, value witTypes.Option[string]) bool {

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import cast
 
 from componentize_py_types import Result
-from wit_world.imports import skydock_provider_types_0_1_0 as wit_types
-from wit_world.exports import skydock_provider_instances_0_1_0 as wit_instances
+from wit_world.imports import skydock_provider_types_0_1_1 as wit_types
+from wit_world.exports import skydock_provider_instances_0_1_1 as wit_instances
 
 import skydock as sdk
 
@@ -34,10 +34,10 @@ def wit_instance(it: sdk.Instance) -> wit_instances.Instance:
     )
 
 
-__all__ = ["SkydockProviderInstances010"]
+__all__ = ["SkydockProviderInstances011"]
 
 
-class SkydockProviderInstances010:
+class SkydockProviderInstances011:
     """The exported functions."""
 
     def check(self, nodes: list[wit_types.Node]) -> list[Result[wit_instances.Presence, wit_types.CloudError]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from wit_world.imports import skydock_provider_types_0_1_0 as wit_types
-from wit_world.imports import skydock_provider_node_sets_0_1_0 as wit_node_sets
+from wit_world.imports import skydock_provider_types_0_1_1 as wit_types
+from wit_world.imports import skydock_provider_node_sets_0_1_1 as wit_node_sets
 
 import skydock as sdk
 
@@ -16,10 +16,10 @@ from ..call import answer
 from . import types
 
 
-__all__ = ["SkydockProviderLoadBalancers010"]
+__all__ = ["SkydockProviderLoadBalancers011"]
 
 
-class SkydockProviderLoadBalancers010:
+class SkydockProviderLoadBalancers011:
     """The exported functions."""
 
     def get(self, service: wit_types.Service) -> wit_types.LoadBalancerStatus | None:

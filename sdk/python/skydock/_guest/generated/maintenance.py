@@ -12,10 +12,10 @@ from ..._wire import millis
 from ..call import answer
 
 
-__all__ = ["SkydockProviderMaintenance010"]
+__all__ = ["SkydockProviderMaintenance011"]
 
 
-class SkydockProviderMaintenance010:
+class SkydockProviderMaintenance011:
     """The exported functions."""
 
     def maintain(self) -> int:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from wit_world.imports import skydock_provider_node_sets_0_1_0 as wit_node_sets
+from wit_world.imports import skydock_provider_node_sets_0_1_1 as wit_node_sets
 
 import skydock as sdk
 

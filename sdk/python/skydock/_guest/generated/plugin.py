@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from wit_world.exports import skydock_provider_plugin_0_1_0 as wit_plugin
+from wit_world.exports import skydock_provider_plugin_0_1_1 as wit_plugin
 
 import skydock as sdk
 
@@ -41,10 +41,10 @@ def wit_plugin_info(it: sdk.PluginInfo) -> wit_plugin.PluginInfo:
     )
 
 
-__all__ = ["SkydockProviderPlugin010"]
+__all__ = ["SkydockProviderPlugin011"]
 
 
-class SkydockProviderPlugin010:
+class SkydockProviderPlugin011:
     """The exported functions."""
 
     def info(self) -> wit_plugin.PluginInfo:

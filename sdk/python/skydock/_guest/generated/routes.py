@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import cast
 
 from componentize_py_types import Result
-from wit_world.imports import skydock_provider_types_0_1_0 as wit_types
-from wit_world.exports import skydock_provider_routes_0_1_0 as wit_routes
+from wit_world.imports import skydock_provider_types_0_1_1 as wit_types
+from wit_world.exports import skydock_provider_routes_0_1_1 as wit_routes
 
 import skydock as sdk
 
@@ -55,10 +55,10 @@ def wit_route_page(it: sdk.RoutePage) -> wit_routes.RoutePage:
     )
 
 
-__all__ = ["SkydockProviderRoutes010"]
+__all__ = ["SkydockProviderRoutes011"]
 
 
-class SkydockProviderRoutes010:
+class SkydockProviderRoutes011:
     """The exported functions."""
 
     def list_routes(self, page: str | None) -> wit_routes.RoutePage:

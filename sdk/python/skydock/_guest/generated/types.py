@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from wit_world.imports import skydock_provider_types_0_1_0 as wit_types
+from wit_world.imports import skydock_provider_types_0_1_1 as wit_types
 
 import skydock as sdk
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import cast
 
 from componentize_py_types import Result
-from wit_world.imports import skydock_provider_types_0_1_0 as wit_types
-from wit_world.exports import skydock_provider_zones_0_1_0 as wit_zones
+from wit_world.imports import skydock_provider_types_0_1_1 as wit_types
+from wit_world.exports import skydock_provider_zones_0_1_1 as wit_zones
 
 import skydock as sdk
 
@@ -25,10 +25,10 @@ def wit_zone(it: sdk.Zone) -> wit_zones.Zone:
     )
 
 
-__all__ = ["SkydockProviderZones010"]
+__all__ = ["SkydockProviderZones011"]
 
 
-class SkydockProviderZones010:
+class SkydockProviderZones011:
     """The exported functions."""
 
     def locate(self, nodes: list[wit_types.Node]) -> list[Result[wit_zones.Zone, wit_types.CloudError]]:

@@ -1,19 +1,19 @@
 // Generated from wit/ by `cargo run -p skydock-bindings`; do not edit.
 
-declare module "skydock:provider/cache@0.1.0" {
+declare module "skydock:provider/cache@0.1.1" {
   export function get(key: string): Uint8Array | undefined;
   export function set(key: string, value: Uint8Array, ttlMs: bigint): boolean;
   export function reserve(key: string, value: Uint8Array, ttlMs: bigint): Uint8Array | undefined;
   export function remove(key: string): void;
 }
 
-declare module "skydock:provider/calls@0.1.0" {
+declare module "skydock:provider/calls@0.1.1" {
   export function remainingMs(): bigint;
   export function memoryLimit(): bigint;
   export function retire(): void;
 }
 
-declare module "skydock:provider/types@0.1.0" {
+declare module "skydock:provider/types@0.1.1" {
   export type Retry = {
     afterMs: bigint;
     message: string;
@@ -110,8 +110,8 @@ declare module "skydock:provider/types@0.1.0" {
   };
 }
 
-declare module "skydock:provider/cluster@0.1.0" {
-  import type * as witTypes from "skydock:provider/types@0.1.0";
+declare module "skydock:provider/cluster@0.1.1" {
+  import type * as witTypes from "skydock:provider/types@0.1.1";
   export function uid(): string | undefined;
   export function revision(): bigint | undefined;
   export function nodes(): witTypes.Node[];
@@ -120,18 +120,22 @@ declare module "skydock:provider/cluster@0.1.0" {
   export function serviceJson(namespace: string, name: string): string | undefined;
 }
 
-declare module "skydock:provider/events@0.1.0" {
+declare module "skydock:provider/events@0.1.1" {
   export type Severity = "normal" | "warning";
   export function publish(name: string, severity: Severity, reason: string, message: string): boolean;
 }
 
-declare module "skydock:provider/node-sets@0.1.0" {
-  import type * as witTypes from "skydock:provider/types@0.1.0";
+declare module "skydock:provider/node-sets@0.1.1" {
+  import type * as witTypes from "skydock:provider/types@0.1.1";
   export type Target = {
     name: string;
     providerId?: string;
     zone?: string;
     addresses: witTypes.NodeAddress[];
+  };
+  export type PackedTargets = {
+    numbers: Uint32Array;
+    texts: string;
   };
   export type NodeChanges = {
     added: Target[];
@@ -140,13 +144,15 @@ declare module "skydock:provider/node-sets@0.1.0" {
   export class NodeSet {
     size(): number;
     targets(): Target[];
+    fingerprint(): bigint;
+    packedTargets(): PackedTargets;
     nodes(): witTypes.Node[];
     changes(): NodeChanges | undefined;
     [Symbol.dispose](): void;
   }
 }
 
-declare module "skydock:provider/objects@0.1.0" {
+declare module "skydock:provider/objects@0.1.1" {
   export type Refusal =
     | { tag: "not-granted" }
     | { tag: "not-there" }
@@ -155,7 +161,7 @@ declare module "skydock:provider/objects@0.1.0" {
   export function annotate(name: string, key: string, value?: string): boolean;
 }
 
-declare module "skydock:provider/plugin@0.1.0" {
+declare module "skydock:provider/plugin@0.1.1" {
   export type Settings = {
     clusterName: string;
     clusterCidrs: string[];
@@ -176,8 +182,8 @@ declare module "skydock:provider/plugin@0.1.0" {
   };
 }
 
-declare module "skydock:provider/instances@0.1.0" {
-  import type * as witTypes from "skydock:provider/types@0.1.0";
+declare module "skydock:provider/instances@0.1.1" {
+  import type * as witTypes from "skydock:provider/types@0.1.1";
   export type Presence = "running" | "stopped" | "absent";
   export type Instance = {
     providerId?: string;
@@ -190,8 +196,8 @@ declare module "skydock:provider/instances@0.1.0" {
   };
 }
 
-declare module "skydock:provider/routes@0.1.0" {
-  import type * as witTypes from "skydock:provider/types@0.1.0";
+declare module "skydock:provider/routes@0.1.1" {
+  import type * as witTypes from "skydock:provider/types@0.1.1";
   export type Route = {
     name: string;
     targetNode?: string;
@@ -212,7 +218,7 @@ declare module "skydock:provider/routes@0.1.0" {
   };
 }
 
-declare module "skydock:provider/zones@0.1.0" {
+declare module "skydock:provider/zones@0.1.1" {
   export type Zone = {
     zone?: string;
     region?: string;

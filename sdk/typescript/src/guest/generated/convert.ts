@@ -1,10 +1,10 @@
 // Generated from wit/ by `cargo run -p skydock-bindings`; do not edit.
-import type * as witTypes from "skydock:provider/types@0.1.0";
-import type * as witNodeSets from "skydock:provider/node-sets@0.1.0";
-import type * as witPlugin from "skydock:provider/plugin@0.1.0";
-import type * as witInstances from "skydock:provider/instances@0.1.0";
-import type * as witRoutes from "skydock:provider/routes@0.1.0";
-import type * as witZones from "skydock:provider/zones@0.1.0";
+import type * as witTypes from "skydock:provider/types@0.1.1";
+import type * as witNodeSets from "skydock:provider/node-sets@0.1.1";
+import type * as witPlugin from "skydock:provider/plugin@0.1.1";
+import type * as witInstances from "skydock:provider/instances@0.1.1";
+import type * as witRoutes from "skydock:provider/routes@0.1.1";
+import type * as witZones from "skydock:provider/zones@0.1.1";
 
 import type * as sdk from "../../index.js";
 import { labels, names, number, optional, pairs, text } from "../convert.js";
