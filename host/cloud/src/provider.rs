@@ -40,6 +40,12 @@ macro_rules! provider {
                 Looked::default()
             }
 
+            /// Returns what identifies the build of the provider and its configuration, in each
+            /// process: with another one, equal questions may have other answers.
+            fn build(&self) -> String {
+                String::new()
+            }
+
             /// Returns the maximum number of routes that [`CloudProvider::list_routes`] can return;
             /// it fails if there are more. `None` means that there is no limit.
             fn max_routes(&self) -> Option<usize> {

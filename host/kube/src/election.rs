@@ -1,12 +1,14 @@
 //! Leader election on a Lease, compatible with client-go.
 //!
 //! The rules are in `plan`; this is the loop around them. It runs on a separate thread with its own
-//! runtime, so that plugins and controllers cannot delay renewals. Two things go beyond client-go:
-//! a standby watches the Lease and acquires it immediately when it is released, and it retries
-//! exactly at the time at which the Lease of a silent leader expires.
+//! runtime, so that plugins and controllers cannot delay renewals. Three things go beyond client-go:
+//! a standby watches the Lease and acquires it immediately when it is released, it retries exactly
+//! at the time at which the Lease of a silent leader expires, and a holder can leave a [`Note`] to
+//! the next one.
 
 mod access;
 mod lost;
+mod note;
 mod plan;
 mod watch;
 
@@ -29,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use access::LeaseAccess;
 pub use lost::lost;
+pub use note::{Held, Note, NoteWriter, note};
 use plan::{Candidate, Observed, Step};
 pub use plan::{Timings, TimingsError};
 
@@ -105,6 +108,8 @@ pub struct Elector {
     sent: Instant,
     /// The Lease was acquired from a holder that had not released it.
     unreleased: Arc<AtomicBool>,
+    /// What the holder tells the next one.
+    note: NoteWriter,
 }
 
 /// Returns an identity of the form `HOSTNAME_UUID` (P-20), which is unique for each process and
@@ -119,13 +124,14 @@ pub fn identity() -> String {
 }
 
 impl Elector {
-    /// Creates an elector.
+    /// Creates an elector, which writes the annotation of `note` with the Lease.
     #[must_use]
     pub fn new(
         connect: Connect,
         config: ElectionConfig,
         identity: String,
         metrics: Arc<dyn ElectionMetrics>,
+        note: NoteWriter,
     ) -> Self {
         let candidate = Candidate {
             identity,
@@ -143,6 +149,7 @@ impl Elector {
             in_doubt: false,
             sent: Instant::now(),
             unreleased: Arc::default(),
+            note,
         }
     }
 
@@ -263,6 +270,8 @@ impl Elector {
             state.send_replace(Leadership::Leading(self.sent));
             tokio::select! {
                 () = tokio::time::sleep(self.candidate.timings.retry_period) => {}
+                // Somebody waits for the next renewal.
+                () = self.note.changed() => {}
                 () = release.cancelled() => return Leadership::Released,
             }
 
@@ -383,7 +392,9 @@ impl Elector {
         let sent = Instant::now();
         self.in_doubt = true;
 
+        let number;
         let written = if lease.metadata.resource_version.is_some() {
+            number = self.note.apply(&mut lease.metadata.annotations);
             self.answer(leases.replace(&name, &PostParams::default(), &Read(lease)))
                 .await?
         } else {
@@ -393,6 +404,7 @@ impl Elector {
                 annotations: self.annotations.clone(),
                 ..ObjectMeta::default()
             };
+            number = self.note.apply(&mut lease.metadata.annotations);
             self.answer(leases.create(&PostParams::default(), &Read(lease)))
                 .await?
         };
@@ -404,6 +416,7 @@ impl Elector {
             Instant::now(),
         ));
         self.annotations.clone_from(&written.metadata.annotations);
+        self.note.confirm(&written, number);
         self.lease = Some(written);
         self.in_doubt = false;
         self.sent = sent;
@@ -517,7 +530,9 @@ mod tests {
                 timings: Timings::new(15 * second, 10 * second, 2 * second).unwrap(),
             };
             let connect = Box::new(move || Ok(client.clone()));
-            let mut elector = Elector::new(connect, config, "me".into(), Arc::new(NoMetrics));
+            let (_note, writer) = note("note");
+            let mut elector =
+                Elector::new(connect, config, "me".into(), Arc::new(NoMetrics), writer);
 
             let path = format!("{LEASES}/ccm");
             let lease = json!({

@@ -19,11 +19,12 @@ use prometheus_client::registry::Registry;
 use skydock_cloud::{CloudProvider, ProviderInfo};
 use skydock_controllers::{
     ClientName, Clients, Context, Metrics as ControllerMetrics, recorder, route,
+    service::{self, RecordStore},
 };
 use skydock_kube::{
     api::with_deadline,
     clients,
-    election::{self as leader_election, Leadership},
+    election::{self as leader_election, ElectionConfig, Leadership, Note},
     events::Recorder,
     service_accounts,
 };
@@ -34,7 +35,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::election::Election;
+use self::election::{Election, Started};
 use crate::{
     commands::accepted::AcceptedStore,
     config::{self, Config, FileMetrics, Followed},
@@ -274,6 +275,8 @@ struct Leader {
     identity: String,
     /// Whether the previous leader has not released the Lease.
     predecessor_unreleased: bool,
+    /// Where it leaves what it knows to the next one.
+    records: RecordStore,
     /// Cancelled to release the Lease.
     release: CancellationToken,
 }
@@ -344,9 +347,14 @@ impl StartedManager {
     ) -> Context {
         let cluster = self.cluster.clone();
         let egress = Arc::clone(&self.egress);
-        let (unreleased, worked) = leader
-            .map(|leader| (leader.predecessor_unreleased, leader.release))
-            .unwrap_or_default();
+        let (unreleased, records, worked) = match leader {
+            Some(leader) => (
+                leader.predecessor_unreleased,
+                Some(leader.records),
+                leader.release,
+            ),
+            None => (false, None, CancellationToken::new()),
+        };
 
         Context {
             clients,
@@ -360,10 +368,27 @@ impl StartedManager {
                 egress.close_nodes(Arc::clone(&view));
                 cluster.set(view);
             }),
+            records,
             unreleased,
             shutdown,
             worked,
         }
+    }
+
+    /// Returns where a leader leaves what it knows to the next one.
+    fn records(&self, lease: &ElectionConfig, note: Note) -> RecordStore {
+        let Config {
+            plugin,
+            ingress,
+            options,
+            ..
+        } = &self.config;
+        // All that decides on load balancers, except for what the plugin receives.
+        let settings = format!("{:?}", (&plugin.permissions, ingress, &options.services));
+        let ElectionConfig {
+            namespace, name, ..
+        } = lease;
+        RecordStore::new(&self.root, namespace, name, (&settings, note))
     }
 
     async fn clients(&self) -> anyhow::Result<Clients> {
@@ -403,9 +428,15 @@ impl StartedManager {
         let mut state = election.state.subscribe();
         let access = self.access.clone();
         let identity = leader_election::identity();
-        let lease_duration = election.config.timings.lease_duration;
+        let config = election.config.clone();
+        let lease_duration = config.timings.lease_duration;
 
-        let (thread, unreleased) = election.start(access, identity.clone(), release.clone())?;
+        let annotation = service::ANNOTATION;
+        let Started {
+            thread,
+            unreleased,
+            note,
+        } = election.start(access, identity.clone(), annotation, release.clone())?;
 
         let led = tokio::select! {
             stands = state.wait_for(|state| *state != Leadership::Standby) => match &*stands.context("the leader election ended")? {
@@ -420,6 +451,7 @@ impl StartedManager {
             let leader = Leader {
                 identity,
                 predecessor_unreleased: unreleased.load(Ordering::SeqCst),
+                records: self.records(&config, note),
                 release: release.clone(),
             };
             tokio::select! {
@@ -458,7 +490,7 @@ async fn join_elector(thread: thread::JoinHandle<()>, patience: Duration) {
 #[cfg(test)]
 mod tests {
     use prometheus_client::encoding::text::encode;
-    use skydock_kube::election::{ElectionConfig, ElectionMetrics as _, Timings};
+    use skydock_kube::election::{ElectionMetrics as _, Timings};
 
     use super::*;
 

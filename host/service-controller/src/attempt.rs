@@ -16,9 +16,9 @@ use std::time::Duration;
 use skydock_cloud::CloudError;
 use skydock_controller_base::{
     calls::retry::{self, RetryWhen},
-    objects::{convert::ConvertError, kinds::ServiceKind},
+    objects::convert::ConvertError,
 };
-use skydock_kube::{api::ApiError, informer::Entry, queue::Priority};
+use skydock_kube::{api::ApiError, queue::Priority};
 
 use self::{
     event::Event,
@@ -35,7 +35,7 @@ use crate::{
 pub(crate) struct Attempt<'a> {
     pub(crate) goal: Goal,
     /// The version of the Service.
-    pub(crate) entry: &'a Entry<ServiceKind>,
+    pub(crate) entry: &'a ServiceEntry,
     /// What is known about it.
     pub(crate) known: &'a KnownService,
     /// A re-check reports only what it changes.

@@ -1,6 +1,12 @@
 //! Queues Services when they change. The plan decides whether a change matters, and how soon.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use skydock_controller_base::{
     controller::notes::WrittenAnnotations, objects::address_holders::LeftToOthers,
@@ -25,6 +31,8 @@ pub(crate) struct ServiceFollower {
     pub(crate) classes: Classes,
     pub(crate) written_annotations: Arc<WrittenAnnotations>,
     pub(crate) left_to_others: Arc<LeftToOthers>,
+    /// Set until it is known when the load balancers that exist at the start are to be checked.
+    pub(crate) restoring: Arc<AtomicBool>,
 }
 
 impl ServiceFollower {
@@ -36,6 +44,9 @@ impl ServiceFollower {
         if priority == Priority::Recheck {
             // So that changes of nodes reach it even before its own check.
             self.known.remember(&new.key(), new);
+            if self.restoring.load(Ordering::SeqCst) {
+                return;
+            }
         }
         self.queue.add(new.key(), priority);
     }

@@ -16,8 +16,8 @@ use skydock_controller_base::calls::{progress::ProgressTracker, retry::RESTORES}
 use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
 
-use self::state::State;
-use super::{ServiceEntry, plan::status};
+use self::state::{SentNodes, State};
+use super::{ServiceEntry, nodes::selection::Fingerprint, plan::status, record::Line};
 
 /// A Service that this process works on.
 pub(crate) struct KnownService {
@@ -36,10 +36,40 @@ struct ServiceMemory {
     /// all selectors in use.
     selector: Option<Arc<Selector>>,
     state: State,
+    /// What the next process may believe about the load balancer.
+    settled: Option<Settled>,
+    /// What the provider had looked at in an earlier process. It may look at less in its next call.
+    looked_before: Looked,
     /// How long the cloud has answered during the current work that an operation is in progress.
     progress: ProgressTracker,
     /// Limits how often what someone else has removed is restored.
     restores: Bucket,
+}
+
+/// What is certain about a load balancer: it was ensured, all later calls have succeeded, and none
+/// is in flight.
+#[derive(Clone)]
+pub(crate) struct Settled {
+    /// The version of the Service with which it was ensured.
+    pub(crate) version: ServiceEntry,
+    /// Identifies the provider.
+    pub(crate) build: u128,
+    /// When it was ensured, in seconds since the Unix epoch.
+    pub(crate) checked: u64,
+    /// Its nodes.
+    nodes: Fingerprint,
+    looked: Looked,
+}
+
+impl Settled {
+    /// Returns what is recorded about it.
+    pub(crate) fn line(&self) -> Line {
+        Line {
+            looked: self.looked,
+            nodes: self.nodes.seen(self.looked),
+            checked: self.checked,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,6 +86,8 @@ impl KnownService {
             entry,
             selector,
             state,
+            settled: None,
+            looked_before: Looked::default(),
             progress: ProgressTracker::default(),
             restores: Bucket::full(RESTORES, Instant::now()),
         };
@@ -90,8 +122,62 @@ impl KnownService {
     /// Records what the provider has looked at of the nodes. Returns true if that is more than
     /// before.
     pub(crate) fn set_looked(&self, looked: Looked) -> bool {
-        let state = &mut self.lock().state;
-        looked > std::mem::replace(&mut state.looked, looked)
+        let mut memory = self.lock();
+        let looked = looked.max(memory.looked_before);
+        looked > std::mem::replace(&mut memory.state.looked, looked)
+    }
+
+    /// Continues where an earlier process has stopped.
+    pub(crate) fn restore(&self, version: ServiceEntry, build: u128, line: Line) {
+        let mut memory = self.lock();
+        let Line {
+            looked,
+            nodes,
+            checked,
+        } = line;
+        let nodes = Fingerprint::recorded(looked, nodes);
+
+        memory.looked_before = looked;
+        memory.state.looked = looked;
+        memory.state.sent = SentNodes::Nodes(nodes);
+        memory.settled = Some(Settled {
+            version,
+            build,
+            checked,
+            nodes,
+            looked,
+        });
+    }
+
+    /// Forgets what an earlier process has found out about a provider that was replaced.
+    pub(crate) fn forget_provider(&self) {
+        self.lock().looked_before = Looked::default();
+    }
+
+    /// Records that calls have succeeded: the last one to ensure the load balancer, at this time
+    /// with this version, and those after it. The nodes are those that were sent.
+    pub(crate) fn settle(&self, version: ServiceEntry, build: u128, checked: u64) {
+        let mut memory = self.lock();
+        let looked = memory.state.looked;
+        if let SentNodes::Nodes(nodes) = memory.state.sent {
+            memory.settled = Some(Settled {
+                version,
+                build,
+                checked,
+                nodes,
+                looked,
+            });
+        }
+    }
+
+    /// Returns what is certain about the load balancer.
+    pub(crate) fn settled(&self) -> Option<Settled> {
+        self.lock().settled.clone()
+    }
+
+    /// The same, before a call after which it may not be true.
+    pub(crate) fn take_settled(&self) -> Option<Settled> {
+        self.lock().settled.take()
     }
 
     /// Records that an operation failed. Returns for how long it has been in progress if this is to

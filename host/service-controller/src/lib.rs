@@ -9,6 +9,8 @@
 //! - What the cloud has lost or changed by itself is fixed by a slow check
 //!   ([`ServiceOptions::check_period`]). Checks, including those after a start, are paced, have a
 //!   lower priority than changes, and write nothing if there is nothing to do.
+//! - A restart continues where the last process stopped: which nodes each load balancer has, and
+//!   when its next check is due, is kept in the cluster (`record.rs`).
 //! - A Service can select its nodes with the annotation
 //!   [`ANNOTATION_NODE_SELECTOR`](skydock_controller_base::objects::constants::ANNOTATION_NODE_SELECTOR).
 //!
@@ -20,12 +22,15 @@
 
 mod apply;
 mod attempt;
+mod digest;
 mod follow;
 mod known;
 mod metrics;
 mod nodes;
 mod options;
 pub mod plan;
+mod record;
+mod restore;
 pub mod unserved;
 
 use std::{
@@ -56,10 +61,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::metrics::ServiceMetrics;
 pub use self::options::{ClassError, Classes, NodeRules, ServiceOptions, parse_class};
+pub use self::record::keeper::{ANNOTATION, RecordStore, config_map};
 use self::{
     follow::ServiceFollower,
     known::{KnownServices, state::State},
     nodes::{Nodes, Passes, eligibility, selection::Selection},
+    record::keeper::Keeper,
 };
 
 /// What is known of the controller before it runs.
@@ -99,6 +106,24 @@ pub struct ServiceController {
     address_holders: Arc<AddressHolders>,
     /// True if the provider looks at whole nodes for one of the Services.
     looks_at_nodes: Arc<AtomicBool>,
+    written_annotations: Arc<WrittenAnnotations>,
+    read_objects: Arc<ReadObjects>,
+    /// What is left to the next process. `None` without leader election or checks: then each
+    /// process begins without knowing anything.
+    keeper: Option<Keeper>,
+    restoring: Arc<AtomicBool>,
+}
+
+/// What the controller shares with others.
+pub struct Shared<'a> {
+    /// Annotations that were written for the provider.
+    pub written_annotations: Arc<WrittenAnnotations>,
+    /// Objects that the provider reads.
+    pub read_objects: &'a Arc<ReadObjects>,
+    /// What has which addresses.
+    pub address_holders: &'a Arc<AddressHolders>,
+    /// Where a process leaves what it knows to the next one.
+    pub records: Option<RecordStore>,
 }
 
 impl ServiceController {
@@ -109,12 +134,14 @@ impl ServiceController {
         client: Client,
         services: Arc<Informer<ServiceKind>>,
         mut options: ServiceOptions,
-        (written_annotations, read_objects, address_holders): (
-            Arc<WrittenAnnotations>,
-            &ReadObjects,
-            &Arc<AddressHolders>,
-        ),
+        shared: Shared<'_>,
     ) -> Self {
+        let Shared {
+            written_annotations,
+            read_objects,
+            address_holders,
+            records,
+        } = shared;
         options.concurrent_syncs = options.concurrent_syncs.max(1);
 
         let queue = Arc::new(Queue::new(
@@ -123,6 +150,12 @@ impl ServiceController {
         ));
         let node_queue = Arc::new(Queue::new(Limiter::SERVICES, context.metrics.queue("node")));
         let selection = Arc::new(Selection::new(Arc::clone(&context.nodes), options.nodes));
+        // Without checks, only a restart finds what the cloud has lost.
+        let period = options.check_period.filter(|period| !period.is_zero());
+        let keeper = records
+            .zip(period)
+            .map(|(records, period)| Keeper::new(records, period));
+        let restoring = Arc::new(AtomicBool::new(keeper.is_some()));
 
         let controller = Self {
             context,
@@ -137,9 +170,13 @@ impl ServiceController {
             selection,
             address_holders: Arc::clone(address_holders),
             looks_at_nodes: Arc::default(),
+            written_annotations,
+            read_objects: Arc::clone(read_objects),
+            keeper,
+            restoring,
         };
 
-        controller.follow_services(written_annotations);
+        controller.follow_services();
 
         let queue = Arc::clone(&controller.queue);
         read_objects.subscribe(move |reader| queue.add(reader, Priority::Change));
@@ -150,8 +187,7 @@ impl ServiceController {
 
         controller.follow_nodes();
 
-        // It is not known which nodes an earlier process has sent to the cloud: nodes may have
-        // changed while there was no leader.
+        // Nodes may have changed while there was no leader.
         controller
             .node_queue
             .add_after(Nodes::Pass, GATHER, Priority::Change);
@@ -159,7 +195,7 @@ impl ServiceController {
         controller
     }
 
-    fn follow_services(&self, written_annotations: Arc<WrittenAnnotations>) {
+    fn follow_services(&self) {
         // All Services are added at once; the pace depends on their number and has to be set before
         // the first is taken.
         self.queue
@@ -169,8 +205,9 @@ impl ServiceController {
             queue: Arc::clone(&self.queue),
             known: Arc::clone(&self.known),
             classes: self.options.classes.clone(),
-            written_annotations,
+            written_annotations: Arc::clone(&self.written_annotations),
             left_to_others: self.address_holders.left_to_others(),
+            restoring: Arc::clone(&self.restoring),
         };
 
         self.services.subscribe(move |change| match change {
@@ -275,6 +312,7 @@ impl Runner for ServiceController {
         self.queue.pace(self.options.pace(known.len()));
 
         for (key, known) in &known {
+            known.forget_provider();
             self.queue.add(key.clone(), known.read(State::recheck));
         }
 
@@ -298,11 +336,17 @@ impl Runner for ServiceController {
             spawn_joined(async move { this.sync(&key, priority).await })
         };
 
+        if shutdown.run_until_cancelled(self.restore()).await.is_none() {
+            return;
+        }
+
         tokio::join!(
             self.queue.run_workers(workers, &shutdown, sync),
             self.node_queue
                 .run_workers(workers, &shutdown, |nodes, _| this.work_nodes(nodes)),
+            self.keep_records(&shutdown),
         );
+        self.keep_last_record().await;
     }
 }
 

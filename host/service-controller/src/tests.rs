@@ -16,6 +16,7 @@ use super::*;
 mod errors;
 mod nodes;
 mod pace;
+mod restart;
 mod upstream;
 
 const STATUS: &str = "PATCH /api/v1/namespaces/ns/services/web/status";
@@ -41,7 +42,18 @@ fn bench_with(options: ServiceOptions) -> Bench {
 
 /// Creates a controller that finds these nodes and Services when it starts.
 fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) -> Bench {
-    let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
+    let api = FakeApi::default();
+    bench_on(api, options, (nodes, services), None)
+}
+
+/// Creates a controller on this API server, with these records.
+fn bench_on(
+    api: FakeApi,
+    options: ServiceOptions,
+    (nodes, services): (&[Node], &[Service]),
+    records: Option<RecordStore>,
+) -> Bench {
+    let cloud = Arc::new(FakeCloud::default());
     let mut registry = Registry::default();
     let shared_metrics = SharedMetrics::register(&mut registry);
     let metrics = ServiceMetrics::register(&mut registry);
@@ -60,11 +72,12 @@ fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) ->
         api.client(),
         present,
         options,
-        (
-            Arc::default(),
-            &ReadObjects::new(api.client()),
-            &address_holders,
-        ),
+        Shared {
+            written_annotations: Arc::default(),
+            read_objects: &Arc::new(ReadObjects::new(api.client())),
+            address_holders: &address_holders,
+            records,
+        },
     ));
     let running = Arc::clone(&controller);
     tokio::spawn(async move { running.run(CancellationToken::new()).await });

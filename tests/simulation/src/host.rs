@@ -1,9 +1,13 @@
 //! The host under test: the real controllers with a client that does not use sockets.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use axum::Router;
 use http::{HeaderValue, Request, header};
+use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::{
     Client,
     client::{Body, retry::RetryPolicy},
@@ -15,9 +19,15 @@ use skydock_controllers::{
     recorder,
     route::RouteOptions,
     run,
+    service::{ANNOTATION, RecordStore, ServiceOptions},
 };
 use skydock_devplane::DevPlane;
-use tokio::{sync::watch, task::JoinHandle, time::timeout};
+use skydock_kube::election::{NoteWriter, note};
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt as _, retry::Retry, service_fn};
 
@@ -34,18 +44,57 @@ const STOP: Duration = Duration::from_secs(60);
 /// nodes, so that a lost one is noticed.
 const NODE_MASKS: [u8; 2] = [24, 64];
 
+/// How long a renewal of the Lease is under way before it is applied, and how long its answer is.
+const RENEWAL: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis(10)];
+
+/// The Lease of all hosts, which start one after the other. An election is tested elsewhere.
+#[derive(Clone, Debug, Default)]
+pub struct Lease(Arc<Mutex<Object>>);
+
+impl Lease {
+    fn lock(&self) -> MutexGuard<'_, Object> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Acquires the Lease for the next host.
+    fn acquire(&self, writer: &NoteWriter) {
+        let mut lease = self.lock();
+        let transitions = &mut lease.spec.get_or_insert_default().lease_transitions;
+        *transitions = Some(transitions.unwrap_or(0) + 1);
+        writer.confirm(&lease, 0);
+    }
+
+    /// Renews the Lease whenever its note changes.
+    async fn hold(self, mut writer: NoteWriter) {
+        loop {
+            writer.changed().await;
+            sleep(RENEWAL[0]).await;
+            let (written, number) = {
+                let mut lease = self.lock();
+                let number = writer.apply(&mut lease.metadata.annotations);
+                (lease.clone(), number)
+            };
+            sleep(RENEWAL[1]).await;
+            writer.confirm(&written, number);
+        }
+    }
+}
+
 /// A process with all controllers.
 #[derive(Debug)]
 pub struct Host {
     running: JoinHandle<Result<(), RunError>>,
+    holding: JoinHandle<()>,
     shutdown: CancellationToken,
     generations: watch::Sender<u64>,
 }
 
 impl Host {
-    /// Starts a host without any state of previous ones.
+    /// Starts a host, which finds nothing of previous ones but what is in the cluster.
     #[must_use]
-    pub fn start(plane: &DevPlane, cloud: &Cloud) -> Self {
+    pub fn start(plane: &DevPlane, cloud: &Cloud, lease: &Lease) -> Self {
+        let (note, writer) = note(ANNOTATION);
+        lease.acquire(&writer);
         let client = |name: &str| client(plane.router(), &format!("{USER_AGENT}test {name}"));
         let shutdown = CancellationToken::new();
         let (generations, receiver) = watch::channel(1);
@@ -65,12 +114,19 @@ impl Host {
             metrics,
             recorder,
             on_cluster: Box::new(drop),
+            records: Some(RecordStore::new(
+                &client("records"),
+                "kube-system",
+                "sim",
+                ("", note),
+            )),
             shutdown: shutdown.clone(),
             unreleased: false,
             worked: CancellationToken::new(),
         };
         Self {
             running: tokio::spawn(run(context, events)),
+            holding: tokio::spawn(lease.clone().hold(writer)),
             shutdown,
             generations,
         }
@@ -79,7 +135,8 @@ impl Host {
     /// Aborts the host at its current await point. Requests that were sent still arrive.
     pub async fn kill(self) {
         self.running.abort();
-        drop(self.running.await);
+        self.holding.abort();
+        drop((self.running.await, self.holding.await));
     }
 
     /// Stops the host gracefully.
@@ -88,12 +145,14 @@ impl Host {
     /// Fails if the host does not stop, or failed before.
     pub async fn stop(self) -> Result<(), String> {
         self.shutdown.cancel();
-        match timeout(STOP, self.running).await {
+        let stopped = match timeout(STOP, self.running).await {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(error))) => Err(error.to_string()),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err(format!("the host did not stop within {STOP:?}")),
-        }
+        };
+        self.holding.abort();
+        stopped
     }
 
     /// Returns true if the host has ended by itself.
@@ -107,6 +166,10 @@ impl Host {
         self.generations.send_modify(|generation| *generation += 1);
     }
 }
+
+/// Longer than a world may take to reach its expected state. The checks of load balancers would hide
+/// that a host believes something that is not true.
+const CHECK_PERIOD: Duration = Duration::from_secs(3 * 3600);
 
 /// Returns the default options with Pod CIDRs.
 fn options() -> Options {
@@ -126,6 +189,10 @@ fn options() -> Options {
         routes: RouteOptions {
             cluster_cidrs,
             ..RouteOptions::default()
+        },
+        services: ServiceOptions {
+            check_period: Some(CHECK_PERIOD),
+            ..ServiceOptions::default()
         },
         ..Options::default()
     }

@@ -22,6 +22,6 @@ mod step;
 mod world;
 
 pub use cloud::{Balancer, Cloud, Machine, Mishap, Trouble};
-pub use host::{Host, USER_AGENT};
+pub use host::{Host, Lease, USER_AGENT};
 pub use step::{ApiTrouble, Step};
 pub use world::World;

@@ -17,7 +17,7 @@ use skydock_devplane::DevPlane;
 use tokio::time::{Instant, advance, sleep};
 
 use self::{nodes::NodeModel, services::ServiceModel};
-use crate::{Cloud, Host, Step, Trouble, host};
+use crate::{Cloud, Host, Step, Trouble, host, host::Lease};
 
 /// How long it may take to reach the expected state after the last failure: a node may be retried
 /// only after 1000 s, and a watch without events is detected after 5 minutes.
@@ -39,6 +39,7 @@ pub struct World {
     plane: DevPlane,
     operator: Client,
     cloud: Cloud,
+    lease: Lease,
     host: Option<Host>,
     nodes: BTreeMap<&'static str, NodeModel>,
     /// The UIDs of Nodes whose instance is gone.
@@ -59,11 +60,13 @@ impl World {
             .map_err(|error| error.to_string())?;
         let cloud = Cloud::new(seed);
         let operator = host::client(plane.router(), "operator");
-        let host = Some(Host::start(&plane, &cloud));
+        let lease = Lease::default();
+        let host = Some(Host::start(&plane, &cloud, &lease));
         Ok(Self {
             plane,
             operator,
             cloud,
+            lease,
             host,
             nodes: BTreeMap::new(),
             vanished: BTreeSet::new(),
@@ -204,7 +207,7 @@ impl World {
     }
 
     fn start_host(&mut self) {
-        self.host = Some(Host::start(&self.plane, &self.cloud));
+        self.host = Some(Host::start(&self.plane, &self.cloud, &self.lease));
     }
 
     fn changing_calls(&self) -> usize {

@@ -47,6 +47,7 @@ use tempfile::TempDir;
 
 const NAMESPACE: &str = "kube-system";
 const LEASE: &str = "cloud-controller-manager";
+const RECORD: &str = "cloud-controller-manager-load-balancer-nodes";
 /// The component with a separate account for each controller, as used in the example.
 const SPLIT: &str = "components:\n  - ../components/service-account-credentials\n";
 /// The same with a configuration file instead of flags.
@@ -454,6 +455,12 @@ impl<'a> Deployed<'a> {
         })
         .await?;
         self.event("web", "EnsuredLoadBalancer", 1).await?;
+        let config_maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), NAMESPACE);
+        eventually(SOON, || async {
+            let record = config_maps.get_opt(RECORD).await?;
+            Ok(Seen::when(record.is_some(), "no record of its nodes"))
+        })
+        .await?;
         let wish = json!({ "static.skydock.dev/addresses": address });
         services
             .create(&PostParams::default(), &service("greedy", &wish))

@@ -141,6 +141,11 @@ impl ReadObjects {
             .push(Box::new(handler));
     }
 
+    /// Returns true if an object was read for the Service with this key.
+    pub fn has_reader(&self, key: &str) -> bool {
+        self.remembered().readers.contains_key(key)
+    }
+
     /// Checks that an annotation names the object, and that someone else wrote it: a provider that
     /// can have annotations written must not grant itself objects. The API server keeps who has
     /// written what, also across restarts.

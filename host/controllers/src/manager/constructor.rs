@@ -13,6 +13,7 @@ use skydock_controller_base::{
     objects::{address_holders::AddressHolders, kinds::ServiceKind, read_objects::ReadObjects},
 };
 use skydock_kube::{dry_run::DryRunLog, informer::Informer};
+use skydock_service_controller::RecordStore;
 
 use crate::{
     cidrs::ClusterCidrsError,
@@ -41,9 +42,11 @@ pub(crate) struct Setup<'a> {
     /// Annotations that the provider wants.
     pub(crate) notes: &'a Notes,
     /// Objects that the provider reads.
-    pub(crate) read_objects: &'a ReadObjects,
+    pub(crate) read_objects: &'a Arc<ReadObjects>,
     /// What has which addresses.
     pub(crate) address_holders: &'a Arc<AddressHolders>,
+    /// Where a process leaves what it knows about load balancers to the next one.
+    pub(crate) records: Option<RecordStore>,
     /// Set in a dry run.
     pub(crate) dry_run_log: Option<&'a Arc<DryRunLog>>,
     /// True if requests of the previous leader may still arrive.

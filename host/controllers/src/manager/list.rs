@@ -55,11 +55,12 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         build: |setup| {
             let services = Arc::clone(setup.services);
             let options = setup.options.services.clone();
-            let others = (
-                setup.notes.written(),
-                setup.read_objects,
-                setup.address_holders,
-            );
+            let shared = service::Shared {
+                written_annotations: setup.notes.written(),
+                read_objects: setup.read_objects,
+                address_holders: setup.address_holders,
+                records: setup.records,
+            };
             let metrics = setup.metrics.service.clone();
             Ok(Arc::new(ServiceController::new(
                 setup.context,
@@ -67,7 +68,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
                 setup.client,
                 services,
                 options,
-                others,
+                shared,
             )))
         },
     },

@@ -10,6 +10,7 @@ use skydock_kube::{
     dry_run::DryRunLog,
     events::{EventWriter, Recorder},
 };
+use skydock_service_controller::RecordStore;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +37,9 @@ pub struct Context {
     /// Called with the provider's view of the cluster when all nodes are known, before any
     /// controller starts. The view contains no Services until all of them are known.
     pub on_cluster: Box<dyn FnOnce(Arc<dyn Cluster>) + Send>,
+    /// Where a process leaves what it knows about load balancers to the next one. `None` without
+    /// leader election, and in a dry run.
+    pub records: Option<RecordStore>,
     /// True if the previous leader has not released its Lease: its last requests to the API server
     /// may still arrive.
     pub unreleased: bool,

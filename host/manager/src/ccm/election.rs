@@ -18,7 +18,9 @@ use prometheus_client::{
 use skydock_kube::{
     api::{with_causes, with_deadline},
     clients,
-    election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership, LeaseAccess},
+    election::{
+        self, ElectionConfig, ElectionMetrics, Elector, Leadership, LeaseAccess, Note, note,
+    },
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +33,15 @@ pub(super) struct Election {
     pub(super) state: watch::Sender<Leadership>,
     lease: watch::Sender<LeaseAccess>,
     pub(super) metrics: Arc<Metrics>,
+}
+
+/// An election that has started.
+pub(super) struct Started {
+    pub(super) thread: thread::JoinHandle<()>,
+    /// Set if the previous leader has not released the Lease.
+    pub(super) unreleased: Arc<AtomicBool>,
+    /// An annotation of the Lease.
+    pub(super) note: Note,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -101,13 +112,14 @@ impl Election {
     }
 
     /// Starts the elector on a separate thread and with a separate client, so that nothing else can
-    /// delay renewals.
+    /// delay renewals. `key` is the annotation of the note.
     pub(super) fn start(
         self,
         access: kube::Config,
         identity: String,
+        key: &'static str,
         release: CancellationToken,
-    ) -> anyhow::Result<(thread::JoinHandle<()>, Arc<AtomicBool>)> {
+    ) -> anyhow::Result<Started> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -118,15 +130,18 @@ impl Election {
             client.map_err(|error| election::Failure::Client(with_causes(&error)))
         };
 
-        let elector = Elector::new(Box::new(connect), self.config, identity, self.metrics);
+        let (note, writer) = note(key);
+        let connect = Box::new(connect);
+        let elector = Elector::new(connect, self.config, identity, self.metrics, writer);
         let unreleased = elector.unreleased();
         let elect = move || runtime.block_on(elector.run(&self.state, &self.lease, &release));
 
-        Ok((
-            thread::Builder::new()
+        Ok(Started {
+            thread: thread::Builder::new()
                 .name("leader-election".to_owned())
                 .spawn(elect)?,
             unreleased,
-        ))
+            note,
+        })
     }
 }

@@ -14,13 +14,13 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::MicroTime,
     jiff::{SignedDuration, Timestamp},
 };
-use kube::{Api, Client, Config, api::PostParams};
+use kube::{Api, Client, Config, ResourceExt, api::PostParams};
 use rand::{SeedableRng as _, rngs::StdRng};
 use serde_json::json;
 use skydock_devplane::{DevPlane, Fault, Options, Rule, Verb};
 use skydock_kube::election::{
-    Connect, ElectionConfig, ElectionMetrics, Elector, Failure, Leadership, LeaseAccess, Timings,
-    TimingsError,
+    Connect, ElectionConfig, ElectionMetrics, Elector, Failure, Leadership, LeaseAccess, Note,
+    Timings, TimingsError, note,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -28,6 +28,9 @@ use tokio::{
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
+
+/// An annotation of the Lease.
+const NOTE: &str = "example.com/note";
 
 struct Silent;
 
@@ -50,6 +53,7 @@ struct Candidate {
     task: JoinHandle<()>,
     unreleased: Arc<AtomicBool>,
     access: watch::Receiver<LeaseAccess>,
+    note: Note,
 }
 
 impl Candidate {
@@ -68,7 +72,9 @@ impl Candidate {
             name: "cloud-controller-manager".to_owned(),
             timings: timings.unwrap(),
         };
-        let elector = Elector::new(connect, config, identity.to_owned(), Arc::new(Silent));
+        let (note, writer) = note(NOTE);
+        let identity = identity.to_owned();
+        let elector = Elector::new(connect, config, identity, Arc::new(Silent), writer);
         let unreleased = elector.unreleased();
         let (sender, state) = watch::channel(Leadership::Standby);
         let release = CancellationToken::new();
@@ -81,6 +87,7 @@ impl Candidate {
             task,
             unreleased,
             access,
+            note,
         }
     }
 
@@ -133,6 +140,58 @@ async fn a_released_lease_is_acquired_immediately() {
         (spec.holder_identity.as_deref(), spec.lease_transitions),
         (Some("second"), Some(1))
     );
+}
+
+#[tokio::test]
+async fn a_note_is_confirmed_at_once_and_found_by_the_next_holder() {
+    let (plane, client, leases) = plane().await;
+    let mut first = Candidate::stand(&client, "first");
+    first.leads().await;
+    assert_eq!(first.note.held().unwrap().text, None);
+
+    let start = Instant::now();
+    for text in ["a", "b"] {
+        first.note.set(Some(text.to_owned())).await;
+        let lease = leases.get("cloud-controller-manager").await.unwrap();
+        assert_eq!(lease.annotations()[NOTE], text);
+    }
+    let took = start.elapsed();
+    assert!(took < Duration::from_millis(400), "{took:?}");
+
+    // Others write their annotations; and an answer is lost.
+    let mut lease = leases.get("cloud-controller-manager").await.unwrap();
+    lease.annotations_mut().insert("other".into(), "x".into());
+    leases
+        .replace("cloud-controller-manager", &PostParams::default(), &lease)
+        .await
+        .unwrap();
+    let lost = Rule::new(Fault::AnswerLost)
+        .verbs(&[Verb::Update])
+        .resource("leases")
+        .times(1);
+    plane.faults().set(lost, StdRng::seed_from_u64(0));
+    first.note.set(Some("c".to_owned())).await;
+    assert_eq!(plane.faults().met()["answer lost"], 1);
+    let lease = leases.get("cloud-controller-manager").await.unwrap();
+    let annotations = lease.annotations();
+    assert_eq!((&*annotations[NOTE], &*annotations["other"]), ("c", "x"));
+
+    first.release.cancel();
+    let mut second = Candidate::stand(&client, "second");
+    second.leads().await;
+    let (before, held) = (lease, second.note.held().unwrap());
+    assert_eq!(held.text.as_deref(), Some("c"));
+    assert_eq!(Some(held.uid), before.metadata.uid);
+    assert_eq!(
+        (before.spec.unwrap().lease_transitions, held.transitions),
+        (Some(0), 1)
+    );
+
+    // Whoever has lost the Lease waits forever.
+    let late = first.note.set(None);
+    let late = tokio::time::timeout(Duration::from_millis(500), late).await;
+    assert!(late.is_err());
+    assert_eq!(second.note.held().unwrap().text.as_deref(), Some("c"));
 }
 
 #[tokio::test]

@@ -141,6 +141,7 @@ impl Host {
             recorder,
             on_cluster: Box::new(|_| {}),
             shutdown: shutdown.clone(),
+            records: None,
             unreleased: false,
             worked: CancellationToken::new(),
         };

@@ -32,6 +32,8 @@ pub(crate) struct Generation {
     pub(crate) info: GenerationInfo,
     provider: Arc<ProviderInfo>,
     pub(crate) digests: Digests,
+    /// Identifies component and configuration, in each process.
+    pub(crate) build: String,
     pub(crate) code: Arc<Code>,
     pub(crate) pool: Pool,
     pub(crate) supervisor: Supervisor,
@@ -139,6 +141,7 @@ impl Generation {
         Ok(Self {
             info,
             provider: Arc::new(provider),
+            build: format!("{} {}", digests.component, blueprint.settings.digest()),
             digests,
             code,
             pool,

@@ -127,6 +127,14 @@ impl Settings {
         }
     }
 
+    /// Returns the SHA-256 of everything that the plugin receives, in hexadecimal.
+    pub(crate) fn digest(&self) -> String {
+        let text = self.cloud_config.as_ref().map(CloudConfig::text);
+        let all = (&self.cluster_name, &self.cluster_cidrs, text, &self.options);
+        // Quoted, so that different values have different texts.
+        digest(format!("{all:?}").as_bytes())
+    }
+
     /// Returns the plugin's text without secrets, and without values of the configuration.
     pub(crate) fn redact(&self, text: &str) -> String {
         self.redactor.redact(text)

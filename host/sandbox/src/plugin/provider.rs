@@ -99,6 +99,10 @@ impl CloudProvider for Plugin {
         .await
     }
 
+    fn build(&self) -> String {
+        self.current().build.clone()
+    }
+
     fn looked_at(&self, service_uid: &str) -> Looked {
         self.shared.node_readers.of(service_uid)
     }

@@ -1,21 +1,21 @@
 //! What an attempt does to the cloud, the API server and the memory of the controller, and what it
 //! reports.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use async_trait::async_trait;
 use skydock_cloud::{CloudError, LoadBalancerStatus, NodeSet};
-use skydock_controller_base::objects::kinds::ServiceKind;
-use skydock_kube::{api::ApiError, events::EventType, informer::Entry, queue::Priority};
+use skydock_kube::{api::ApiError, events::EventType, queue::Priority};
 use tokio::time::Instant;
 
 use super::{Failure, event::Event};
 use crate::{
     GATHER, ServiceController, ServiceEntry,
     apply::Write,
-    known::KnownService,
+    known::{KnownService, Settled},
     nodes::{Nodes, selection::Choice},
     plan::finalizer::OwnLoadBalancer,
+    record::keeper::unix_time,
 };
 
 /// Everything that an attempt does except for its state. Tests script it.
@@ -59,7 +59,7 @@ pub(crate) trait Io: Send {
 pub(crate) struct ControllerIo<'a> {
     pub(crate) controller: &'a ServiceController,
     pub(crate) known: &'a KnownService,
-    pub(crate) entry: &'a Entry<ServiceKind>,
+    pub(crate) entry: &'a ServiceEntry,
     /// The key under which the Service is remembered.
     pub(crate) key: String,
 }
@@ -78,6 +78,29 @@ impl ControllerIo<'_> {
             controller
                 .node_queue
                 .add_after(Nodes::Pass, GATHER, Priority::Change);
+        }
+    }
+
+    /// Must be called before a call that may change the load balancer, and may have changed it also
+    /// if its answer is an error or never arrives. Returns what was certain before.
+    async fn unsettle(&self) -> Option<Settled> {
+        // In this order: a record that is being written either does not contain it, or is completed
+        // before the next process is told not to believe it.
+        let before = self.known.take_settled();
+        if let Some(keeper) = &self.controller.keeper {
+            keeper.doubt(self.entry.uid()).await;
+        }
+        before
+    }
+
+    /// Must be called after a call that was successful. `build` is the provider before the call; if
+    /// it was replaced meanwhile, the next check finds out about the new one.
+    fn settle(&self, version: &ServiceEntry, build: u128, checked: u64) {
+        if let Some(keeper) = &self.controller.keeper
+            && build == self.controller.build()
+        {
+            self.known.settle(Arc::clone(version), build, checked);
+            keeper.settled(self.entry.uid());
         }
     }
 
@@ -106,8 +129,13 @@ impl Io for ControllerIo<'_> {
     async fn ensure(&mut self, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError> {
         let provider = &self.controller.context.provider;
         let service = &self.entry.view.service;
+        let build = self.controller.build();
+        self.unsettle().await;
         let ensured = provider.ensure_load_balancer(service, nodes).await;
         self.record_looked();
+        if ensured.is_ok() {
+            self.settle(self.entry, build, unix_time());
+        }
 
         // Any other answer, even an error, is about a load balancer of this provider.
         if ensured != Err(CloudError::ImplementedElsewhere) {
@@ -122,6 +150,7 @@ impl Io for ControllerIo<'_> {
     async fn update_nodes(&mut self, nodes: &NodeSet) -> Result<(), CloudError> {
         let (provider, metrics) = (&self.controller.context.provider, &self.controller.metrics);
         let service = &self.entry.view.service;
+        let before = self.unsettle().await;
 
         metrics.loadbalancer_sync.inc();
         let start = Instant::now();
@@ -130,6 +159,11 @@ impl Io for ControllerIo<'_> {
         latency.observe(start.elapsed().as_secs_f64());
 
         self.record_looked();
+        if updated.is_ok()
+            && let Some(before) = before
+        {
+            self.settle(&before.version, before.build, before.checked);
+        }
         updated
     }
 
@@ -141,6 +175,7 @@ impl Io for ControllerIo<'_> {
     async fn delete(&mut self) -> Result<(), CloudError> {
         let provider = &self.controller.context.provider;
         let service = &self.entry.view.service;
+        self.unsettle().await;
         provider.ensure_load_balancer_deleted(service).await
     }
 

@@ -1,11 +1,8 @@
 //! Selects the nodes behind a load balancer.
 
-use std::{
-    hash::{BuildHasher, Hasher, RandomState},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
 };
 
 use kube::core::{Selector, SelectorExt};
@@ -14,37 +11,54 @@ use skydock_controller_base::objects::kinds::{NodeKind, ServiceKind};
 use skydock_kube::informer::{Entry, Informer};
 
 use super::eligibility::eligible;
-use crate::NodeRules;
+use crate::{NodeRules, digest::Digest};
 
-/// Identifies the nodes of a load balancer, by what a provider can look at, as keyed hashes of 128
-/// bits. While nodes are added and removed, each of thousands of load balancers was last updated
-/// with a different set of thousands of nodes: storing the sets would fill the memory.
+/// Identifies the nodes of a load balancer, by what a provider can look at, as [`Digest`]s. While
+/// nodes are added and removed, each of thousands of load balancers was last updated with a
+/// different set of thousands of nodes: storing the sets would fill the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
-    targets: (u64, u64),
-    nodes: (u64, u64),
+    targets: u128,
+    nodes: u128,
 }
 
 impl Fingerprint {
-    /// Returns true if a provider that looks at this much finds the nodes equal.
-    pub(crate) fn is_same(self, other: Self, looked: Looked) -> bool {
+    /// Returns the nodes of which an earlier process has recorded this, for a provider that looked at
+    /// this much. To one that looks at more or less, no nodes are equal to them.
+    pub(crate) fn recorded(looked: Looked, digest: u128) -> Self {
         match looked {
-            Looked::Targets => self.targets == other.targets,
-            Looked::Nodes => self.nodes == other.nodes,
+            Looked::Targets => Self {
+                targets: digest,
+                nodes: 0,
+            },
+            Looked::Nodes => Self {
+                targets: 0,
+                nodes: digest,
+            },
         }
     }
 
+    /// Returns what a provider that looks at this much sees of the nodes.
+    pub(crate) fn seen(self, looked: Looked) -> u128 {
+        match looked {
+            Looked::Targets => self.targets,
+            Looked::Nodes => self.nodes,
+        }
+    }
+
+    /// Returns true if a provider that looks at this much finds the nodes equal.
+    pub(crate) fn is_same(self, other: Self, looked: Looked) -> bool {
+        self.seen(looked) == other.seen(looked)
+    }
+
     #[cfg(test)]
-    pub(crate) const fn of(nodes: u64) -> Self {
+    pub(crate) const fn of(nodes: u128) -> Self {
         Self::with(nodes, nodes)
     }
 
     #[cfg(test)]
-    pub(crate) const fn with(targets: u64, nodes: u64) -> Self {
-        Self {
-            targets: (targets, 0),
-            nodes: (nodes, 0),
-        }
+    pub(crate) const fn with(targets: u128, nodes: u128) -> Self {
+        Self { targets, nodes }
     }
 }
 
@@ -63,7 +77,6 @@ pub(crate) struct Choice {
 pub(crate) struct Selection {
     nodes: Arc<Informer<NodeKind>>,
     rules: NodeRules,
-    keys: (RandomState, RandomState),
     /// Counts changes that may affect which nodes are selected.
     version: AtomicU64,
     /// Counts all changes of nodes.
@@ -99,14 +112,12 @@ impl Choices {
 
 impl Selection {
     pub(crate) fn new(nodes: Arc<Informer<NodeKind>>, rules: NodeRules) -> Self {
-        let keys = (RandomState::new(), RandomState::new());
         let version = AtomicU64::new(0);
         let views = AtomicU64::new(0);
 
         Self {
             nodes,
             rules,
-            keys,
             version,
             views,
             choices: Mutex::default(),
@@ -173,7 +184,7 @@ impl Selection {
                 .collect();
 
             let choice = Choice {
-                fingerprint: self.hash(&nodes),
+                fingerprint: fingerprint(&nodes),
                 nodes,
             };
             choices.selected.push((selector.clone(), choice.clone()));
@@ -206,25 +217,22 @@ impl Selection {
         let may_be = list.iter().filter(|entry| eligible(entry, self.rules));
         let nodes: NodeSet = may_be.map(|entry| Arc::clone(&entry.view)).collect();
         Choice {
-            fingerprint: self.hash(&nodes),
+            fingerprint: fingerprint(&nodes),
             nodes,
         }
     }
+}
 
-    fn hash(&self, nodes: &NodeSet) -> Fingerprint {
-        let hash = |key: &RandomState, looked: Looked| {
-            let mut hasher = key.build_hasher();
-            nodes.iter().for_each(|node| looked.hash(node, &mut hasher));
-            hasher.finish()
-        };
+fn fingerprint(nodes: &NodeSet) -> Fingerprint {
+    let seen = |looked: Looked| {
+        let mut digest = Digest::default();
+        nodes.iter().for_each(|node| looked.hash(node, &mut digest));
+        digest.result()
+    };
 
-        // A hasher returns 64 bits; two with different keys return 128.
-        let both = |looked| (hash(&self.keys.0, looked), hash(&self.keys.1, looked));
-
-        Fingerprint {
-            targets: both(Looked::Targets),
-            nodes: both(Looked::Nodes),
-        }
+    Fingerprint {
+        targets: seen(Looked::Targets),
+        nodes: seen(Looked::Nodes),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The roles grant what the binary requires.
 
 use serde_json::Value;
-use skydock_controllers::{controllers, route};
+use skydock_controllers::{controllers, route, service::config_map};
 
 use crate::variants::{all, kustomization, text, yaml};
 
@@ -40,6 +40,14 @@ fn the_role_grants_access_to_the_configured_lease() {
             kustomization_namespace(),
             variant.args.leader_elect_resource_namespace
         );
+    }
+}
+
+#[test]
+fn the_role_grants_access_to_the_records_of_load_balancers() {
+    for variant in all() {
+        let lease = &variant.args.leader_elect_resource_name;
+        assert_eq!(names("base/rbac.yaml", "configmaps"), [config_map(lease)]);
     }
 }
 

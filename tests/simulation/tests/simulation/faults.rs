@@ -216,6 +216,68 @@ async fn an_unanswered_request_delays_its_node_by_about_a_minute() {
     );
 }
 
+/// Returns the calls that change load balancers since `before` calls.
+fn changes(world: &World, before: usize) -> Vec<String> {
+    let calls = world.cloud().calls().into_iter().skip(before);
+    let changes = |call: &String| call.starts_with("ensure ") || call.starts_with("update ");
+    calls.filter(changes).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_changes_no_load_balancer_that_is_right() {
+    let kill = Step::Kill {
+        down: Duration::from_secs(3),
+    };
+    let mut world = cluster().await;
+    for step in [Step::Restart, kill.clone(), kill, Step::Restart] {
+        let before = world.cloud().calls().len();
+        world.step(&step).await.unwrap();
+        settled(&mut world).await;
+        assert_eq!(changes(&world, before), [""; 0], "{step:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_killed_at_any_moment_of_a_change_is_not_believed() {
+    let exclude = |out| Step::Exclude { node: "n0", out };
+    let port = |port| Step::Port {
+        service: "s0",
+        port,
+    };
+    let balanced = |balanced| Step::Type {
+        service: "s0",
+        balanced,
+    };
+    let kill = Step::Kill {
+        down: Duration::from_secs(3),
+    };
+
+    // A change of nodes takes about 250 ms, and its record follows after some 15 s.
+    let moments = (0..400).step_by(20).chain((9_000..17_000).step_by(390));
+    for moment in moments {
+        for (change, undo) in [
+            (exclude(true), exclude(false)),
+            (port(81), port(80)),
+            (balanced(false), balanced(true)),
+        ] {
+            let mut world = cluster().await;
+            for step in [
+                &change,
+                &Step::Wait(Duration::from_millis(moment)),
+                &undo,
+                &kill,
+            ] {
+                world.step(step).await.unwrap();
+            }
+            let took = world
+                .settle()
+                .await
+                .unwrap_or_else(|wrong| panic!("{change:?}, killed after {moment} ms: {wrong}"));
+            assert!(took < Duration::from_secs(300), "{change:?}: {took:?}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_host_killed_at_any_moment_leaves_nothing_behind() {
     // The complete change takes about 300 ms: finalizer, cloud, status.

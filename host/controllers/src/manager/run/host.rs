@@ -262,6 +262,7 @@ impl Host {
             provider,
             metrics,
             recorder,
+            records,
             unreleased,
             ..
         } = &self.context;
@@ -283,6 +284,7 @@ impl Host {
             notes: &self.notes,
             read_objects: &self.read_objects,
             address_holders: &self.address_holders,
+            records: records.clone(),
             dry_run_log: self.dry_run_log.as_ref(),
             unreleased: *unreleased,
         })

@@ -98,6 +98,7 @@ fn context(
         metrics,
         recorder,
         on_cluster: Box::new(move |view| drop(ready.send(view))),
+        records: None,
         unreleased: false,
         shutdown: shutdown.clone(),
         worked: worked.clone(),

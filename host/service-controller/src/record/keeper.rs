@@ -1,0 +1,421 @@
+//! Reads and writes the record and its mark.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use k8s_openapi::{
+    ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{Api, Client, api::PostParams};
+use skydock_kube::{
+    api::{Action, ApiError, with_deadline},
+    election::Note,
+};
+use tokio::time::{Instant, timeout};
+
+use super::{Key, Line, MOST_EXCEPTIONS, Mark, Record, believed, sha256};
+
+/// Annotation of the Lease with the mark.
+pub const ANNOTATION: &str = "skydock.dev/load-balancer-nodes";
+
+/// Key of the record in the ConfigMap.
+const RECORD: &str = "record";
+
+/// Time for which nothing must change before a record is written, and the longest time for which it
+/// is not written if something changes all the time.
+const QUIET: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(5 * 60);
+
+/// Minimum time between two records, and after one that could not be written.
+const BETWEEN: Duration = Duration::from_secs(30);
+const AFTER_FAILURE: Duration = Duration::from_secs(5 * 60);
+
+/// Part of the lines that may end before another record is written: their load balancers are sent
+/// their nodes after a restart. A few of them cost less than a record.
+const MOST_ENDED: usize = 16;
+
+/// Maximum time for a request. Calls to the cloud may wait for it.
+const REQUEST: Duration = Duration::from_secs(10);
+
+/// Where a process leaves what it knows to the next one.
+#[derive(Clone)]
+pub struct RecordStore {
+    config_maps: Api<ConfigMap>,
+    name: String,
+    settings: String,
+    note: Arc<Note>,
+}
+
+/// A ConfigMap with a record.
+struct Found {
+    resource_version: String,
+    record: Vec<u8>,
+}
+
+impl RecordStore {
+    /// Creates a store next to the Lease with this name. With other settings, a process does not
+    /// believe what the last one has left. The note keeps [`ANNOTATION`] of the Lease.
+    #[must_use]
+    pub fn new(
+        client: &Client,
+        namespace: &str,
+        lease: &str,
+        (settings, note): (&str, Note),
+    ) -> Self {
+        Self {
+            config_maps: Api::namespaced(with_deadline(client), namespace),
+            name: config_map(lease),
+            settings: settings.to_owned(),
+            note: Arc::new(note),
+        }
+    }
+
+    async fn read(&self) -> Result<Option<Found>, ApiError> {
+        let found = request("get", self.config_maps.get_opt(&self.name)).await?;
+        Ok(found.map(Found::from))
+    }
+
+    /// Replaces the version that was found, or creates the ConfigMap.
+    async fn write(&self, before: Option<&Found>, record: &[u8]) -> Result<Found, ApiError> {
+        let text = "Which nodes the load balancers have, for the next leader. Without it, all get them again.";
+        let params = PostParams::default();
+        let config_map = ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                resource_version: before.map(|before| before.resource_version.clone()),
+                ..ObjectMeta::default()
+            },
+            data: Some(BTreeMap::from([("description".into(), text.into())])),
+            binary_data: Some(BTreeMap::from([(
+                RECORD.into(),
+                ByteString(record.to_vec()),
+            )])),
+            ..ConfigMap::default()
+        };
+
+        let written = match before {
+            Some(_) => {
+                let replacing = self.config_maps.replace(&self.name, &params, &config_map);
+                request("update", replacing).await?
+            }
+            None => request("create", self.config_maps.create(&params, &config_map)).await?,
+        };
+        Ok(Found {
+            record: record.to_vec(),
+            ..Found::from(written)
+        })
+    }
+}
+
+/// Returns the name of the ConfigMap next to a Lease.
+#[must_use]
+pub fn config_map(lease: &str) -> String {
+    format!("{lease}-load-balancer-nodes")
+}
+
+impl From<ConfigMap> for Found {
+    fn from(config_map: ConfigMap) -> Self {
+        let mut data = config_map.binary_data.unwrap_or_default();
+        Self {
+            resource_version: config_map.metadata.resource_version.unwrap_or_default(),
+            record: data.remove(RECORD).unwrap_or_default().0,
+        }
+    }
+}
+
+async fn request<T>(
+    verb: &'static str,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ApiError> {
+    let action = Action {
+        verb,
+        resource: "configmaps".to_owned(),
+    };
+    match timeout(REQUEST, request).await {
+        Ok(answer) => answer.map_err(|error| ApiError::new(action, error)),
+        Err(_) => Err(ApiError::Failed(action, "no answer".to_owned())),
+    }
+}
+
+/// A line that the next process believes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Vouched {
+    pub(crate) key: Key,
+    /// When the line ends, in seconds since the Unix epoch.
+    pub(crate) until: u64,
+}
+
+/// Keeps the record of this process true.
+pub(crate) struct Keeper {
+    store: RecordStore,
+    /// Period of checks.
+    period: Duration,
+    /// Locked while record or mark are written.
+    writing: tokio::sync::Mutex<Writing>,
+    /// The lines of the record that the mark does not except, by the UIDs of their Services.
+    vouched: Mutex<HashMap<String, Vouched>>,
+    /// The UIDs of Services whose lines are waiting to be excepted.
+    waiting: Mutex<HashSet<String>>,
+    stale: Mutex<Stale>,
+}
+
+#[derive(Default)]
+struct Writing {
+    /// The ConfigMap as it was last read or written.
+    found: Option<Found>,
+    /// SHA-256 of the record that the mark is about. If a write was not answered, the ConfigMap may
+    /// contain another.
+    marked: String,
+    /// The keys that the mark excepts.
+    except: BTreeSet<Key>,
+    /// The last attempt has failed, which was logged.
+    failed: bool,
+}
+
+/// How much of the record is out of date.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stale {
+    /// The first and the last change since the last record: a load balancer was sent nodes that are
+    /// not in it.
+    changed: Option<(Instant, Instant)>,
+    /// Number of lines that have ended, and whose check has found nothing to record but that.
+    ended: usize,
+    /// When the next record may be written.
+    not_before: Option<Instant>,
+}
+
+impl Stale {
+    fn change(&mut self, now: Instant) {
+        let first = self.changed.map_or(now, |(first, _)| first);
+        self.changed = Some((first, now));
+    }
+
+    /// Returns true if a record is to be written. `lines` is how many it has.
+    fn is_due(&self, lines: usize, now: Instant) -> bool {
+        let may = self.not_before.is_none_or(|not_before| not_before <= now);
+        let settled = self
+            .changed
+            .is_some_and(|(first, last)| last + QUIET <= now || first + LONGEST <= now);
+        may && (settled || self.ended > MOST_ENDED + lines / MOST_ENDED)
+    }
+}
+
+impl Keeper {
+    /// Creates a keeper for load balancers that are checked in this period.
+    pub(crate) fn new(store: RecordStore, period: Duration) -> Self {
+        Self {
+            store,
+            period,
+            writing: tokio::sync::Mutex::default(),
+            vouched: Mutex::default(),
+            waiting: Mutex::default(),
+            stale: Mutex::default(),
+        }
+    }
+
+    /// Returns the settings of this process.
+    pub(crate) fn settings(&self) -> &str {
+        &self.store.settings
+    }
+
+    pub(crate) fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// Returns what the previous process has left, as far as it is true. Must be called before
+    /// anything is sent to the cloud.
+    pub(crate) async fn load(&self) -> Record {
+        let mut writing = self.writing.lock().await;
+        match self.store.read().await {
+            Ok(found) => writing.found = found,
+            Err(error) => self.warn(&mut writing, &error),
+        }
+
+        match (self.store.note.held(), &writing.found) {
+            (Some(held), Some(found)) => believed(&held, &found.record),
+            _ => Record::default(),
+        }
+    }
+
+    /// Vouches for the lines with which this process goes on, so that its successor believes them
+    /// too. All others are excepted: nobody would find them again before a call.
+    pub(crate) async fn adopt(&self, adopted: HashMap<String, Vouched>) {
+        let mut writing = self.writing.lock().await;
+        let Some(found) = writing.found.as_ref().filter(|_| !adopted.is_empty()) else {
+            return;
+        };
+
+        let kept: HashSet<_> = adopted.values().map(|line| line.key).collect();
+        let record = Record::decode(&found.record).unwrap_or_default();
+        let except: BTreeSet<_> = record.keys().filter(|key| !kept.contains(key)).collect();
+        if except.len() > MOST_EXCEPTIONS {
+            return self.stale().change(Instant::now());
+        }
+
+        *self.vouched() = adopted;
+        writing.marked = sha256(&found.record);
+        writing.except = except;
+        let text = self.mark(&writing, &writing.except);
+        self.store.note.set(text).await;
+    }
+
+    /// Must be called before a call that may change the load balancer of the Service with this UID.
+    /// Returns when the next process does not believe its line.
+    pub(crate) async fn doubt(&self, uid: &str) {
+        self.waiting().insert(uid.to_owned());
+        let mut writing = self.writing.lock().await;
+
+        // Those that wait for the lock get the same mark. But the task that has taken them may have
+        // been canceled, so each looks for its own Service.
+        let mut waiting = std::mem::take(&mut *self.waiting());
+        waiting.insert(uid.to_owned());
+        let now = unix_time();
+        let doubted: Vec<_> = {
+            let vouched = self.vouched();
+            let lines = waiting.iter().filter_map(|uid| vouched.get_key_value(uid));
+            let lines = lines.filter(|(_, line)| now < line.until);
+            lines.map(|(uid, line)| (uid.clone(), line.key)).collect()
+        };
+        if doubted.is_empty() {
+            return;
+        }
+
+        let mut except = writing.except.clone();
+        except.extend(doubted.iter().map(|(_, key)| *key));
+        if except.len() > MOST_EXCEPTIONS {
+            return self.remove_mark(&mut writing).await;
+        }
+
+        self.store.note.set(self.mark(&writing, &except)).await;
+        // Only once it is confirmed: this task may be canceled before.
+        writing.except = except;
+        for (uid, _) in &doubted {
+            self.vouched().remove(uid);
+        }
+        self.stale().change(Instant::now());
+    }
+
+    /// The same as [`Keeper::doubt`] for all Services, if these are too many to be excepted.
+    pub(crate) async fn doubt_many(&self, services: usize) {
+        if services > MOST_EXCEPTIONS {
+            let mut writing = self.writing.lock().await;
+            if !self.vouched().is_empty() {
+                self.remove_mark(&mut writing).await;
+            }
+        }
+    }
+
+    async fn remove_mark(&self, writing: &mut Writing) {
+        self.store.note.set(None).await;
+        writing.except.clear();
+        self.vouched().clear();
+        self.stale().change(Instant::now());
+    }
+
+    /// Must be called after a successful call for a Service with this UID.
+    pub(crate) fn settled(&self, uid: &str) {
+        let line = self.vouched().get(uid).copied();
+        match line {
+            // It says so already, but not for long.
+            Some(_) => self.stale().ended += 1,
+            None => self.stale().change(Instant::now()),
+        }
+    }
+
+    /// Returns true if a record is to be written.
+    pub(crate) fn is_due(&self) -> bool {
+        let lines = self.vouched().len();
+        self.stale().is_due(lines, Instant::now())
+    }
+
+    /// Returns true if something has changed since the last record.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.stale().changed.is_some()
+    }
+
+    /// Writes a record and its mark. `lines` returns the lines with the UIDs of their Services. It
+    /// must not return one for which [`Keeper::doubt`] is being called.
+    pub(crate) async fn write(&self, lines: impl FnOnce() -> Vec<(String, Key, Line)>) {
+        let mut writing = self.writing.lock().await;
+        let now = Instant::now();
+        *self.stale() = Stale {
+            not_before: Some(now + BETWEEN),
+            ..Stale::default()
+        };
+
+        let lines = lines();
+        let record: Record = lines.iter().map(|(_, key, line)| (*key, *line)).collect();
+        let bytes = record.encode();
+        let before = writing.found.as_ref();
+        if before.is_none_or(|before| before.record != bytes) {
+            match self.store.write(before, &bytes).await {
+                Ok(found) => writing.found = Some(found),
+                Err(error) => {
+                    self.warn(&mut writing, &error);
+                    {
+                        let mut stale = self.stale();
+                        stale.change(now);
+                        stale.not_before = Some(now + AFTER_FAILURE);
+                    }
+                    // Somebody else has written it, or its answer was lost.
+                    if let Ok(found) = self.store.read().await {
+                        writing.found = found;
+                    }
+                    return;
+                }
+            }
+        }
+
+        // Before the mark is confirmed, because this task may be canceled.
+        let until = |line: &Line| line.until(self.period);
+        let vouched = lines.iter().map(|(uid, key, line)| {
+            let (key, until) = (*key, until(line));
+            (uid.clone(), Vouched { key, until })
+        });
+        *self.vouched() = vouched.collect();
+        writing.marked = sha256(&bytes);
+        writing.except.clear();
+        writing.failed = false;
+        let text = self.mark(&writing, &BTreeSet::new());
+        self.store.note.set(text).await;
+    }
+
+    fn mark(&self, writing: &Writing, except: &BTreeSet<Key>) -> Option<String> {
+        Mark::text(&self.store.note.held()?, &writing.marked, except)
+    }
+
+    /// Logs the first of several failures.
+    fn warn(&self, writing: &mut Writing, error: &ApiError) {
+        if !std::mem::replace(&mut writing.failed, true) {
+            let config_map = &self.store.name;
+            tracing::warn!(
+                config_map,
+                "cannot keep which nodes the load balancers have, so that a restart sends them again: {error}"
+            );
+        }
+    }
+
+    fn vouched(&self) -> MutexGuard<'_, HashMap<String, Vouched>> {
+        self.vouched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stale(&self) -> MutexGuard<'_, Stale> {
+        self.stale.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the wall clock in seconds since the Unix epoch.
+pub(crate) fn unix_time() -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH);
+    time.map_or(0, |time| time.as_secs())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Continues where the last process has stopped, and leaves a record to the next one.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use skydock_cloud::Looked;
+use skydock_kube::queue::Priority;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    ServiceController, ServiceEntry,
+    digest::Digest,
+    known::KnownService,
+    plan,
+    record::{
+        Key, Line,
+        keeper::{Keeper, Vouched, unix_time},
+    },
+};
+
+/// Time between two looks at whether a record is to be written.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Maximum time for the record of a process that is about to end.
+const LAST_RECORD: Duration = Duration::from_secs(2);
+
+impl ServiceController {
+    /// Returns what identifies the provider, with its build and its configuration.
+    pub(crate) fn build(&self) -> u128 {
+        let provider = &self.context.provider;
+        let settings = self.keeper.as_ref().map(Keeper::settings);
+        let mut digest = Digest::default();
+        (&provider.info().name, provider.build(), settings).hash(&mut digest);
+        digest.result()
+    }
+
+    /// Reads what the last process has left, and schedules the checks of load balancers that exist.
+    pub(crate) async fn restore(&self) {
+        let Some(keeper) = &self.keeper else {
+            return;
+        };
+
+        let record = keeper.load().await;
+        let (build, now) = (self.build(), unix_time());
+        let mut adopted = HashMap::new();
+        let mut delays = HashMap::new();
+        for entry in self.services.list() {
+            let key = Key::new(build, &entry.object);
+            let line = record.line(key, now, keeper.period());
+            if let Some(line) = line.filter(|_| self.waits_for_check(&entry)) {
+                let until = line.until(keeper.period());
+                self.known
+                    .remember(&entry.key(), &entry)
+                    .restore(Arc::clone(&entry), build, line);
+                if line.looked == Looked::Nodes {
+                    self.looks_at_nodes.store(true, Ordering::SeqCst);
+                }
+
+                adopted.insert(entry.uid().to_owned(), Vouched { key, until });
+                delays.insert(entry.key(), Duration::from_secs(until.saturating_sub(now)));
+            }
+        }
+
+        if !adopted.is_empty() {
+            let load_balancers = adopted.len();
+            tracing::info!(
+                load_balancers,
+                "continuing where the last leader has stopped"
+            );
+        }
+        keeper.adopt(adopted).await;
+
+        self.restoring.store(false, Ordering::SeqCst);
+        for entry in self.services.list() {
+            let key = entry.key();
+            match delays.get(&key) {
+                Some(&delay) => self.queue.add_after(key, delay, Priority::Recheck),
+                None if self.waits_for_check(&entry) => self.queue.add(key, Priority::Recheck),
+                None => {}
+            }
+        }
+    }
+
+    /// Returns true for a Service that has its load balancer.
+    fn waits_for_check(&self, entry: &ServiceEntry) -> bool {
+        plan::appeared(&entry.object, &self.options.classes) == Some(Priority::Recheck)
+    }
+
+    /// Writes a record whenever one is due.
+    pub(crate) async fn keep_records(&self, shutdown: &CancellationToken) {
+        while shutdown.run_until_cancelled(sleep(LOOK)).await.is_some() {
+            if let Some(keeper) = &self.keeper
+                && keeper.is_due()
+            {
+                self.write_record(keeper).await;
+            }
+        }
+    }
+
+    /// Writes a record if there was no time for it before.
+    pub(crate) async fn keep_last_record(&self) {
+        if let Some(keeper) = &self.keeper
+            && keeper.has_changed()
+        {
+            // Without it, load balancers get their nodes again.
+            let _ = timeout(LAST_RECORD, self.write_record(keeper)).await;
+        }
+    }
+
+    async fn write_record(&self, keeper: &Keeper) {
+        let lines = || {
+            let build = self.build();
+            let known = self.known.all();
+            let lines = known
+                .iter()
+                .filter_map(|(key, known)| self.line(key, known, build));
+            lines.collect()
+        };
+        keeper.write(lines).await;
+    }
+
+    /// Returns what is recorded about the load balancer of a Service, with its UID; `None` if
+    /// something about it is not certain.
+    fn line(&self, key: &str, known: &KnownService, build: u128) -> Option<(String, Key, Line)> {
+        let settled = known.settled().filter(|settled| settled.build == build)?;
+        let present = self.services.get(key)?;
+        // The next process does not know these objects, and whether they have changed.
+        if self.read_objects.has_reader(key) {
+            return None;
+        }
+
+        // What was written for the provider has changed the Service since.
+        let written_by_skydock = |key: &str, value: Option<&str>| {
+            let uid = present.uid();
+            self.written_annotations.contains(uid, key, value)
+        };
+        let (ensured, classes) = (&settled.version.object, &self.options.classes);
+        if plan::needs_update(ensured, &present.object, classes, written_by_skydock) {
+            return None;
+        }
+
+        let recorded = Key::new(build, &present.object);
+        Some((present.uid().to_owned(), recorded, settled.line()))
+    }
+}

@@ -1,0 +1,290 @@
+//! A controller that starts where another one has stopped.
+
+use std::{collections::BTreeSet, sync::Mutex};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use skydock_kube::election::{NoteWriter, note};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+const ALL: &str = "/api/v1/namespaces/kube-system/configmaps";
+const ONE: &str = "/api/v1/namespaces/kube-system/configmaps/ccm-load-balancer-nodes";
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What is left of a process that is killed: the Lease, and the ConfigMap.
+#[derive(Default)]
+struct Left {
+    lease: Arc<Mutex<Lease>>,
+    config_map: Value,
+}
+
+/// A process. Its cloud has the load balancers of all Services.
+struct Process {
+    bench: Bench,
+    renewing: JoinHandle<()>,
+}
+
+impl Left {
+    /// Starts a process that finds these objects and is the next holder of the Lease.
+    async fn start(&self, nodes: &[Node], services: &[Service]) -> Process {
+        self.start_with(nodes, services, Looked::Targets, ServiceOptions::default())
+            .await
+    }
+
+    async fn start_with(
+        &self,
+        nodes: &[Node],
+        services: &[Service],
+        looked: Looked,
+        options: ServiceOptions,
+    ) -> Process {
+        let api = FakeApi::default();
+        match &self.config_map {
+            Value::Null => api.fail("GET", ONE, 404, "NotFound"),
+            config_map => api.answer("GET", ONE, 200, config_map.clone()),
+        }
+        for _ in 0..10 {
+            let answer = json!({"metadata": {"resourceVersion": "9"}});
+            api.answer("PUT", ONE, 200, answer);
+        }
+        let (note, mut writer) = note(ANNOTATION);
+        {
+            let mut lease = self.lease.lock().unwrap();
+            let holders = &mut lease.spec.get_or_insert_default().lease_transitions;
+            *holders = Some(holders.unwrap_or(0) + 1);
+            writer.confirm(&lease, 0);
+        }
+
+        let records = RecordStore::new(&api.client(), "kube-system", "ccm", ("", note));
+        let lease = Arc::clone(&self.lease);
+        let renewing = tokio::spawn(async move {
+            loop {
+                writer.changed().await;
+                renew(&lease, &writer);
+            }
+        });
+        let bench = bench_on(api, options, (nodes, services), Some(records));
+        *bench.cloud.looked.lock().unwrap() = looked;
+        wait().await;
+        Process { bench, renewing }
+    }
+}
+
+fn renew(lease: &Mutex<Lease>, writer: &NoteWriter) {
+    let mut lease = lease.lock().unwrap();
+    let number = writer.apply(&mut lease.metadata.annotations);
+    writer.confirm(&lease, number);
+}
+
+impl Process {
+    /// Ends the process for all others: its requests and its renewals do not count any more.
+    fn kill(self, left: &mut Left) {
+        self.renewing.abort();
+        let requests = self.bench.api.requests().into_iter();
+        let written = requests.filter(|it| ["POST", "PUT"].contains(&&*it.method));
+        let mut written = written.filter(|it| it.path.starts_with(ALL));
+        if let Some(written) = written.next_back() {
+            left.config_map = written.body;
+        }
+    }
+
+    /// Returns how many load balancers were sent nodes.
+    fn sent(&self) -> usize {
+        let calls = self.bench.calls();
+        let sent = calls.iter().filter_map(|call| {
+            let (function, rest) = call.split_once(' ')?;
+            ["ensure", "update"]
+                .contains(&function)
+                .then_some(&rest[..1])
+        });
+        sent.collect::<BTreeSet<_>>().len()
+    }
+
+    fn writes(&self) -> usize {
+        let calls = self.bench.api.calls();
+        calls.iter().filter(|call| !call.starts_with("GET")).count()
+    }
+}
+
+fn nodes() -> [Node; 2] {
+    [plain_node("n1"), plain_node("n2")]
+}
+
+/// Returns a Service with its load balancer.
+fn one(name: &str) -> Service {
+    with(
+        &service(name),
+        &json!({
+            "metadata": {"finalizers": [FINALIZER]},
+            "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}},
+        }),
+    )
+}
+
+fn services() -> Vec<Service> {
+    ["a", "b", "c"].map(one).to_vec()
+}
+
+/// Returns what a process leaves that has ensured all of [`services`].
+async fn left_by(looked: Looked) -> Left {
+    let mut left = Left::default();
+    let options = ServiceOptions::default();
+    let process = left
+        .start_with(&nodes(), &services(), looked, options)
+        .await;
+    sleep(MINUTE).await;
+    process.kill(&mut left);
+    assert_ne!(left.config_map, Value::Null);
+    left
+}
+
+// Holds: S-14
+#[tokio::test(start_paused = true)]
+async fn a_restart_sends_no_nodes_that_were_sent() {
+    let mut left = left_by(Looked::Targets).await;
+    for _ in 0..3 {
+        let process = left.start(&nodes(), &services()).await;
+        sleep(20 * MINUTE).await;
+        assert_eq!(process.bench.calls(), [""; 0]);
+        assert_eq!(process.writes(), 0);
+        process.kill(&mut left);
+    }
+
+    let process = left.start(&nodes(), &services()).await;
+    sleep(40 * MINUTE).await;
+    let calls = process.bench.calls();
+    assert_eq!(calls.len(), 3, "each is checked: {calls:?}");
+    assert!(calls.iter().all(|call| call.starts_with("ensure")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_changed_without_a_leader_are_sent() {
+    let left = left_by(Looked::Targets).await;
+    let process = left.start(&nodes()[..1], &services()).await;
+    assert_eq!(process.sent(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_provider_looks_at_is_known_after_a_restart() {
+    let unready = nodes();
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let ready = unready.clone().map(|node| with(&node, &ready));
+    for (looked, updates) in [(Looked::Targets, 0), (Looked::Nodes, 3)] {
+        let left = left_by(looked).await;
+        let process = left.start(&ready, &services()).await;
+        assert_eq!(process.sent(), updates, "{looked:?}");
+
+        // The provider looks at less in this process, until the next check.
+        let left = left_by(looked).await;
+        let process = left.start(&unready, &services()).await;
+        assert_eq!(process.sent(), 0);
+        for node in ready.clone() {
+            let version = json!({"metadata": {"resourceVersion": "9"}});
+            process.bench.has_node(with(&node, &version)).await;
+        }
+        sleep(MINUTE).await;
+        assert_eq!(process.sent() > 0, updates > 0, "{looked:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_changed_without_a_leader_is_checked_at_once() {
+    let left = left_by(Looked::Targets).await;
+    let mut services = services();
+    services[1] = with(
+        &services[1],
+        &json!({"spec": {"ports": [{"port": 81, "nodePort": 30081}]}}),
+    );
+    let process = left.start(&nodes(), &services).await;
+    sleep(Duration::from_secs(5)).await;
+    let calls = process.bench.calls();
+    assert_eq!(calls, ["ensure b n1,n2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_doubted_by_the_next_process() {
+    for (other, name) in [
+        (
+            json!({"spec": {"ports": [{"port": 81, "nodePort": 30081}]}}),
+            "ensure",
+        ),
+        (json!({"spec": {"type": "ClusterIP"}}), "delete"),
+    ] {
+        let mut left = left_by(Looked::Targets).await;
+        let process = left.start(&nodes(), &services()).await;
+        let version = json!({"metadata": {"resourceVersion": "2"}});
+        let changed = with(&with(&services()[0], &version), &other);
+        process.bench.has(changed).await;
+        let calls = process.bench.calls();
+        assert!(calls.iter().any(|call| call.starts_with(name)), "{calls:?}");
+        process.kill(&mut left);
+
+        // Somebody takes the change back before there is another leader.
+        let process = left.start(&nodes(), &services()).await;
+        assert_eq!(process.sent(), 1, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_could_not_be_sent_are_sent_after_a_restart() {
+    for error in [
+        CloudError::Unavailable("no".into()),
+        CloudError::Invalid("no".into()),
+        CloudError::ImplementedElsewhere,
+    ] {
+        let mut left = left_by(Looked::Targets).await;
+        let process = left.start(&nodes(), &services()).await;
+        let failures = (0..100).map(|_| Err(error.clone()));
+        process.bench.cloud.update.lock().unwrap().extend(failures);
+        let ensures = (0..100).map(|_| Err(error.clone()));
+        process.bench.cloud.ensure.lock().unwrap().extend(ensures);
+        process.bench.has_node(plain_node("n3")).await;
+        sleep(MINUTE).await;
+        process.kill(&mut left);
+
+        let all = [plain_node("n1"), plain_node("n2"), plain_node("n3")];
+        for nodes in [&all[..], &all[..2]] {
+            let process = left.start(nodes, &services()).await;
+            assert_eq!(process.sent(), 3, "{error}");
+            process.renewing.abort();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_checks_each_process_begins_anew() {
+    let mut left = left_by(Looked::Targets).await;
+    let options = || ServiceOptions {
+        check_period: None,
+        ..ServiceOptions::default()
+    };
+    let looked = Looked::Targets;
+    let process = left
+        .start_with(&nodes(), &services(), looked, options())
+        .await;
+    assert_eq!(process.sent(), 3);
+    process.kill(&mut left);
+    let process = left.start(&nodes(), &services()).await;
+    assert_eq!(process.sent(), 3, "somebody has led in between");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_is_written_once_for_all_changes() {
+    let left = Left::default();
+    let process = left.start(&nodes(), &services()).await;
+    sleep(MINUTE).await;
+    let records = |process: &Process| {
+        let calls = process.bench.api.calls();
+        calls
+            .iter()
+            .filter(|call| call.contains("configmaps"))
+            .count()
+    };
+    assert_eq!(records(&process), 2, "read and created");
+    for name in ["n3", "n4", "n5"] {
+        process.bench.has_node(plain_node(name)).await;
+    }
+    sleep(20 * MINUTE).await;
+    assert_eq!(records(&process), 3, "replaced");
+}
