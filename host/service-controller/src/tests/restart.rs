@@ -159,6 +159,22 @@ async fn a_restart_sends_no_nodes_that_were_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_restart_with_a_thousand_services_costs_almost_nothing() {
+    let services: Vec<_> = (0..1000).map(|number| one(&format!("s{number}"))).collect();
+    let mut left = Left::default();
+    let process = left.start(&nodes(), &services).await;
+    // All of them are checked, one a second.
+    sleep(20 * MINUTE).await;
+    assert_eq!(process.bench.calls().len(), 1000 + 1000 - 5);
+    process.kill(&mut left);
+
+    let process = left.start(&nodes(), &services).await;
+    sleep(5 * MINUTE).await;
+    assert_eq!(process.bench.calls(), [""; 0]);
+    assert_eq!(process.writes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nodes_that_changed_without_a_leader_are_sent() {
     let left = left_by(Looked::Targets).await;
     let process = left.start(&nodes()[..1], &services()).await;
