@@ -44,8 +44,9 @@ const STOP: Duration = Duration::from_secs(60);
 /// nodes, so that a lost one is noticed.
 const NODE_MASKS: [u8; 2] = [24, 64];
 
-/// How long a renewal of the Lease is under way before it is applied, and how long its answer is.
-const RENEWAL: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis(10)];
+/// How long a renewal of the Lease takes until it is applied, and how long its answer takes.
+const RENEWAL: Duration = Duration::from_millis(15);
+const RENEWED: Duration = Duration::from_millis(10);
 
 /// The Lease of all hosts, which start one after the other. An election is tested elsewhere.
 #[derive(Clone, Debug, Default)]
@@ -68,13 +69,13 @@ impl Lease {
     async fn hold(self, mut writer: NoteWriter) {
         loop {
             writer.changed().await;
-            sleep(RENEWAL[0]).await;
+            sleep(RENEWAL).await;
             let (written, number) = {
                 let mut lease = self.lock();
                 let number = writer.apply(&mut lease.metadata.annotations);
                 (lease.clone(), number)
             };
-            sleep(RENEWAL[1]).await;
+            sleep(RENEWED).await;
             writer.confirm(&written, number);
         }
     }
