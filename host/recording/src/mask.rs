@@ -59,7 +59,7 @@ impl Masks {
                 for (name, it) in fields.iter_mut() {
                     match it {
                         Value::String(text) if is_secret(name) => {
-                            *text = self.mask_completely(text)
+                            *text = self.mask_completely(text);
                         }
                         Value::Array(all) if is_secret(name) => {
                             all.iter_mut().for_each(|it| self.mask_element(it));

@@ -56,7 +56,7 @@ fn decide<'a>(
             Some(known)
                 if known.may_be_marked_soon() && !was_attempted(entry) && !is_leaving(entry) =>
             {
-                unanswered += 1
+                unanswered += 1;
             }
             _ => {}
         }

@@ -136,7 +136,7 @@ fn possible(call: &str) -> Vec<Mishap> {
     match call {
         "check" | "list-routes" => all.push(Mishap::Lie),
         "ensure" | "update" | "describe" => {
-            all.push(Mishap::Rejected(CloudError::NotFound(text())))
+            all.push(Mishap::Rejected(CloudError::NotFound(text())));
         }
         _ => {}
     }
