@@ -379,12 +379,23 @@ impl StartedManager {
     fn records(&self, lease: &ElectionConfig, note: Note) -> RecordStore {
         let Config {
             plugin,
+            egress_policy,
             ingress,
             options,
             ..
         } = &self.config;
-        // All that decides on load balancers, except for what the plugin receives.
-        let settings = format!("{:?}", (&plugin.permissions, ingress, &options.services));
+        // All that decides on load balancers, except for what the plugin receives. Other credentials
+        // may be those of another account.
+        let settings = format!(
+            "{:?}",
+            (
+                &plugin.permissions,
+                &egress_policy.rules,
+                &egress_policy.credentials,
+                ingress,
+                &options.services
+            )
+        );
         let ElectionConfig {
             namespace, name, ..
         } = lease;

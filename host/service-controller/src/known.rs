@@ -11,7 +11,7 @@ use std::{
 
 use kube::core::{Selector, SelectorExt};
 use prometheus_client::metrics::gauge::Gauge;
-use skydock_cloud::{CloudError, Looked};
+use skydock_cloud::{CloudError, LoadBalancerStatus, Looked};
 use skydock_controller_base::calls::{progress::ProgressTracker, retry::RESTORES};
 use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
@@ -46,16 +46,24 @@ struct ServiceMemory {
     restores: Bucket,
 }
 
+/// How a load balancer was ensured.
+#[derive(Clone)]
+pub(crate) struct Ensured {
+    /// The version of the Service.
+    pub(crate) version: ServiceEntry,
+    /// Identifies the provider.
+    pub(crate) build: u128,
+    /// When it was, in seconds since the Unix epoch.
+    pub(crate) checked: u64,
+    /// The provider's answer, which may not be written yet.
+    pub(crate) status: LoadBalancerStatus,
+}
+
 /// What is certain about a load balancer: it was ensured, all later calls have succeeded, and none
 /// is in flight.
 #[derive(Clone)]
 pub(crate) struct Settled {
-    /// The version of the Service with which it was ensured.
-    pub(crate) version: ServiceEntry,
-    /// Identifies the provider.
-    pub(crate) build: u128,
-    /// When it was ensured, in seconds since the Unix epoch.
-    pub(crate) checked: u64,
+    pub(crate) ensured: Ensured,
     /// Its nodes.
     nodes: Fingerprint,
     looked: Looked,
@@ -67,7 +75,7 @@ impl Settled {
         Line {
             looked: self.looked,
             nodes: self.nodes.seen(self.looked),
-            checked: self.checked,
+            checked: self.ensured.checked,
         }
     }
 }
@@ -128,7 +136,7 @@ impl KnownService {
     }
 
     /// Continues where an earlier process has stopped.
-    pub(crate) fn restore(&self, version: ServiceEntry, build: u128, line: Line) {
+    pub(crate) fn restore(&self, version: &ServiceEntry, build: u128, line: Line) {
         let mut memory = self.lock();
         let Line {
             looked,
@@ -141,9 +149,13 @@ impl KnownService {
         memory.state.looked = looked;
         memory.state.sent = SentNodes::Nodes(nodes);
         memory.settled = Some(Settled {
-            version,
-            build,
-            checked,
+            ensured: Ensured {
+                version: Arc::clone(version),
+                build,
+                checked,
+                // A line is only found with the status that it was written with.
+                status: version.view.service.status.clone(),
+            },
             nodes,
             looked,
         });
@@ -154,16 +166,14 @@ impl KnownService {
         self.lock().looked_before = Looked::default();
     }
 
-    /// Records that calls have succeeded: the last one to ensure the load balancer, at this time
-    /// with this version, and those after it. The nodes are those that were sent.
-    pub(crate) fn settle(&self, version: ServiceEntry, build: u128, checked: u64) {
+    /// Records that calls have succeeded: the last one to ensure the load balancer, and those after
+    /// it. The nodes are those that were sent.
+    pub(crate) fn settle(&self, ensured: Ensured) {
         let mut memory = self.lock();
         let looked = memory.state.looked;
         if let SentNodes::Nodes(nodes) = memory.state.sent {
             memory.settled = Some(Settled {
-                version,
-                build,
-                checked,
+                ensured,
                 nodes,
                 looked,
             });

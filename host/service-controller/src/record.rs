@@ -55,9 +55,11 @@ impl Key {
             annotation.hash(&mut digest);
         }
 
-        // All of it: a field that does not matter changes rarely.
-        let spec = serde_json::to_vec(&service.spec).unwrap_or_default();
-        digest.write(&spec);
+        // All of it: a field that does not matter changes rarely. The status, because one that
+        // somebody else has written while nobody led is to be repaired.
+        let status = service.status.as_ref().map(|it| &it.load_balancer);
+        let said = (&service.metadata.labels, &service.spec, status);
+        digest.write(&serde_json::to_vec(&said).unwrap_or_default());
         Self(digest.result())
     }
 
@@ -86,9 +88,14 @@ impl Line {
     /// Returns true if the process that has written it has certainly not begun the next check. A
     /// time in the future was written with another clock.
     fn counts(&self, now: u64, period: Duration) -> bool {
-        let latest = now.saturating_add(SKEW.min(period / 4).as_secs());
+        let latest = latest(now, period);
         self.checked <= latest && latest < self.until(period)
     }
+}
+
+/// Returns the latest time that the clock of another replica may show now.
+fn latest(now: u64, period: Duration) -> u64 {
+    now.saturating_add(SKEW.min(period / 4).as_secs())
 }
 
 /// The contents of the ConfigMap: 20 bytes for each Service, since most have the same nodes.
@@ -102,8 +109,12 @@ impl FromIterator<(Key, Line)> for Record {
 }
 
 impl Record {
-    pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
-        self.0.keys().copied()
+    /// Returns the keys of all lines that have not ended: those that have will not count again.
+    pub(crate) fn keys(&self, now: u64, period: Duration) -> impl Iterator<Item = Key> {
+        let lines = self.0.iter();
+        lines
+            .filter(move |(_, line)| latest(now, period) < line.until(period))
+            .map(|(key, _)| *key)
     }
 
     /// Returns the line of a Service, if it still counts.

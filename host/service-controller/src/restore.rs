@@ -16,7 +16,7 @@ use crate::{
     ServiceController, ServiceEntry,
     digest::Digest,
     known::KnownService,
-    plan,
+    plan::{self, status},
     record::{
         Key, Line,
         keeper::{Keeper, Vouched, unix_time},
@@ -56,7 +56,7 @@ impl ServiceController {
                 let until = line.until(keeper.period());
                 self.known
                     .remember(&entry.key(), &entry)
-                    .restore(Arc::clone(&entry), build, line);
+                    .restore(&entry, build, line);
                 if line.looked == Looked::Nodes {
                     self.looks_at_nodes.store(true, Ordering::SeqCst);
                 }
@@ -127,8 +127,16 @@ impl ServiceController {
     /// Returns what is recorded about the load balancer of a Service, with its UID; `None` if
     /// something about it is not certain.
     fn line(&self, key: &str, known: &KnownService, build: u128) -> Option<(String, Key, Line)> {
-        let settled = known.settled().filter(|settled| settled.build == build)?;
+        let settled = known.settled()?;
+        let ensured = &settled.ensured;
         let present = self.services.get(key)?;
+        // A status that is not written yet, or that somebody else has written, is repaired by this
+        // process, and by the next one only if it finds it in doubt.
+        let has_status = status::is_same(&present.view.service.status, &ensured.status);
+        if ensured.build != build || !has_status {
+            return None;
+        }
+
         // The next process does not know these objects, and whether they have changed.
         if self.read_objects.has_reader(key) {
             return None;
@@ -139,8 +147,14 @@ impl ServiceController {
             let uid = present.uid();
             self.written_annotations.contains(uid, key, value)
         };
-        let (ensured, classes) = (&settled.version.object, &self.options.classes);
-        if plan::needs_update(ensured, &present.object, classes, written_by_skydock) {
+        let (before, now, classes) = (
+            &ensured.version.object,
+            &present.object,
+            &self.options.classes,
+        );
+        // The provider sees more of a Service than what an update is needed for.
+        let is_same = before.spec == now.spec && before.metadata.labels == now.metadata.labels;
+        if !is_same || plan::needs_update(before, now, classes, written_by_skydock) {
             return None;
         }
 

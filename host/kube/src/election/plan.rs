@@ -169,8 +169,8 @@ pub(super) fn held(before: LeaseSpec, candidate: &Candidate, now: Timestamp) -> 
     let transitions = before.lease_transitions.unwrap_or(0);
 
     // As in client-go: a new Lease starts with 0, and the next holder after a release counts as a
-    // transition.
-    let new = before.holder_identity.is_none();
+    // transition, also if somebody has removed the holder.
+    let new = before.holder_identity.is_none() && before.lease_transitions.is_none();
 
     LeaseSpec {
         holder_identity: Some(candidate.identity.clone()),
@@ -329,6 +329,15 @@ mod tests {
         assert_eq!(
             held(lease("a", 15, T0), &candidate("a"), now).lease_transitions,
             Some(3)
+        );
+
+        let without_holder = LeaseSpec {
+            holder_identity: None,
+            ..lease("b", 15, T0)
+        };
+        assert_eq!(
+            held(without_holder, &candidate("a"), now).lease_transitions,
+            Some(4)
         );
     }
 

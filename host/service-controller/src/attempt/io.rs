@@ -12,7 +12,7 @@ use super::{Failure, event::Event};
 use crate::{
     GATHER, ServiceController, ServiceEntry,
     apply::Write,
-    known::{KnownService, Settled},
+    known::{Ensured, KnownService, Settled},
     nodes::{Nodes, selection::Choice},
     plan::finalizer::OwnLoadBalancer,
     record::keeper::unix_time,
@@ -94,12 +94,14 @@ impl ControllerIo<'_> {
     }
 
     /// Must be called after a call that was successful. `build` is the provider before the call; if
-    /// it was replaced meanwhile, the next check finds out about the new one.
-    fn settle(&self, version: &ServiceEntry, build: u128, checked: u64) {
+    /// it has not ensured the load balancer, or was replaced meanwhile, the next check finds out
+    /// about the new one.
+    fn settle(&self, ensured: Ensured, build: u128) {
         if let Some(keeper) = &self.controller.keeper
+            && ensured.build == build
             && build == self.controller.build()
         {
-            self.known.settle(Arc::clone(version), build, checked);
+            self.known.settle(ensured);
             keeper.settled(self.entry.uid());
         }
     }
@@ -133,8 +135,14 @@ impl Io for ControllerIo<'_> {
         self.unsettle().await;
         let ensured = provider.ensure_load_balancer(service, nodes).await;
         self.record_looked();
-        if ensured.is_ok() {
-            self.settle(self.entry, build, unix_time());
+        if let Ok(status) = &ensured {
+            let ensured = Ensured {
+                version: Arc::clone(self.entry),
+                build,
+                checked: unix_time(),
+                status: status.clone(),
+            };
+            self.settle(ensured, build);
         }
 
         // Any other answer, even an error, is about a load balancer of this provider.
@@ -150,6 +158,7 @@ impl Io for ControllerIo<'_> {
     async fn update_nodes(&mut self, nodes: &NodeSet) -> Result<(), CloudError> {
         let (provider, metrics) = (&self.controller.context.provider, &self.controller.metrics);
         let service = &self.entry.view.service;
+        let build = self.controller.build();
         let before = self.unsettle().await;
 
         metrics.loadbalancer_sync.inc();
@@ -162,7 +171,7 @@ impl Io for ControllerIo<'_> {
         if updated.is_ok()
             && let Some(before) = before
         {
-            self.settle(&before.version, before.build, before.checked);
+            self.settle(before.ensured, build);
         }
         updated
     }

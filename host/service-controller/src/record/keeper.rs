@@ -250,7 +250,10 @@ impl Keeper {
 
         let kept: HashSet<_> = adopted.values().map(|line| line.key).collect();
         let record = Record::decode(&found.record).unwrap_or_default();
-        let except: BTreeSet<_> = record.keys().filter(|key| !kept.contains(key)).collect();
+        let except: BTreeSet<_> = record
+            .keys(unix_time(), self.period)
+            .filter(|key| !kept.contains(key))
+            .collect();
         if except.len() > MOST_EXCEPTIONS {
             return self.stale().change(Instant::now());
         }

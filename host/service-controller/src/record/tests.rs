@@ -56,6 +56,16 @@ fn a_record_is_read_as_it_was_written() {
 }
 
 #[test]
+fn lines_that_have_ended_need_not_be_excepted() {
+    let period = Duration::from_secs(1800);
+    let keys = |now| record().keys(now, period).count();
+    // They were checked at 1000 to 1003, and the clock of the next process may be a minute ahead.
+    for (now, expected) in [(1000, 4), (2739, 4), (2740, 3), (2743, 0), (0, 4)] {
+        assert_eq!(keys(now), expected, "{now}");
+    }
+}
+
+#[test]
 fn ten_thousand_services_fit_into_a_quarter_of_a_config_map() {
     let lines = (0..10_000).map(|number| (Key(number), line(Looked::Targets, number % 3, 1)));
     assert!(lines.collect::<Record>().encode().len() < 256 * 1024);
@@ -96,7 +106,7 @@ fn only_the_last_holders_mark_of_this_record_counts() {
         (mark("a", 4, &other, &[]), &[], "of another record"),
     ] {
         let believed = believed(&held("a", 5, text.as_deref()), &bytes);
-        let keys: BTreeSet<_> = believed.keys().collect();
+        let keys: BTreeSet<_> = believed.0.keys().copied().collect();
         let expected = expected.iter().map(|key| Key(*key)).collect();
         assert_eq!(keys, expected, "{why}: {text:?}");
     }

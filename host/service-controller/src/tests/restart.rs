@@ -219,6 +219,50 @@ async fn a_service_that_changed_without_a_leader_is_checked_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_an_update_is_not_needed_for_is_doubt_too() {
+    for change in [
+        json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.66"}]}}}),
+        json!({"metadata": {"labels": {"team": "b"}}}),
+        json!({"spec": {"internalTrafficPolicy": "Local"}}),
+    ] {
+        let left = left_by(Looked::Targets).await;
+        let mut services = services();
+        services[1] = with(&services[1], &change);
+        let process = left.start(&nodes(), &services).await;
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(process.bench.calls(), ["ensure b n1,n2"], "{change}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_could_not_be_written_is_written_after_a_restart() {
+    let mut left = left_by(Looked::Targets).await;
+    let process = left.start(&nodes(), &services()).await;
+    let status = LoadBalancerStatus {
+        ingress: vec![Ingress {
+            ip: Some("192.0.2.2".into()),
+            ..Ingress::default()
+        }],
+    };
+    process
+        .bench
+        .cloud
+        .ensure
+        .lock()
+        .unwrap()
+        .push_back(Ok(status));
+    let changed = json!({"metadata": {"resourceVersion": "2"}, "spec": {"ports": [{"port": 81, "nodePort": 30081}]}});
+    let changed = with(&services()[0], &changed);
+    process.bench.has(changed.clone()).await;
+    sleep(MINUTE).await;
+    process.kill(&mut left);
+
+    let process = left.start(&nodes(), &[changed]).await;
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(process.bench.calls(), ["ensure a n1,n2"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_is_doubted_by_the_next_process() {
     for (other, name) in [
         (
