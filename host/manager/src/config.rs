@@ -205,9 +205,13 @@ impl Config {
     }
 }
 
-/// Returns whether there is a file or directory at this path, also if it cannot be read.
+/// Returns whether there is something at this path, also if it cannot be read, or is a link to
+/// nothing.
 fn exists(path: &Path) -> bool {
-    path.try_exists().unwrap_or(true)
+    match path.symlink_metadata() {
+        Ok(_) => true,
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
 }
 
 /// Checks the flags of controllers, which do not depend on the plugin.

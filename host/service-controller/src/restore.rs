@@ -1,11 +1,6 @@
 //! Continues where the last process has stopped, and leaves a record to the next one.
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{collections::HashMap, hash::Hash, sync::atomic::Ordering, time::Duration};
 
 use skydock_cloud::Looked;
 use skydock_kube::queue::Priority;

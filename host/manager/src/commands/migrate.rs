@@ -171,12 +171,14 @@ fn parse(text: &str) -> anyhow::Result<Vec<Value>> {
 /// Returns the objects of a list, or the object itself.
 fn items(mut document: Value) -> Vec<Value> {
     let kind = document.get("kind").and_then(Value::as_str);
-    let is_list = kind.is_some_and(|kind| kind.ends_with("List"));
-    let items = document.get_mut("items").filter(|_| is_list);
+    let may_be_list = kind.is_some_and(|kind| kind.ends_with("List"));
+    // A custom resource may have such a name, and other items.
+    let is_object = |item: &Value| item.get("kind").or(item.get("metadata")).is_some();
+    let items = document.get_mut("items").and_then(Value::as_array_mut);
+    let objects = items.filter(|items| may_be_list && items.iter().all(is_object));
 
-    match items.map(Value::take) {
-        Some(Value::Array(items)) => items,
-        Some(_) => Vec::new(),
+    match objects {
+        Some(objects) => std::mem::take(objects),
         None => vec![document],
     }
 }

@@ -206,7 +206,10 @@ impl Sources<'_> {
         let default = self.default_directory.filter(|_| !is_named);
         let directory = self.directory.or(default);
         let file = directory.map(|dir| dir.join(format!("{name}.wasm")));
-        if let Some(file) = file.as_ref().filter(|it| !name.is_empty() && it.is_file()) {
+        if let Some(file) = file
+            .as_ref()
+            .filter(|it| !name.is_empty() && super::exists(it))
+        {
             return Ok(Chosen::by_name(name, Some(file.clone())));
         }
 

@@ -152,13 +152,14 @@ fn a_key_changes_with_the_service_and_the_provider() {
         (json!({"metadata": {"resourceVersion": "2"}}), true),
         (
             json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}),
-            true,
+            false,
         ),
         (
             json!({"metadata": {"annotations": {ANNOTATION_CLASS: "x"}}}),
             true,
         ),
         (json!({"metadata": {"uid": "other"}}), false),
+        (json!({"metadata": {"labels": {"team": "b"}}}), false),
         (json!({"metadata": {"annotations": {"a": "b"}}}), false),
         (
             json!({"spec": {"loadBalancerSourceRanges": ["192.0.2.0/24"]}}),

@@ -185,6 +185,7 @@ fn no_role_has_a_right_that_is_not_used() {
         }
     }
     let used = [
+        "create configmaps",
         "create events",
         "create leases",
         "create serviceaccounts",
@@ -201,6 +202,7 @@ fn no_role_has_a_right_that_is_not_used() {
         "patch nodes",
         "patch nodes/status",
         "patch services/status",
+        "update configmaps",
         "update leases",
         "watch leases",
         "watch nodes",

@@ -105,23 +105,25 @@ pub(super) fn sort(words: &[String]) -> Arguments {
         arguments.notes.push(format!("dropped: {rejection}"));
     }
     for unknown in &read.unknown {
-        let name = unknown.trim_start_matches('-');
-        let name = name.split('=').next().unwrap_or_default();
-        let advice = if unknown.starts_with("--") {
-            format!(
-                "write `options: {{{name}: VALUE}}` for the plugin in config.yaml, if its README lists such an option"
-            )
-        } else {
-            "it is neither a flag nor the value of one".to_owned()
-        };
-        // The value may be a secret.
-        let shown = unknown.split('=').next().unwrap_or_default();
-        arguments.notes.push(format!("dropped {shown}: {advice}"));
+        // A value may be a secret.
+        arguments.notes.push(match unknown.strip_prefix("--") {
+            Some(flag) => {
+                let name = flag.split('=').next().unwrap_or_default();
+                format!(
+                    "dropped --{name}: write `options: {{{name}: VALUE}}` for the plugin in config.yaml, if its README lists such an option; a secret belongs into a file of a credential"
+                )
+            }
+            None => "dropped a word that is not the value of a known flag".to_owned(),
+        });
     }
 
     let kept = read.words.into_iter().skip(1);
     let kept = kept.filter_map(|word| word.into_string().ok());
-    arguments.kept = kept.filter(|word| !read.unknown.contains(word)).collect();
+    // Both are in the order of the manifest, and equal words may be both dropped and kept.
+    let mut dropped = read.unknown.iter().peekable();
+    arguments.kept = kept
+        .filter(|word| dropped.next_if_eq(&word).is_none())
+        .collect();
     arguments.notes.extend(problem(&arguments.kept));
     arguments
 }

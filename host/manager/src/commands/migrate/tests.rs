@@ -278,3 +278,48 @@ fn what_cannot_be_migrated_is_an_error() {
         assert!(error.contains(words), "{error}");
     }
 }
+
+/// Returns a Deployment with this container.
+fn deployment(container: &str) -> String {
+    format!("kind: Deployment\nspec: {{template: {{spec: {{containers: [{container}]}}}}}}\n")
+}
+
+#[test]
+fn other_programs_are_not_migrated() {
+    for container in [
+        "{image: x/cluster-autoscaler:v1, command: [./cluster-autoscaler, --cloud-provider=aws]}",
+        "{image: x/backup, args: [--cloud-provider=aws]}",
+        "{image: x/cloud-provider-metal/csi-driver:v1}",
+    ] {
+        let migrated = migrate(&deployment(container), "skydock:1", None);
+        assert!(migrated.is_err(), "{container}");
+    }
+    let named = "{image: x/cloud-provider-metal/manager:v1, args: [--v=2]}";
+    assert!(migrate(&deployment(named), "skydock:1", None).is_ok());
+}
+
+#[test]
+fn an_unknown_word_is_not_shown_and_equal_ones_are_kept() {
+    let container = "{image: x/ccm, args: [--metal-token, s3cret, --foo, '2', -v, '2']}";
+    let migration = migrate(&deployment(container), "skydock:1", None).unwrap();
+    let (documents, _) = read(&migration);
+    let args = &documents[1]["spec"]["template"]["spec"]["containers"][0]["args"];
+    assert_eq!((&args[0], &args[1]), (&"-v".into(), &"2".into()));
+    let notes = format!("{:?}", migration.notes);
+    assert!(
+        notes.contains("--metal-token") && !notes.contains("s3cret"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn a_resource_that_is_no_list_is_not_taken_apart() {
+    let list = "kind: AllowList\nitems: [{a: 1}]\n---\n";
+    let ccm = deployment("{image: x/ccm, args: [--v=2]}");
+    let migration = migrate(&format!("{list}{ccm}"), "skydock:1", None).unwrap();
+    let (documents, _) = read(&migration);
+    assert!(
+        documents.iter().any(|it| it["kind"] == "AllowList"),
+        "{documents:?}"
+    );
+}

@@ -95,25 +95,37 @@ fn text(object: &Value, pointer: &str) -> Option<String> {
     Some(object.pointer(pointer)?.as_str()?.to_owned())
 }
 
-/// Returns true for a container that runs a cloud-controller-manager, as far as its command line
-/// and its image show.
+/// Parts of the names of other programs that have to do with a cloud.
+const OTHERS: &[&str] = &[
+    "kube-controller-manager",
+    "kube-apiserver",
+    "kubelet",
+    "autoscaler",
+    "csi",
+    "rbac-proxy",
+    "etcd",
+];
+
+/// Returns true for a container that runs a cloud-controller-manager, as far as its program and its
+/// image show.
 fn is_ccm(container: &Value) -> bool {
     let image = container.get("image").and_then(Value::as_str);
-    let image = image.unwrap_or_default().rsplit('/').next();
     let words = container::words(container);
-    let all = || words.iter().map(String::as_str).chain(image);
+    // Flags do not show it: other programs have `--cloud-provider`, too.
+    let programs = || {
+        let words = words.iter().map(String::as_str);
+        words.filter(|word| !word.starts_with('-'))
+    };
+    let all = || programs().chain(image);
 
-    let is_other = all().any(|word| {
-        ["kube-controller-manager", "kube-apiserver", "kubelet"]
-            .iter()
-            .any(|other| word.contains(other))
-    });
+    let is_other = all().any(|word| OTHERS.iter().any(|other| word.contains(other)));
     let is_named = all().any(|word| {
         word.contains("cloud-controller")
             || word.contains("cloud-provider")
             || word.ends_with("/ccm")
     });
-    let image_is_ccm = image.is_some_and(|it| it.split([':', '-', '@']).any(|part| part == "ccm"));
+    let image_is_ccm =
+        image.is_some_and(|it| it.split([':', '-', '@', '/']).any(|part| part == "ccm"));
     (is_named || image_is_ccm) && !is_other
 }
 
