@@ -4,8 +4,9 @@
 //! [`Function`], [`Call`] and [`Answer`] here, and elsewhere what treats all functions alike: the
 //! dry run in `skydock-controllers`, and what conformance tests show of an answer.
 //!
-//! A further function is one entry of the table, after those that create what it needs. A type of
-//! argument that no other function has goes into [`Arguments`].
+//! A further function is one entry of the table, after those that create what it needs, and a
+//! capability is a line in `capability.rs`. A type of argument that no other function has goes into
+//! [`Arguments`]. `host/sandbox/src/contract.rs` says what else a function needs.
 
 mod arguments;
 
