@@ -6,9 +6,8 @@ use std::fmt;
 
 pub use self::call_kind::{CallKind, PerKind};
 
-/// Defines [`Capability`] and what is known of each: its documentation, its variant, the name of its
-/// interface in the plugin contract, and the kind of its calls.
-macro_rules! capabilities {
+/// Defines [`Capability`].
+macro_rules! define {
     ($($(#[$doc:meta])* $variant:ident $name:literal $kind:ident;)*) => {
         /// A capability of a provider: an interface that its plugin exports.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,18 +38,7 @@ macro_rules! capabilities {
     };
 }
 
-capabilities! {
-    /// Knows the cloud instances behind nodes.
-    Instances "instances" Nodes;
-    /// Manages load balancers for Services.
-    LoadBalancers "load-balancers" LoadBalancers;
-    /// Manages routes to Pods.
-    Routes "routes" Routes;
-    /// Knows the zones and regions of nodes.
-    Zones "zones" Nodes;
-    /// Has work to be done periodically.
-    Maintenance "maintenance" LoadBalancers;
-}
+crate::function::capabilities!(define);
 
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

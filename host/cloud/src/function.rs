@@ -1,11 +1,12 @@
-//! The functions of the plugin contract, each once.
+//! The capabilities and functions of the plugin contract, each once.
 //!
-//! [`functions!`](crate::functions) is the table. From it are made [`CloudProvider`],
+//! [`functions!`](crate::functions) is the table of the functions. From it are made [`CloudProvider`],
 //! [`Function`], [`Call`] and [`Answer`] here, and elsewhere what treats all functions alike: the
 //! dry run in `skydock-controllers`, and what conformance tests show of an answer.
 //!
-//! A further function is one entry of the table, after those that create what it needs. A type of
-//! argument that no other function has goes into [`Arguments`].
+//! A further function is one entry of the table, after those that create what it needs, and a
+//! capability is one of `capabilities!`. A type of argument that no other function has goes into
+//! [`Arguments`]. `host/sandbox/src/contract.rs` says what else a function needs.
 
 mod arguments;
 
@@ -15,6 +16,26 @@ pub use self::arguments::{ArgumentKind, Arguments};
 
 use self::arguments::Argument;
 use crate::{Capability, CloudError, CloudProvider};
+
+/// Passes the capabilities of the contract to a macro. An entry is the documentation of the
+/// capability; its name in [`Capability`]; its interface; and the kind of its calls.
+macro_rules! capabilities {
+    ($with:ident) => {
+        $with! {
+            /// Knows the cloud instances behind nodes.
+            Instances "instances" Nodes;
+            /// Manages load balancers for Services.
+            LoadBalancers "load-balancers" LoadBalancers;
+            /// Manages routes to Pods.
+            Routes "routes" Routes;
+            /// Knows the zones and regions of nodes.
+            Zones "zones" Nodes;
+            /// Has work to be done periodically.
+            Maintenance "maintenance" LoadBalancers;
+        }
+    };
+}
+pub(crate) use capabilities;
 
 /// Passes the functions of the contract to a macro. An entry is the documentation of the function
 /// for controllers; its name in [`Function`]; whether it only reads, or may change the cloud; its

@@ -292,7 +292,7 @@ fn controller_options(
     controllers: &BTreeSet<Controller>,
     services: ServiceOptions,
 ) -> Result<ControllerOptions, ConfigError> {
-    let defaults = ControllerOptions::default();
+    let of_nodes = args.nodes.options();
     let runs_routes = controllers.contains(&route::CONTROLLER);
 
     let ipam = if controllers.contains(&ipam::CONTROLLER) {
@@ -304,8 +304,6 @@ fn controller_options(
 
     Ok(ControllerOptions {
         cluster_name: args.cluster_name.clone(),
-        node: args.nodes.node_options(),
-        lifecycle: args.nodes.lifecycle_options(),
         services,
         ipam,
         dry_run: args.dry_run,
@@ -313,9 +311,9 @@ fn controller_options(
         process: ObjectReference {
             namespace: Some(args.leader_elect_resource_namespace.clone()),
             name: Some(args.leader_elect_resource_name.clone()),
-            ..defaults.process
+            ..of_nodes.process
         },
-        ..defaults
+        ..of_nodes
     })
 }
 

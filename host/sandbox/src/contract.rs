@@ -6,13 +6,17 @@
 //! generated types are private to the folder, so that nothing else can name them. For a second
 //! folder, [`Exports`], [`Functions`] and [`Guest`] become enums here, with one case for each.
 //!
-//! A function or a capability begins with a new version in `wit/`, by the rules in `wit/README.md`,
-//! and with an entry in the table `functions!` of `skydock-cloud`, beside its types. In the folder
-//! of the version, `to_guest` and `from_guest` convert values, `exports` has the calls and the rules
+//! A function or a capability begins in a version in `wit/`, by the rules in `wit/README.md`, and
+//! with an entry in the table `functions!` of `skydock-cloud`, beside its types. In the folder of
+//! the version, `to_guest` and `from_guest` convert values, `exports` has the calls and the rules
 //! for answers, and `imports` has what a plugin can call. `plugin/provider.rs` says what a call is
-//! about. Then follow each SDK in `sdk/`, and the obligation with its check in
-//! `tools/conformance/src/obligation/table.rs`. A dry run does not call a function that may change
-//! the cloud; `dry_run.rs` of `skydock-controllers` has words for what is not done.
+//! about. `tests/plugin/examples/probe.rs` is a plugin for its test.
+//!
+//! Then follow the SDKs: for Rust in `sdk/rust/src/capabilities.rs`, for others as
+//! `tools/bindings/src/main.rs` says. In `tools/conformance/src`, `harness/answer.rs` has the types
+//! of answers, and `obligation/table.rs` each obligation with its check. A dry run does not call a
+//! function that may change the cloud; `dry_run.rs` of `skydock-controllers` has words for what is
+//! not done.
 
 #[cfg(test)]
 pub(crate) mod documented;

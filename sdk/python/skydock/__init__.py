@@ -11,7 +11,7 @@ A provider is a class that derives from the capabilities of its cloud:
             return [skydock.Zone(zone=node.labels.get("metal.example/rack")) for node in nodes]
 """
 
-from . import http
+from . import _plugin, _types, http
 from ._errors import (
     CloudError,
     Conflict,
@@ -27,98 +27,30 @@ from ._errors import (
 )
 from ._host import Host, NotGranted, NotThere, Severity, host
 from ._parallel import each
-from ._plugin import (
-    Instances,
-    LoadBalancers,
-    Maintenance,
-    Overlap,
-    Plugin,
-    PluginInfo,
-    Routes,
-    Settings,
-    Zones,
-    plugin,
-)
-from ._types import (
-    AddressKind,
-    Ingress,
-    Instance,
-    IpFamily,
-    IpFamilyPolicy,
-    IpMode,
-    LoadBalancerStatus,
-    NewRoute,
-    Node,
-    NodeAddress,
-    NodeChanges,
-    NodeSet,
-    PortStatus,
-    Presence,
-    Route,
-    RoutePage,
-    Service,
-    ServicePort,
-    Taint,
-    TaintEffect,
-    Target,
-    TrafficPolicy,
-    Transport,
-    Zone,
-)
+from ._plugin import *
+from ._types import *
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "AddressKind",
     "CloudError",
     "Conflict",
     "Denied",
     "Host",
     "ImplementedElsewhere",
     "InProgress",
-    "Ingress",
-    "Instance",
-    "Instances",
     "Internal",
     "Invalid",
-    "IpFamily",
-    "IpFamilyPolicy",
-    "IpMode",
-    "LoadBalancerStatus",
-    "LoadBalancers",
-    "Maintenance",
-    "NewRoute",
-    "Node",
-    "NodeAddress",
-    "NodeChanges",
-    "NodeSet",
     "NotFound",
     "NotGranted",
     "NotThere",
-    "Overlap",
-    "Plugin",
-    "PluginInfo",
-    "PortStatus",
-    "Presence",
     "RetryLater",
-    "Route",
-    "RoutePage",
-    "Routes",
-    "Service",
-    "ServicePort",
-    "Settings",
     "Severity",
-    "Taint",
-    "TaintEffect",
-    "Target",
     "Throttled",
-    "TrafficPolicy",
-    "Transport",
     "Unavailable",
-    "Zone",
-    "Zones",
     "each",
     "host",
     "http",
-    "plugin",
 ]
+__all__ += _plugin.__all__
+__all__ += _types.__all__

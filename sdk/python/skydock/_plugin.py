@@ -22,6 +22,19 @@ from ._types import (
     Zone,
 )
 
+__all__ = [
+    "Instances",
+    "LoadBalancers",
+    "Maintenance",
+    "Overlap",
+    "Plugin",
+    "PluginInfo",
+    "Routes",
+    "Settings",
+    "Zones",
+    "plugin",
+]
+
 
 @dataclass(slots=True)
 class Settings:

@@ -10,6 +10,33 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+__all__ = [
+    "AddressKind",
+    "Ingress",
+    "Instance",
+    "IpFamily",
+    "IpFamilyPolicy",
+    "IpMode",
+    "LoadBalancerStatus",
+    "NewRoute",
+    "Node",
+    "NodeAddress",
+    "NodeChanges",
+    "NodeSet",
+    "PortStatus",
+    "Presence",
+    "Route",
+    "RoutePage",
+    "Service",
+    "ServicePort",
+    "Taint",
+    "TaintEffect",
+    "Target",
+    "TrafficPolicy",
+    "Transport",
+    "Zone",
+]
+
 
 class AddressKind(Enum):
     """Kind of a node address (core/v1 NodeAddressType)."""

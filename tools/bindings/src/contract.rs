@@ -11,7 +11,7 @@ use wit_parser::{
     TypeId, TypeOwner, WorldItem,
 };
 
-use crate::table::BY_HAND;
+use crate::table::{BASE, BY_HAND};
 
 /// The world that exports all capabilities.
 const WORLD: &str = "provider";
@@ -87,11 +87,11 @@ pub(crate) enum Answer {
 }
 
 impl Contract {
-    /// Reads the contract in a folder.
+    /// Reads the contract in a folder, with the capabilities that an SDK `has`.
     ///
     /// # Errors
     /// If it is not valid, or has a type that the SDKs do not know.
-    pub(crate) fn read(folder: &Path) -> Result<Self> {
+    pub(crate) fn read(folder: &Path, has: impl Fn(&str) -> bool) -> Result<Self> {
         let mut resolve = Resolve::default();
         let (package, _) = resolve.push_dir(folder)?;
         let world = resolve.select_world(&[package], Some(WORLD))?;
@@ -106,8 +106,12 @@ impl Contract {
             WorldItem::Interface { id, .. } => Some((*id, is_exported)),
             _ => None,
         });
-        let own = |id: &InterfaceId| resolve.interfaces[*id].package == Some(package);
-        let interfaces = interfaces.filter(|(id, _)| own(id)).collect();
+        let is_for_sdk = |(id, is_exported): &(InterfaceId, bool)| {
+            let interface = &resolve.interfaces[*id];
+            let name = interface.name.as_deref().unwrap_or_default();
+            interface.package == Some(package) && (!is_exported || name == BASE || has(name))
+        };
+        let interfaces = interfaces.filter(is_for_sdk).collect();
 
         let mut contract = Self {
             resolve,

@@ -4,16 +4,16 @@
 //! **To add a capability**, or a function to one:
 //!
 //! 1. Declare it in `wit/`, and export the interface in the world `provider`.
-//! 2. Add what providers implement:
+//! 2. Add what providers implement. An SDK without it does not have the capability:
 //!
 //!    | SDK | Files |
 //!    | --- | --- |
 //!    | Go | the interface, its types and the constant of `Capability` in `plugin.go` |
-//!    | Python | the class in `_plugin.py`, its types in `_types.py`, and their names in `__init__.py` |
+//!    | Python | the class in `_plugin.py`, and its types in `_types.py` |
 //!    | TypeScript | the interface and its types in `plugin.ts`, with the property of `Plugin` |
 //!
-//! 3. Run the generators: `sdk/go/wit.sh` and `sdk/go/generate.sh` for the bindings of Go, and
-//!    `cargo run -p skydock-bindings`.
+//! 3. Run the generators: `sdk/go/wit.sh`, `cargo run -p skydock-bindings`, and
+//!    `sdk/go/generate.sh` for the bindings of Go.
 //!
 //! C is by hand, except its bindings: it has three forms of lists, and own forms of answers and
 //! absent values, so that a generator would be longer than what it replaces. A function there is in
@@ -48,12 +48,40 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use crate::contract::Contract;
+use crate::table::pascal;
 
 /// What the first line of a file says.
 const BY: &str = "Generated from wit/ by `cargo run -p skydock-bindings`; do not edit.";
 
 /// The version of the contract that the SDKs are for.
 const CONTRACT: &str = "wit/v0.1.1";
+
+/// An SDK, for which files are generated.
+struct Sdk {
+    write: fn(&Contract, &mut Files),
+    /// The file with what providers implement.
+    declarations: &'static str,
+    /// What is before and after the name of a capability there.
+    around: (&'static str, &'static str),
+}
+
+const SDKS: [Sdk; 3] = [
+    Sdk {
+        write: go::write,
+        declarations: "sdk/go/plugin.go",
+        around: ("\ntype ", " interface {\n"),
+    },
+    Sdk {
+        write: python::write,
+        declarations: "sdk/python/skydock/_plugin.py",
+        around: ("\nclass ", "(Plugin):\n"),
+    },
+    Sdk {
+        write: typescript::write,
+        declarations: "sdk/typescript/src/plugin.ts",
+        around: ("\nexport interface ", " {\n"),
+    },
+];
 
 /// Contents of files, by their paths in the repository.
 type Files = BTreeMap<PathBuf, String>;
@@ -76,11 +104,15 @@ fn root() -> PathBuf {
 }
 
 fn generate(root: &Path) -> Result<Files> {
-    let contract = Contract::read(&root.join(CONTRACT)).context(CONTRACT)?;
     let mut files = Files::new();
-    go::write(&contract, &mut files);
-    python::write(&contract, &mut files);
-    typescript::write(&contract, &mut files);
+    for sdk in SDKS {
+        let file = sdk.declarations;
+        let declared = fs::read_to_string(root.join(file)).context(file)?;
+        let (before, after) = sdk.around;
+        let has = |name: &str| declared.contains(&format!("{before}{}{after}", pascal(name)));
+        let contract = Contract::read(&root.join(CONTRACT), has).context(CONTRACT)?;
+        (sdk.write)(&contract, &mut files);
+    }
     Ok(files)
 }
 
@@ -102,6 +134,14 @@ mod tests {
     use super::*;
 
     const COMMAND: &str = "`cargo run -p skydock-bindings`";
+
+    #[test]
+    fn an_sdk_has_the_capabilities_that_it_declares() {
+        let contract = Contract::read(&root().join(CONTRACT), |it| it == "zones").unwrap();
+        let exported = contract.sides().filter(|side| side.is_exported);
+        let names: Vec<_> = exported.map(|side| side.name).collect();
+        assert_eq!(names, ["plugin", "zones"]);
+    }
 
     #[test]
     fn the_generated_files_are_up_to_date() {

@@ -44,7 +44,7 @@ fn functions_of_lacking_capabilities_change_nothing() {
 
 #[test]
 fn the_table_has_the_functions_of_the_contract() {
-    let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/v0.1.0");
+    let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/v0.1.1");
     let mut declared = BTreeSet::new();
     for capability in Capability::ALL {
         let file = contract.join(capability.name()).with_extension("wit");

@@ -2,8 +2,9 @@
 //!
 //! A controller is a module or a crate with its `CONTROLLER` (a [`Descriptor`](crate::Descriptor)),
 //! a type that is a [`Runner`](skydock_controller_base::controller::context::Runner), and an entry
-//! here. If it needs them, it has a `plan` and `metrics`, flags in `options.rs`, and permissions in
-//! the roles in `deploy/`. `maintenance.rs` is the smallest one.
+//! here. If it needs them, it has a `plan` and `metrics`, options in `manager/options.rs`, whose
+//! flags begin in `host/manager/src/cli.rs`, and permissions in the roles in `deploy/`.
+//! `maintenance.rs` is the smallest one.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

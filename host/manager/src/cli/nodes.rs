@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use skydock_controllers::{
+    Options,
     lifecycle::{LifecycleOptions, brake::BrakeOptions},
     node::{NodeOptions, plan::SyncedFields},
 };
@@ -55,26 +56,20 @@ pub struct NodeArgs {
 }
 
 impl NodeArgs {
-    /// Returns the options of the node controller.
+    /// Returns the options of the controllers, with those that the flags set.
     #[must_use]
-    pub fn node_options(&self) -> NodeOptions {
-        let defaults = NodeOptions::default();
-        NodeOptions {
-            workers: self
-                .concurrent_node_syncs
-                .map_or(defaults.workers, usize::from),
+    pub fn options(&self) -> Options {
+        let defaults = Options::default();
+        let workers = self.concurrent_node_syncs.map(usize::from);
+        let node = NodeOptions {
+            workers: workers.unwrap_or(defaults.node.workers),
             period: self.node_status_update_frequency,
             kept: SyncedFields {
                 addresses: self.reconcile_node_addresses,
                 labels: self.reconcile_node_labels,
             },
-        }
-    }
-
-    /// Returns the options of the lifecycle controller.
-    #[must_use]
-    pub fn lifecycle_options(&self) -> LifecycleOptions {
-        LifecycleOptions {
+        };
+        let lifecycle = LifecycleOptions {
             period: self.node_monitor_period,
             brake: BrakeOptions {
                 limit: self.node_deletion_limit,
@@ -82,6 +77,12 @@ impl NodeArgs {
                 interval: self.node_deletion_interval,
             },
             out_of_service_taint: self.out_of_service_taint,
+        };
+
+        Options {
+            node,
+            lifecycle,
+            ..defaults
         }
     }
 }
@@ -109,11 +110,7 @@ mod tests {
 
     #[test]
     fn options_without_flags_are_the_defaults() {
-        let args = args(&[]);
-        assert_eq!(
-            (args.node_options(), args.lifecycle_options()),
-            Default::default()
-        );
+        assert_eq!(args(&[]).options(), Options::default());
     }
 
     #[test]
@@ -133,26 +130,24 @@ mod tests {
             labels: true,
         };
 
-        assert_eq!(
-            args.node_options(),
-            NodeOptions {
+        let expected = Options {
+            node: NodeOptions {
                 workers: 7,
                 period: Duration::from_secs(60),
-                kept
-            }
-        );
-        assert_eq!(
-            args.lifecycle_options(),
-            LifecycleOptions {
+                kept,
+            },
+            lifecycle: LifecycleOptions {
                 period: Duration::from_secs(9),
                 brake: BrakeOptions {
                     limit: 3,
                     share_percent: 50,
-                    interval: Duration::from_secs(3600)
+                    interval: Duration::from_secs(3600),
                 },
                 out_of_service_taint: true,
-            }
-        );
+            },
+            ..Options::default()
+        };
+        assert_eq!(args.options(), expected);
     }
 
     // Holds: N-04

@@ -844,19 +844,21 @@ async fn an_invalid_selector_gets_an_event_and_keeps_the_settings() {
     assert_eq!(bench.calls(), ["ensure web n2"]);
 }
 
+/// Starts a controller with these rules and one load balancer.
+async fn ruled(nodes: NodeRules) -> Bench {
+    let options = ServiceOptions {
+        nodes,
+        ..ServiceOptions::default()
+    };
+    serving(options, &[served("2")]).await
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cordoned_node_is_removed_by_rule_and_added_again_later() {
-    let nodes = NodeRules {
+    let bench = ruled(NodeRules {
         exclude_unschedulable: true,
-        exclude_control_plane: true,
-    };
-    let bench = serving(
-        ServiceOptions {
-            nodes,
-            ..ServiceOptions::default()
-        },
-        &[served("2")],
-    )
+        ..NodeRules::default()
+    })
     .await;
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
@@ -866,9 +868,20 @@ async fn a_cordoned_node_is_removed_by_rule_and_added_again_later() {
     assert_eq!(bench.calls(), ["update web n1"]);
     bench.has_node(with(&plain_node("n2"), &version("3"))).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_node_is_excluded_by_rule() {
+    let bench = ruled(NodeRules {
+        exclude_control_plane: true,
+        ..NodeRules::default()
+    })
+    .await;
     let master = json!({"node-role.kubernetes.io/control-plane": ""});
     bench.has_node(labeled("master", "1", &master)).await;
     assert_eq!(bench.calls(), Vec::<String>::new());
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2"]);
 }
 
 /// Makes each call of `ensure` fail with this error from now on.

@@ -19,6 +19,7 @@ use crate::{
     tags::Cluster,
 };
 
+mod attributes;
 mod create;
 pub(crate) mod delete;
 mod desired_load_balancer;

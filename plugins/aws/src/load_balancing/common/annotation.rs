@@ -3,8 +3,8 @@
 //! An additional annotation is in at most four files, or five if it is for both kinds:
 //!
 //! 1. here: its name, in one of the lists below;
-//! 2. `nlb/desired_load_balancer.rs` or `classic/desired_load_balancer.rs`: the property of the load
-//!    balancer that it sets;
+//! 2. the property of the load balancer that it sets: in `desired_load_balancer.rs` or `health.rs` of
+//!    the kind, or in `nlb/attributes.rs`;
 //! 3. `applied.rs`, if the load balancer keeps the property when the annotation is removed: a field
 //!    of `Applied`, which `DesiredLoadBalancer::applied` sets and `DesiredLoadBalancer::undo` reads;
 //! 4. `README.md`: a row of the table.

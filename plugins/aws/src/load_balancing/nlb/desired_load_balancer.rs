@@ -7,7 +7,10 @@ use skydock_sdk::{
     types::{IpFamily, IpFamilyPolicy, Service, ServicePort, Transport},
 };
 
-use super::health::{self, Health};
+use super::{
+    attributes,
+    health::{self, Health},
+};
 use crate::{
     cloud::invalid,
     config::Config,
@@ -19,14 +22,6 @@ use crate::{
     },
     tags::{self, Cluster, Tags},
 };
-
-/// Attributes of load balancers that Services can set.
-const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
-/// The prefix of the attributes of access logs.
-pub(super) const LOGS: &str = "access_logs.";
-const LOGS_ENABLED: &str = "access_logs.s3.enabled";
-const LOGS_BUCKET: &str = "access_logs.s3.bucket";
-const LOGS_PREFIX: &str = "access_logs.s3.prefix";
 
 /// Attributes of target groups that Services can set.
 const PRESERVE_CLIENT: &str = "preserve_client_ip.enabled";
@@ -154,7 +149,7 @@ impl DesiredLoadBalancer {
             subnets: annotations.list(annotation::SUBNETS),
             allocations: annotations.list(annotation::ALLOCATIONS),
             private_addresses: annotations.list(annotation::PRIVATE_ADDRESSES),
-            attributes: attributes(annotations)?,
+            attributes: attributes::of(annotations)?,
             group_attributes: group_attributes(annotations, &listeners)?,
             listeners,
             ranges,
@@ -343,37 +338,6 @@ fn listener(
         }
         _ => Ok(plain),
     }
-}
-
-fn attributes(annotations: Annotations<'_>) -> Result<BTreeMap<String, String>> {
-    let flag = |name| annotations.flag(name).map(Option::unwrap_or_default);
-    let logs = flag(annotation::ACCESS_LOG_ENABLED)?;
-    let mut attributes = BTreeMap::from([
-        (
-            CROSS_ZONE.to_owned(),
-            flag(annotation::CROSS_ZONE)?.to_string(),
-        ),
-        (LOGS_ENABLED.to_owned(), logs.to_string()),
-    ]);
-
-    // AWS accepts no empty bucket, so the bucket is not changed if logs are disabled.
-    if logs {
-        let text = |name| annotations.get(name).unwrap_or_default().to_owned();
-        attributes.insert(LOGS_BUCKET.into(), text(annotation::ACCESS_LOG_BUCKET));
-        attributes.insert(LOGS_PREFIX.into(), text(annotation::ACCESS_LOG_PREFIX));
-    }
-
-    Ok(attributes)
-}
-
-/// Returns the default attributes of a new load balancer.
-pub(crate) fn default_attributes() -> BTreeMap<String, String> {
-    BTreeMap::from([
-        (CROSS_ZONE.to_owned(), "false".to_owned()),
-        (LOGS_ENABLED.to_owned(), "false".to_owned()),
-        (LOGS_BUCKET.to_owned(), String::new()),
-        (LOGS_PREFIX.to_owned(), String::new()),
-    ])
 }
 
 fn group_attributes(

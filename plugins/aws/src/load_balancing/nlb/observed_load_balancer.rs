@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use skydock_sdk::{Result, types::Service};
 
 use super::{
-    desired_load_balancer::{DesiredLoadBalancer, IpAddressType, default_attributes},
+    attributes,
+    desired_load_balancer::{DesiredLoadBalancer, IpAddressType},
     steps::{self, Step},
 };
 use crate::{
@@ -55,7 +56,7 @@ impl ObservedLoadBalancer {
     pub(crate) fn created(balancer: LoadBalancer) -> Self {
         Self {
             balancer,
-            attributes: default_attributes(),
+            attributes: attributes::defaults(),
             ..Self::default()
         }
     }
@@ -80,7 +81,7 @@ impl ObservedLoadBalancer {
         // Attributes that AWS does not list have their defaults.
         let mut observed = Self {
             balancer,
-            attributes: default_attributes(),
+            attributes: attributes::defaults(),
             ..Self::default()
         };
 

@@ -9,9 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    desired_load_balancer::{
-        DesiredListener, DesiredLoadBalancer, DesiredTargetGroup, LOGS, Security,
-    },
+    attributes,
+    desired_load_balancer::{DesiredListener, DesiredLoadBalancer, DesiredTargetGroup, Security},
     observed_load_balancer::ObservedLoadBalancer,
     steps::Step,
 };
@@ -281,7 +280,7 @@ fn of_balancer(desired: &DesiredLoadBalancer, observed: &ObservedLoadBalancer) -
     let (logs, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
         difference(&desired.attributes, Some(&observed.attributes))
             .into_iter()
-            .partition(|(key, _)| key.starts_with(LOGS));
+            .partition(|(key, _)| key.starts_with(attributes::LOGS));
     let sets = [others, logs].into_iter().filter(|set| !set.is_empty());
     steps.extend(sets.map(Step::SetAttributes));
 

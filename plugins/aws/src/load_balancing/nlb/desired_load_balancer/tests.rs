@@ -103,37 +103,6 @@ fn a_certificate_enables_tls_on_the_named_ports() {
 }
 
 #[test]
-fn annotations_set_attributes_that_default_to_off() {
-    let attributes = |pairs: &[(&str, &str)]| {
-        let service = annotated(service(&[("", Transport::Tcp, 80, 30080)]), pairs);
-        let attributes = desired(&service).unwrap().attributes;
-        attributes
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect::<Vec<_>>()
-            .join(" ")
-    };
-    let off = "access_logs.s3.enabled=false load_balancing.cross_zone.enabled=false";
-
-    assert_eq!(attributes(&[]), off);
-    assert_eq!(
-        attributes(&[("access-log-s3-bucket-name", "b")]),
-        off,
-        "no bucket where logs are off"
-    );
-    assert_eq!(
-        attributes(&[
-            ("access-log-enabled", "true"),
-            ("access-log-s3-bucket-name", "b"),
-            ("access-log-s3-bucket-prefix", "p"),
-            ("cross-zone-load-balancing-enabled", "true"),
-        ]),
-        "access_logs.s3.bucket=b access_logs.s3.enabled=true access_logs.s3.prefix=p \
-         load_balancing.cross_zone.enabled=true"
-    );
-}
-
-#[test]
 fn rejects_unsupported_ports_and_annotations_by_name() {
     let tcp = || service(&[("", Transport::Tcp, 80, 30080)]);
     let udp = || service(&[("", Transport::Udp, 80, 30080)]);
