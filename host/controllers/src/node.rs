@@ -5,19 +5,15 @@
 //! date as well as addresses, and nodes of other providers are not changed. New nodes do not share
 //! batches with nodes that are re-checked, and have a worker of their own.
 
-pub mod addresses;
 mod apply;
-mod describe;
 mod doubles;
 mod due;
 mod echo;
 mod initialize;
 mod keep;
-pub mod labels;
 mod memory;
 pub(crate) mod metrics;
 pub mod plan;
-mod reported;
 mod round;
 
 use std::{sync::Arc, time::Duration};

@@ -1,5 +1,7 @@
 //! What is remembered about existing nodes. If it is lost, this only costs another query or event.
 
+mod reported;
+
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -15,7 +17,7 @@ use skydock_controller_base::{
 use skydock_kube::{events::REMINDER_PERIOD, informer::Entry, queue::Bucket};
 use tokio::time::Instant;
 
-use super::reported::ReportedFailures;
+use self::reported::ReportedFailures;
 use crate::batches::BatchLimit;
 
 /// What is remembered about all nodes, by name.

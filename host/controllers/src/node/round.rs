@@ -1,6 +1,8 @@
 //! One round of questions about nodes: has the cloud describe a batch, pairs the answers with the
 //! nodes, and has them initialized or repaired. `batches.rs` calls it for each batch.
 
+mod describe;
+
 use std::{
     sync::{
         Arc,
@@ -16,7 +18,7 @@ use skydock_controller_base::calls::retry::RetryWhen;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{NodeController, NodeEntry, WRITERS, added, describe, plan};
+use super::{NodeController, NodeEntry, WRITERS, added, plan};
 use crate::batches::{Answered, Ask};
 
 /// Maximum time for which nodes are gathered while a query is in progress, so that fewer calls are

@@ -6,13 +6,13 @@ use anyhow::Context as _;
 use skydock_sandbox::metadata::{Metadata, SECTION};
 
 /// The file in the folder of a project.
-pub(super) const FILE: &str = "plugin.json";
+const FILE: &str = "plugin.json";
 
 /// Appends the content of the file to a component as a custom section, if there is one.
 ///
 /// # Errors
 /// If the file cannot be read, or its content is not valid.
-pub(super) fn add(component: &mut Vec<u8>, dir: &Path) -> anyhow::Result<()> {
+pub(crate) fn add(component: &mut Vec<u8>, dir: &Path) -> anyhow::Result<()> {
     let file = dir.join(FILE);
     let text = match fs::read(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

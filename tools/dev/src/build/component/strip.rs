@@ -20,7 +20,7 @@ const WORLD: &str = "stub";
 ///
 /// # Errors
 /// If a file cannot be read or written, or if an import cannot be stripped.
-pub(super) fn strip(component: &Path, output: &Path) -> anyhow::Result<()> {
+pub(crate) fn strip(component: &Path, output: &Path) -> anyhow::Result<()> {
     let bytes =
         fs::read(component).with_context(|| format!("cannot read {}", component.display()))?;
     let stripped = stripped(bytes)
