@@ -169,7 +169,7 @@ impl IpamController {
                 self.context
                     .warning(&entry, reason::CIDR_NOT_AVAILABLE, message);
                 self.queue
-                    .retry_as(entry.key(), EXHAUSTED, Priority::Change);
+                    .retry(entry.key(), EXHAUSTED, Priority::Change);
             }
             Decision::Warn(problems) => {
                 self.queue.forget(&entry.key());

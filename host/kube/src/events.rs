@@ -30,7 +30,7 @@ use self::correlate::{Correlator, Verdict, Write};
 use crate::{
     api::{self, Action, ApiError, Patch, Target},
     informer::{Entry, Kind},
-    queue::Bucket,
+    queue::{Bucket, Rate},
 };
 
 /// Period after which an event about an unchanged condition is published again: an API server keeps
@@ -42,9 +42,12 @@ const OWN: usize = 16_384;
 /// Maximum number of queued events of a provider, twice as many as in client-go: the last of them
 /// would be minutes old.
 const OF_PROVIDER: usize = 2048;
-/// Normal events per second while more are published, and how many may be written without delay. An
-/// event costs the API server as much as one of the two writes that initialize a node.
-const PACE: (f64, f64) = (10.0, 100.0);
+/// Rate of normal events while more are published. An event costs the API server as much as one of
+/// the two writes that initialize a node.
+const PACE: Rate = Rate {
+    per_second: 10.0,
+    burst: 100.0,
+};
 /// Time without a new event after which the work that they report is done, so that the queued ones
 /// are written without delay.
 const QUIET: Duration = Duration::from_secs(1);

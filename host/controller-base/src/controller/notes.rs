@@ -15,7 +15,7 @@ use skydock_cloud::{CloudProvider, Note, ObjectKind, ObjectName, Pairs, has_room
 use skydock_kube::{
     api::{ApiError, Patch, Target, patch},
     informer::{Change, Informer},
-    queue::{Bucket, Limiter, Priority, Queue},
+    queue::{Bucket, Limiter, Priority, Queue, Rate},
 };
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -33,9 +33,12 @@ type Last = Vec<(String, Option<String>)>;
 /// Time between two writes to the same object. In the meantime, further annotations are gathered.
 const APART: Duration = Duration::from_secs(10);
 
-/// Writes per second, and how many may be without delay. Every write is kept for minutes by etcd, and
-/// sent to all that watch the object, such as kube-proxy on each node.
-const PACE: (f64, f64) = (10.0, 100.0);
+/// Rate of writes. Every write is kept for minutes by etcd, and sent to all that watch the object,
+/// such as kube-proxy on each node.
+const PACE: Rate = Rate {
+    per_second: 10.0,
+    burst: 100.0,
+};
 
 /// Maximum time to write the remaining annotations at shutdown.
 const LAST: Duration = Duration::from_secs(2);

@@ -172,7 +172,7 @@ impl NodeController {
                     self.context
                         .warning(entry, reason::FAILED_TO_INITIALIZE, message);
                 }
-                self.queue.retry(entry.key());
+                RetryWhen::BackOff.schedule(&self.queue, &entry.key());
             }
         }
     }

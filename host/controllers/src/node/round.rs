@@ -138,8 +138,8 @@ impl Ask for Round<'_> {
 
         if !failed.is_empty() {
             // However many nodes it was about, this counts as one failure.
-            let counts = !self.failed.swap(true, Ordering::Relaxed);
-            self.controller.queue.retry_together(failed, counts);
+            let takes_token = !self.failed.swap(true, Ordering::Relaxed);
+            self.controller.queue.retry_together(failed, takes_token);
         }
 
         // The turns of the round limit the writes.
