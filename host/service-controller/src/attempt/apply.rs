@@ -15,7 +15,7 @@ use skydock_kube::{
     informer::Entry,
 };
 
-use super::ServiceController;
+use crate::ServiceController;
 
 /// What is written to a Service.
 pub(crate) enum Write {

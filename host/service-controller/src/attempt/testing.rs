@@ -13,10 +13,9 @@ use skydock_kube::{
     queue::Priority,
 };
 
-use super::{
+use super::{Attempt, Failure, Requeue, apply::Write, event::Event, io::Io};
+use crate::{
     Classes, ServiceEntry,
-    apply::Write,
-    attempt::{Attempt, Failure, Requeue, event::Event, io::Io},
     known::{
         KnownService,
         state::{Phase, SentNodes, State},
