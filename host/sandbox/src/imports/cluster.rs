@@ -1,4 +1,12 @@
-//! The objects that a plugin may see.
+//! The cluster as a plugin sees it: its objects, and in the modules below, the object that a call
+//! is about, the nodes that it is lent, and what it writes.
+
+mod events;
+pub(super) mod lent_nodes;
+pub(super) mod lists;
+pub(super) mod notes;
+mod objects;
+pub(super) mod subject;
 
 use std::{
     net::IpAddr,

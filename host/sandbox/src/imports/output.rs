@@ -1,5 +1,7 @@
 //! Writes stdout and stderr of an instance to the plugin's log, including the message of a panic.
 
+mod last_lines;
+
 use std::{
     io,
     pin::Pin,
@@ -16,7 +18,8 @@ use wasmtime_wasi::{
     p2::{OutputStream, Pollable, StreamResult},
 };
 
-use super::{Shared, last_lines::LastLines};
+use self::last_lines::LastLines;
+use super::Shared;
 use crate::load::source::Settings;
 
 /// Bytes accepted at a time.

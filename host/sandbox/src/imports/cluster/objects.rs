@@ -7,9 +7,10 @@ use skydock_cloud::{
     has_room,
 };
 
-use super::{State, notes::Notes};
+use super::notes::Notes;
 use crate::{
-    answers::text::MAX_ANNOTATION, grants::permissions::ObjectGrant, words::keys::is_qualified,
+    answers::text::MAX_ANNOTATION, grants::permissions::ObjectGrant, imports::State,
+    words::keys::is_qualified,
 };
 
 /// Maximum bytes of an object as JSON, as in the contract: the limit of the API server.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use skydock_cloud::{Node, NodeSet, ObjectKind, ObjectName, Pairs, Service};
 
-use super::{State, notes::Notes};
-use crate::grants::owned::Owned;
+use super::notes::Notes;
+use crate::{grants::owned::Owned, imports::State};
 
 /// The objects that the current call is about, and the annotations that it sets on them.
 #[derive(Clone, Default)]

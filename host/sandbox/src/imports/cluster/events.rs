@@ -7,7 +7,7 @@ use skydock_cloud::{
 };
 use tracing::Level;
 
-use super::State;
+use crate::imports::State;
 
 /// Maximum number of events of one call. Kubernetes' own limiter allows 25 for each object; a batch
 /// has up to 1000 objects.

@@ -11,7 +11,7 @@ use std::{
 
 use skydock_cloud as cloud;
 
-use super::State;
+use crate::imports::State;
 
 /// Number of sets whose targets are kept. Each Service that selects its nodes has its own set.
 const KEPT: usize = 4;
