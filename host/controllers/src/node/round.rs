@@ -23,7 +23,7 @@ use crate::batches::{Answered, Ask};
 
 /// Maximum time for which nodes are gathered while a query is in progress, so that fewer calls are
 /// about more nodes.
-const GATHER: Duration = Duration::from_millis(250);
+const LONGEST_HOLD: Duration = Duration::from_millis(250);
 
 /// The queries of one batch.
 pub(super) struct Round<'a> {
@@ -94,7 +94,7 @@ impl Ask for Round<'_> {
         }
 
         let nodes: Vec<_> = batch.iter().map(|entry| Arc::clone(&entry.view)).collect();
-        self.controller.queue.hold(GATHER);
+        self.controller.queue.hold(LONGEST_HOLD);
         let answers = tokio::select! {
             // No consequences are to be started after the shutdown.
             () = self.stop.cancelled() => return None,
