@@ -168,8 +168,7 @@ impl IpamController {
                 tracing::warn!(node = entry.name(), "{message}");
                 self.context
                     .warning(&entry, reason::CIDR_NOT_AVAILABLE, message);
-                self.queue
-                    .retry(entry.key(), EXHAUSTED, Priority::Change);
+                self.queue.retry(entry.key(), EXHAUSTED, Priority::Change);
             }
             Decision::Warn(problems) => {
                 self.queue.forget(&entry.key());
