@@ -16,15 +16,13 @@ mod ledger;
 pub(crate) mod metrics;
 mod range;
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use skydock_cloud::reason;
 use skydock_controller_base::{
@@ -248,7 +246,7 @@ fn mask_flag(range: IpNet) -> &'static str {
 }
 
 fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
-    ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    ledger.lock()
 }
 
 fn observe(ledger: &mut Ledger, queue: &Queue<String>, entry: &Entry<NodeKind>) {

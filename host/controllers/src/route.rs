@@ -22,15 +22,12 @@ mod state;
 mod tries;
 mod work;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use skydock_cloud::{Capability, NewRoute, NodeAddress, ProviderInfo, Route};
 use skydock_controller_base::{
     controller::{
@@ -217,7 +214,7 @@ impl RouteController {
     }
 
     fn memory(&self) -> MutexGuard<'_, RouteMemory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 }
 

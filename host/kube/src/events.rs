@@ -6,10 +6,7 @@
 
 mod correlate;
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, ObjectReference};
@@ -18,6 +15,7 @@ use kube::{
     Api, Client,
     api::{ObjectMeta, PostParams},
 };
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use serde_json::json;
 use tokio::{
@@ -147,7 +145,7 @@ impl Recorder {
         let queue = if notice.is_urgent() {
             &self.urgent
         } else {
-            *lock(&self.last_normal) = Instant::now();
+            *self.last_normal.lock() = Instant::now();
             &self.normal
         };
         if queue.try_send((Timestamp::now(), notice)).is_err() {
@@ -203,7 +201,7 @@ impl Paced {
     /// Returns the next event when it may be written. Nothing is lost if the future is dropped.
     async fn recv(&mut self) -> Option<Published> {
         loop {
-            let quiet_at = self.last.as_ref().map(|last| *lock(last) + QUIET);
+            let quiet_at = self.last.as_ref().map(|last| *last.lock() + QUIET);
             let settled_at = self.pace.settled_at();
             let at = quiet_at.map_or(settled_at, |quiet_at| settled_at.min(quiet_at));
             if at <= Instant::now() {
@@ -338,11 +336,6 @@ async fn write_event(client: &Client, notice: &Notice, write: &Write) -> Result<
         Ok(_) | Err(ApiError::Changed(_)) => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-/// No code panics while it holds the lock.
-fn lock(at: &Mutex<Instant>) -> std::sync::MutexGuard<'_, Instant> {
-    at.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn time(at: Timestamp) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {

@@ -9,10 +9,11 @@ use std::{
     collections::{BTreeMap, HashMap},
     io,
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use ipnet::{IpNet, Ipv6Net};
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::registry::Registry;
 use skydock_cloud::Cluster;
 use skydock_credentials::{
@@ -207,7 +208,7 @@ impl Egress {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Replaces rules and credentials without a new generation of the plugin.

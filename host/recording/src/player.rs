@@ -3,10 +3,10 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::{sync::Notify, task::JoinSet};
@@ -119,7 +119,7 @@ impl Player {
     }
 
     fn playing(&self) -> MutexGuard<'_, Playing> {
-        self.playing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.playing.lock()
     }
 
     /// Starts the next call, and returns its function and arguments.
@@ -220,21 +220,17 @@ impl Player {
 
     /// Reads the body of a request while the call goes on.
     pub fn sending(&self, body: impl Future<Output = ()> + Send + 'static) {
-        self.sending
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .spawn(body);
+        self.sending.lock().spawn(body);
     }
 
     /// Waits until the bodies of requests are read, which does not take long unless a plugin leaves
     /// one open.
     pub async fn settle(&self) {
         // Taken out, because the lock must not be held while this waits.
-        let mut sending =
-            std::mem::take(&mut *self.sending.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut sending = std::mem::take(&mut *self.sending.lock());
         let all = async { while sending.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(PATIENCE, all).await;
-        *self.sending.lock().unwrap_or_else(PoisonError::into_inner) = sending;
+        *self.sending.lock() = sending;
     }
 
     /// Returns true if the response of an exchange came after the end of the request.

@@ -4,12 +4,9 @@ pub(crate) mod eligibility;
 pub(crate) mod follow;
 pub(crate) mod selection;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::metrics::histogram::Histogram;
 use skydock_controller_base::controller::context::spawn_joined;
 use skydock_kube::queue::{Bucket, Priority, Rate};
@@ -72,23 +69,15 @@ impl Passes {
     }
 
     fn pace(&self) -> MutexGuard<'_, Bucket> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pace.lock()
     }
 
     fn begin(&self, key: &str, pass: &Arc<Pass>) {
-        self.running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(key.to_owned(), Arc::clone(pass));
+        self.running.lock().insert(key.to_owned(), Arc::clone(pass));
     }
 
     fn end(&self, key: &str) {
-        drop(
-            self.running
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(key),
-        );
+        drop(self.running.lock().remove(key));
     }
 }
 

@@ -2,14 +2,11 @@
 
 mod pending;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use skydock_cloud::{CloudProvider, Note, ObjectKind, ObjectName, Pairs, has_room};
 use skydock_kube::{
@@ -65,7 +62,7 @@ pub struct WrittenAnnotations(Mutex<HashMap<String, Last>>);
 
 impl WrittenAnnotations {
     fn all(&self) -> MutexGuard<'_, HashMap<String, Last>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Returns true if this annotation of the Service, or its removal, was written here.
@@ -141,7 +138,7 @@ impl Notes {
     }
 
     fn pending(&self) -> MutexGuard<'_, PendingAnnotations> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock()
     }
 
     /// Queues a note. Values of the same object and key that still wait are overwritten.
@@ -164,12 +161,12 @@ impl Notes {
 
     /// Returns how long to wait before the next write.
     fn pause(&self) -> Duration {
-        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pace = self.pace.lock();
         pace.reserve(Instant::now())
     }
 
     fn last(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock()
     }
 
     fn remember_write(&self, object: &ObjectName) {

@@ -9,9 +9,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use skydock_cloud::{AddressKind, Node, reason};
 use skydock_controller_base::{controller::context::ControllerContext, objects::kinds::NodeKind};
 use skydock_kube::{
@@ -173,7 +174,7 @@ impl Doubles {
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+        self.index.lock()
     }
 
     /// Returns the name of a node other than this one that has this provider ID, or is about to get
@@ -185,7 +186,7 @@ impl Doubles {
         except: &str,
         nodes: &Informer<NodeKind>,
     ) -> Option<String> {
-        let mut promised = self.promised.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut promised = self.promised.lock();
         promised.retain(|_, name| {
             let entry = nodes.get(name);
             entry.is_some_and(|entry| entry.view.provider_id.is_none())

@@ -2,12 +2,9 @@
 
 mod reported;
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
 use skydock_controller_base::{
@@ -70,7 +67,7 @@ impl Remembered {
 
 impl NodeMemory {
     fn nodes(&self) -> MutexGuard<'_, HashMap<String, Remembered>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn note<R>(&self, name: &str, note: impl FnOnce(&mut Remembered) -> R) -> R {

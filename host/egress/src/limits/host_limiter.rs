@@ -1,7 +1,8 @@
 //! The rate and the concurrency of requests to one host.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use skydock_cloud::{CallKind, PerKind};
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
@@ -11,7 +12,6 @@ use tokio::{
 use crate::{
     limits::{
         hosts::Host,
-        lock,
         pace::Bucket,
         shares::{Kinds, Shares},
     },
@@ -62,7 +62,7 @@ impl HostLimiter {
 
     /// Returns true if no token is missing.
     pub(crate) fn is_full(&self, now: Instant) -> bool {
-        lock(&self.bucket).is_full(now)
+        self.bucket.lock().is_full(now)
     }
 
     /// Waits for a token and for the end of a pause that the cloud has asked this rule for, in the
@@ -90,7 +90,7 @@ impl HostLimiter {
                 if host.pauses().until(rule, now).is_some() {
                     break;
                 }
-                let taken = lock(&self.bucket).take(now);
+                let taken = self.bucket.lock().take(now);
                 let Err(wait) = taken else { return Ok(waited) };
                 waited = true;
                 sleep_until(now + wait).await;
@@ -182,11 +182,13 @@ mod tests {
             let order = &order;
             async move {
                 let waited = limiter.wait(soon(host, "r")).await.unwrap();
-                lock(order).push((number, waited, start.elapsed().as_millis()));
+                order
+                    .lock()
+                    .push((number, waited, start.elapsed().as_millis()));
             }
         });
         futures::future::join_all(requests).await;
-        let order = lock(&order).clone();
+        let order = order.lock().clone();
         assert_eq!(
             order,
             [

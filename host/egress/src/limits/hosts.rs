@@ -3,10 +3,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use skydock_cloud::{CallKind, PerKind};
 use tokio::time::Instant;
 
@@ -14,7 +15,6 @@ use crate::{
     limits::{
         breaker::{Breaker, Outcome, Pass},
         host_limiter::HostLimiter,
-        lock,
         pauses::Pauses,
         shares::Kinds,
     },
@@ -53,7 +53,7 @@ impl Hosts {
     /// # Errors
     /// If more hosts are in use than can be remembered.
     pub(crate) fn get(&self, target: &Target) -> Result<Arc<Host>, RequestError> {
-        let mut all = lock(&self.all);
+        let mut all = self.all.lock();
         if let Some(host) = all.get(target) {
             return Ok(host.clone());
         }
@@ -83,7 +83,7 @@ impl Hosts {
     /// Returns the number of hosts with an open breaker.
     pub(crate) fn open(&self) -> usize {
         let now = Instant::now();
-        let mut failing = lock(&self.failing);
+        let mut failing = self.failing.lock();
         failing.retain(|host| host.upgrade().is_some_and(|host| host.is_open(now)));
         failing.len()
     }
@@ -95,13 +95,13 @@ impl Host {
         self.breakers
             .all()
             .into_iter()
-            .any(|breaker| lock(breaker).is_open(now))
+            .any(|breaker| breaker.lock().is_open(now))
     }
 
     /// Counts the host among those with an open breaker, see [`Hosts::open`].
     fn opened(self: &Arc<Self>) {
         let host = Arc::downgrade(self);
-        let mut failing = lock(&self.failing);
+        let mut failing = self.failing.lock();
         if !failing.iter().any(|known| known.ptr_eq(&host)) {
             failing.push(host);
         }
@@ -111,7 +111,7 @@ impl Host {
     /// different rules or configurations.
     pub(crate) fn limiter(&self, limits: &Limits, kinds: Kinds) -> Arc<HostLimiter> {
         let now = Instant::now();
-        let mut limiters = lock(&self.limiters);
+        let mut limiters = self.limiters.lock();
         if let Some(limiter) = limiters.iter().find(|it| it.is_for(limits, kinds)) {
             return limiter.clone();
         }
@@ -129,7 +129,7 @@ impl Host {
         let full =
             |limiter: &Arc<HostLimiter>| Arc::strong_count(limiter) == 1 && limiter.is_full(now);
 
-        !self.is_open(now) && !self.pauses.is_paused(now) && lock(&self.limiters).iter().all(full)
+        !self.is_open(now) && !self.pauses.is_paused(now) && self.limiters.lock().iter().all(full)
     }
 
     /// Returns the pauses that the cloud has asked for.
@@ -142,7 +142,7 @@ impl Host {
     /// # Errors
     /// [`Code::ConnectionRefused`] if it is open.
     pub(crate) fn check(&self, kind: CallKind) -> Result<(), RequestError> {
-        match lock(self.breakers.get(kind)).look(Instant::now()) {
+        match self.breakers.get(kind).lock().look(Instant::now()) {
             Pass::Wait(wait) => Err(not_contacted(wait)),
             Pass::Free | Pass::Probe => Ok(()),
         }
@@ -159,7 +159,7 @@ impl Host {
         patience: Duration,
     ) -> Result<Passed, RequestError> {
         let now = Instant::now();
-        match lock(self.breakers.get(kind)).enter(now) {
+        match self.breakers.get(kind).lock().enter(now) {
             Pass::Wait(wait) => Err(not_contacted(wait)),
             pass => Ok(Passed {
                 host: self.clone(),
@@ -201,7 +201,7 @@ impl Drop for Passed {
         };
 
         let is_open = {
-            let mut breaker = lock(self.host.breakers.get(self.kind));
+            let mut breaker = self.host.breakers.get(self.kind).lock();
             breaker.leave(self.pass, self.entered, outcome, now);
             breaker.is_open(now)
         };
@@ -304,7 +304,7 @@ mod tests {
         drop(held);
         hosts.named("more.example");
         assert_eq!(
-            lock(&hosts.all).len(),
+            hosts.all.lock().len(),
             2,
             "the one that asked for a pause is kept"
         );

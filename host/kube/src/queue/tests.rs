@@ -255,10 +255,16 @@ async fn failures_back_off_until_they_are_forgotten() {
         "the delay after the first failure"
     );
     assert_eq!(queue.base(), Duration::from_secs(5));
-    assert_eq!(queue.retry(1, queue.base(), Priority::Change), Duration::from_secs(10));
+    assert_eq!(
+        queue.retry(1, queue.base(), Priority::Change),
+        Duration::from_secs(10)
+    );
 
     queue.forget(&1);
-    assert_eq!(queue.retry(1, queue.base(), Priority::Change), Duration::from_secs(5));
+    assert_eq!(
+        queue.retry(1, queue.base(), Priority::Change),
+        Duration::from_secs(5)
+    );
     assert!(ready(&queue, 1).await.is_empty());
     sleep(Duration::from_secs(5)).await;
     assert_eq!(ready(&queue, 1).await, [1]);

@@ -4,10 +4,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use skydock_cloud::Capability;
 
 /// Consecutive failures that start the back-off: a single one may be an accident, and the
@@ -102,7 +102,7 @@ pub(crate) struct Supervisor(Mutex<BTreeMap<Scope, Breaker>>);
 
 impl Supervisor {
     fn breakers(&self) -> MutexGuard<'_, BTreeMap<Scope, Breaker>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Admits a call, or returns how long its scope is suspended.

@@ -8,11 +8,9 @@ pub(super) mod notes;
 mod objects;
 pub(super) mod subject;
 
-use std::{
-    net::IpAddr,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{net::IpAddr, sync::Arc};
 
+use parking_lot::RwLock;
 use skydock_cloud::{Cluster, Holder, Node, ObjectKind, ObjectName, Service};
 
 use super::{Shared, State};
@@ -31,19 +29,16 @@ pub struct ClusterSlot(Arc<RwLock<Option<Arc<dyn Cluster>>>>);
 impl ClusterSlot {
     /// Fills the slot.
     pub fn set(&self, cluster: Arc<dyn Cluster>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
+        *self.0.write() = Some(cluster);
     }
 
     /// Empties the slot.
     pub fn clear(&self) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.write() = None;
     }
 
     pub(crate) fn get(&self) -> Option<Arc<dyn Cluster>> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.read().clone()
     }
 }
 

@@ -5,11 +5,12 @@ mod last_lines;
 use std::{
     io,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use skydock_recording::{LINE, Tape, observed};
 use tokio::io::AsyncWrite;
 use tracing::Level;
@@ -64,7 +65,7 @@ impl Output {
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock()
     }
 
     /// Returns the last lines since this was called before.

@@ -4,11 +4,12 @@ use std::{
     any::Any,
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use skydock_cloud as cloud;
 
 use crate::imports::State;
@@ -38,7 +39,7 @@ pub(crate) struct Packed<T> {
 
 impl Targets {
     fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 
     /// Returns the targets of these nodes.
@@ -167,7 +168,7 @@ pub(crate) struct NodeReaders(Mutex<HashSet<String>>);
 
 impl NodeReaders {
     fn known(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Returns what the plugin has looked at for this Service.
@@ -204,7 +205,7 @@ pub(crate) struct LastNodes(Mutex<HashMap<String, (u64, cloud::NodeSet)>>);
 
 impl LastNodes {
     fn known(&self) -> MutexGuard<'_, HashMap<String, (u64, cloud::NodeSet)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Removes and returns those of the Service with this UID. They stay unknown until a call

@@ -7,9 +7,10 @@
 
 use std::{
     any::Any,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
+use parking_lot::Mutex;
 use skydock_resources::limits::TICK;
 
 /// Maximum number of lists of one plugin at a time.
@@ -44,7 +45,7 @@ impl Lists {
     /// Reserves a place for a list. It is released when the place, or the list that is put there,
     /// is dropped.
     fn place(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = self.0.lock();
         lists.retain(|list| list.strong_count() > 0);
 
         (lists.len() < AT_ONCE).then(|| {
@@ -55,7 +56,7 @@ impl Lists {
     }
 
     fn put(&self, place: &Arc<dyn Any + Send + Sync>, list: Weak<dyn Any + Send + Sync>) {
-        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = self.0.lock();
         let place = Arc::downgrade(place);
         if let Some(held) = lists.iter_mut().find(|held| held.ptr_eq(&place)) {
             *held = list;

@@ -1,10 +1,8 @@
 //! Annotations that are written after a call.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
 
+use parking_lot::Mutex;
 use skydock_cloud::{Note, ObjectName, Pairs};
 
 use super::ClusterSlot;
@@ -19,7 +17,7 @@ pub(crate) struct Notes(Mutex<Vec<(ObjectName, String, Option<String>)>>);
 impl Notes {
     /// Adds an annotation; the last value of a key counts. Returns false if there are too many.
     pub(super) fn take(&self, object: ObjectName, key: String, value: Option<String>) -> bool {
-        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.0.lock();
         if let Some(note) = notes
             .iter_mut()
             .find(|note| note.0 == object && note.1 == key)
@@ -37,7 +35,7 @@ impl Notes {
 
     /// Returns the annotations of an object that has these, once those of this call are written.
     pub(super) fn after(&self, object: &ObjectName, mut present: Pairs) -> Pairs {
-        let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let notes = self.0.lock();
         for (_, key, value) in notes.iter().filter(|(of, ..)| of == object) {
             match value {
                 Some(value) => drop(present.insert(key.clone(), value.clone())),
@@ -50,7 +48,7 @@ impl Notes {
 
     /// Passes all annotations to the cluster, to be written.
     pub(crate) fn hand_over(&self, cluster: &ClusterSlot) {
-        let taken = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let taken = std::mem::take(&mut *self.0.lock());
         let Some(cluster) = cluster.get().filter(|_| !taken.is_empty()) else {
             return;
         };
