@@ -170,32 +170,8 @@ impl Plugin {
             &source, limits, metrics, cluster, ticker, taping,
         ));
 
-        // One future, so that a failure of any stage is counted once.
-        let first = async {
-            let Files {
-                component,
-                settings,
-                digests,
-                took,
-            } = read(&source).await?;
-
-            let mut watch = Stopwatch::start(took);
-            let digest = digests.component.clone();
-            let code = Code::make(runtime, &shared.plugin, component, digest, &mut watch).await?;
-            let code = Arc::new(code);
-
-            let candidate = Candidate {
-                number: 1,
-                source: source.component.clone(),
-                code,
-                settings: &settings,
-                digests,
-            };
-            // Boxed, because the future is large.
-            Box::pin(Generation::load(&shared, candidate, watch, None)).await
-        };
-
-        let first = first.await.inspect_err(|error| {
+        let first = first_generation(runtime, &source, &shared).await;
+        let first = first.inspect_err(|error| {
             shared
                 .metrics
                 .reload_failed(&shared.plugin, error.stage.as_str());
@@ -524,6 +500,33 @@ impl Plugin {
             }
         });
     }
+}
+
+async fn first_generation(
+    runtime: &Runtime,
+    source: &PluginSource,
+    shared: &Arc<Shared>,
+) -> Result<Generation, LoadError> {
+    let Files {
+        component,
+        settings,
+        digests,
+        took,
+    } = read(source).await?;
+
+    let mut watch = Stopwatch::start(took);
+    let digest = digests.component.clone();
+    let code = Code::make(runtime, &shared.plugin, component, digest, &mut watch).await?;
+
+    let candidate = Candidate {
+        number: 1,
+        source: source.component.clone(),
+        code: Arc::new(code),
+        settings: &settings,
+        digests,
+    };
+    // Boxed, because the future is large.
+    Box::pin(Generation::load(shared, candidate, watch, None)).await
 }
 
 fn attempted(files: &Result<Files, LoadError>) -> Attempted {
