@@ -201,7 +201,7 @@ impl Index {
     /// Returns the keys of Services whose load balancers have one of these addresses, although it is
     /// a cluster IP, an external IP, or that of a load balancer that the provider leaves to another
     /// implementation. Other load balancers do not count: two could disturb each other without end.
-    fn doubled(
+    fn conflicting(
         &self,
         claims: &[(AddressOrName, Owner)],
         left_to_others: &LeftToOthers,
@@ -304,10 +304,10 @@ impl AddressHolders {
     /// Calls the handlers with each Service whose load balancer has one of these addresses although
     /// another object has it.
     fn notify(&self, claims: &[(AddressOrName, Owner)]) {
-        let doubled = self.index().doubled(claims, &self.left_to_others);
+        let conflicting = self.index().conflicting(claims, &self.left_to_others);
 
         let handlers = self.handlers();
-        for (key, handler) in doubled
+        for (key, handler) in conflicting
             .iter()
             .flat_map(|key| handlers.iter().map(move |it| (key, it)))
         {

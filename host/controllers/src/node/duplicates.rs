@@ -34,7 +34,7 @@ enum Claim {
 
 /// The nodes by what they claim.
 #[derive(Default)]
-pub(super) struct Doubles {
+pub(super) struct Duplicates {
     index: Mutex<Index>,
     /// Provider IDs that are being written, and the node. An entry is outdated when the node in the
     /// cache has a provider ID, or is gone.
@@ -113,24 +113,24 @@ impl Index {
             self.0.remove(&(gone.clone(), Arc::clone(&name)));
         }
 
-        let mut doubles = Vec::new();
+        let mut duplicates = Vec::new();
         for claim in new.difference(old) {
             let others: Vec<_> = self.nodes(claim).cloned().collect();
             self.0.insert((claim.clone(), Arc::clone(&name)));
             if !others.is_empty() {
-                doubles.push((claim.clone(), others));
+                duplicates.push((claim.clone(), others));
             }
         }
 
-        doubles
+        duplicates
     }
 }
 
-impl Doubles {
-    /// Follows the cache, and reports each double once, on the nodes that this provider owns.
+impl Duplicates {
+    /// Follows the cache, and reports each duplicate once, on the nodes that this provider owns.
     pub(super) fn follow(context: &ControllerContext) -> Arc<Self> {
-        let doubles = Arc::<Self>::default();
-        let index = Arc::clone(&doubles);
+        let duplicates = Arc::<Self>::default();
+        let index = Arc::clone(&duplicates);
         let recorder = context.recorder.clone();
         let provider = Arc::clone(&context.provider);
         let source = context.controller.event_source;
@@ -170,7 +170,7 @@ impl Doubles {
             }
         });
 
-        doubles
+        duplicates
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
@@ -265,7 +265,7 @@ mod tests {
     /// Nodes of one batch are written at the same time, and the cache has none of their IDs yet.
     #[test]
     fn a_provider_id_is_promised_to_one_ready_node() {
-        let (doubles, nodes) = (Doubles::default(), Informer::<NodeKind>::default());
+        let (duplicates, nodes) = (Duplicates::default(), Informer::<NodeKind>::default());
         let ready = |version: &str, id: Option<&str>, status: &str| {
             json!({
                 "metadata": {"resourceVersion": version},
@@ -277,7 +277,7 @@ mod tests {
         apply("a", ready("1", None, "True"));
         apply("b", ready("1", None, "True"));
 
-        let taken = |id: &str, by: &str| doubles.ready(id, by, &nodes);
+        let taken = |id: &str, by: &str| duplicates.ready(id, by, &nodes);
         assert_eq!((taken("x://1", "a"), taken("x://1", "a")), (None, None));
         assert_eq!(taken("x://1", "b").as_deref(), Some("a"));
         assert_eq!(taken("x://2", "b"), None);
