@@ -268,7 +268,8 @@ impl KnownServices {
 
         let mut memory = known.lock();
         if entry.view.problem.is_none() || memory.entry.view.problem.is_some() {
-            (memory.entry, memory.selector) = (Arc::clone(entry), selector);
+            memory.entry = Arc::clone(entry);
+            memory.selector = selector;
         }
         drop(memory);
 

@@ -91,7 +91,8 @@ impl NodeMemory {
         let version = entry.resource_version();
         let version = (!version.is_empty()).then(|| version.to_owned());
         self.note(entry.name(), |node| {
-            (node.settled, node.progress) = (version, None);
+            node.settled = version;
+            node.progress = None;
             node.reported = ReportedFailures::default();
         });
     }

@@ -62,7 +62,8 @@ impl Breaker {
             Some(open) if !open.trial => {}
             Some(open) => {
                 open.delay = (open.delay * 2).min(LONGEST);
-                (open.until, open.trial) = (now + open.delay, false);
+                open.until = now + open.delay;
+                open.trial = false;
             }
             None if self.failures >= TOLERATED => {
                 self.open = Some(Open {

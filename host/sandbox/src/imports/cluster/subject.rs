@@ -65,7 +65,8 @@ impl Subject {
     /// Sets the nodes of the load balancer, and those of the last successful call.
     #[must_use]
     pub(crate) fn with_nodes(mut self, nodes: &NodeSet, before: Option<NodeSet>) -> Self {
-        (self.nodes, self.before) = (Arc::clone(nodes), before);
+        self.nodes = Arc::clone(nodes);
+        self.before = before;
         self
     }
 
