@@ -11,11 +11,11 @@ use tokio::time::sleep;
 use super::{Ended, FLAGS, Plan, Rotated, end, files::Projected};
 use crate::{
     authority::{Authority, Leaf},
-    churn::{Churn, told},
     front::Front,
     hosts::Hosts,
     secrets::Secrets,
     site::{AwsSite, Site as _},
+    steps::churn::{Churn, told},
 };
 
 const FILES: [&str; 3] = ["ca.pem", "client.pem", "client-key.pem"];

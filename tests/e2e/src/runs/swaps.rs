@@ -12,9 +12,9 @@ use skydock_clusters::Plane;
 use skydock_support::{Host, Seen, TAKEN, eventually, rebuilt};
 
 use crate::{
-    churn::{Churn, Load, Report, generation, told},
     hosts::Hosts,
     site::Site,
+    steps::churn::{Churn, Load, Report, generation, told},
 };
 
 /// The number of alternating builds of the plugin. The compiled code of each is kept.

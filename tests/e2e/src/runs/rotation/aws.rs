@@ -7,10 +7,10 @@ use tokio::time::sleep;
 
 use super::{Ended, FLAGS, Plan, Rotated, end, files::Projected};
 use crate::{
-    churn::{Churn, told},
     hosts::Hosts,
     secrets::Secrets,
     site::{AwsSite, Site as _},
+    steps::churn::{Churn, told},
 };
 
 /// The user of the host. It differs from the user of the site, which observes the cloud.

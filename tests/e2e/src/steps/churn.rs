@@ -16,9 +16,9 @@ use tokio::{sync::watch, time::sleep};
 
 use crate::{
     cluster::Cluster,
-    expect::Wanted,
     hosts::Hosts,
     site::{Machine, Site},
+    steps::expect::Wanted,
 };
 
 /// How long it may take to reach the expected state, and the additional time per Service: a real

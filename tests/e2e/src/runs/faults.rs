@@ -17,9 +17,9 @@ use skydock_clusters::Plane;
 use skydock_support::Host;
 
 use crate::{
-    changes::Changes,
     hosts::Hosts,
     site::Site,
+    steps::changes::Changes,
     tapes::{Figures, Tapes},
 };
 

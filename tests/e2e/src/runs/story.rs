@@ -8,10 +8,10 @@ use skydock_story::narrator::Narrator;
 
 use crate::{
     cluster::Cluster,
-    expect::Wanted,
     hosts::Hosts,
     secrets,
     site::{Machine, Site, requests},
+    steps::expect::Wanted,
 };
 
 /// How long a step may take until the expected state is reached: a stopped kubelet is noticed after

@@ -17,7 +17,12 @@ use skydock_clusters::Plane;
 use skydock_support::Host;
 
 use self::{growth::SAMPLES, sample::Sample};
-use crate::{changes::Changes, churn::generation, hosts::Hosts, secrets, site::Site};
+use crate::{
+    hosts::Hosts,
+    secrets,
+    site::Site,
+    steps::{changes::Changes, churn::generation},
+};
 
 /// How long it may take to reach the expected state after the last fault: the longest delay of a
 /// retry is 5 minutes, and a provider that makes one call at a time may have others before it.

@@ -10,7 +10,7 @@ use crate::{
     hosts::Hosts,
     secrets,
     site::{Machine, Site, requests},
-    users::Users,
+    steps::users::Users,
 };
 
 /// How long a step may take.

@@ -19,9 +19,9 @@ use tokio::{
 
 use crate::{
     cluster::Cluster,
-    expect::Wanted,
     hosts::Hosts,
     site::{PODS, Site},
+    steps::expect::Wanted,
 };
 
 const LIMIT: Duration = Duration::from_secs(120);

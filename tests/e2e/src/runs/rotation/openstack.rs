@@ -15,10 +15,10 @@ use tokio::{
 
 use super::{Ended, FLAGS, Plan, Rotated, end, files::Projected, renewals, renewed};
 use crate::{
-    churn::{Churn, told},
     hosts::Hosts,
     secrets::Secrets,
     site::{OpenStackSite, Site as _},
+    steps::churn::{Churn, told},
 };
 
 const CLOUD_CONF: &str = "cloud.conf";

@@ -7,8 +7,8 @@ use skydock_clusters::Plane;
 
 use crate::{
     cluster::Cluster,
-    expect::Wanted,
     site::{Machine, Site},
+    steps::expect::Wanted,
 };
 
 /// Those who change a cluster and its cloud.

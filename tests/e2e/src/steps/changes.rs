@@ -9,8 +9,7 @@ use tokio::time::sleep;
 
 use crate::{
     site::{Machine, Site},
-    spoil::spoil,
-    users::Users,
+    steps::{spoil::spoil, users::Users},
 };
 
 /// Maximum number of concurrent instances.

@@ -16,9 +16,9 @@ pub use self::{
     tls::certificates,
 };
 use crate::{
-    churn::{Churn, Load, Report, generation},
     hosts::Hosts,
     secrets::{self, Secrets},
+    steps::churn::{Churn, Load, Report, generation},
 };
 
 /// The parameters of a run.
