@@ -16,15 +16,13 @@ mod ledger;
 pub(crate) mod metrics;
 mod range;
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use skydock_cloud::reason;
 use skydock_controller_base::{
@@ -168,8 +166,7 @@ impl IpamController {
                 tracing::warn!(node = entry.name(), "{message}");
                 self.context
                     .warning(&entry, reason::CIDR_NOT_AVAILABLE, message);
-                self.queue
-                    .retry_as(entry.key(), EXHAUSTED, Priority::Change);
+                self.queue.retry(entry.key(), EXHAUSTED, Priority::Change);
             }
             Decision::Warn(problems) => {
                 self.queue.forget(&entry.key());
@@ -249,7 +246,7 @@ fn mask_flag(range: IpNet) -> &'static str {
 }
 
 fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
-    ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    ledger.lock()
 }
 
 fn observe(ledger: &mut Ledger, queue: &Queue<String>, entry: &Entry<NodeKind>) {

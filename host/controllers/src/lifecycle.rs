@@ -17,7 +17,7 @@ mod round;
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    sync::{Arc, atomic::AtomicUsize},
     time::Duration,
 };
 
@@ -28,6 +28,7 @@ use futures::{
     stream::{self, FuturesUnordered},
 };
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use skydock_cloud::{Capability, Presence, reason};
 use skydock_controller_base::{
     controller::{
@@ -132,10 +133,7 @@ struct Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.writing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.uid);
+        self.writing.lock().remove(&self.uid);
     }
 }
 
@@ -211,7 +209,7 @@ impl LifecycleController {
         let count = i64::try_from(nodes.len()).unwrap_or(i64::MAX);
         self.metrics.unidentified.set(count);
 
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.reported.lock();
         let uids: HashSet<&str> = nodes.iter().map(|entry| entry.uid()).collect();
         reported.retain(|uid| uids.contains(uid.as_str()));
 
@@ -292,11 +290,7 @@ impl LifecycleController {
     /// Returns `None` if the node is being written.
     fn claim(&self, entry: &NodeEntry) -> Option<Claim<'_>> {
         let uid = entry.uid().to_owned();
-        let free = self
-            .writing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(uid.clone());
+        let free = self.writing.lock().insert(uid.clone());
 
         free.then(|| Claim {
             writing: &self.writing,
@@ -305,11 +299,11 @@ impl LifecycleController {
     }
 
     fn memory(&self) -> MutexGuard<'_, LifecycleMemory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 
     fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        self.history.lock()
     }
 }
 

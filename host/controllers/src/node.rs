@@ -5,19 +5,15 @@
 //! date as well as addresses, and nodes of other providers are not changed. New nodes do not share
 //! batches with nodes that are re-checked, and have a worker of their own.
 
-pub mod addresses;
 mod apply;
-mod describe;
-mod doubles;
 mod due;
+mod duplicates;
 mod echo;
 mod initialize;
 mod keep;
-pub mod labels;
 mod memory;
 pub(crate) mod metrics;
 pub mod plan;
-mod reported;
 mod round;
 
 use std::{sync::Arc, time::Duration};
@@ -42,8 +38,8 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    doubles::Doubles,
     due::Due,
+    duplicates::Duplicates,
     echo::Echo,
     memory::{NodeMemory, Warning},
     metrics::NodeMetrics,
@@ -114,7 +110,7 @@ pub(crate) struct NodeController {
     due: Due,
     pause: Pause,
     echo: Arc<Echo>,
-    doubles: Arc<Doubles>,
+    duplicates: Arc<Duplicates>,
     memory: Arc<NodeMemory>,
     lanes: BatchSemaphores,
     /// Nodes that took long when queried alone. They are processed outside of the workers, so that
@@ -165,7 +161,7 @@ impl NodeController {
             ..options
         };
 
-        let doubles = Doubles::follow(&context);
+        let duplicates = Duplicates::follow(&context);
         let (slow, slow_ones) = mpsc::unbounded_channel();
 
         Self {
@@ -177,7 +173,7 @@ impl NodeController {
             due: Due::default(),
             pause: Pause::default(),
             echo,
-            doubles,
+            duplicates,
             memory,
             lanes: BatchSemaphores::new(options.workers),
             slow,

@@ -1,10 +1,8 @@
 //! Suspends calls to a cloud for as long as it asks.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use skydock_cloud::CloudError;
 use skydock_controller_base::calls::retry::RetryWhen;
 use tokio::time::Instant;
@@ -19,7 +17,7 @@ impl Pause {
     pub(crate) fn after(&self, error: &CloudError) {
         if let RetryWhen::After(delay) = RetryWhen::after(error) {
             let until = Instant::now() + delay;
-            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.0.lock();
             // Concurrent calls may have been asked to wait for different times.
             *known = (*known).max(Some(until));
         }
@@ -27,7 +25,7 @@ impl Pause {
 
     /// Returns the remaining time; `None` if calls may be made.
     pub(crate) fn left(&self) -> Option<Duration> {
-        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *self.0.lock();
         until?
             .checked_duration_since(Instant::now())
             .filter(|left| !left.is_zero())

@@ -22,15 +22,12 @@ mod state;
 mod tries;
 mod work;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use skydock_cloud::{Capability, NewRoute, NodeAddress, ProviderInfo, Route};
 use skydock_controller_base::{
     controller::{
@@ -56,7 +53,7 @@ use crate::{ClientName, ClusterCidrs, ClusterCidrsError};
 
 /// Time for which changes of nodes are gathered: a new node gets its addresses and its Pod CIDRs
 /// within moments.
-const GATHER: Duration = Duration::from_millis(100);
+const NODE_CHANGE_DEBOUNCE: Duration = Duration::from_millis(100);
 /// Minimum time between the starts of two runs, unless the cloud has asked for a shorter delay:
 /// each run lists all routes. Upstream waits 10 s.
 const SPACING: Duration = Duration::from_secs(3);
@@ -81,7 +78,7 @@ pub struct RouteOptions {
     /// Value of `--cluster-cidr`. An error in it only matters if routes are created.
     pub cluster_cidrs: Result<ClusterCidrs, ClusterCidrsError>,
     /// When to compare routes with nodes.
-    pub rhythm: Rhythm,
+    pub reconciliation: Reconciliation,
 }
 
 impl Default for RouteOptions {
@@ -90,7 +87,7 @@ impl Default for RouteOptions {
         Self {
             configure: true,
             cluster_cidrs: Err(ClusterCidrsError::Missing),
-            rhythm: Rhythm::Watch {
+            reconciliation: Reconciliation::OnChange {
                 check_period: Duration::from_secs(300),
             },
         }
@@ -111,11 +108,11 @@ impl RouteOptions {
     }
 }
 
-/// When to compare routes with nodes.
+/// When routes are compared with nodes, and created or deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rhythm {
+pub enum Reconciliation {
     /// When nodes change, when a failed change is to be retried, and periodically.
-    Watch {
+    OnChange {
         /// Period if nothing changes (`--route-check-period`); zero disables the check.
         check_period: Duration,
     },
@@ -126,7 +123,7 @@ pub enum Rhythm {
     },
 }
 
-impl Rhythm {
+impl Reconciliation {
     /// Returns, after a run, when the next one is due if nothing changes, and when it may start at
     /// the earliest if something does. `again` is the delay before the next retry, and `asked` the
     /// shortest that the cloud has asked for.
@@ -141,7 +138,7 @@ impl Rhythm {
                 Some(period.max(LEAST_PERIOD).saturating_sub(took)),
                 Duration::ZERO,
             ),
-            Self::Watch { check_period } => {
+            Self::OnChange { check_period } => {
                 let check = Some(check_period).filter(|period| !period.is_zero());
                 let next = again.into_iter().chain(check).min();
                 let pause = SPACING.saturating_sub(took);
@@ -159,7 +156,7 @@ pub(crate) struct RouteController {
     metrics: RouteMetrics,
     conditions: Conditions,
     cidrs: ClusterCidrs,
-    rhythm: Rhythm,
+    reconciliation: Reconciliation,
     process: ObjectReference,
     queue: Arc<Queue<()>>,
     memory: Mutex<RouteMemory>,
@@ -188,16 +185,16 @@ impl RouteController {
         metrics: RouteMetrics,
         client: Client,
         cidrs: ClusterCidrs,
-        rhythm: Rhythm,
+        reconciliation: Reconciliation,
         process: ObjectReference,
     ) -> Self {
         let queue = Arc::new(Queue::new(LIMITER, context.metrics.queue("Routes")));
 
-        if let Rhythm::Watch { .. } = rhythm {
+        if let Reconciliation::OnChange { .. } = reconciliation {
             let queue = Arc::clone(&queue);
             context.nodes.subscribe(move |change| {
                 if matters(&change) {
-                    queue.add_after((), GATHER, Priority::Change);
+                    queue.add_after((), NODE_CHANGE_DEBOUNCE, Priority::Change);
                 }
             });
         }
@@ -209,7 +206,7 @@ impl RouteController {
             metrics,
             conditions,
             cidrs,
-            rhythm,
+            reconciliation,
             process,
             queue,
             memory: Mutex::default(),
@@ -217,7 +214,7 @@ impl RouteController {
     }
 
     fn memory(&self) -> MutexGuard<'_, RouteMemory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 }
 

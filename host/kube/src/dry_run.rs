@@ -9,11 +9,12 @@ mod request;
 use std::{
     collections::{HashSet, hash_map::DefaultHasher},
     hash::{Hash, Hasher},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use http::{HeaderValue, Method, Request, Response, header};
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use self::request::Action;
@@ -40,7 +41,7 @@ impl DryRunLog {
     fn is_new(&self, what: &str) -> bool {
         let mut hasher = DefaultHasher::new();
         what.hash(&mut hasher);
-        let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.0.lock();
         if reported.len() >= REMEMBERED {
             reported.clear();
         }

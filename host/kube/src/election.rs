@@ -46,16 +46,16 @@ pub struct ElectionConfig {
     pub timings: Timings,
 }
 
-/// The state of this instance.
+/// The state of this replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leadership {
-    /// Another instance leads, or none does yet.
+    /// Another replica leads, or none does yet.
     Standby,
-    /// This instance leads; its last successful renewal was sent at this time.
+    /// This replica leads; its last successful renewal was sent at this time.
     Leading(Instant),
-    /// This instance was the leader and could not renew the Lease: it must stop immediately.
+    /// This replica was the leader and could not renew the Lease: it must stop immediately.
     Lost(String),
-    /// This instance has released the Lease.
+    /// This replica has released the Lease.
     Released,
 }
 
@@ -276,48 +276,58 @@ impl Elector {
             }
 
             let deadline = plan::deadline(self.sent, renewed, &self.candidate.timings);
-            loop {
-                let left = deadline.saturating_duration_since(Instant::now());
-                let tried = tokio::time::timeout(left, self.renew()).await;
-                if let Ok(tried) = &tried {
-                    access.send_modify(|access| access.observe(tried));
-                }
+            match self.renew_until(deadline, access).await {
+                Ok(()) => renewed = Instant::now(),
+                Err(why) => return Leadership::Lost(why),
+            }
+        }
+    }
 
-                // After a timeout, enough time has passed for the next attempt.
-                let pause = !matches!(tried, Ok(Err(Failure::Silent(_))));
-                let why = match tried {
-                    Ok(Ok(None)) => {
-                        renewed = Instant::now();
-                        break;
-                    }
-                    Ok(Ok(Some(_))) => {
-                        return Leadership::Lost(format!(
-                            "another replica has acquired the Lease {}",
-                            self.name()
-                        ));
-                    }
-                    Ok(Err(error)) => error.to_string(),
-                    Err(_) => "no answer".to_owned(),
-                };
+    /// Renews the Lease, and retries this until the deadline.
+    ///
+    /// # Errors
+    /// Why the Lease is lost.
+    async fn renew_until(
+        &mut self,
+        deadline: Instant,
+        access: &Sender<LeaseAccess>,
+    ) -> Result<(), String> {
+        let pause = self
+            .candidate
+            .timings
+            .retry_period
+            .min(Duration::from_secs(1));
 
-                if Instant::now() >= deadline {
-                    return Leadership::Lost(format!(
-                        "the Lease {} could not be renewed within {:?}: {why}",
-                        self.name(),
-                        self.candidate.timings.renew_deadline
-                    ));
-                }
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let tried = tokio::time::timeout(left, self.renew()).await;
+            if let Ok(tried) = &tried {
+                access.send_modify(|access| access.observe(tried));
+            }
 
-                tracing::warn!(lease = %self.name(), error = why, "cannot renew the Lease; retrying");
-                if pause {
-                    tokio::time::sleep(
-                        self.candidate
-                            .timings
-                            .retry_period
-                            .min(Duration::from_secs(1)),
-                    )
-                    .await;
+            // After a timeout, enough time has passed for the next attempt.
+            let is_silent = matches!(tried, Ok(Err(Failure::Silent(_))));
+            let why = match tried {
+                Ok(Ok(None)) => return Ok(()),
+                Ok(Ok(Some(_))) => {
+                    let name = self.name();
+                    return Err(format!("another replica has acquired the Lease {name}"));
                 }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "no answer".to_owned(),
+            };
+
+            if Instant::now() >= deadline {
+                return Err(format!(
+                    "the Lease {} could not be renewed within {:?}: {why}",
+                    self.name(),
+                    self.candidate.timings.renew_deadline
+                ));
+            }
+
+            tracing::warn!(lease = %self.name(), error = why, "cannot renew the Lease; retrying");
+            if !is_silent {
+                tokio::time::sleep(pause).await;
             }
         }
     }
@@ -376,7 +386,7 @@ impl Elector {
         }
     }
 
-    /// Writes this instance into the Lease. A Lease without a resource version is created.
+    /// Writes this replica into the Lease. A Lease without a resource version is created.
     async fn write(&mut self, mut lease: Lease) -> Result<(), Failure> {
         let leases = self.leases()?;
         let name = self.config.name.clone();
@@ -392,24 +402,25 @@ impl Elector {
         let sent = Instant::now();
         self.in_doubt = true;
 
-        let number;
-        let written = if lease.metadata.resource_version.is_some() {
-            number = self.note.apply(&mut lease.metadata.annotations);
-            self.answer(leases.replace(&name, &PostParams::default(), &Read(lease)))
-                .await?
-        } else {
+        let exists = lease.metadata.resource_version.is_some();
+        if !exists {
             lease.metadata = ObjectMeta {
-                name: Some(name),
+                name: Some(name.clone()),
                 // A Lease that someone has deleted gets its annotations back.
                 annotations: self.annotations.clone(),
                 ..ObjectMeta::default()
             };
-            number = self.note.apply(&mut lease.metadata.annotations);
-            self.answer(leases.create(&PostParams::default(), &Read(lease)))
-                .await?
-        };
+        }
+        let number = self.note.apply(&mut lease.metadata.annotations);
 
-        let Read(written) = written;
+        let lease = Read(lease);
+        let params = PostParams::default();
+        let Read(written) = if exists {
+            let replacing = leases.replace(&name, &params, &lease);
+            self.answer(replacing).await?
+        } else {
+            self.answer(leases.create(&params, &lease)).await?
+        };
 
         self.observed = Some(Observed::new(
             written.spec.clone().unwrap_or_default(),
@@ -424,7 +435,7 @@ impl Elector {
         Ok(())
     }
 
-    /// Releases the Lease, so that another instance does not have to wait. If this fails, the Lease
+    /// Releases the Lease, so that another replica does not have to wait. If this fails, the Lease
     /// expires.
     async fn release_and_log(&mut self) {
         match self.release().await {
@@ -436,7 +447,7 @@ impl Elector {
         }
     }
 
-    /// Releases the Lease. Returns false if this instance does not hold it.
+    /// Releases the Lease. Returns false if this replica does not hold it.
     async fn release(&mut self) -> Result<bool, Failure> {
         let mut known = self.lease.take();
         // Nothing was written that may have arrived.
@@ -463,7 +474,7 @@ impl Elector {
                 .answer(leases.replace(&name, &PostParams::default(), &Read(lease)))
                 .await
             {
-                // Another instance holds the Lease, or an earlier write of this instance succeeded
+                // Another replica holds the Lease, or an earlier write of this replica succeeded
                 // after its timeout.
                 Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() => {}
                 answer => return answer.map(|_| true),
@@ -473,7 +484,7 @@ impl Elector {
         Ok(false)
     }
 
-    /// Returns the current Lease, if this instance holds it.
+    /// Returns the current Lease, if this replica holds it.
     async fn held(&mut self) -> Result<Option<Lease>, Failure> {
         let leases = self.leases()?;
         let name = self.config.name.clone();

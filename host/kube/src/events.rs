@@ -6,10 +6,7 @@
 
 mod correlate;
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, ObjectReference};
@@ -18,6 +15,7 @@ use kube::{
     Api, Client,
     api::{ObjectMeta, PostParams},
 };
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use serde_json::json;
 use tokio::{
@@ -30,7 +28,7 @@ use self::correlate::{Correlator, Verdict, Write};
 use crate::{
     api::{self, Action, ApiError, Patch, Target},
     informer::{Entry, Kind},
-    queue::Bucket,
+    queue::{Bucket, Rate},
 };
 
 /// Period after which an event about an unchanged condition is published again: an API server keeps
@@ -42,9 +40,12 @@ const OWN: usize = 16_384;
 /// Maximum number of queued events of a provider, twice as many as in client-go: the last of them
 /// would be minutes old.
 const OF_PROVIDER: usize = 2048;
-/// Normal events per second while more are published, and how many may be written without delay. An
-/// event costs the API server as much as one of the two writes that initialize a node.
-const PACE: (f64, f64) = (10.0, 100.0);
+/// Rate of normal events while more are published. An event costs the API server as much as one of
+/// the two writes that initialize a node.
+const PACE: Rate = Rate {
+    per_second: 10.0,
+    burst: 100.0,
+};
 /// Time without a new event after which the work that they report is done, so that the queued ones
 /// are written without delay.
 const QUIET: Duration = Duration::from_secs(1);
@@ -144,7 +145,7 @@ impl Recorder {
         let queue = if notice.is_urgent() {
             &self.urgent
         } else {
-            *lock(&self.last_normal) = Instant::now();
+            *self.last_normal.lock() = Instant::now();
             &self.normal
         };
         if queue.try_send((Timestamp::now(), notice)).is_err() {
@@ -200,7 +201,7 @@ impl Paced {
     /// Returns the next event when it may be written. Nothing is lost if the future is dropped.
     async fn recv(&mut self) -> Option<Published> {
         loop {
-            let quiet_at = self.last.as_ref().map(|last| *lock(last) + QUIET);
+            let quiet_at = self.last.as_ref().map(|last| *last.lock() + QUIET);
             let settled_at = self.pace.settled_at();
             let at = quiet_at.map_or(settled_at, |quiet_at| settled_at.min(quiet_at));
             if at <= Instant::now() {
@@ -335,11 +336,6 @@ async fn write_event(client: &Client, notice: &Notice, write: &Write) -> Result<
         Ok(_) | Err(ApiError::Changed(_)) => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-/// No code panics while it holds the lock.
-fn lock(at: &Mutex<Instant>) -> std::sync::MutexGuard<'_, Instant> {
-    at.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn time(at: Timestamp) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {

@@ -30,9 +30,10 @@ mod wire;
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::Arc,
 };
 
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use tokio::sync::watch;
 
 pub use self::{
@@ -79,22 +80,13 @@ impl<K: Kind> Informer<K> {
     /// Returns the object with this key, see [`Entry::key`].
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Arc<Entry<K>>> {
-        self.objects
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(key)
-            .cloned()
+        self.objects.read().get(key).cloned()
     }
 
     /// Returns all objects, ordered by key.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<Entry<K>>> {
-        self.objects
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        self.objects.read().values().cloned().collect()
     }
 
     /// Adds a handler. It is called with all present objects as added, and then with every change.
@@ -193,11 +185,11 @@ impl<K: Kind> Informer<K> {
     }
 
     fn handlers(&self) -> MutexGuard<'_, Vec<Handler<K>>> {
-        self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.handlers.lock()
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<String, Arc<Entry<K>>>> {
-        self.objects.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Entry<K>>>> {
+        self.objects.write()
     }
 }
 

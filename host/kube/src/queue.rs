@@ -4,7 +4,22 @@
 //!
 //! In addition to client-go's features, items have a [`Priority`], can be taken in batches of one
 //! priority, and [`Queue::add`] replaces a delayed addition of the same item. Re-checks can be
-//! spread over time, see [`Pace`].
+//! spread over time, each in its slot, see [`Pace`].
+//!
+//! The ways to add an item:
+//!
+//! | Method | When it is added | Failures | Token of the bucket | A re-check |
+//! | --- | --- | --- | --- | --- |
+//! | [`Queue::add`] | now | | | waits for its slot |
+//! | [`Queue::add_all`] | now | | | needs no slot |
+//! | [`Queue::add_after`] | after the delay | | | then waits for its slot |
+//! | [`Queue::add_attempt_after`] | after the delay | | | has had its slot |
+//! | [`Queue::retry`], client-go's `AddRateLimited` | after its back-off | one more | taken | has had its slot |
+//! | [`Queue::retry_after_conflict`] | after its back-off | one more | | has had its slot |
+//! | [`Queue::retry_together`] | after its back-off | one more | one for all | becomes a change |
+//!
+//! [`Queue::forget`], [`Queue::take`] and [`Queue::done`] are client-go's `Forget`, `Get` and
+//! `Done`.
 
 mod limiter;
 mod metrics;
@@ -13,12 +28,9 @@ mod ready;
 mod state;
 mod workers;
 
-use std::{
-    hash::Hash,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{hash::Hash, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep, sleep_until},
@@ -26,7 +38,7 @@ use tokio::{
 
 use self::state::{Delayed, SlotState, State};
 pub use self::{
-    limiter::{Bucket, Limiter, with_jitter},
+    limiter::{Bucket, Limiter, Rate, with_jitter},
     metrics::{QueueMetrics, WorkqueueMetrics},
     pace::Pace,
 };
@@ -134,6 +146,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             return;
         }
 
+        // Every delay counts, as in client-go.
         self.metrics.retries.inc();
         state.delay(key, Instant::now() + delay, priority, slot);
         drop(state);
@@ -141,13 +154,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     /// Adds an item after the delay that its number of failures requires, and counts one more
-    /// failure. Returns the delay.
-    pub fn retry(&self, key: K) -> Duration {
-        self.retry_as(key, self.limiter.base, Priority::Change)
-    }
-
-    /// Like [`Queue::retry`], with a different delay after the first failure and a priority.
-    pub fn retry_as(&self, key: K, base: Duration, priority: Priority) -> Duration {
+    /// failure. `base` is the delay after the first one, usually [`Queue::base`]. Returns the
+    /// delay.
+    pub fn retry(&self, key: K, base: Duration, priority: Priority) -> Duration {
         let mut state = self.lock();
         let own = self.limiter.delay(base, state.failed(&key));
         let delay = own.max(state.reserve());
@@ -156,8 +165,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         delay
     }
 
-    /// Adds an item after a conflict. Its delay depends only on its own failures, and it takes no
-    /// token from the bucket of all items.
+    /// Like [`Queue::retry`], after a conflict. The delay depends only on the item's own failures:
+    /// it takes no token from the bucket of all items.
     pub fn retry_after_conflict(&self, key: K, base: Duration, priority: Priority) -> Duration {
         let failures = self.lock().failed(&key);
         let delay = self.limiter.delay(base, failures);
@@ -166,10 +175,10 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     /// Adds items that failed in the same call. The call takes one token from the bucket of all
-    /// items; `counts` says whether it is still to be taken. The delay of each item is up to 15 %
-    /// shorter than its failures require, so that they are not all retried together.
-    pub fn retry_together(&self, keys: impl IntoIterator<Item = K>, counts: bool) {
-        let overall = if counts {
+    /// items; `takes_token` is false if it has taken it. The delay of each item is up to 15 %
+    /// shorter than its failures require, so that they are not all retried at the same time.
+    pub fn retry_together(&self, keys: impl IntoIterator<Item = K>, takes_token: bool) {
+        let overall = if takes_token {
             self.lock().reserve()
         } else {
             Duration::ZERO
@@ -381,8 +390,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // No code that holds the lock panics, and the state would be consistent even then.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -429,7 +429,7 @@ impl StartedManager {
         .await
     }
 
-    /// Runs the controllers while this instance holds the Lease.
+    /// Runs the controllers while this replica holds the Lease.
     async fn stand_for_election(
         self,
         election: Election,
@@ -466,7 +466,7 @@ impl StartedManager {
                 release: release.clone(),
             };
             tokio::select! {
-                // Another leader may already be active, so this instance exits without completing
+                // Another leader may already be active, so this replica exits without completing
                 // its work.
                 why = leader_election::lost(&mut state, lease_duration, &release) => return Err(anyhow!("leadership lost: {why}")),
                 ended = self.work(Some(leader), stop) => ended,

@@ -20,27 +20,21 @@ mod plugin;
 pub mod plugin_limits;
 pub mod routes;
 mod services;
+mod stop;
 mod upstream;
 
 use std::{
     ffi::OsString,
-    fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     path::PathBuf,
-    process::ExitCode,
     time::Duration,
 };
 
-use clap::{
-    ArgAction, Args, Parser, Subcommand, ValueEnum,
-    error::{ContextKind, ContextValue, ErrorKind},
-};
-
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use jiff::SignedDuration;
-use skydock_cloud::text::escape;
 
-use crate::process::telemetry;
+use self::stop::{Why, is_request};
 
 pub use self::arguments::AcceptedFlag;
 pub use self::ipam::{IpamArgs, IpamArgsError};
@@ -50,6 +44,7 @@ pub use self::plugin::{
     ToolCommand,
 };
 pub use self::services::{ServiceArgs, ServiceArgsError};
+pub use self::stop::Stop;
 pub use self::upstream::{ForeignFlag, Otherwise, Takes, foreign_flags};
 
 /// A cloud-controller-manager for every cloud: providers are WebAssembly plugins.
@@ -491,118 +486,6 @@ fn every_address() -> IpAddr {
     } else {
         Ipv4Addr::UNSPECIFIED.into()
     }
-}
-
-/// Why parsing ended: an error, or `--help` or `--version`.
-#[derive(Debug)]
-pub struct Stop(Why);
-
-#[derive(Debug)]
-enum Why {
-    /// What clap says.
-    Clap(clap::Error),
-    /// Sentences about flags and words that are rejected.
-    Rejected(Vec<String>),
-}
-
-impl Stop {
-    /// Prints an error as one line, or the requested help or version. The exit code is 2 for an
-    /// error.
-    pub fn print(&self) -> ExitCode {
-        if let Why::Clap(error) = &self.0
-            && is_request(error)
-        {
-            // If standard output is closed, the error cannot be reported.
-            let _ = error.print();
-            return ExitCode::SUCCESS;
-        }
-
-        telemetry::print_line(&format!(
-            "{} (see skydock --help)",
-            escape(&self.sentence())
-        ));
-        ExitCode::from(2)
-    }
-
-    /// Returns the error as one line.
-    fn sentence(&self) -> String {
-        let error = match &self.0 {
-            Why::Clap(error) => error,
-            Why::Rejected(sentences) => return sentences.join("; "),
-        };
-
-        if matches!(
-            error.kind(),
-            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand
-        ) {
-            return "a subcommand is missing, for example: skydock plugin inspect FILE".to_owned();
-        }
-        let rendered = error.render().to_string();
-
-        // clap treats the value as a subcommand.
-        if let Some(word) = ["true", "false"]
-            .into_iter()
-            .find(|word| rendered.contains(&format!("subcommand '{word}'")))
-        {
-            return format!(
-                "unexpected argument '{word}': set boolean flags with =, for example --leader-elect={word}"
-            );
-        }
-
-        // Usage follows after an empty line.
-        let what: Vec<_> = rendered
-            .lines()
-            .take_while(|line| !line.is_empty())
-            .map(str::trim)
-            .collect();
-        let what = what.join(" ");
-        let what = what.strip_prefix("error: ").unwrap_or(&what);
-
-        let similar = match error.get(ContextKind::SuggestedArg) {
-            Some(ContextValue::String(similar)) => format!("; did you mean {similar}?"),
-            _ => String::new(),
-        };
-        let advice = advice(error).unwrap_or_default();
-        format!("{what}{similar}{advice}")
-    }
-}
-
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.sentence())
-    }
-}
-
-/// Returns true if the error is the answer to `--help` or `--version`.
-fn is_request(error: &clap::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-    )
-}
-
-/// Number of typing mistakes up to which an unknown flag is probably the one that is suggested.
-const MISTAKES: usize = 3;
-
-/// Returns what to do about an unknown flag that is probably not misspelled, but one of the program
-/// of a provider.
-fn advice(error: &clap::Error) -> Option<String> {
-    let unknown = match error.get(ContextKind::InvalidArg)? {
-        ContextValue::String(word) if error.kind() == ErrorKind::UnknownArgument => word,
-        _ => return None,
-    };
-    let name = unknown.strip_prefix("--")?.split('=').next()?;
-
-    if let Some(ContextValue::String(similar)) = error.get(ContextKind::SuggestedArg) {
-        let similar = similar.trim_start_matches('-');
-        if strsim::damerau_levenshtein(name, similar) <= MISTAKES {
-            return None;
-        }
-    }
-    Some(format!(
-        "; if it is a flag of one provider's cloud-controller-manager, {}",
-        upstream::option_instead(name)
-    ))
 }
 
 /// Arguments with which Skydock starts itself as a child process to compile a plugin.

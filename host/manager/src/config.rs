@@ -120,6 +120,15 @@ pub struct LeaseName {
     pub name: String,
 }
 
+impl LeaseName {
+    fn of(args: &CcmArgs) -> Self {
+        Self {
+            namespace: args.leader_elect_resource_namespace.clone(),
+            name: args.leader_elect_resource_name.clone(),
+        }
+    }
+}
+
 impl TryFrom<CcmArgs> for Config {
     type Error = ConfigError;
 
@@ -157,10 +166,7 @@ impl Config {
 
         notices.extend(notice::of_variables(&egress_policy));
 
-        let plugin_cache_dir = args.plugin_cache_dir.clone().or_else(default_cache_dir);
-        if falls_back(&args) && plugin_cache_dir.is_none() {
-            return Err(ConfigError::NoCacheDir);
-        }
+        let plugin_cache_dir = plugin_cache_dir(&args)?;
         check_files(&args, &plugin)?;
         if args.dry_run && args.use_service_account_credentials {
             return Err(ConfigError::DryRunAccounts);
@@ -168,16 +174,14 @@ impl Config {
 
         Ok(Self {
             last_good: falls_back(&args),
+            log: log_options(&args),
+            accepted_in: Some(LeaseName::of(&args)),
             ingress: ingress_rules(&args)?,
             options: controller_options(&args, &controllers, services)?,
             election: election(&args).transpose()?,
             egress_policy,
             only_reads: args.dry_run,
             waits_for_plugin: false,
-            accepted_in: Some(LeaseName {
-                namespace: args.leader_elect_resource_namespace.clone(),
-                name: args.leader_elect_resource_name.clone(),
-            }),
             file: args.config,
             plugin,
             plugin_flags,
@@ -193,11 +197,6 @@ impl Config {
             serve: match args.metrics_bind_address {
                 BindAddress::At(address) => Some(address),
                 BindAddress::Off => None,
-            },
-            log: LogOptions {
-                verbosity: args.v,
-                json: args.logging_format == LoggingFormat::Json,
-                quiet: false,
             },
             accepted_flags: args.accepted,
             notices,
@@ -263,6 +262,23 @@ fn plugin_flags(
         services: services.concurrent_syncs,
         permissions: None,
     })
+}
+
+/// Returns the directory for compiled plugins, in which the last good build is kept, too.
+fn plugin_cache_dir(args: &CcmArgs) -> Result<Option<PathBuf>, ConfigError> {
+    let directory = args.plugin_cache_dir.clone().or_else(default_cache_dir);
+    if falls_back(args) && directory.is_none() {
+        return Err(ConfigError::NoCacheDir);
+    }
+    Ok(directory)
+}
+
+fn log_options(args: &CcmArgs) -> LogOptions {
+    LogOptions {
+        verbosity: args.v,
+        json: args.logging_format == LoggingFormat::Json,
+        quiet: false,
+    }
 }
 
 /// Returns whether the last good build of the plugin may serve.

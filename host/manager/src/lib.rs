@@ -80,24 +80,15 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
         Some(Command::Config {
             command: ConfigCommand::Check(args),
         }) => {
-            let checked = shutdown
-                .run_until_cancelled(Box::pin(check::run(args)))
-                .await;
-            checked.unwrap_or_else(|| {
-                Err(anyhow::anyhow!(
-                    "stopped before the configuration was checked"
-                ))
-            })
+            let check = Box::pin(check::run(args));
+            until(&shutdown, check, "the configuration was checked").await
         }
         Some(Command::Config {
             command: ConfigCommand::Schema,
         }) => file::print_schema(),
         Some(Command::Migrate(args)) => {
-            let migrated = shutdown
-                .run_until_cancelled(Box::pin(migrate::run(args)))
-                .await;
-            migrated
-                .unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the manifest was migrated")))
+            let migrate = Box::pin(migrate::run(args));
+            until(&shutdown, migrate, "the manifest was migrated").await
         }
         Some(Command::Dev { arguments }) => {
             Err(commands::developers::for_developers("dev", arguments))
@@ -108,28 +99,30 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
         Some(Command::Plugin {
             command: PluginCommand::Precompile(args),
         }) => {
-            let compiled = shutdown
-                .run_until_cancelled(Box::pin(precompile::run(args)))
-                .await;
-            compiled
-                .unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the plugin was compiled")))
+            let precompile = Box::pin(precompile::run(args));
+            until(&shutdown, precompile, "the plugin was compiled").await
         }
         Some(Command::Plugin {
             command: PluginCommand::Accepted(args),
         }) => {
-            let shown = shutdown
-                .run_until_cancelled(Box::pin(accepted::run(args)))
-                .await;
-            shown.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the cluster answered")))
+            let show = Box::pin(accepted::run(args));
+            until(&shutdown, show, "the cluster answered").await
         }
         Some(Command::Plugin {
             command: PluginCommand::Inspect(args),
         }) => {
-            let inspected = shutdown
-                .run_until_cancelled(Box::pin(inspect::run(args)))
-                .await;
-            inspected
-                .unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the plugin was inspected")))
+            let inspect = Box::pin(inspect::run(args));
+            until(&shutdown, inspect, "the plugin was inspected").await
         }
     }
+}
+
+/// Runs a command until `shutdown`; `end` says what has not happened if it is stopped.
+async fn until(
+    shutdown: &CancellationToken,
+    command: impl Future<Output = anyhow::Result<()>>,
+    end: &str,
+) -> anyhow::Result<()> {
+    let ended = shutdown.run_until_cancelled(command).await;
+    ended.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before {end}")))
 }

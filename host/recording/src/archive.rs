@@ -14,7 +14,7 @@ use std::{
     os::{fd::OwnedFd, unix::fs::DirBuilderExt as _},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
@@ -22,6 +22,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use skydock_resources::{
     account::{Account, Share},
     own_directory::{self, NotOwn},
@@ -213,7 +214,7 @@ impl Drop for Archive {
         // Without a sender, the thread ends when it has written what waits.
         drop(self.sender.take());
 
-        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ended.get_mut();
         if matches!(ended.recv_timeout(PATIENCE), Err(RecvTimeoutError::Timeout)) {
             tracing::warn!(
                 "the last recordings are incomplete: the disk did not accept them in time"

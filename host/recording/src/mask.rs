@@ -7,9 +7,8 @@
 
 mod known;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use skydock_secrets::{has_secret, is_secret, secrets};
 
@@ -30,7 +29,7 @@ pub(super) struct Masks {
 
 impl Masks {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// Masks all texts in the value.

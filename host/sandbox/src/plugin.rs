@@ -170,32 +170,8 @@ impl Plugin {
             &source, limits, metrics, cluster, ticker, taping,
         ));
 
-        // One future, so that a failure of any stage is counted once.
-        let first = async {
-            let (
-                Files {
-                    component,
-                    settings,
-                    digests,
-                },
-                reading,
-            ) = read(&source).await?;
-            let mut watch = Stopwatch::start(reading);
-            let component = (component, digests.component.clone());
-            let code = Arc::new(Code::make(runtime, &shared.plugin, component, &mut watch).await?);
-
-            let candidate = Candidate {
-                number: 1,
-                source: source.component.clone(),
-                code,
-                settings: &settings,
-                digests,
-            };
-            // Boxed, because the future is large.
-            Box::pin(Generation::load(&shared, candidate, watch, None)).await
-        };
-
-        let first = first.await.inspect_err(|error| {
+        let first = first_generation(runtime, &source, &shared).await;
+        let first = first.inspect_err(|error| {
             shared
                 .metrics
                 .reload_failed(&shared.plugin, error.stage.as_str());
@@ -345,7 +321,7 @@ impl Plugin {
     pub(crate) async fn replace(
         &self,
         swap: &mut Swap,
-        files: Result<(Files, Duration), LoadError>,
+        files: Result<Files, LoadError>,
     ) -> Result<Reload, LoadError> {
         let attempted = attempted(&files);
         let before = self.current();
@@ -353,10 +329,9 @@ impl Plugin {
 
         let loaded = async {
             let files = files?;
-            let Files {
-                digests, settings, ..
-            } = &files.0;
-            if *digests == before.digests && before.is_loaded_with(settings, &terms.shared) {
+            if files.digests == before.digests
+                && before.is_loaded_with(&files.settings, &terms.shared)
+            {
                 return Ok(None);
             }
             let loading = self.next(swap, &terms, files, Some(&before));
@@ -408,24 +383,21 @@ impl Plugin {
         &self,
         swap: &mut Swap,
         terms: &Terms,
-        (files, reading): (Files, Duration),
+        files: Files,
         before: Option<&Generation>,
     ) -> Result<Generation, LoadError> {
         let Files {
             component,
             settings,
             digests,
+            took,
         } = files;
 
-        let mut watch = Stopwatch::start(reading);
+        let mut watch = Stopwatch::start(took);
+        let digest = &digests.component;
         // Kept if a later stage fails, so that it is not compiled again.
         swap.code = self
-            .code(
-                swap,
-                (&self.current(), &terms.runtime),
-                (component, &digests.component),
-                &mut watch,
-            )
+            .code(swap, &terms.runtime, component, digest, &mut watch)
             .await?;
 
         let candidate = Candidate {
@@ -444,10 +416,12 @@ impl Plugin {
     async fn code(
         &self,
         swap: &Swap,
-        (current, runtime): (&Generation, &Runtime),
-        (component, digest): (Vec<u8>, &str),
+        runtime: &Runtime,
+        component: Vec<u8>,
+        digest: &str,
         watch: &mut Stopwatch,
     ) -> Result<Arc<Code>, LoadError> {
+        let current = self.current();
         let mut known = [&current.code, &swap.code]
             .into_iter()
             .chain(&swap.previous);
@@ -456,14 +430,9 @@ impl Plugin {
             return Ok(Arc::clone(code));
         }
 
-        Code::make(
-            runtime,
-            &self.shared.plugin,
-            (component, digest.to_owned()),
-            watch,
-        )
-        .await
-        .map(Arc::new)
+        let plugin = &self.shared.plugin;
+        let made = Code::make(runtime, plugin, component, digest.to_owned(), watch).await?;
+        Ok(Arc::new(made))
     }
 
     /// Directs new calls to this generation. The previous one finishes its calls.
@@ -533,15 +502,42 @@ impl Plugin {
     }
 }
 
-fn attempted(files: &Result<(Files, Duration), LoadError>) -> Attempted {
-    files.as_ref().map_or(Attempted::Unreadable, |(files, _)| {
+async fn first_generation(
+    runtime: &Runtime,
+    source: &PluginSource,
+    shared: &Arc<Shared>,
+) -> Result<Generation, LoadError> {
+    let Files {
+        component,
+        settings,
+        digests,
+        took,
+    } = read(source).await?;
+
+    let mut watch = Stopwatch::start(took);
+    let digest = digests.component.clone();
+    let code = Code::make(runtime, &shared.plugin, component, digest, &mut watch).await?;
+
+    let candidate = Candidate {
+        number: 1,
+        source: source.component.clone(),
+        code: Arc::new(code),
+        settings: &settings,
+        digests,
+    };
+    // Boxed, because the future is large.
+    Box::pin(Generation::load(shared, candidate, watch, None)).await
+}
+
+fn attempted(files: &Result<Files, LoadError>) -> Attempted {
+    files.as_ref().map_or(Attempted::Unreadable, |files| {
         Attempted::Files(files.digests.clone())
     })
 }
 
-pub(crate) async fn read(source: &PluginSource) -> Result<(Files, Duration), LoadError> {
+/// Reads the files of a plugin.
+pub(crate) async fn read(source: &PluginSource) -> Result<Files, LoadError> {
     let source = source.clone();
-    let started = Instant::now();
     // The files may be on a slow volume.
     let reading = tokio::task::spawn_blocking(move || Files::read(&source));
     let files = reading.await.unwrap_or_else(|error| {
@@ -552,8 +548,5 @@ pub(crate) async fn read(source: &PluginSource) -> Result<(Files, Duration), Loa
         })
     });
 
-    Ok((
-        files.map_err(|problem| LoadError::new(Stage::Read, problem))?,
-        started.elapsed(),
-    ))
+    files.map_err(|problem| LoadError::new(Stage::Read, problem))
 }

@@ -22,7 +22,7 @@ use crate::{
     load::{
         error::{LoadError, LoadProblem, Stage},
         info::Stopwatch,
-        source::{Files, PluginSource, Settings},
+        source::{PluginSource, Settings},
     },
     metrics::PluginMetrics,
     plugin::read,
@@ -79,18 +79,13 @@ impl Replay {
             ..PluginSource::default()
         };
 
-        let (
-            Files {
-                component, digests, ..
-            },
-            reading,
-        ) = read(&source).await?;
-
-        let mut watch = Stopwatch::start(reading);
+        let files = read(&source).await?;
+        let mut watch = Stopwatch::start(files.took);
         let code = Code::make(
             runtime,
             "replay",
-            (component, digests.component),
+            files.component,
+            files.digests.component,
             &mut watch,
         )
         .await?;

@@ -5,10 +5,13 @@
 //! [plan](crate::plan), and all that they do goes through [`Io`]. The state that applies while a call
 //! is in flight is set before the call: its answer may never arrive.
 
+mod apply;
 mod cleanup;
 mod ensure;
 pub(crate) mod event;
 pub(crate) mod io;
+#[cfg(test)]
+pub(crate) mod testing;
 mod update_nodes;
 
 use std::time::Duration;
@@ -27,7 +30,7 @@ use self::{
 use crate::{
     Classes, ServiceController, ServiceEntry,
     known::{Deferred, KnownService},
-    nodes::Nodes,
+    nodes::NodeWork,
     plan::Goal,
 };
 
@@ -166,7 +169,7 @@ impl ServiceController {
                 .add_attempt_after(key.to_owned(), Duration::ZERO, priority),
             Deferred { nodes: true, .. } => self
                 .node_queue
-                .add(Nodes::Of(key.to_owned()), Priority::Change),
+                .add(NodeWork::Update(key.to_owned()), Priority::Change),
             Deferred { .. } => {}
         }
     }
@@ -185,7 +188,7 @@ impl ServiceController {
     }
 
     fn requeue(&self, key: &str, attempt: &Attempt<'_>, requeue: Requeue) {
-        let nodes = Nodes::Of(key.to_owned());
+        let nodes = NodeWork::Update(key.to_owned());
         let key = key.to_owned();
         let of_nodes = attempt.goal == Goal::UpdateNodes;
 
@@ -194,7 +197,7 @@ impl ServiceController {
             Requeue::Reset => self.queue.forget(&key),
             Requeue::Retry(again) if of_nodes => again.schedule(&self.node_queue, &nodes),
             Requeue::Retry(again) => again.schedule_as(&self.queue, &key, attempt.priority),
-            Requeue::Check => self.check_later(&key, matches!(attempt.goal, Goal::Forget { .. })),
+            Requeue::Check => self.check_later(&key, attempt.goal),
             Requeue::Ensure(delay) => self.queue.add_after(key, delay, Priority::Change),
             Requeue::UpdateNodes => self.node_queue.add(nodes, Priority::Change),
         }

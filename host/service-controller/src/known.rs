@@ -5,11 +5,12 @@ pub(crate) mod state;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use kube::core::{Selector, SelectorExt};
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::{CloudError, LoadBalancerStatus, Looked};
 use skydock_controller_base::calls::{progress::ProgressTracker, retry::RESTORES};
@@ -209,7 +210,7 @@ impl KnownService {
 
     /// Requests work to be done after the current work.
     pub(crate) fn defer(&self, what: Deferred) {
-        let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut deferred = self.deferred.lock();
         // The more urgent request decides.
         deferred.sync = deferred.sync.into_iter().chain(what.sync).min();
         deferred.nodes |= what.nodes;
@@ -217,11 +218,11 @@ impl KnownService {
 
     /// Returns and clears the work that was requested in the meantime.
     pub(crate) fn take_deferred(&self) -> Deferred {
-        std::mem::take(&mut *self.deferred.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.deferred.lock())
     }
 
     fn lock(&self) -> MutexGuard<'_, ServiceMemory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 }
 
@@ -267,7 +268,8 @@ impl KnownServices {
 
         let mut memory = known.lock();
         if entry.view.problem.is_none() || memory.entry.view.problem.is_some() {
-            (memory.entry, memory.selector) = (Arc::clone(entry), selector);
+            memory.entry = Arc::clone(entry);
+            memory.selector = selector;
         }
         drop(memory);
 
@@ -286,7 +288,7 @@ impl KnownServices {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<KnownService>>> {
-        self.services.lock().unwrap_or_else(PoisonError::into_inner)
+        self.services.lock()
     }
 }
 
@@ -303,7 +305,7 @@ impl Selectors {
             return None;
         }
 
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         // Nothing else removes the references to selectors of Services that are gone.
         all.retain(|known| known.strong_count() > 0);
 
@@ -326,7 +328,7 @@ impl Selectors {
         old: &BTreeMap<String, String>,
         new: &BTreeMap<String, String>,
     ) -> bool {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.0.lock();
         all.iter()
             .filter_map(Weak::upgrade)
             .any(|selector| selector.matches(old) != selector.matches(new))
@@ -420,7 +422,7 @@ mod tests {
         assert_eq!(selectors.in_use(&Selector::default()), None);
         drop(other);
         selectors.in_use(&selector("edge")).unwrap();
-        assert_eq!(selectors.0.lock().unwrap().len(), 1);
+        assert_eq!(selectors.0.lock().len(), 1);
     }
 
     #[test]

@@ -20,7 +20,6 @@
 
 #![forbid(unsafe_code)]
 
-mod apply;
 mod attempt;
 mod digest;
 mod follow;
@@ -34,16 +33,13 @@ mod restore;
 pub mod unserved;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use kube::Client;
-use skydock_cloud::{Capability, Looked};
+use skydock_cloud::Capability;
 use skydock_controller_base::{
     controller::{
         clients::ClientName,
@@ -65,7 +61,8 @@ pub use self::record::keeper::{ANNOTATION, RecordStore, config_map};
 use self::{
     follow::ServiceFollower,
     known::{KnownServices, state::State},
-    nodes::{Nodes, Passes, eligibility, selection::Selection},
+    nodes::{NodeWork, Passes, follow::NodeFollower, selection::Selection},
+    plan::Goal,
     record::keeper::Keeper,
 };
 
@@ -81,17 +78,18 @@ pub static CONTROLLER: Descriptor = Descriptor {
 
 /// Time for which changes of nodes are gathered before load balancers are updated: a scale-up
 /// changes many nodes at once.
-const GATHER: Duration = Duration::from_millis(100);
+const NODE_CHANGE_DEBOUNCE: Duration = Duration::from_millis(100);
 
 /// Time after which the address of a load balancer is checked again because another object got it:
 /// whoever can give addresses to objects can do so all the time.
-const DOUBLED: Duration = Duration::from_secs(10);
+const ADDRESS_CONFLICT_DELAY: Duration = Duration::from_secs(10);
 
 type ServiceEntry = Arc<Entry<ServiceKind>>;
 
 /// The service controller. `follow.rs` queues Services that change. `attempt.rs` lets one worker at a
 /// time do what a Service needs, which is in its modules `ensure`, `cleanup` and `update_nodes`.
-/// `nodes.rs` finds the load balancers that changes of nodes affect.
+/// `nodes/follow.rs` queues a pass when nodes change, and `nodes.rs` finds the load balancers that
+/// need an update.
 pub struct ServiceController {
     context: ControllerContext,
     metrics: ServiceMetrics,
@@ -99,12 +97,13 @@ pub struct ServiceController {
     services: Arc<Informer<ServiceKind>>,
     options: ServiceOptions,
     queue: Arc<Queue<String>>,
-    node_queue: Arc<Queue<Nodes>>,
+    node_queue: Arc<Queue<NodeWork>>,
     passes: Arc<Passes>,
     known: Arc<KnownServices>,
     selection: Arc<Selection>,
     address_holders: Arc<AddressHolders>,
-    /// True if the provider looks at whole nodes for one of the Services.
+    /// Set once the provider looks at whole nodes for one of the Services, and never cleared: if it
+    /// no longer does, passes find that there is nothing to update.
     looks_at_nodes: Arc<AtomicBool>,
     written_annotations: Arc<WrittenAnnotations>,
     read_objects: Arc<ReadObjects>,
@@ -183,14 +182,15 @@ impl ServiceController {
 
         // The answer is checked again, so that an event names both objects.
         let queue = Arc::clone(&controller.queue);
-        address_holders.subscribe(move |key| queue.add_after(key, DOUBLED, Priority::Change));
+        address_holders
+            .subscribe(move |key| queue.add_after(key, ADDRESS_CONFLICT_DELAY, Priority::Change));
 
         controller.follow_nodes();
 
         // Nodes may have changed while there was no leader.
         controller
             .node_queue
-            .add_after(Nodes::Pass, GATHER, Priority::Change);
+            .add_after(NodeWork::Pass, NODE_CHANGE_DEBOUNCE, Priority::Change);
 
         controller
     }
@@ -218,42 +218,18 @@ impl ServiceController {
     }
 
     fn follow_nodes(&self) {
-        let queue = Arc::clone(&self.node_queue);
-        let known = Arc::clone(&self.known);
-        let selection = Arc::clone(&self.selection);
-        let rules = self.options.nodes;
-        let looks_at_nodes = Arc::clone(&self.looks_at_nodes);
-        let passes = Arc::clone(&self.passes);
+        let follower = NodeFollower {
+            queue: Arc::clone(&self.node_queue),
+            known: Arc::clone(&self.known),
+            selection: Arc::clone(&self.selection),
+            passes: Arc::clone(&self.passes),
+            rules: self.options.nodes,
+            looks_at_nodes: Arc::clone(&self.looks_at_nodes),
+        };
 
-        self.context.nodes.subscribe(move |change| {
-            let matters = match change {
-                Change::Updated(old, new) if eligibility::same(old, new) => return,
-                Change::Added(node) | Change::Deleted(node) => eligibility::eligible(node, rules),
-                Change::Updated(old, new) => {
-                    let looked = if looks_at_nodes.load(Ordering::SeqCst) {
-                        Looked::Nodes
-                    } else {
-                        Looked::Targets
-                    };
-
-                    eligibility::matters(old, new, rules, looked)
-                        // Without a node selector, labels do not decide which nodes are behind a
-                        // load balancer.
-                        || (old.view.labels != new.view.labels
-                            && eligibility::eligible(new, rules)
-                            && known
-                                .selectors
-                                .distinguish(&old.view.labels, &new.view.labels))
-                }
-            };
-
-            // Counted before the pass is queued, which would otherwise compare the nodes of an
-            // earlier selection.
-            selection.changed(matters);
-            if matters {
-                queue.add_after(Nodes::Pass, passes.delay(), Priority::Change);
-            }
-        });
+        self.context
+            .nodes
+            .subscribe(move |change| follower.changed(&change));
     }
 
     /// Asks the plan for the goal, and attempts it.
@@ -273,10 +249,10 @@ impl ServiceController {
         }
 
         // Read again, because the attempt may have removed it.
-        let known = self.known.get(key).is_some();
+        let is_known = self.known.get(key).is_some();
         let goal = entry
             .as_ref()
-            .and_then(|entry| plan::goal(&entry.object, &self.options.classes, known));
+            .and_then(|entry| plan::goal(&entry.object, &self.options.classes, is_known));
 
         let (Some(entry), Some(goal)) = (entry, goal) else {
             // Nothing is to be done, so that earlier failures do not matter.
@@ -287,10 +263,11 @@ impl ServiceController {
         self.attempt(key, &known, goal, Some(entry), priority).await;
     }
 
-    /// Schedules the next check of a load balancer. Without a period, only that of a Service that
-    /// does not exist is checked, after the longest back-off: nothing else would delete it, and
-    /// after a restart nobody knows about it.
-    fn check_later(&self, key: &str, gone: bool) {
+    /// Schedules the next check of a load balancer after an attempt at this goal. Without a period,
+    /// only that of a Service that does not exist is checked, after the longest back-off: nothing
+    /// else would delete it, and after a restart nobody knows about it.
+    fn check_later(&self, key: &str, goal: Goal) {
+        let gone = matches!(goal, Goal::Forget { .. });
         if let Some(period) = self
             .options
             .check_period
@@ -343,14 +320,12 @@ impl Runner for ServiceController {
         tokio::join!(
             self.queue.run_workers(workers, &shutdown, sync),
             self.node_queue
-                .run_workers(workers, &shutdown, |nodes, _| this.work_nodes(nodes)),
+                .run_workers(workers, &shutdown, |work, _| this.work_nodes(work)),
             self.keep_records(&shutdown),
         );
         self.keep_last_record().await;
     }
 }
 
-#[cfg(test)]
-mod testing;
 #[cfg(test)]
 mod tests;

@@ -1,33 +1,33 @@
 //! Finds the load balancers that need an update when nodes change.
 
 pub(crate) mod eligibility;
+pub(crate) mod follow;
 pub(crate) mod selection;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::metrics::histogram::Histogram;
 use skydock_controller_base::controller::context::spawn_joined;
-use skydock_kube::queue::{Bucket, Priority};
+use skydock_kube::queue::{Bucket, Priority, Rate};
 use tokio::time::Instant;
 
-use super::{GATHER, ServiceController, known::state::Follow, plan::Goal};
+use super::{NODE_CHANGE_DEBOUNCE, ServiceController, known::state::Follow, plan::Goal};
 
 /// Work on the nodes behind load balancers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Nodes {
+pub(crate) enum NodeWork {
     /// Determine which load balancers need an update.
     Pass,
-    /// Update the nodes of this load balancer.
-    Of(String),
+    /// Update the nodes of the load balancer of the Service with this key.
+    Update(String),
 }
 
-/// Passes per second, and how many may be without delay: a node that changes all the time must not
-/// cause calls of the cloud all the time.
-const PACE: (f64, f64) = (0.2, 20.0);
+/// Rate of passes: a node that changes all the time must not cause calls of the cloud all the time.
+const PACE: Rate = Rate {
+    per_second: 0.2,
+    burst: 20.0,
+};
 
 /// Passes whose load balancers are still being updated, and when the next one may be.
 pub(crate) struct Passes {
@@ -61,7 +61,7 @@ impl Passes {
     /// Returns for how long to gather changes of nodes before the next pass.
     pub(crate) fn delay(&self) -> Duration {
         let next = self.pace().settled_at();
-        GATHER.max(next.saturating_duration_since(Instant::now()))
+        NODE_CHANGE_DEBOUNCE.max(next.saturating_duration_since(Instant::now()))
     }
 
     fn count(&self) {
@@ -69,33 +69,25 @@ impl Passes {
     }
 
     fn pace(&self) -> MutexGuard<'_, Bucket> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pace.lock()
     }
 
     fn begin(&self, key: &str, pass: &Arc<Pass>) {
-        self.running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(key.to_owned(), Arc::clone(pass));
+        self.running.lock().insert(key.to_owned(), Arc::clone(pass));
     }
 
     fn end(&self, key: &str) {
-        drop(
-            self.running
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(key),
-        );
+        drop(self.running.lock().remove(key));
     }
 }
 
 impl ServiceController {
     /// Performs one piece of work. However many nodes have changed, a load balancer is updated
     /// once, with the nodes at the time of its turn. A slow load balancer does not delay others.
-    pub(crate) async fn work_nodes(self: &Arc<Self>, nodes: Nodes) {
-        match nodes {
-            Nodes::Pass => self.pass().await,
-            Nodes::Of(key) => {
+    pub(crate) async fn work_nodes(self: &Arc<Self>, work: NodeWork) {
+        match work {
+            NodeWork::Pass => self.pass().await,
+            NodeWork::Update(key) => {
                 let this = Arc::clone(self);
                 let one = key.clone();
                 spawn_joined(async move { this.update_nodes(&one).await }).await;
@@ -119,7 +111,7 @@ impl ServiceController {
             // sent to the cloud.
             if known.read(|state| state.follow(fingerprint, Instant::now())) != Follow::Nothing {
                 self.passes.begin(&key, &pass);
-                behind.push(Nodes::Of(key));
+                behind.push(NodeWork::Update(key));
             }
         }
 

@@ -142,11 +142,9 @@ impl ServiceController {
             let uid = present.uid();
             self.written_annotations.contains(uid, key, value)
         };
-        let (before, now, classes) = (
-            &ensured.version.object,
-            &present.object,
-            &self.options.classes,
-        );
+        let before = &ensured.version.object;
+        let now = &present.object;
+        let classes = &self.options.classes;
         // The provider sees more of a Service than what an update is needed for.
         let is_same = before.spec == now.spec && before.metadata.labels == now.metadata.labels;
         if !is_same || plan::needs_update(before, now, classes, written_by_skydock) {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Service};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use skydock_cloud::{CloudError, Ingress, LoadBalancerStatus, Retry};
+use skydock_cloud::{CloudError, Ingress, LoadBalancerStatus, Looked, Retry};
 use skydock_controller_base::{
     controller::context::metrics::SharedMetrics,
     objects::{address_holders::AddressHolders, constants::FINALIZER, read_objects::ReadObjects},
@@ -941,8 +941,8 @@ async fn a_service_with_the_address_of_one_that_is_left_elsewhere_is_asked_again
     bench.has(with(&served("3"), &theirs)).await;
     assert_eq!(bench.calls(), ["ensure theirs n1"]);
 
-    sleep(DOUBLED).await;
+    sleep(ADDRESS_CONFLICT_DELAY).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
-    sleep(10 * DOUBLED).await;
+    sleep(10 * ADDRESS_CONFLICT_DELAY).await;
     assert_eq!(bench.calls(), [""; 0], "only once");
 }

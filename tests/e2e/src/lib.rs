@@ -18,30 +18,23 @@
 #![forbid(unsafe_code)]
 
 mod authority;
-mod changes;
-pub mod churn;
 mod cluster;
-mod expect;
-pub mod faults;
-pub mod fleet;
 mod front;
 mod hosts;
-pub mod nodes;
-pub mod rotation;
+mod runs;
 pub mod secrets;
 mod site;
-pub mod soak;
-mod spoil;
-pub mod story;
-pub mod swaps;
-pub mod takeover;
+mod steps;
 pub mod tapes;
-mod users;
 
 pub use cluster::Cluster;
-pub use expect::{Wanted, wrongs};
 pub use hosts::Hosts;
+pub use runs::{faults, fleet, nodes, rotation, soak, story, swaps, takeover};
 pub use site::{
     AwsSite, AzureSite, Balancer, Machine, OpenStackSite, Plugin, Site, View, VsphereSite,
     configured,
+};
+pub use steps::{
+    churn,
+    expect::{Wanted, wrongs},
 };

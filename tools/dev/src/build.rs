@@ -6,10 +6,8 @@ mod component;
 mod go;
 mod inputs;
 mod lock;
-mod metadata;
 mod python;
 mod rust;
-mod strip;
 mod tool;
 mod typescript;
 mod wit;
@@ -144,7 +142,7 @@ pub(crate) fn run(args: &BuildArgs) -> anyhow::Result<()> {
 
     let mut component =
         fs::read(&built.file).with_context(|| format!("cannot read {}", built.file.display()))?;
-    metadata::add(&mut component, &args.dir)?;
+    component::metadata::add(&mut component, &args.dir)?;
     check(&component).with_context(|| {
         let file = built.file.display();
         format!("{file} was built, but exports no provider, as `skydock_sdk::export!` does in Rust")

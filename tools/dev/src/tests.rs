@@ -104,7 +104,7 @@ fn foreign(page: &mut String) {
     page.push_str(
         "\n### Flags of upstream that may stay\n\nSkydock already behaves as they say:\n\n",
     );
-    for flag in foreign_flags() {
+    for flag in by_name() {
         for value in flag.settled.iter().filter(|value| !value.is_empty()) {
             let _ = writeln!(page, "- `--{}={value}`", flag.name);
         }
@@ -128,11 +128,17 @@ fn foreign(page: &mut String) {
     });
 }
 
+fn by_name() -> impl Iterator<Item = &'static ForeignFlag> {
+    let mut flags: Vec<_> = foreign_flags().collect();
+    flags.sort_by_key(|flag| flag.name);
+    flags.into_iter()
+}
+
 /// Writes a row for each flag about which there is something to say.
 fn rows(page: &mut String, said: impl Fn(&ForeignFlag) -> Option<&'static str>) {
     // Some may have any value.
     let is_settled = |flag: &ForeignFlag| flag.takes == Takes::Bool && flag.settled.len() == 2;
-    for flag in foreign_flags().filter(|flag| !is_settled(flag)) {
+    for flag in by_name().filter(|flag| !is_settled(flag)) {
         if let Some(text) = said(flag) {
             let _ = writeln!(page, "| `--{}` | {} |", flag.name, cell(text));
         }

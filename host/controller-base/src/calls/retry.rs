@@ -5,15 +5,18 @@ use std::{hash::Hash, time::Duration};
 use skydock_cloud::{CloudError, Retry};
 use skydock_kube::{
     api::ApiError,
-    queue::{Limiter, Priority, Queue},
+    queue::{Limiter, Priority, Queue, Rate},
 };
 
 /// First delay after a conflict.
 pub const SOON: Duration = Duration::from_millis(100);
 
-/// How often, per second, what someone else has undone on an object is restored, and how often
-/// without delay: they may undo it again each time.
-pub const RESTORES: (f64, f64) = (0.1, 3.0);
+/// How often what someone else has undone on an object is restored: they may undo it again each
+/// time.
+pub const RESTORES: Rate = Rate {
+    per_second: 0.1,
+    burst: 3.0,
+};
 
 /// When to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +81,7 @@ impl RetryWhen {
                 queue.retry_after_conflict(key.clone(), SOON, priority);
             }
             Self::BackOff => {
-                queue.retry_as(key.clone(), queue.base(), priority);
+                queue.retry(key.clone(), queue.base(), priority);
             }
         }
     }

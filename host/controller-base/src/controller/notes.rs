@@ -2,20 +2,17 @@
 
 mod pending;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use skydock_cloud::{CloudProvider, Note, ObjectKind, ObjectName, Pairs, has_room};
 use skydock_kube::{
     api::{ApiError, Patch, Target, patch},
     informer::{Change, Informer},
-    queue::{Bucket, Limiter, Priority, Queue},
+    queue::{Bucket, Limiter, Priority, Queue, Rate},
 };
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -33,9 +30,12 @@ type Last = Vec<(String, Option<String>)>;
 /// Time between two writes to the same object. In the meantime, further annotations are gathered.
 const APART: Duration = Duration::from_secs(10);
 
-/// Writes per second, and how many may be without delay. Every write is kept for minutes by etcd, and
-/// sent to all that watch the object, such as kube-proxy on each node.
-const PACE: (f64, f64) = (10.0, 100.0);
+/// Rate of writes. Every write is kept for minutes by etcd, and sent to all that watch the object,
+/// such as kube-proxy on each node.
+const PACE: Rate = Rate {
+    per_second: 10.0,
+    burst: 100.0,
+};
 
 /// Maximum time to write the remaining annotations at shutdown.
 const LAST: Duration = Duration::from_secs(2);
@@ -62,7 +62,7 @@ pub struct WrittenAnnotations(Mutex<HashMap<String, Last>>);
 
 impl WrittenAnnotations {
     fn all(&self) -> MutexGuard<'_, HashMap<String, Last>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Returns true if this annotation of the Service, or its removal, was written here.
@@ -138,7 +138,7 @@ impl Notes {
     }
 
     fn pending(&self) -> MutexGuard<'_, PendingAnnotations> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock()
     }
 
     /// Queues a note. Values of the same object and key that still wait are overwritten.
@@ -161,12 +161,12 @@ impl Notes {
 
     /// Returns how long to wait before the next write.
     fn pause(&self) -> Duration {
-        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pace = self.pace.lock();
         pace.reserve(Instant::now())
     }
 
     fn last(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock()
     }
 
     fn remember_write(&self, object: &ObjectName) {

@@ -4,11 +4,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Service;
+use parking_lot::{Mutex, MutexGuard};
 use skydock_cloud::{AddressKind, Holder, Node};
 use skydock_kube::informer::{Change, Entry, Informer, Kind};
 
@@ -46,7 +47,7 @@ impl LeftToOthers {
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -200,7 +201,7 @@ impl Index {
     /// Returns the keys of Services whose load balancers have one of these addresses, although it is
     /// a cluster IP, an external IP, or that of a load balancer that the provider leaves to another
     /// implementation. Other load balancers do not count: two could disturb each other without end.
-    fn doubled(
+    fn conflicting(
         &self,
         claims: &[(AddressOrName, Owner)],
         left_to_others: &LeftToOthers,
@@ -303,10 +304,10 @@ impl AddressHolders {
     /// Calls the handlers with each Service whose load balancer has one of these addresses although
     /// another object has it.
     fn notify(&self, claims: &[(AddressOrName, Owner)]) {
-        let doubled = self.index().doubled(claims, &self.left_to_others);
+        let conflicting = self.index().conflicting(claims, &self.left_to_others);
 
         let handlers = self.handlers();
-        for (key, handler) in doubled
+        for (key, handler) in conflicting
             .iter()
             .flat_map(|key| handlers.iter().map(move |it| (key, it)))
         {
@@ -326,11 +327,11 @@ impl AddressHolders {
     }
 
     fn handlers(&self) -> MutexGuard<'_, Vec<Handler>> {
-        self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.handlers.lock()
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+        self.index.lock()
     }
 
     /// Returns what has this address. `serves` says of the key of a Service whether its load
@@ -432,10 +433,10 @@ mod tests {
             Arc::<Mutex<Vec<String>>>::default(),
         );
         let notifying = Arc::clone(&reported);
-        holders.subscribe(move |key| notifying.lock().unwrap().push(key));
+        holders.subscribe(move |key| notifying.lock().push(key));
         let apply = |name: &str, change: &Value| {
             services.apply(with(&service(name), change));
-            std::mem::take(&mut *reported.lock().unwrap())
+            std::mem::take(&mut *reported.lock())
         };
         let balanced = |version: &str, ip: &str| {
             json!({
@@ -605,14 +606,14 @@ mod tests {
             Arc::<Mutex<Vec<String>>>::default(),
         );
         let notifying = Arc::clone(&notified);
-        holders.subscribe(move |key| notifying.lock().unwrap().push(key));
+        holders.subscribe(move |key| notifying.lock().push(key));
         let apply = |name: &str, version: &str, ingress: &Value| {
             let change = json!({
                 "metadata": {"resourceVersion": version},
                 "status": {"loadBalancer": {"ingress": [ingress]}},
             });
             services.apply(with(&service(name), &change));
-            std::mem::take(&mut *notified.lock().unwrap())
+            std::mem::take(&mut *notified.lock())
         };
         let ip = |ip: &str| json!({"ip": ip});
         let theirs = json!({"ip": "192.0.2.1", "hostname": "a.example"});
@@ -627,7 +628,7 @@ mod tests {
 
         let left = services.get("ns/theirs").unwrap();
         assert!(holders.leave(&left) && !holders.leave(&left));
-        let first = std::mem::take(&mut *notified.lock().unwrap());
+        let first = std::mem::take(&mut *notified.lock());
         assert_eq!(first, ["ns/one", "ns/two"], "only once");
 
         assert_eq!(apply("late", "1", &ip("192.0.2.1")), ["ns/late", "ns/one"]);

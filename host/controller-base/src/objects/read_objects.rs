@@ -2,13 +2,13 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use http::{Request, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde_json::Value;
 use skydock_cloud::{ForeignKind, ForeignObject, NamedBy, ObjectName, ReadError};
@@ -128,17 +128,12 @@ impl ReadObjects {
     }
 
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
-        self.remembered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.remembered.lock()
     }
 
     /// Adds a handler. It is called with the key of each Service that depends on a changed object.
     pub fn subscribe(&self, handler: impl Fn(String) + Send + 'static) {
-        self.handlers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Box::new(handler));
+        self.handlers.lock().push(Box::new(handler));
     }
 
     /// Returns true if an object was read for the Service with this key.
@@ -271,7 +266,7 @@ impl ReadObjects {
         };
 
         tracing::info!(object = %object, services = readers.len(), "object has changed; updating the load balancers that use it");
-        let handlers = self.handlers.lock().unwrap_or_else(PoisonError::into_inner);
+        let handlers = self.handlers.lock();
         readers
             .iter()
             .for_each(|reader| handlers.iter().for_each(|handler| handler(reader.clone())));

@@ -31,11 +31,11 @@ pub struct AnswerSeries {
 impl AnswerSeries {
     /// Returns the series after one more answer.
     #[must_use]
-    pub fn after(row: Option<Self>, presence: Presence, now: Instant) -> Self {
-        match row.filter(|row| row.presence == presence) {
-            Some(row) => Self {
-                answers: row.answers.saturating_add(1),
-                ..row
+    pub fn after(series: Option<Self>, presence: Presence, now: Instant) -> Self {
+        match series.filter(|series| series.presence == presence) {
+            Some(series) => Self {
+                answers: series.answers.saturating_add(1),
+                ..series
             },
             None => Self {
                 presence,
@@ -57,7 +57,7 @@ enum Wait {
 /// What is remembered about one node.
 #[derive(Clone, Debug, Default)]
 pub struct KnownNode {
-    row: Option<AnswerSeries>,
+    series: Option<AnswerSeries>,
     wait: Option<Wait>,
     failures: u32,
     /// Number of the query that is not answered yet.
@@ -79,13 +79,15 @@ pub struct KnownNode {
 impl KnownNode {
     /// Records an answer and returns its series. The node is not queried again before `next`.
     pub fn answer(&mut self, presence: Presence, next: Instant, now: Instant) -> AnswerSeries {
-        let row = AnswerSeries::after(self.row, presence, now);
-        (self.row, self.wait, self.failures) = (Some(row), Some(Wait::Until(next)), 0);
+        let series = AnswerSeries::after(self.series, presence, now);
+        self.series = Some(series);
+        self.wait = Some(Wait::Until(next));
+        self.failures = 0;
         self.marked &= presence == Presence::Absent;
         self.released &= self.marked;
         self.undecided = false;
         self.progress = ProgressTracker::default();
-        row
+        series
     }
 
     /// Records the decision to delete the node. If someone else is deleting it already (`leaving`),
@@ -98,7 +100,7 @@ impl KnownNode {
     /// Returns true if this was the last answer.
     #[must_use]
     pub fn says(&self, presence: Presence) -> bool {
-        self.row.is_some_and(|row| row.presence == presence)
+        self.series.is_some_and(|series| series.presence == presence)
     }
 
     /// Returns true if the node may be marked soon: its instance was reported as absent, and
@@ -138,7 +140,7 @@ impl KnownNode {
             }
         };
 
-        self.row = None;
+        self.series = None;
     }
 
     /// Returns true if the cloud may be queried about the node now.

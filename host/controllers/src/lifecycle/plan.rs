@@ -86,7 +86,7 @@ pub enum Act {
 #[must_use]
 pub fn decide(
     node: &Node,
-    row: AnswerSeries,
+    series: AnswerSeries,
     now: Instant,
     period: Duration,
     out_of_service: bool,
@@ -97,10 +97,10 @@ pub fn decide(
         period
     };
 
-    let lasts = now.saturating_duration_since(row.since);
-    let sure = row.answers >= ANSWERS && lasts >= least;
+    let lasts = now.saturating_duration_since(series.since);
+    let sure = series.answers >= ANSWERS && lasts >= least;
 
-    match row.presence {
+    match series.presence {
         Presence::Absent if sure => Act::Delete,
         Presence::Absent => Act::Confirm,
         Presence::Running => Act::Taint(back(node)),

@@ -110,8 +110,8 @@ impl<'a> Round<'a> {
 
         match result {
             Ok(presence) => {
-                let row = known.answer(presence, now + period, now);
-                let act = plan::decide(&entry.view, row, now, period, out_of_service_taint);
+                let series = known.answer(presence, now + period, now);
+                let act = plan::decide(&entry.view, series, now, period, out_of_service_taint);
                 if act == Act::Delete {
                     known.mark_for_deletion(entry.object.deletion_timestamp.is_some());
                 }

@@ -79,7 +79,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         build: |setup| {
             let RouteOptions {
                 cluster_cidrs,
-                rhythm,
+                reconciliation,
                 ..
             } = setup.options.routes.clone();
             let process = setup.options.process.clone();
@@ -89,7 +89,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
                 metrics,
                 setup.client,
                 cluster_cidrs?,
-                rhythm,
+                reconciliation,
                 process,
             )))
         },

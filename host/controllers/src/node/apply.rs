@@ -13,10 +13,7 @@ use skydock_kube::{
     informer::Entry,
 };
 
-use super::{
-    labels::KeyPlan,
-    plan::{Initialization, Repair},
-};
+use super::plan::{Initialization, Repair, labels::KeyPlan};
 
 fn target<'a>(entry: &'a Entry<NodeKind>, subresource: Option<&'static str>) -> Target<'a> {
     Target {

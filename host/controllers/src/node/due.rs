@@ -1,10 +1,8 @@
 //! Tracks which initialized nodes are to be looked up in the cloud again.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use skydock_cloud::Node;
 
 /// Names of nodes that are due, and nodes that are not to be looked up until they change.
@@ -93,7 +91,7 @@ impl Due {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -5,12 +5,9 @@
 //! is sent immediately, both together cost the API server about twice as much. Besides, the taints
 //! of the delivered version are known.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use skydock_cloud::NodeAddress;
 use skydock_controller_base::objects::kinds::NodeKind;
 use skydock_kube::informer::Entry;
@@ -63,7 +60,7 @@ impl Echo {
     }
 
     fn expected(&self) -> MutexGuard<'_, HashMap<String, Expected>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

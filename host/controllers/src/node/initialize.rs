@@ -80,7 +80,7 @@ impl NodeController {
             .keep_room(&entry.view.annotations, |key| info.may_annotate(key));
 
         if let Some(id) = &plan.provider_id
-            && let Some(other) = self.doubles.ready(id, entry.name(), &self.context.nodes)
+            && let Some(other) = self.duplicates.ready(id, entry.name(), &self.context.nodes)
         {
             let id = id.clone();
             return Err(Rejection::TakenProviderId { id, other });
@@ -172,7 +172,7 @@ impl NodeController {
                     self.context
                         .warning(entry, reason::FAILED_TO_INITIALIZE, message);
                 }
-                self.queue.retry(entry.key());
+                RetryWhen::BackOff.schedule(&self.queue, &entry.key());
             }
         }
     }

@@ -1,11 +1,10 @@
 //! What is remembered about existing nodes. If it is lost, this only costs another query or event.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+mod reported;
 
+use std::{collections::HashMap, time::Duration};
+
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
 use skydock_controller_base::{
@@ -15,7 +14,7 @@ use skydock_controller_base::{
 use skydock_kube::{events::REMINDER_PERIOD, informer::Entry, queue::Bucket};
 use tokio::time::Instant;
 
-use super::reported::ReportedFailures;
+use self::reported::ReportedFailures;
 use crate::batches::BatchLimit;
 
 /// What is remembered about all nodes, by name.
@@ -68,7 +67,7 @@ impl Remembered {
 
 impl NodeMemory {
     fn nodes(&self) -> MutexGuard<'_, HashMap<String, Remembered>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn note<R>(&self, name: &str, note: impl FnOnce(&mut Remembered) -> R) -> R {
@@ -92,7 +91,8 @@ impl NodeMemory {
         let version = entry.resource_version();
         let version = (!version.is_empty()).then(|| version.to_owned());
         self.note(entry.name(), |node| {
-            (node.settled, node.progress) = (version, None);
+            node.settled = version;
+            node.progress = None;
             node.reported = ReportedFailures::default();
         });
     }

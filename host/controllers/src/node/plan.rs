@@ -1,15 +1,15 @@
 //! Decides what to do about a node. All functions are pure.
 
+pub mod addresses;
+pub mod labels;
+
 use skydock_cloud::{Instance, Node, NodeAddress, Pairs, ProviderInfo};
 use skydock_controller_base::objects::constants::{
     LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE,
     LABEL_ZONE_BETA, TAINT_UNINITIALIZED,
 };
 
-use super::{
-    addresses::{self, ProvidedIpError},
-    labels::{self, KeyPlan},
-};
+use self::{addresses::ProvidedIpError, labels::KeyPlan};
 
 /// What a node needs.
 #[derive(Clone, Debug, PartialEq, Eq)]

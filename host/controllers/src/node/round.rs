@@ -1,6 +1,8 @@
 //! One round of questions about nodes: has the cloud describe a batch, pairs the answers with the
 //! nodes, and has them initialized or repaired. `batches.rs` calls it for each batch.
 
+mod describe;
+
 use std::{
     sync::{
         Arc,
@@ -16,12 +18,12 @@ use skydock_controller_base::calls::retry::RetryWhen;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{NodeController, NodeEntry, WRITERS, added, describe, plan};
+use super::{NodeController, NodeEntry, WRITERS, added, plan};
 use crate::batches::{Answered, Ask};
 
 /// Maximum time for which nodes are gathered while a query is in progress, so that fewer calls are
 /// about more nodes.
-const GATHER: Duration = Duration::from_millis(250);
+const LONGEST_HOLD: Duration = Duration::from_millis(250);
 
 /// The queries of one batch.
 pub(super) struct Round<'a> {
@@ -92,7 +94,7 @@ impl Ask for Round<'_> {
         }
 
         let nodes: Vec<_> = batch.iter().map(|entry| Arc::clone(&entry.view)).collect();
-        self.controller.queue.hold(GATHER);
+        self.controller.queue.hold(LONGEST_HOLD);
         let answers = tokio::select! {
             // No consequences are to be started after the shutdown.
             () = self.stop.cancelled() => return None,
@@ -136,8 +138,8 @@ impl Ask for Round<'_> {
 
         if !failed.is_empty() {
             // However many nodes it was about, this counts as one failure.
-            let counts = !self.failed.swap(true, Ordering::Relaxed);
-            self.controller.queue.retry_together(failed, counts);
+            let takes_token = !self.failed.swap(true, Ordering::Relaxed);
+            self.controller.queue.retry_together(failed, takes_token);
         }
 
         // The turns of the round limit the writes.

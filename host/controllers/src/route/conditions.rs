@@ -1,15 +1,13 @@
 //! Writes the conditions of nodes, each as soon as it is known. A condition that cannot be written
 //! does not delay others.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use skydock_controller_base::{calls::retry::RetryWhen, controller::context::ControllerContext};
 use skydock_kube::{
@@ -153,6 +151,6 @@ impl Conditions {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Wanted>> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wanted.lock()
     }
 }

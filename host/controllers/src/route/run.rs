@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    GATHER, Rhythm, RouteController, plan,
+    NODE_CHANGE_DEBOUNCE, Reconciliation, RouteController, plan,
     report::Report,
     state::{Effects, State},
     tries::Next,
@@ -193,8 +193,10 @@ impl<'a> Run<'a> {
         }
 
         // With `Periodic`, nothing but the period starts a run, as in upstream.
-        if list_again && matches!(controller.rhythm, Rhythm::Watch { .. }) {
-            controller.queue.add_after((), GATHER, Priority::Change);
+        if list_again && matches!(controller.reconciliation, Reconciliation::OnChange { .. }) {
+            controller
+                .queue
+                .add_after((), NODE_CHANGE_DEBOUNCE, Priority::Change);
         }
 
         networks
@@ -216,10 +218,10 @@ impl<'a> Run<'a> {
         let Next { at, asked } = self.next_try();
         let [again, asked] = [at, asked].map(|at| at.map(|at| at.saturating_duration_since(now)));
 
-        let (next, pause) = self
-            .controller
-            .rhythm
-            .after(self.started.elapsed(), again, asked);
+        let (next, pause) =
+            self.controller
+                .reconciliation
+                .after(self.started.elapsed(), again, asked);
 
         if let Some(next) = next {
             self.controller.queue.add_after((), next, Priority::Recheck);

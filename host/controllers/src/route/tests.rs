@@ -23,7 +23,7 @@ struct Bench {
     stop: CancellationToken,
 }
 
-fn bench(rhythm: Rhythm) -> Bench {
+fn bench(reconciliation: Reconciliation) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
@@ -34,7 +34,7 @@ fn bench(rhythm: Rhythm) -> Bench {
         metrics.route,
         api.client(),
         cidrs,
-        rhythm,
+        reconciliation,
         crate::Options::default().process,
     ));
     Bench {
@@ -47,7 +47,7 @@ fn bench(rhythm: Rhythm) -> Bench {
 }
 
 fn watching() -> Bench {
-    bench(Rhythm::Watch {
+    bench(Reconciliation::OnChange {
         check_period: NEVER,
     })
 }
@@ -704,7 +704,7 @@ fn json_node(change: &Value) -> k8s_openapi::api::core::v1::Node {
 // Holds
 #[tokio::test(start_paused = true)]
 async fn changes_made_outside_are_fixed_by_the_check() {
-    let bench = bench(Rhythm::Watch {
+    let bench = bench(Reconciliation::OnChange {
         check_period: Duration::from_secs(300),
     });
     bench.has("a", &["10.244.0.0/24"], &json!({}));
@@ -732,7 +732,7 @@ async fn changes_made_outside_are_fixed_by_the_check() {
 // Holds: R-03
 #[tokio::test(start_paused = true)]
 async fn periodic_runs_start_at_once_and_ignore_changes() {
-    let bench = bench(Rhythm::Periodic {
+    let bench = bench(Reconciliation::Periodic {
         period: Duration::from_secs(10),
     });
     let gate = bench.cloud.routes.gated();
@@ -1269,10 +1269,10 @@ async fn a_failing_list_is_called_when_its_error_says() {
 #[test]
 fn the_next_run_starts_when_it_is_due() {
     let seconds = Duration::from_secs;
-    let watch = |period| Rhythm::Watch {
+    let watch = |period| Reconciliation::OnChange {
         check_period: seconds(period),
     };
-    for (rhythm, took, again, asked, expected) in [
+    for (reconciliation, took, again, asked, expected) in [
         (watch(300), 1, None, None, (Some(300), 2)),
         (watch(0), 1, None, None, (None, 2)),
         (watch(300), 5, None, None, (Some(300), 0)),
@@ -1284,7 +1284,7 @@ fn the_next_run_starts_when_it_is_due() {
         (watch(0), 0, Some(3600), None, (Some(3600), 3)),
         (watch(300), 0, Some(3600), None, (Some(300), 3)),
         (
-            Rhythm::Periodic {
+            Reconciliation::Periodic {
                 period: seconds(10),
             },
             4,
@@ -1293,7 +1293,7 @@ fn the_next_run_starts_when_it_is_due() {
             (Some(6), 0),
         ),
         (
-            Rhythm::Periodic {
+            Reconciliation::Periodic {
                 period: seconds(10),
             },
             40,
@@ -1302,9 +1302,13 @@ fn the_next_run_starts_when_it_is_due() {
             (Some(0), 0),
         ),
     ] {
-        let (next, pause) = rhythm.after(seconds(took), again.map(seconds), asked.map(seconds));
+        let (next, pause) =
+            reconciliation.after(seconds(took), again.map(seconds), asked.map(seconds));
         let seen = (next.map(|next| next.as_secs()), pause.as_secs());
-        assert_eq!(seen, expected, "{rhythm:?} {took} {again:?} {asked:?}");
+        assert_eq!(
+            seen, expected,
+            "{reconciliation:?} {took} {again:?} {asked:?}"
+        );
     }
 }
 
@@ -1330,7 +1334,7 @@ async fn runs_stay_apart_while_creations_keep_failing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_warning_precedes_the_route_limit() {
-    let bench = bench(Rhythm::Watch {
+    let bench = bench(Reconciliation::OnChange {
         check_period: Duration::from_secs(300),
     });
     *bench.cloud.routes.limit.lock().unwrap() = Some(10);

@@ -1,12 +1,11 @@
 //! Credentials that are sent as they are in files, or in an environment variable: a header, or user
 //! name and password.
 
-use std::sync::{Mutex, PoisonError};
-
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose};
 use bytes::Bytes;
 use http::{HeaderMap, request, response};
+use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
 use crate::credential::{Credential, CredentialError, Prepared};
@@ -110,7 +109,7 @@ impl Fixed {
         self.secrets_seen.note(&value);
 
         // By the number, `changed` knows that a file has changed.
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if last.1.as_ref() != Some(&value) {
             *last = (last.0.saturating_add(1), Some(value.clone()));
             if !self.is_masked(&value) {

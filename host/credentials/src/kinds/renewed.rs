@@ -11,13 +11,10 @@ mod rejections;
 mod rule;
 mod state;
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::{Notify, watch},
     task::AbortHandle,
@@ -171,7 +168,7 @@ impl<S: Source> Renewed<S> {
     }
 
     fn start(&self) {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = self.task.lock();
         // The task has ended if a renewal panicked, or if its runtime was shut down.
         if task.as_ref().is_none_or(AbortHandle::is_finished) {
             *task = Some(tokio::spawn(run(Arc::clone(&self.shared))).abort_handle());
@@ -181,12 +178,7 @@ impl<S: Source> Renewed<S> {
 
 impl<S: Source> Drop for Renewed<S> {
     fn drop(&mut self) {
-        if let Some(task) = self
-            .task
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-        {
+        if let Some(task) = self.task.get_mut().take() {
             task.abort();
         }
     }
@@ -202,7 +194,7 @@ impl<S: Source> fmt::Debug for Renewed<S> {
 
 impl<S: Source> Shared<S> {
     fn state(&self) -> MutexGuard<'_, State<S::Value>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     async fn renew(&self) -> Result<Issued<S::Value>, Failure> {

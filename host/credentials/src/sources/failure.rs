@@ -1,9 +1,8 @@
 //! Failures of credentials, and the secrets that must be redacted in them.
 
-use std::{
-    fmt,
-    sync::{Mutex, PoisonError},
-};
+use std::fmt;
+
+use parking_lot::Mutex;
 
 use crate::credential::{CredentialError, CredentialErrorKind, IssuerError};
 use crate::masking::secret::{Secret, redact};
@@ -87,7 +86,7 @@ pub(crate) struct RecentSecrets(Mutex<Vec<Secret>>);
 impl RecentSecrets {
     /// Adds a secret, and forgets the oldest one if there are too many.
     pub(crate) fn note(&self, secret: &Secret) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
 
         // A secret that is used again is the most recent one, so that it is forgotten last.
         all.retain(|known| known != secret);
@@ -99,10 +98,7 @@ impl RecentSecrets {
 
     /// Returns all remembered secrets.
     pub(crate) fn all(&self) -> Vec<Secret> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().clone()
     }
 
     /// Returns text of an issuer for use in an error: secrets redacted, unprintable characters

@@ -5,9 +5,11 @@ use std::{
     io::{self, Read as _},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
+
+use parking_lot::Mutex;
 
 use crate::masking::secret::Secret;
 
@@ -88,7 +90,7 @@ impl SecretFile {
                 kind: io::ErrorKind::Interrupted,
             })??;
 
-        let mut guard = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.last.lock();
         if let Some((stamp, sure, value)) = found {
             // A concurrent reader may have finished first: its version is kept if the value is the
             // same.
@@ -128,10 +130,7 @@ impl SecretFile {
     }
 
     fn last(&self) -> Option<Read> {
-        self.last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.last.lock().clone()
     }
 }
 

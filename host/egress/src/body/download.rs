@@ -5,7 +5,7 @@ use std::{
     error::Error as _,
     fmt, io,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -13,6 +13,7 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use skydock_credentials::AnswerMask;
 use tokio::{
     task::AbortHandle,
@@ -20,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    limits::{instance::Permits, lock},
+    limits::instance::Permits,
     observe::meter::Meter,
     request_error::{Cause, Code, RequestError},
 };
@@ -87,7 +88,7 @@ impl ResponseBody {
             let slot = slot.clone();
             async move {
                 sleep_until(bounds.deadline).await;
-                drop(lock(&slot).take());
+                drop(slot.lock().take());
             }
         });
 
@@ -127,7 +128,7 @@ impl ResponseBody {
 impl Streamed {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, RequestError>>> {
         loop {
-            let polled = match lock(&self.slot).as_mut() {
+            let polled = match self.slot.lock().as_mut() {
                 Some((body, _)) => Pin::new(body).poll_frame(cx),
                 None => return Poll::Ready(Some(Err(deadline_exceeded()))),
             };
@@ -182,7 +183,7 @@ impl Drop for Streamed {
         self.reaper.abort();
         // The reaper shares the slot until its cancellation takes effect, so the slot is emptied
         // here.
-        drop(lock(&self.slot).take());
+        drop(self.slot.lock().take());
     }
 }
 
@@ -269,7 +270,7 @@ impl Body for ResponseBody {
                 SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64))
             }
             Kind::Streamed(streamed) => {
-                let slot = lock(&streamed.slot);
+                let slot = streamed.slot.lock();
                 // What the mask holds back is still to come.
                 let coming = slot.as_ref().and_then(|(body, _)| body.size_hint().exact());
                 coming.map_or_else(SizeHint::default, |coming| {

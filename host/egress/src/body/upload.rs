@@ -4,7 +4,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, ready},
@@ -14,13 +14,13 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
+use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use crate::{
     limits::{
         body_memory::{BodyMemory, Reservation},
         instance::Permits,
-        lock,
     },
     request_error::{Cause, Code, RequestError},
 };
@@ -181,7 +181,8 @@ impl Progress {
             return None;
         }
 
-        lock(&self.kept)
+        self.kept
+            .lock()
             .take()
             .map(|kept| kept.reservation.attach_to(kept.bytes.freeze()))
     }
@@ -189,7 +190,7 @@ impl Progress {
     fn moved(&self, data: &Bytes) {
         self.sent.fetch_add(data.len() as u64, Ordering::Relaxed);
 
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         *kept = kept.take().and_then(|kept| kept.with(data));
         self.touch();
     }

@@ -35,10 +35,18 @@ use crate::{
     rules::compiled::Limits,
 };
 
+/// Part of the limit of the first byte, as a divisor, after which a request that is canceled counts
+/// as not answered: the default limit is longer than a call may take.
+const PATIENCE: u32 = 3;
+
+/// In an answer of Skydock during a pause, so that plugins can tell it from one of the cloud.
+/// `docs/operating.md` describes it.
+const PAUSED: &str = "x-skydock-paused";
+
 /// An answer, from the network or from Skydock itself.
 pub(super) enum Answer {
     Network(Response<Incoming>),
-    Own(Response<Bytes>),
+    FromSkydock(Response<Bytes>),
 }
 
 /// What all attempts to send a request have in common.
@@ -111,7 +119,7 @@ impl Admitted {
     ) -> Result<Option<Answer>, RequestError> {
         let Outgoing { head, client, .. } = outgoing;
         if let Err(pause) = self.wait_for_turn(outgoing).await {
-            return Ok(Some(Answer::Own(paused(pause))));
+            return Ok(Some(Answer::FromSkydock(paused(pause))));
         }
 
         // The request may have waited for slots, a token or the end of a pause.
@@ -121,8 +129,8 @@ impl Admitted {
             .sign(client)
             .prepare(head.clone(), buffered.as_ref())
             .await?;
-        let (signed, used) = match signed {
-            Signed::Send(signed, used) => (signed, used),
+        let (signed, credential_version) = match signed {
+            Signed::Send(signed, credential_version) => (signed, credential_version),
             Signed::Answer(answer) => return mask_whole(client, answer).map(Some),
         };
         if let Some(credential) = &client.rule.credential {
@@ -131,9 +139,10 @@ impl Admitted {
         }
 
         // A streamed body is kept for another attempt, which only a credential can cause.
-        let keep = used.is_some() && buffered.is_none() && attempts.retries.none_renewed();
-        let kept = keep.then(|| BodyMemory::of(&self.capacity, self.kind));
-        let progress = Progress::new(self.meter.sent.clone(), kept);
+        let may_repeat =
+            credential_version.is_some() && buffered.is_none() && attempts.retries.none_renewed();
+        let memory = may_repeat.then(|| BodyMemory::of(&self.capacity, self.kind));
+        let progress = Progress::new(self.meter.sent.clone(), memory);
         let request = Request::from_parts(signed, attempts.upload(outgoing, &progress));
 
         // The credential may have waited for its issuer.
@@ -141,6 +150,7 @@ impl Admitted {
         let answer = match self.exchange(outgoing, request, &progress).await {
             Ok(answer) => answer,
             Err(unanswered) if attempts.retries.may_reconnect(head, &unanswered) => {
+                // Only a request without a body may be sent on another connection.
                 attempts.repeat(Retry::Reconnected, Bytes::new());
                 return Ok(None);
             }
@@ -148,7 +158,8 @@ impl Admitted {
         };
 
         let body = buffered.or_else(|| progress.whole());
-        self.receive(outgoing, attempts, answer, used, body).await
+        self.receive(outgoing, attempts, answer, credential_version, body)
+            .await
     }
 
     /// Waits for a token of the rate limit and for the end of a pause of the host.
@@ -164,6 +175,7 @@ impl Admitted {
         };
 
         let waited = outgoing.limiter.wait(request).await;
+        // It was delayed, or would have been for too long.
         if waited != Ok(false) {
             outgoing.client.metrics.throttled();
         }
@@ -192,8 +204,7 @@ impl Admitted {
             ..
         } = outgoing;
         let limits = &client.rule.limits;
-        // A third of the limit, since the default limit is longer than a call may take.
-        let passed = self.host.enter(self.kind, limits.first_byte / 3)?;
+        let passed = self.host.enter(self.kind, limits.first_byte / PATIENCE)?;
 
         let http_client = client.clients.get(self.kind);
         let revoked = self.revoked(head, client);
@@ -215,7 +226,7 @@ impl Admitted {
         outgoing: &Outgoing,
         attempts: &mut Attempts,
         answer: Response<Incoming>,
-        used: Option<u64>,
+        credential_version: Option<u64>,
         body: Option<Bytes>,
     ) -> Result<Option<Answer>, RequestError> {
         let rule = &outgoing.client.rule;
@@ -227,7 +238,7 @@ impl Admitted {
         if let Some(credential) = &rule.credential {
             let answered = Answered {
                 head: &answer,
-                used,
+                credential_version,
                 has_body: body.is_some(),
             };
             let retry = self
@@ -238,9 +249,10 @@ impl Admitted {
                 return Ok(None);
             }
 
-            if let Some(used) = used.filter(|_| answer.status.is_success()) {
-                credential.accepted(used, self.fingerprint(&outgoing.head));
+            if let Some(version) = credential_version.filter(|_| answer.status.is_success()) {
+                credential.accepted(version, self.request_kind(&outgoing.head));
             }
+            // Last, since masking changes what is read above.
             credential.mask(&mut answer);
             let has_body = !incoming.is_end_stream();
             attempts.mask.begin(&mut answer.headers, has_body)?;
@@ -256,7 +268,7 @@ impl Admitted {
 
     /// Returns a number that is equal for requests of the same kind. A cloud may reject a
     /// credential for one kind of request only.
-    pub(super) fn fingerprint(&self, head: &Parts) -> u64 {
+    pub(super) fn request_kind(&self, head: &Parts) -> u64 {
         let mut hasher = DefaultHasher::new();
         (
             &self.target,
@@ -275,7 +287,7 @@ impl Admitted {
 fn mask_whole(client: &RuleClient, answer: Response<Bytes>) -> Result<Answer, RequestError> {
     let secrets = client.rule.credential.as_ref().map(|it| it.secrets());
     let answer = AnswerMask::over_answer(secrets.unwrap_or_default(), answer)?;
-    Ok(Answer::Own(answer))
+    Ok(Answer::FromSkydock(answer))
 }
 
 /// Returns what a failed request tells about the host.
@@ -301,6 +313,7 @@ fn paused(pause: Duration) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from_static(
         b"the cloud has asked for a pause; this answer is Skydock's\n",
     ));
+    // Also if the cloud has answered 503: this request was not tried, and can be sent later.
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
 
     response
@@ -308,7 +321,7 @@ fn paused(pause: Duration) -> Response<Bytes> {
         .insert(RETRY_AFTER, HeaderValue::from(seconds));
     response
         .headers_mut()
-        .insert("x-skydock-paused", HeaderValue::from_static("true"));
+        .insert(PAUSED, HeaderValue::from_static("true"));
 
     response
 }

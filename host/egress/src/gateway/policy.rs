@@ -1,17 +1,15 @@
 //! The current rules, each with its HTTP client.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use http::HeaderName;
+use parking_lot::Mutex;
 use skydock_cloud::PerKind;
 use skydock_credentials::Secret;
 
 use super::{GatewayDependencies, http_client::HttpClient, report_only::Reported};
 use crate::{
-    limits::{connections::Connections, lock},
+    limits::connections::Connections,
     network::dial::Connector,
     observe::metrics::RuleMetrics,
     rules::{
@@ -55,7 +53,7 @@ impl RuleClient {
     /// Logs headers of the plugin that are not sent, each name once, and the reason.
     pub(super) fn log_removed(&self, plugin: &str, removed: Vec<HeaderName>, reason: &str) {
         for name in removed {
-            let mut logged = lock(&self.logged);
+            let mut logged = self.logged.lock();
             // A plugin can invent names.
             if logged.len() < MAX_LOGGED && logged.insert(name.as_str().to_owned()) {
                 tracing::warn!(

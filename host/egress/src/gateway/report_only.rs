@@ -12,7 +12,7 @@ use super::{
     denial::Denial,
     policy::RuleClient,
 };
-use crate::{limits::lock, observe::audit::WouldDeny};
+use crate::observe::audit::WouldDeny;
 
 /// How often a report with the same rule and reason is logged. The metrics and the audit have all of
 /// them.
@@ -70,7 +70,7 @@ impl Admitted {
         let metrics = &shared.dependencies.metrics;
         metrics.would_deny(&shared.plugin, &denied.rule, denied.reason);
 
-        let log = lock(&policy.reported).log(&denied, Instant::now());
+        let log = policy.reported.lock().log(&denied, Instant::now());
         if let Some(suppressed) = log {
             tracing::warn!(
                 target: "egress",

@@ -73,7 +73,7 @@ fn is_repeatable(head: &Parts) -> bool {
 pub(super) struct Answered<'a> {
     pub(super) head: &'a response::Parts,
     /// The version of the credential, if it has versions.
-    pub(super) used: Option<u64>,
+    pub(super) credential_version: Option<u64>,
     /// The whole body is in memory, which is needed to send the request again.
     pub(super) has_body: bool,
 }
@@ -99,16 +99,16 @@ impl Admitted {
             return Some(Retry::ClockCorrected);
         }
 
-        let used = answered.used?;
+        let version = answered.credential_version?;
         if !retries.may_renew_credential(status) || !answered.has_body {
             return None;
         }
 
         // A renewal only because of the answer is for 401: what a policy forbids stays forbidden.
-        let is_newer = credential.changed(used).await
+        let is_newer = credential.changed(version).await
             || (status == StatusCode::UNAUTHORIZED
                 && credential
-                    .rejected(used, self.fingerprint(&outgoing.head))
+                    .rejected(version, self.request_kind(&outgoing.head))
                     .await);
         is_newer.then_some(Retry::CredentialRenewed)
     }

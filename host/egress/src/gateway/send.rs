@@ -217,7 +217,7 @@ impl Sent {
                     ResponseBody::streamed(body, self.bounds, self.permits, self.mask, meter)
                 })
             }
-            Answer::Own(mut answer) => {
+            Answer::FromSkydock(mut answer) => {
                 clean(&mut answer, &mut meter);
                 answer.map(|body| ResponseBody::whole(body, meter))
             }

@@ -1,7 +1,8 @@
 //! The rate and the concurrency of requests to one host.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use skydock_cloud::{CallKind, PerKind};
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
@@ -11,7 +12,6 @@ use tokio::{
 use crate::{
     limits::{
         hosts::Host,
-        lock,
         pace::Bucket,
         shares::{Kinds, Shares},
     },
@@ -62,7 +62,7 @@ impl HostLimiter {
 
     /// Returns true if no token is missing.
     pub(crate) fn is_full(&self, now: Instant) -> bool {
-        lock(&self.bucket).is_full(now)
+        self.bucket.lock().is_full(now)
     }
 
     /// Waits for a token and for the end of a pause that the cloud has asked this rule for, in the
@@ -90,7 +90,7 @@ impl HostLimiter {
                 if host.pauses().until(rule, now).is_some() {
                     break;
                 }
-                let taken = lock(&self.bucket).take(now);
+                let taken = self.bucket.lock().take(now);
                 let Err(wait) = taken else { return Ok(waited) };
                 waited = true;
                 sleep_until(now + wait).await;
@@ -120,18 +120,21 @@ fn key(limits: &Limits, kinds: Kinds) -> Key {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{
-        limits::hosts::Hosts,
-        target::{Host as Name, Scheme, Target},
-    };
+    use std::sync::Arc;
 
-    fn target(host: &str) -> Target {
-        Target {
-            scheme: Scheme::Https,
-            host: Name::parse(host).unwrap(),
-            port: 443,
-        }
+    use super::*;
+    use crate::limits::hosts::Hosts;
+
+    /// Returns a host and its limiter with this rate and burst.
+    fn limited(rate: f64, burst: u16) -> (Arc<Host>, Arc<HostLimiter>) {
+        let host = Hosts::default().named("a.example");
+        let limits = Limits {
+            rate,
+            burst,
+            ..Limits::default()
+        };
+        let limiter = host.limiter(&limits, Kinds::ALL);
+        (host, limiter)
     }
 
     /// A request of the kind `Nodes` that has a minute.
@@ -148,14 +151,7 @@ mod tests {
     // Holds: SEC-30
     #[tokio::test(start_paused = true)]
     async fn kinds_of_calls_take_turns_at_the_rate() {
-        let hosts = Hosts::default();
-        let host = hosts.get(&target("a.example")).unwrap();
-        let limits = Limits {
-            rate: 1.0,
-            burst: 1,
-            ..Limits::default()
-        };
-        let limiter = host.limiter(&limits, Kinds::ALL);
+        let (host, limiter) = limited(1.0, 1);
         let end = Instant::now() + Duration::from_secs(1000);
         let request = |kind| TokenRequest {
             kind,
@@ -177,14 +173,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waiting_requests_go_in_order_at_the_rate() {
-        let hosts = Hosts::default();
-        let host = hosts.get(&target("a.example")).unwrap();
-        let limits = Limits {
-            rate: 10.0,
-            burst: 2,
-            ..Limits::default()
-        };
-        let limiter = host.limiter(&limits, Kinds::ALL);
+        let (host, limiter) = limited(10.0, 2);
         let start = Instant::now();
         let order = Mutex::new(Vec::new());
         let requests = (0..5).map(|number| {
@@ -193,11 +182,13 @@ mod tests {
             let order = &order;
             async move {
                 let waited = limiter.wait(soon(host, "r")).await.unwrap();
-                lock(order).push((number, waited, start.elapsed().as_millis()));
+                order
+                    .lock()
+                    .push((number, waited, start.elapsed().as_millis()));
             }
         });
         futures::future::join_all(requests).await;
-        let order = lock(&order).clone();
+        let order = order.lock().clone();
         assert_eq!(
             order,
             [
@@ -213,7 +204,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn waits_for_a_short_pause_and_reports_a_long_one() {
         let hosts = Hosts::default();
-        let host = hosts.get(&target("a.example")).unwrap();
+        let host = hosts.named("a.example");
         let limiter = host.limiter(&Limits::default(), Kinds::ALL);
         host.pauses().begin(&"r".into(), Duration::from_secs(3));
         host.pauses().begin(&"r".into(), Duration::from_secs(1));
@@ -236,7 +227,7 @@ mod tests {
             Err(Duration::from_secs(30))
         );
         assert_eq!(limiter.wait(soon(&host, "another rule")).await, Ok(false));
-        let other = hosts.get(&target("b.example")).unwrap();
+        let other = hosts.named("b.example");
         assert_eq!(
             other
                 .limiter(&Limits::default(), Kinds::ALL)
@@ -249,7 +240,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_pause_of_a_rule_does_not_delay_another_rule() {
         let hosts = Hosts::default();
-        let host = hosts.get(&target("a.example")).unwrap();
+        let host = hosts.named("a.example");
         let limiter = host.limiter(&Limits::default(), Kinds::ALL);
         host.pauses().begin(&"r".into(), Duration::from_secs(3));
         let start = Instant::now();
@@ -262,14 +253,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_gives_up_waiting_takes_no_token() {
-        let hosts = Hosts::default();
-        let host = hosts.get(&target("a.example")).unwrap();
-        let limits = Limits {
-            rate: 1.0,
-            burst: 1,
-            ..Limits::default()
-        };
-        let limiter = host.limiter(&limits, Kinds::ALL);
+        let (host, limiter) = limited(1.0, 1);
         limiter.wait(soon(&host, "r")).await.unwrap();
         let start = Instant::now();
         let gave_up =

@@ -3,10 +3,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use skydock_cloud::{CallKind, PerKind};
 use tokio::time::Instant;
 
@@ -14,7 +15,6 @@ use crate::{
     limits::{
         breaker::{Breaker, Outcome, Pass},
         host_limiter::HostLimiter,
-        lock,
         pauses::Pauses,
         shares::Kinds,
     },
@@ -31,7 +31,11 @@ const MAX_HOSTS: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     all: Mutex<HashMap<Target, Arc<Host>>>,
+    failing: Arc<FailingHosts>,
 }
+
+/// Hosts whose breaker was opened, and may have been closed since.
+type FailingHosts = Mutex<Vec<Weak<Host>>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Host {
@@ -39,6 +43,8 @@ pub(crate) struct Host {
     breakers: PerKind<Mutex<Breaker>>,
     pauses: Pauses,
     limiters: Mutex<Vec<Arc<HostLimiter>>>,
+    /// Those of the plugin.
+    failing: Arc<FailingHosts>,
 }
 
 impl Hosts {
@@ -47,7 +53,7 @@ impl Hosts {
     /// # Errors
     /// If more hosts are in use than can be remembered.
     pub(crate) fn get(&self, target: &Target) -> Result<Arc<Host>, RequestError> {
-        let mut all = lock(&self.all);
+        let mut all = self.all.lock();
         if let Some(host) = all.get(target) {
             return Ok(host.clone());
         }
@@ -66,7 +72,10 @@ impl Hosts {
             ));
         }
 
-        let host = Arc::new(Host::default());
+        let host = Arc::new(Host {
+            failing: Arc::clone(&self.failing),
+            ..Host::default()
+        });
         all.insert(target.clone(), host.clone());
         Ok(host)
     }
@@ -74,10 +83,9 @@ impl Hosts {
     /// Returns the number of hosts with an open breaker.
     pub(crate) fn open(&self) -> usize {
         let now = Instant::now();
-        lock(&self.all)
-            .values()
-            .filter(|host| host.is_open(now))
-            .count()
+        let mut failing = self.failing.lock();
+        failing.retain(|host| host.upgrade().is_some_and(|host| host.is_open(now)));
+        failing.len()
     }
 }
 
@@ -87,14 +95,23 @@ impl Host {
         self.breakers
             .all()
             .into_iter()
-            .any(|breaker| lock(breaker).is_open(now))
+            .any(|breaker| breaker.lock().is_open(now))
+    }
+
+    /// Counts the host among those with an open breaker, see [`Hosts::open`].
+    fn opened(self: &Arc<Self>) {
+        let host = Arc::downgrade(self);
+        let mut failing = self.failing.lock();
+        if !failing.iter().any(|known| known.ptr_eq(&host)) {
+            failing.push(host);
+        }
     }
 
     /// Returns the limiter for these limits. Equal limits share a limiter, even if they come from
     /// different rules or configurations.
     pub(crate) fn limiter(&self, limits: &Limits, kinds: Kinds) -> Arc<HostLimiter> {
         let now = Instant::now();
-        let mut limiters = lock(&self.limiters);
+        let mut limiters = self.limiters.lock();
         if let Some(limiter) = limiters.iter().find(|it| it.is_for(limits, kinds)) {
             return limiter.clone();
         }
@@ -112,7 +129,7 @@ impl Host {
         let full =
             |limiter: &Arc<HostLimiter>| Arc::strong_count(limiter) == 1 && limiter.is_full(now);
 
-        !self.is_open(now) && !self.pauses.is_paused(now) && lock(&self.limiters).iter().all(full)
+        !self.is_open(now) && !self.pauses.is_paused(now) && self.limiters.lock().iter().all(full)
     }
 
     /// Returns the pauses that the cloud has asked for.
@@ -125,7 +142,7 @@ impl Host {
     /// # Errors
     /// [`Code::ConnectionRefused`] if it is open.
     pub(crate) fn check(&self, kind: CallKind) -> Result<(), RequestError> {
-        match lock(self.breakers.get(kind)).look(Instant::now()) {
+        match self.breakers.get(kind).lock().look(Instant::now()) {
             Pass::Wait(wait) => Err(not_contacted(wait)),
             Pass::Free | Pass::Probe => Ok(()),
         }
@@ -142,7 +159,7 @@ impl Host {
         patience: Duration,
     ) -> Result<Passed, RequestError> {
         let now = Instant::now();
-        match lock(self.breakers.get(kind)).enter(now) {
+        match self.breakers.get(kind).lock().enter(now) {
             Pass::Wait(wait) => Err(not_contacted(wait)),
             pass => Ok(Passed {
                 host: self.clone(),
@@ -183,7 +200,14 @@ impl Drop for Passed {
             outcome => outcome,
         };
 
-        lock(self.host.breakers.get(self.kind)).leave(self.pass, self.entered, outcome, now);
+        let is_open = {
+            let mut breaker = self.host.breakers.get(self.kind).lock();
+            breaker.leave(self.pass, self.entered, outcome, now);
+            breaker.is_open(now)
+        };
+        if is_open {
+            self.host.opened();
+        }
     }
 }
 
@@ -196,17 +220,29 @@ fn not_contacted(wait: Duration) -> RequestError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod testing {
     use super::*;
     use crate::target::{Host as Name, Scheme};
 
-    fn target(host: &str) -> Target {
+    impl Hosts {
+        /// Returns the state of the host with this name, at the port of HTTPS.
+        pub(crate) fn named(&self, name: &str) -> Arc<Host> {
+            self.get(&target(name)).unwrap()
+        }
+    }
+
+    pub(crate) fn target(host: &str) -> Target {
         Target {
             scheme: Scheme::Https,
             host: Name::parse(host).unwrap(),
             port: 443,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{testing::target, *};
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -214,7 +250,7 @@ mod tests {
     async fn only_requests_without_an_outcome_count_as_late_after_a_while() {
         let hosts = Hosts::default();
         let ended_as = async |name, outcome: Option<Outcome>| {
-            let host = hosts.get(&target(name)).unwrap();
+            let host = hosts.named(name);
             for _ in 0..10 {
                 let Ok(passed) = host.enter(CallKind::Nodes, PATIENCE) else {
                     return false;
@@ -237,7 +273,7 @@ mod tests {
     #[test]
     fn equal_limits_share_a_limiter() {
         let hosts = Hosts::default();
-        let host = hosts.get(&target("a.example")).unwrap();
+        let host = hosts.named("a.example");
         let one = Limits::default();
         let two = Limits {
             rate: 3.0,
@@ -246,10 +282,7 @@ mod tests {
 
         assert!(Arc::ptr_eq(
             &host.limiter(&one, Kinds::ALL),
-            &hosts
-                .get(&target("a.example"))
-                .unwrap()
-                .limiter(&one, Kinds::ALL)
+            &hosts.named("a.example").limiter(&one, Kinds::ALL)
         ));
         assert!(!Arc::ptr_eq(
             &host.limiter(&one, Kinds::ALL),
@@ -261,7 +294,7 @@ mod tests {
     fn unused_hosts_are_dropped_when_there_are_too_many() {
         let hosts = Hosts::default();
         let held: Vec<_> = (0..MAX_HOSTS)
-            .map(|it| hosts.get(&target(&format!("h{it}.example"))).unwrap())
+            .map(|it| hosts.named(&format!("h{it}.example")))
             .collect();
         assert_eq!(
             hosts.get(&target("more.example")).unwrap_err().code(),
@@ -269,9 +302,9 @@ mod tests {
         );
         held[0].pauses().begin(&"r".into(), Duration::from_secs(60));
         drop(held);
-        hosts.get(&target("more.example")).unwrap();
+        hosts.named("more.example");
         assert_eq!(
-            lock(&hosts.all).len(),
+            hosts.all.lock().len(),
             2,
             "the one that asked for a pause is kept"
         );
@@ -280,7 +313,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn no_requests_go_to_a_host_that_does_not_answer() {
         let hosts = Hosts::default();
-        let host = hosts.get(&target("a.example")).unwrap();
+        let host = hosts.named("a.example");
         for _ in 0..5 {
             host.enter(CallKind::Nodes, PATIENCE)
                 .unwrap()
@@ -306,7 +339,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn giving_up_after_a_long_wait_counts_as_no_answer() {
         let hosts = Hosts::default();
-        let host = hosts.get(&target("a.example")).unwrap();
+        let host = hosts.named("a.example");
         for given_up in [0, 5, 9] {
             let passed: Vec<_> = (0..5)
                 .map(|_| host.enter(CallKind::Nodes, PATIENCE).unwrap())

@@ -1,14 +1,9 @@
 //! Pauses that a cloud has asked for, for example by `Retry-After`.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
-
-use crate::limits::lock;
 
 /// Maximum time a request waits for the end of a pause that the cloud has asked for. If the pause
 /// is longer, the plugin receives an answer, so that its call can end.
@@ -23,7 +18,7 @@ impl Pauses {
     /// Records that the cloud has asked for a pause in its answer to a request of this rule.
     pub(crate) fn begin(&self, rule: &Arc<str>, pause: Duration) {
         let now = Instant::now();
-        let mut paused = lock(&self.0);
+        let mut paused = self.0.lock();
         // Rules can be removed, so expired entries are deleted.
         paused.retain(|_, until| *until > now);
         let until = paused.entry(rule.clone()).or_insert(now);
@@ -32,7 +27,8 @@ impl Pauses {
 
     /// Returns the end of a rule's pause.
     pub(crate) fn until(&self, rule: &str, now: Instant) -> Option<Instant> {
-        lock(&self.0)
+        self.0
+            .lock()
             .get(rule)
             .copied()
             .filter(|until| *until > now)
@@ -63,6 +59,6 @@ impl Pauses {
 
     /// Returns true if a rule is paused.
     pub(crate) fn is_paused(&self, now: Instant) -> bool {
-        lock(&self.0).values().any(|until| *until > now)
+        self.0.lock().values().any(|until| *until > now)
     }
 }

@@ -92,47 +92,15 @@ const READ_BY_CREDENTIALS: &[&str] = &["authorization", "x-subject-token"];
 /// [`Code::HttpRequestHeaderSectionSize`] if it is too large; [`Code::HttpRequestDenied`] if a
 /// header names another host, method or path, or if there is not exactly one valid length.
 pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), RequestError> {
-    let bytes: usize = head
-        .headers
-        .iter()
-        .map(|(name, value)| name.as_str().len() + value.len())
-        .sum();
-    if bytes > MAX_BYTES || head.headers.len() > MAX_FIELDS {
-        let sentence = format!(
-            "the request has more than {MAX_FIELDS} headers, or more than {} KiB of them",
-            MAX_BYTES / 1024
-        );
-        return Err(RequestError::new(
-            Code::HttpRequestHeaderSectionSize,
-            Cause::Header,
-            sentence,
-        ));
-    }
+    check_size(&head.headers)?;
 
     for value in head.headers.get_all(HOST) {
         if !value.to_str().is_ok_and(|text| is_host_of(text, target)) {
-            return Err(RequestError::denied(
-                Cause::Header,
-                format!("its Host header does not match {target}"),
-            ));
+            return Err(denied(format!("its Host header does not match {target}")));
         }
     }
 
-    let mut names = head.headers.keys().map(HeaderName::as_str);
-    if let Some(name) = names.find(|name| replaces_target(name)) {
-        return Err(RequestError::denied(
-            Cause::Header,
-            format!("its header {name} could change the target, path or method"),
-        ));
-    }
-
-    let mut names = head.headers.keys().map(HeaderName::as_str);
-    if let Some(name) = names.find(|name| !name.bytes().all(is_plain)) {
-        let sentence = format!(
-            "its header {name} has a character other than letters, digits and dashes, which many servers treat as a dash"
-        );
-        return Err(RequestError::denied(Cause::Header, sentence));
-    }
+    check_names(&head.headers)?;
 
     // Headers that `Connection` names are not sent, so it must not name those that rules decide on.
     let mut options = head.headers.get_all(CONNECTION).iter();
@@ -141,18 +109,57 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), RequestError> {
             .to_str()
             .is_ok_and(|text| text.split(',').any(is_judged))
     }) {
-        let sentence =
-            "its Connection header names a header that rules depend on and that would not be sent";
-        return Err(RequestError::denied(Cause::Header, sentence));
+        return Err(denied(
+            "its Connection header names a header that rules depend on and that would not be sent",
+        ));
     }
 
     // Servers differ in which of several lengths they use.
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     if lengths.next().is_some_and(|value| length(value).is_none()) || lengths.next().is_some() {
-        return Err(RequestError::denied(
-            Cause::Header,
-            "its Content-Length is not a single number",
-        ));
+        return Err(denied("its Content-Length is not a single number"));
+    }
+
+    Ok(())
+}
+
+fn denied(sentence: impl Into<String>) -> RequestError {
+    RequestError::denied(Cause::Header, sentence)
+}
+
+fn check_size(headers: &HeaderMap) -> Result<(), RequestError> {
+    let bytes: usize = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
+    if bytes <= MAX_BYTES && headers.len() <= MAX_FIELDS {
+        return Ok(());
+    }
+
+    let sentence = format!(
+        "the request has more than {MAX_FIELDS} headers, or more than {} KiB of them",
+        MAX_BYTES / 1024
+    );
+    Err(RequestError::new(
+        Code::HttpRequestHeaderSectionSize,
+        Cause::Header,
+        sentence,
+    ))
+}
+
+fn check_names(headers: &HeaderMap) -> Result<(), RequestError> {
+    let mut names = headers.keys().map(HeaderName::as_str);
+    if let Some(name) = names.find(|name| replaces_target(name)) {
+        return Err(denied(format!(
+            "its header {name} could change the target, path or method"
+        )));
+    }
+
+    let mut names = headers.keys().map(HeaderName::as_str);
+    if let Some(name) = names.find(|name| !name.bytes().all(is_plain)) {
+        return Err(denied(format!(
+            "its header {name} has a character other than letters, digits and dashes, which many servers treat as a dash"
+        )));
     }
 
     Ok(())

@@ -1,16 +1,13 @@
 //! Timeouts for requests to the API server.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::stream;
 use http::Response;
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
 use tower::{BoxError, service_fn};
 
@@ -72,7 +69,7 @@ impl Watches {
     /// Returns the time at which the next watch may start, and records it as its start.
     fn next_start(&self, path: &str) -> Instant {
         let now = Instant::now();
-        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = self.0.lock();
         let at = begun
             .get(path)
             .map_or(now, |last| (*last + BETWEEN_WATCHES).max(now));

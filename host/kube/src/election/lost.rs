@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::Leadership;
 
-/// Returns the reason when this instance is no longer the leader. Never returns once the Lease is
+/// Returns the reason when this replica is no longer the leader. Never returns once the Lease is
 /// released on purpose.
 ///
 /// The elector reports this itself. If it is blocked, this function detects that the Lease has
-/// expired and another instance may lead.
+/// expired and another replica may lead.
 pub async fn lost(
     state: &mut Receiver<Leadership>,
     lease_duration: Duration,

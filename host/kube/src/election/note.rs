@@ -1,8 +1,8 @@
 //! An annotation with which the holder of a Lease tells the next one what to believe.
 //!
-//! The elector writes it with its renewals: once it is confirmed, this instance held the Lease with
+//! The elector writes it with its renewals: once it is confirmed, this replica held the Lease with
 //! it, and whoever acquires the Lease later finds it. An annotation that cannot be written is a
-//! renewal that fails, so nobody waits longer for it than the instance leads.
+//! renewal that fails, so nobody waits longer for it than the replica leads.
 
 use std::collections::BTreeMap;
 
@@ -60,14 +60,14 @@ pub fn note(key: &'static str) -> (Note, NoteWriter) {
 }
 
 impl Note {
-    /// Returns the Lease, if this instance holds it.
+    /// Returns the Lease, if this replica holds it.
     #[must_use]
     pub fn held(&self) -> Option<Held> {
         self.held.borrow().clone()
     }
 
     /// Sets or removes the annotation. Returns when the API server has confirmed it; never, if this
-    /// instance loses the Lease before.
+    /// replica loses the Lease before.
     pub async fn set(&self, text: Option<String>) {
         let mut number = 0;
         self.wanted.send_modify(|wanted| {

@@ -14,7 +14,7 @@ use k8s_openapi::{
 /// The durations of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timings {
-    /// How long other instances wait for a leader that does not renew.
+    /// How long other replicas wait for a leader that does not renew.
     pub lease_duration: Duration,
     /// How long a leader tries to renew before it stops.
     pub renew_deadline: Duration,
@@ -63,7 +63,7 @@ impl Timings {
             return Err(TimingsError::Short);
         }
 
-        // The Lease contains whole seconds, which other instances use.
+        // The Lease contains whole seconds, which other replicas use.
         let lease = Duration::from_secs(lease.as_secs());
         if lease <= renew {
             return Err(TimingsError::Lease { lease, renew });
@@ -86,14 +86,14 @@ impl Timings {
         (self.renew_deadline / 2).max(Duration::from_secs(1))
     }
 
-    /// Returns the safety margin: this instance must stop this long before others may lead, since
+    /// Returns the safety margin: this replica must stop this long before others may lead, since
     /// exiting takes time.
     fn margin(&self) -> Duration {
         (self.lease_duration.saturating_sub(self.renew_deadline) / 2).min(Duration::from_secs(1))
     }
 }
 
-/// An instance that wants to hold the Lease.
+/// A replica that wants to hold the Lease.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) identity: String,
@@ -112,7 +112,7 @@ impl Observed {
         Self { spec, since: now }
     }
 
-    /// Returns true if another instance holds the Lease, or held it and has not released it.
+    /// Returns true if another replica holds the Lease, or held it and has not released it.
     pub(super) fn is_of_another(&self, candidate: &Candidate) -> bool {
         let holder = self.spec.holder_identity.as_deref().unwrap_or_default();
         !holder.is_empty() && holder != candidate.identity
@@ -154,9 +154,9 @@ pub(super) fn step(observed: &Observed, candidate: &Candidate, now: Instant) -> 
     }
 }
 
-/// Returns the time until which renewals may be attempted. Other instances count from the arrival
+/// Returns the time until which renewals may be attempted. Other replicas count from the arrival
 /// of the write at the API server, which may be any time between sending and the answer. When they
-/// may lead, this instance must have stopped.
+/// may lead, this replica must have stopped.
 pub(super) fn deadline(sent: Instant, answered: Instant, timings: &Timings) -> Instant {
     (answered + timings.renew_deadline)
         .min(sent + timings.lease_duration.saturating_sub(timings.margin()))

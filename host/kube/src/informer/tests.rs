@@ -29,7 +29,7 @@ pub(super) fn record(informer: &Informer<Nodes>) -> Arc<Mutex<Vec<String>>> {
             }
             Change::Deleted(old) => format!("-{}@{}", old.name(), old.resource_version()),
         };
-        log.lock().unwrap().push(line);
+        log.lock().push(line);
     });
     seen
 }
@@ -43,6 +43,6 @@ fn handlers_see_changes_and_late_ones_the_existing_objects() {
     informer.apply(node("a", "2"));
     let late = record(&informer);
     informer.delete("a");
-    assert_eq!(*early.lock().unwrap(), ["+a@1", "a@1>2", "-a@2"]);
-    assert_eq!(*late.lock().unwrap(), ["+a@2", "-a@2"]);
+    assert_eq!(*early.lock(), ["+a@1", "a@1>2", "-a@2"]);
+    assert_eq!(*late.lock(), ["+a@2", "-a@2"]);
 }

@@ -15,8 +15,17 @@ pub struct Limiter {
     pub base: Duration,
     /// Longest delay.
     pub max: Duration,
-    /// Bucket for all items: tokens per second, and burst size.
-    pub bucket: Option<(f64, f64)>,
+    /// Bucket for all items.
+    pub bucket: Option<Rate>,
+}
+
+/// Tokens of a bucket.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    /// New tokens per second.
+    pub per_second: f64,
+    /// Maximum number of tokens.
+    pub burst: f64,
 }
 
 impl Limiter {
@@ -25,7 +34,10 @@ impl Limiter {
     pub const NODES: Self = Self {
         base: Duration::from_millis(5),
         max: Duration::from_secs(1000),
-        bucket: Some((10.0, 100.0)),
+        bucket: Some(Rate {
+            per_second: 10.0,
+            burst: 100.0,
+        }),
     };
 
     /// The limiter of the service controller: 5 s doubling up to 300 s.
@@ -61,31 +73,27 @@ pub fn with_jitter(wait: Duration, whose: &impl Hash) -> Duration {
 /// A token bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
-    /// Tokens per second.
-    rate: f64,
-    /// Maximum number of tokens.
-    burst: f64,
+    rate: Rate,
     tokens: f64,
     at: Instant,
 }
 
 impl Bucket {
-    /// Creates a full one: tokens per second, and their maximum number.
+    /// Creates a full one.
     #[must_use]
-    pub fn full((rate, burst): (f64, f64), now: Instant) -> Self {
+    pub fn full(rate: Rate, now: Instant) -> Self {
         Self {
             rate,
-            burst,
-            tokens: burst,
+            tokens: rate.burst,
             at: now,
         }
     }
 
     /// Takes one token, and returns how long to wait for it.
     pub fn reserve(&mut self, now: Instant) -> Duration {
-        let earned = now.saturating_duration_since(self.at).as_secs_f64() * self.rate;
+        let earned = now.saturating_duration_since(self.at).as_secs_f64() * self.rate.per_second;
         // A negative number is debt: the next caller waits longer.
-        self.tokens = (self.tokens + earned).min(self.burst) - 1.0;
+        self.tokens = (self.tokens + earned).min(self.rate.burst) - 1.0;
         self.at = now;
         self.debt()
     }
@@ -97,7 +105,7 @@ impl Bucket {
     }
 
     fn debt(&self) -> Duration {
-        Duration::from_secs_f64((-self.tokens).max(0.0) / self.rate)
+        Duration::from_secs_f64((-self.tokens).max(0.0) / self.rate.per_second)
     }
 }
 

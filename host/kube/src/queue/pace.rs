@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Rate of re-checks. It is limited because nothing waits for re-checks, and each may cost a call
-/// to the cloud.
+/// to the cloud. The time at which a re-check may be handed out is its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Time between two re-checks.

@@ -69,7 +69,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             failures: HashMap::new(),
             bucket: limiter
                 .bucket
-                .map(|bucket| Bucket::full(bucket, Instant::now())),
+                .map(|rate| Bucket::full(rate, Instant::now())),
             pace: None,
             slots: Slots::default(),
             held: None,

@@ -161,7 +161,7 @@ async fn conflict_retries_do_not_share_a_rate_limit() {
     assert_eq!(waits, HashSet::from([Duration::from_millis(100)]));
 
     assert_eq!(
-        queue.retry(2000),
+        queue.retry(2000, queue.base(), Priority::Change),
         Duration::from_millis(5),
         "the bucket is full for what fails otherwise"
     );
@@ -250,15 +250,21 @@ async fn a_batch_takes_no_more_than_requested() {
 async fn failures_back_off_until_they_are_forgotten() {
     let queue = queue();
     assert_eq!(
-        queue.retry(1),
+        queue.retry(1, queue.base(), Priority::Change),
         queue.base(),
         "the delay after the first failure"
     );
     assert_eq!(queue.base(), Duration::from_secs(5));
-    assert_eq!(queue.retry(1), Duration::from_secs(10));
+    assert_eq!(
+        queue.retry(1, queue.base(), Priority::Change),
+        Duration::from_secs(10)
+    );
 
     queue.forget(&1);
-    assert_eq!(queue.retry(1), Duration::from_secs(5));
+    assert_eq!(
+        queue.retry(1, queue.base(), Priority::Change),
+        Duration::from_secs(5)
+    );
     assert!(ready(&queue, 1).await.is_empty());
     sleep(Duration::from_secs(5)).await;
     assert_eq!(ready(&queue, 1).await, [1]);
@@ -281,7 +287,7 @@ async fn of_two_delays_the_earlier_counts() {
 #[tokio::test(start_paused = true)]
 async fn a_change_during_the_wait_is_ready_at_once_and_ends_the_wait() {
     let queue = queue();
-    queue.retry(1);
+    queue.retry(1, queue.base(), Priority::Change);
     queue.add(1, Priority::Change);
     assert_eq!(ready(&queue, 1).await, [1]);
     queue.done(&1);
@@ -527,7 +533,7 @@ proptest! {
                         owed.insert(key);
                     }
                     Step::Retry(key) => {
-                        queue.retry(key);
+                        queue.retry(key, queue.base(), Priority::Change);
                         additions[usize::from(key)] += 1;
                         owed.insert(key);
                     }

@@ -12,10 +12,10 @@ pub(crate) enum Word {
     Other,
 }
 
-/// Names of programs in images of cloud-controller-managers, which may have no path.
-const NAMES: [&str; 4] = ["ccm", "cloud-controller-manager", "go-runner", "hyperkube"];
-/// How most of their executables are called.
+/// Part of the names of most executables in images of cloud-controller-managers.
 const COMMON: &str = "cloud-controller-manager";
+/// Other names of programs in these images, which may have no path.
+const NAMES: [&str; 3] = ["ccm", "go-runner", "hyperkube"];
 
 const SHELLS: [&str; 6] = ["ash", "bash", "busybox", "dash", "env", "sh"];
 

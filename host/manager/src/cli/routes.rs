@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 use skydock_controllers::{
     ClusterCidrs,
-    route::{Rhythm, RouteOptions},
+    route::{Reconciliation, RouteOptions},
 };
 
 use super::{
@@ -67,20 +67,20 @@ impl RouteArgs {
             return Err(RouteArgsError::NoPeriod);
         }
 
-        let rhythm = if watch {
-            Rhythm::Watch {
+        let reconciliation = if watch {
+            Reconciliation::OnChange {
                 check_period: self.route_check_period,
             }
         } else {
-            Rhythm::Periodic { period }
+            Reconciliation::Periodic { period }
         };
 
-        // An error matters only if the provider supports routes.
+        // `RouteOptions::check` reports an error, which matters only if the provider supports routes.
         let cluster_cidrs = ClusterCidrs::parse(cluster_cidrs);
         Ok(RouteOptions {
             configure: self.configure_cloud_routes,
             cluster_cidrs,
-            rhythm,
+            reconciliation,
         })
     }
 }
@@ -100,7 +100,7 @@ mod tests {
             .sentence()
     }
 
-    const BY_THE_CLOCK: &str =
+    const WATCH_DISABLED: &str =
         "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=false";
 
     // Holds
@@ -113,55 +113,62 @@ mod tests {
                 .configure
         );
         assert!(options(&["--configure-cloud-routes"]).unwrap().configure);
-        for (args, rhythm) in [
+        for (args, reconciliation) in [
             (
                 &[][..],
-                Rhythm::Watch {
+                Reconciliation::OnChange {
                     check_period: Duration::from_secs(300),
                 },
             ),
             (
                 &["--route-check-period=0"],
-                Rhythm::Watch {
+                Reconciliation::OnChange {
                     check_period: Duration::ZERO,
                 },
             ),
             (
                 &["--route-reconciliation-period=1m"],
-                Rhythm::Watch {
+                Reconciliation::OnChange {
                     check_period: Duration::from_secs(300),
                 },
             ),
             (
-                &[BY_THE_CLOCK],
-                Rhythm::Periodic {
+                &[WATCH_DISABLED],
+                Reconciliation::Periodic {
                     period: Duration::from_secs(10),
                 },
             ),
             (
-                &[BY_THE_CLOCK, "--route-reconciliation-period=1m0s"],
-                Rhythm::Periodic {
+                &[WATCH_DISABLED, "--route-reconciliation-period=1m0s"],
+                Reconciliation::Periodic {
                     period: Duration::from_secs(60),
                 },
             ),
             (
                 &[
-                    BY_THE_CLOCK,
+                    WATCH_DISABLED,
                     "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=True",
                 ],
-                Rhythm::Watch {
+                Reconciliation::OnChange {
                     check_period: Duration::from_secs(300),
                 },
             ),
         ] {
-            assert_eq!(options(args).unwrap().rhythm, rhythm, "{args:?}");
+            assert_eq!(
+                options(args).unwrap().reconciliation,
+                reconciliation,
+                "{args:?}"
+            );
         }
+    }
 
-        let nothing = options(&[BY_THE_CLOCK, "--route-reconciliation-period=0"]);
+    #[test]
+    fn a_period_of_zero_is_rejected_unless_routes_are_disabled() {
+        let nothing = options(&[WATCH_DISABLED, "--route-reconciliation-period=0"]);
         assert_eq!(nothing, Err(RouteArgsError::NoPeriod));
         // The way out that the error names.
         let off = [
-            BY_THE_CLOCK,
+            WATCH_DISABLED,
             "--route-reconciliation-period=0",
             "--configure-cloud-routes=false",
         ];

@@ -49,10 +49,8 @@ const fn switch(
     otherwise: Otherwise,
 ) -> ForeignFlag {
     ForeignFlag {
-        name,
         takes: Takes::Bool,
-        settled,
-        otherwise,
+        ..value(name, settled, otherwise)
     }
 }
 
@@ -267,11 +265,9 @@ const OF_PROVIDERS: &[(&str, &str)] = &[
     ("user-agent", ""),
 ];
 
-/// Returns all flags of upstream that Skydock does not have, by name.
+/// Returns all flags of upstream that Skydock does not have.
 pub fn foreign_flags() -> impl Iterator<Item = &'static ForeignFlag> {
-    let mut all: Vec<_> = GENERAL.iter().chain(SECURE_SERVING).collect();
-    all.sort_by_key(|flag| flag.name);
-    all.into_iter()
+    GENERAL.iter().chain(SECURE_SERVING)
 }
 
 /// Returns the flag with this name.

@@ -3,11 +3,12 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::Arc,
     time::Duration,
 };
 
 use ipnet::IpNet;
+use parking_lot::{Mutex, RwLock};
 use skydock_cloud::Cluster;
 use skydock_egress::{Closed, own_addresses};
 
@@ -56,23 +57,18 @@ impl ClosedAddresses {
             api_server: self.api_server(),
             cluster,
             own: self.own(),
-            own_ports: self
-                .own_ports
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone(),
+            own_ports: self.own_ports.read().clone(),
             nodes: known.nodes,
         }
     }
 
     fn api_server(&self) -> Vec<SocketAddr> {
-        let known = self.api_server.read();
-        known.unwrap_or_else(PoisonError::into_inner).clone()
+        self.api_server.read().clone()
     }
 
     /// Returns this machine's addresses, or the last known ones if they cannot be determined.
     fn own(&self) -> Vec<IpAddr> {
-        let mut known = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.own.lock();
         if let Ok(now) = own_addresses() {
             *known = now;
         }
@@ -80,10 +76,7 @@ impl ClosedAddresses {
     }
 
     pub(super) fn close_port(&self, port: u16) {
-        self.own_ports
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(port);
+        self.own_ports.write().push(port);
     }
 
     pub(super) fn close_nodes(&self, cluster: Arc<dyn Cluster>) {
@@ -135,10 +128,7 @@ impl ClosedAddresses {
         // Pods reach the API server at this address, even if the kubeconfig has another one.
         found.extend(service_address(|name| std::env::var(name).ok()));
 
-        let mut known = self
-            .api_server
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.api_server.write();
 
         // The known addresses stay closed if the name temporarily cannot be resolved.
         let kept: Vec<_> = known

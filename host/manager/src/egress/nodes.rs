@@ -1,12 +1,9 @@
 //! The addresses of the cluster's nodes, and of the Pods on them.
 
-use std::{
-    collections::HashSet,
-    net::IpAddr,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-};
+use std::{collections::HashSet, net::IpAddr, sync::Arc};
 
 use ipnet::IpNet;
+use parking_lot::{Mutex, RwLock};
 use skydock_cloud::{Cluster, Node};
 
 /// The addresses of nodes, as far as caches are filled. Those that were known last are kept when
@@ -49,20 +46,17 @@ impl Addresses {
 impl NodeAddresses {
     pub(super) fn follow(&self, cluster: Arc<dyn Cluster>) {
         // Held to the end: `now` must not compare the revision with that of other caches.
-        let mut followed = self.cluster.write().unwrap_or_else(PoisonError::into_inner);
+        let mut followed = self.cluster.write();
         *followed = Some(cluster);
 
         // Revisions of other caches do not say when these have changed.
-        self.known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .revision = None;
+        self.known.lock().revision = None;
     }
 
     /// Returns the current addresses. They are read only if something has changed.
     pub(super) fn now(&self) -> Addresses {
-        let cluster = self.cluster.read().unwrap_or_else(PoisonError::into_inner);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let cluster = self.cluster.read();
+        let mut known = self.known.lock();
         let Some(cluster) = &*cluster else {
             return known.now.clone();
         };

@@ -7,7 +7,7 @@ use skydock_egress::{
     ConfigErrors, EgressRule, Gateway, GatewayDependencies, Host, Settings, TargetPattern,
 };
 
-use super::{EgressPolicy, credentials, unbound};
+use super::{EgressPolicy, credentials, settings::unbound};
 
 /// What a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -53,7 +53,8 @@ impl Code {
     pub(crate) async fn make(
         runtime: &Runtime,
         plugin: &str,
-        (component, digest): (Vec<u8>, String),
+        component: Vec<u8>,
+        digest: String,
         watch: &mut Stopwatch,
     ) -> Result<Self, LoadError> {
         let size = component.len();
@@ -78,7 +79,7 @@ impl Code {
         }
         watch.lap(Stage::Imports);
 
-        let artifact = compiled(&runtime.inner, plugin, (component, typed.code), &digest).await?;
+        let artifact = compiled(&runtime.inner, plugin, component, typed.code, &digest).await?;
 
         let inner = Arc::clone(&runtime.inner);
         let pre = blocking(Stage::Compile, move || {
@@ -113,11 +114,12 @@ impl Code {
     }
 }
 
-/// Returns the machine code, compiled earlier or by this call.
+/// Returns the machine code, compiled earlier or by this call. `code` is the size of the functions.
 async fn compiled(
     runtime: &Arc<Inner>,
     plugin: &str,
-    (component, code): (Vec<u8>, u64),
+    component: Vec<u8>,
+    code: u64,
     digest: &str,
 ) -> Result<Artifact, LoadError> {
     let failed = |error: CompileError| LoadError::new(Stage::Compile, error);

@@ -4,10 +4,11 @@ mod shares;
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant as Clock},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use skydock_cloud::Capability;
 use tokio::sync::SemaphorePermit;
 
@@ -69,7 +70,7 @@ impl Pool {
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 
     fn count(&self, state: &'static str, change: i64) {

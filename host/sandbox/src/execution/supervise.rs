@@ -4,10 +4,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use skydock_cloud::Capability;
 
 /// Consecutive failures that start the back-off: a single one may be an accident, and the
@@ -62,7 +62,8 @@ impl Breaker {
             Some(open) if !open.trial => {}
             Some(open) => {
                 open.delay = (open.delay * 2).min(LONGEST);
-                (open.until, open.trial) = (now + open.delay, false);
+                open.until = now + open.delay;
+                open.trial = false;
             }
             None if self.failures >= TOLERATED => {
                 self.open = Some(Open {
@@ -102,7 +103,7 @@ pub(crate) struct Supervisor(Mutex<BTreeMap<Scope, Breaker>>);
 
 impl Supervisor {
     fn breakers(&self) -> MutexGuard<'_, BTreeMap<Scope, Breaker>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Admits a call, or returns how long its scope is suspended.

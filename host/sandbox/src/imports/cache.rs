@@ -2,9 +2,10 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::State;
 
@@ -30,8 +31,7 @@ pub(crate) struct Cache(Mutex<Entries>);
 
 impl Cache {
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        // A panic cannot leave an entry incomplete.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,10 +1,16 @@
-//! The objects that a plugin may see.
+//! The cluster as a plugin sees it: its objects, and in the modules below, the object that a call
+//! is about, the nodes that it is lent, and what it writes.
 
-use std::{
-    net::IpAddr,
-    sync::{Arc, PoisonError, RwLock},
-};
+mod events;
+pub(super) mod lent_nodes;
+pub(super) mod lists;
+pub(super) mod notes;
+mod objects;
+pub(super) mod subject;
 
+use std::{net::IpAddr, sync::Arc};
+
+use parking_lot::RwLock;
 use skydock_cloud::{Cluster, Holder, Node, ObjectKind, ObjectName, Service};
 
 use super::{Shared, State};
@@ -23,19 +29,16 @@ pub struct ClusterSlot(Arc<RwLock<Option<Arc<dyn Cluster>>>>);
 impl ClusterSlot {
     /// Fills the slot.
     pub fn set(&self, cluster: Arc<dyn Cluster>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
+        *self.0.write() = Some(cluster);
     }
 
     /// Empties the slot.
     pub fn clear(&self) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.write() = None;
     }
 
     pub(crate) fn get(&self) -> Option<Arc<dyn Cluster>> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.read().clone()
     }
 }
 

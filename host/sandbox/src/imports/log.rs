@@ -1,10 +1,8 @@
 //! Lines of a plugin in the host's log, cut off, escaped and rate-limited.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Instant,
-};
+use std::time::Instant;
 
+use parking_lot::Mutex;
 use skydock_cloud::text::{cut, shown};
 use skydock_egress::About;
 use skydock_resources::limits::Limits;
@@ -110,12 +108,7 @@ impl Shared {
     /// Returns whether the plugin's rate allows a line with this many bytes, and reports earlier
     /// ones that it did not allow.
     fn admits(&self, generation: u64, size: usize) -> bool {
-        let admission = self
-            .log
-            .rate
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .admit(size, Instant::now());
+        let admission = self.log.rate.lock().admit(size, Instant::now());
 
         let plugin = self.plugin.as_str();
         let Some(dropped) = admission else {
@@ -228,7 +221,7 @@ mod tests {
 
     impl tracing::field::Visit for Warnings {
         fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-            *self.0.lock().unwrap() += &format!("{field}={value:?} ");
+            *self.0.lock() += &format!("{field}={value:?} ");
         }
     }
 
@@ -297,7 +290,7 @@ mod tests {
                 shared.log(&settings(), 1, Level::ERROR, "token=abc", line);
             }
         });
-        let written = written.0.lock().unwrap();
+        let written = written.0.lock();
         for line in [
             "it is [redacted] ",
             "in [redacted]: ",
@@ -328,12 +321,12 @@ mod tests {
             shared.log_request(1, None, "request denied: no rules");
             (0..9).for_each(|_| shared.log_request(1, None, ""));
             assert_eq!(
-                shared.log.rate.lock().unwrap().dropped,
+                shared.log.rate.lock().dropped,
                 6,
                 "they count like other lines"
             );
         });
-        let written = written.0.lock().unwrap();
+        let written = written.0.lock();
 
         assert!(
             written.contains("rule=\"api\" method=\"MMM") && !written.contains(&"M".repeat(33)),
@@ -348,7 +341,7 @@ mod tests {
     #[test]
     fn filtered_lines_do_not_count_toward_the_rate() {
         let shared = shared();
-        let dropped = || shared.log.rate.lock().unwrap().dropped;
+        let dropped = || shared.log.rate.lock().dropped;
         tracing::subscriber::with_default(Warnings::default(), || {
             (0..100).for_each(|_| shared.log(&settings(), 1, Level::DEBUG, "", "hidden"));
             (0..5).for_each(|_| shared.log(&settings(), 1, Level::ERROR, "", "seen"));

@@ -1,13 +1,16 @@
 //! Writes stdout and stderr of an instance to the plugin's log, including the message of a panic.
 
+mod last_lines;
+
 use std::{
     io,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use skydock_recording::{LINE, Tape, observed};
 use tokio::io::AsyncWrite;
 use tracing::Level;
@@ -16,7 +19,8 @@ use wasmtime_wasi::{
     p2::{OutputStream, Pollable, StreamResult},
 };
 
-use super::{Shared, last_lines::LastLines};
+use self::last_lines::LastLines;
+use super::Shared;
 use crate::load::source::Settings;
 
 /// Bytes accepted at a time.
@@ -61,7 +65,7 @@ impl Output {
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock()
     }
 
     /// Returns the last lines since this was called before.

@@ -55,7 +55,7 @@ impl Accepted {
             .collect()
     }
 
-    /// Returns what this plugin imports, exports and requests, although the one before did not:
+    /// Returns what this plugin imports, exports and requests, although the previous one did not:
     /// `import …`, `export …` and `host …`.
     pub(crate) fn beyond(&self, before: &Self) -> Vec<String> {
         let new = |what: &str, now: &[String], had: &[String]| {
@@ -85,7 +85,7 @@ impl Accepted {
         .concat()
     }
 
-    /// Checks that this plugin needs no more than the one before and the operator's permissions.
+    /// Checks that this plugin needs no more than the previous one and the operator's permissions.
     /// Whatever else it wants is permitted already. With the same component, the difference comes
     /// from the operator's configuration.
     ///
@@ -122,7 +122,7 @@ pub(crate) fn canonical(host: &str) -> String {
     rule.map_or_else(|_| host.to_owned(), |rule| rule.to_string())
 }
 
-/// What a plugin needs beyond the one before: `import …`, `export …` and `host …`.
+/// What a plugin needs beyond the previous one: `import …`, `export …` and `host …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grown(Names);
 

@@ -5,13 +5,9 @@ mod last_good;
 mod seal;
 mod surplus;
 
-use std::{
-    io,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
-};
+use std::{io, path::PathBuf, sync::Arc, time::SystemTime};
 
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -86,10 +82,7 @@ impl Artifacts {
     /// Returns Skydock's own directory, and recreates it if someone has deleted it, as programs
     /// that clean up temporary files eventually do. Blocks.
     fn directory(&self) -> Result<Arc<Directory>, CacheDirError> {
-        let mut directory = self
-            .directory
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut directory = self.directory.lock();
 
         if directory.is_gone() {
             *directory = Arc::new(Directory::open(&self.parent)?);

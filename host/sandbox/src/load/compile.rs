@@ -88,31 +88,11 @@ impl Compiler {
         reservation: Option<u64>,
         limits: &Limits,
     ) -> Result<(), CompileError> {
-        let threads = available_parallelism().map_or(1, |processors| {
-            processors.get().div_ceil(PROCESSORS_PER_THREAD)
-        });
-
         let start = |source| CompileError::Start {
             program: self.program.display().to_string(),
             source,
         };
-
-        let mut child = Command::new(&self.program)
-            .args(&self.arguments)
-            // The compiler inherits nothing, because the environment may have credentials.
-            .env_clear()
-            .env("RAYON_NUM_THREADS", threads.to_string())
-            // The sandbox allows it to write only there.
-            .current_dir(unfinished.for_a_child())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            // Signals that a terminal sends to the host's process group must not reach the
-            // compiler.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(start)?;
+        let mut child = self.command(unfinished).spawn().map_err(start)?;
 
         let order = Order {
             memory: limits.compile_memory as u64,
@@ -156,6 +136,30 @@ impl Compiler {
                 Err(CompileError::Deadline(limits.compile_deadline))
             }
         }
+    }
+
+    /// Returns the command that starts the compiler.
+    fn command(&self, unfinished: &Unfinished) -> Command {
+        let threads = available_parallelism().map_or(1, |processors| {
+            processors.get().div_ceil(PROCESSORS_PER_THREAD)
+        });
+
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            // The compiler inherits nothing, because the environment may have credentials.
+            .env_clear()
+            .env("RAYON_NUM_THREADS", threads.to_string())
+            // The sandbox allows it to write only there.
+            .current_dir(unfinished.for_a_child())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            // Signals that a terminal sends to the host's process group must not reach the
+            // compiler.
+            .process_group(0)
+            .kill_on_drop(true);
+        command
     }
 }
 

@@ -4,6 +4,7 @@ use std::{
     io::Read as _,
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use sha2::{Digest as _, Sha256};
@@ -192,11 +193,14 @@ pub(crate) struct Files {
     pub(crate) component: Vec<u8>,
     pub(crate) settings: Settings,
     pub(crate) digests: Digests,
+    /// How long it took to read them.
+    pub(crate) took: Duration,
 }
 
 impl Files {
     /// Reads both files, each once. Blocks.
     pub(crate) fn read(source: &PluginSource) -> Result<Self, LoadProblem> {
+        let started = Instant::now();
         let component = read_component(&source.component)?;
         let cloud_config = source.cloud_config.as_deref();
         let cloud_config = cloud_config
@@ -233,6 +237,7 @@ impl Files {
             component,
             settings,
             digests,
+            took: started.elapsed(),
         })
     }
 }

@@ -30,7 +30,7 @@ impl Outline {
     /// # Errors
     /// If it cannot be read, is not a component, or exceeds the limits of a plugin.
     pub async fn read(runtime: &Runtime, component: PathBuf) -> Result<Self, LoadError> {
-        let (files, _) = read(&PluginSource {
+        let files = read(&PluginSource {
             component,
             ..PluginSource::default()
         })
@@ -59,17 +59,18 @@ impl Runtime {
     /// # Errors
     /// [`LoadError`] with the stage that failed.
     pub async fn precompile(&self, component: PathBuf) -> Result<(String, Duration), LoadError> {
-        let (files, reading) = read(&PluginSource {
+        let files = read(&PluginSource {
             component,
             ..PluginSource::default()
         })
         .await?;
 
-        let mut watch = Stopwatch::start(reading);
+        let mut watch = Stopwatch::start(files.took);
         let code = Code::make(
             self,
             "precompiled",
-            (files.component, files.digests.component),
+            files.component,
+            files.digests.component,
             &mut watch,
         )
         .await?;

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::{
-    BLANKS, Between, PAIR,
+    BLANKS, PAIR,
+    between::{Between, unquoted},
     extent::{after, indent},
-    unquoted,
 };
 
 /// Returns where the names are that are below the one at this place. `between` says how its value

@@ -3,10 +3,9 @@
 use skydock_cloud::{CloudError, LoadBalancerStatus};
 use skydock_kube::api::ApiError;
 
-use super::{Attempt, Failure, Outcome, Requeue, event::Event, io::Io, unless_gone};
+use super::{Attempt, Failure, Outcome, Requeue, apply::Write, event::Event, io::Io, unless_gone};
 use crate::{
     ServiceEntry,
-    apply::Write,
     known::state::{Announced, Phase},
     plan::{
         Goal,

@@ -3,9 +3,8 @@
 use skydock_cloud::CloudError;
 use skydock_kube::{api::ApiError, queue::Priority};
 
-use super::{Attempt, Failure, Outcome, Requeue, event::Event, io::Io, unless_gone};
+use super::{Attempt, Failure, Outcome, Requeue, apply::Write, event::Event, io::Io, unless_gone};
 use crate::{
-    apply::Write,
     known::state::{Announced, SentNodes, State},
     nodes::selection::Choice,
     plan::{class_annotation::live_to_write, has_finalizer, wants_load_balancer},

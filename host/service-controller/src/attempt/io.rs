@@ -8,12 +8,11 @@ use skydock_cloud::{CloudError, LoadBalancerStatus, NodeSet};
 use skydock_kube::{api::ApiError, events::EventType, queue::Priority};
 use tokio::time::Instant;
 
-use super::{Failure, event::Event};
+use super::{Failure, apply::Write, event::Event};
 use crate::{
-    GATHER, ServiceController, ServiceEntry,
-    apply::Write,
+    NODE_CHANGE_DEBOUNCE, ServiceController, ServiceEntry,
     known::{Ensured, KnownService, Settled},
-    nodes::{Nodes, selection::Choice},
+    nodes::{NodeWork, selection::Choice},
     plan::finalizer::OwnLoadBalancer,
     record::keeper::unix_time,
 };
@@ -77,7 +76,7 @@ impl ControllerIo<'_> {
             controller.selection.changed(true);
             controller
                 .node_queue
-                .add_after(Nodes::Pass, GATHER, Priority::Change);
+                .add_after(NodeWork::Pass, NODE_CHANGE_DEBOUNCE, Priority::Change);
         }
     }
 
@@ -195,14 +194,14 @@ impl Io for ControllerIo<'_> {
     fn forget(&mut self) {
         self.controller.known.remove(&self.key);
         // Nothing else removes what the queue remembers about its updates.
-        let nodes = Nodes::Of(self.key.clone());
-        self.controller.node_queue.forget(&nodes);
+        let update = NodeWork::Update(self.key.clone());
+        self.controller.node_queue.forget(&update);
     }
 
     fn set_aside(&mut self) {
         let aside = self.controller.known.set_aside(&self.key, self.entry.uid());
         let key = std::mem::replace(&mut self.key, aside);
-        self.controller.node_queue.forget(&Nodes::Of(key));
+        self.controller.node_queue.forget(&NodeWork::Update(key));
     }
 
     fn count(&mut self, failure: &Failure) {

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    known::state::{Phase, SentNodes, State},
-    plan::has_finalizer,
-    testing::{
+    attempt::testing::{
         Answers, Call, Given, OLD, PHASES, Ran, broken, changed, choice, entry, forbidden, given,
         gone, rejected, state, status,
     },
+    known::state::{Phase, SentNodes, State},
+    plan::has_finalizer,
 };
 
 const CLASS: &str = "example.com/internal";

@@ -1,11 +1,12 @@
 //! Selects the nodes behind a load balancer.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicU64, Ordering},
 };
 
 use kube::core::{Selector, SelectorExt};
+use parking_lot::Mutex;
 use skydock_cloud::{Looked, NodeSet};
 use skydock_controller_base::objects::kinds::{NodeKind, ServiceKind};
 use skydock_kube::informer::{Entry, Informer};
@@ -191,7 +192,7 @@ impl Selection {
             choice
         });
 
-        *self.choices.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(choices));
+        *self.choices.lock() = Some(Arc::new(choices));
         choice
     }
 
@@ -206,10 +207,7 @@ impl Selection {
     }
 
     fn known(&self) -> Option<Arc<Choices>> {
-        self.choices
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.choices.lock().clone()
     }
 
     fn eligible(&self) -> Choice {

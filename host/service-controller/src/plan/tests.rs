@@ -510,7 +510,7 @@ fn a_service_that_comes_back_without_a_class_is_cleaned_up_again() {
 #[test]
 fn a_type_left_to_another_implementation_matters_only_if_it_changes() {
     let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
-    let (old, labelled) = (
+    let (old, labeled) = (
         with(&lb(&finalizer()), &cluster_ip),
         json!({"metadata": {"labels": {"a": "b"}}}),
     );
@@ -521,7 +521,7 @@ fn a_type_left_to_another_implementation_matters_only_if_it_changes() {
         };
         matters(&old, &with(&old, change), &Classes::default(), &known)
     };
-    assert!(is(&labelled, false) && !is(&labelled, true));
+    assert!(is(&labeled, false) && !is(&labeled, true));
     assert!(is(&gone(), true));
     assert!(is(&json!({"spec": {"type": "LoadBalancer"}}), true));
 }

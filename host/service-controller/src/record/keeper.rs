@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -10,6 +10,7 @@ use k8s_openapi::{
     ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{Api, Client, api::PostParams};
+use parking_lot::{Mutex, MutexGuard};
 use skydock_kube::{
     api::{Action, ApiError, with_deadline},
     election::Note,
@@ -402,15 +403,15 @@ impl Keeper {
     }
 
     fn vouched(&self) -> MutexGuard<'_, HashMap<String, Vouched>> {
-        self.vouched.lock().unwrap_or_else(PoisonError::into_inner)
+        self.vouched.lock()
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     fn stale(&self) -> MutexGuard<'_, Stale> {
-        self.stale.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stale.lock()
     }
 }
 

@@ -17,7 +17,7 @@ async fn many_node_changes_are_one_pass_and_equal_sets_need_no_call() {
     bench
         .controller
         .node_queue
-        .add(Nodes::Pass, Priority::Change);
+        .add(NodeWork::Pass, Priority::Change);
     wait().await;
     assert_eq!(bench.calls(), Vec::<String>::new());
     bench
@@ -192,7 +192,7 @@ async fn nodes_are_updated_if_the_last_change_was_rejected() {
     bench
         .controller
         .node_queue
-        .add(Nodes::Pass, Priority::Change);
+        .add(NodeWork::Pass, Priority::Change);
     wait().await;
     assert_eq!(bench.calls(), Vec::<String>::new());
 }
@@ -698,7 +698,7 @@ async fn a_pass_does_not_resend_the_nodes_of_a_failed_call() {
     bench
         .controller
         .node_queue
-        .add(Nodes::Pass, Priority::Change);
+        .add(NodeWork::Pass, Priority::Change);
     sleep(Duration::from_secs(4)).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
 }
@@ -937,7 +937,7 @@ async fn nodes_are_updated_while_a_service_keeps_failing() {
             bench
                 .controller
                 .node_queue
-                .add(Nodes::Pass, Priority::Change);
+                .add(NodeWork::Pass, Priority::Change);
             sleep(Duration::from_secs(1)).await;
             assert!(
                 !bench.calls().iter().any(|call| call.starts_with("update")),

@@ -1,4 +1,8 @@
 //! Makes a component of a core module of WASI 0.1: the type is added, and the adapter of WASI.
+//! What changes a component that is complete is in the modules below.
+
+pub(super) mod metadata;
+pub(super) mod strip;
 
 use std::{collections::BTreeSet, fs, path::Path};
 

@@ -16,7 +16,7 @@ use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
 use self::project::Project;
-use super::{Built, WORK, inputs::Inputs, strip, tool::Tool, wit};
+use super::{Built, WORK, component::strip, inputs::Inputs, tool::Tool, wit};
 
 const PYTHON: Tool = Tool {
     name: "python3",

@@ -15,7 +15,7 @@ use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 use skydock_cloud::Capability;
 
-use super::{Built, WORK, inputs::Inputs, strip, tool::Tool, wit};
+use super::{Built, WORK, component::strip, inputs::Inputs, tool::Tool, wit};
 
 const NODE: Tool = Tool {
     name: "node",

@@ -89,17 +89,7 @@ pub(crate) fn service(object: &k8s::Service) -> (Service, Option<ConvertError>) 
             .and_then(|port| u16::try_from(port).ok())
             .unwrap_or(0),
         client_ip_affinity_seconds: affinity(spec),
-        ip_families: spec
-            .ip_families
-            .as_deref()
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|family| match family.as_str() {
-                "IPv4" => Some(IpFamily::V4),
-                "IPv6" => Some(IpFamily::V6),
-                _ => None,
-            })
-            .collect(),
+        ip_families: ip_families(spec),
         ip_family_policy: match spec.ip_family_policy.as_deref() {
             Some("PreferDualStack") => IpFamilyPolicy::PreferDualStack,
             Some("RequireDualStack") => IpFamilyPolicy::RequireDualStack,
@@ -116,6 +106,18 @@ pub(crate) fn service(object: &k8s::Service) -> (Service, Option<ConvertError>) 
     };
 
     (service, problem)
+}
+
+fn ip_families(spec: &k8s::ServiceSpec) -> Vec<IpFamily> {
+    let families = spec.ip_families.as_deref().unwrap_or_default();
+    families
+        .iter()
+        .filter_map(|family| match family.as_str() {
+            "IPv4" => Some(IpFamily::V4),
+            "IPv6" => Some(IpFamily::V6),
+            _ => None,
+        })
+        .collect()
 }
 
 fn traffic_policy(text: Option<&str>) -> TrafficPolicy {

@@ -43,6 +43,17 @@ const PRESIGNED: &[&str] = &[
     "signatureversion",
 ];
 
+fn not_among(what: &str, value: &str) -> Failure {
+    Failure::denied(format!("{what} `{value}` is not in its `{what}s`"))
+}
+
+fn undetermined(what: &str, host: &str) -> Failure {
+    Failure::malformed(format!(
+        "cannot determine the {what} from host {host}: set it in an Authorization header with a dummy \
+         Credential=x/DATE/REGION/SERVICE/aws4_request"
+    ))
+}
+
 /// Determines the scope that the request is signed for.
 pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scope, Failure> {
     deny_forms(head)?;
@@ -64,10 +75,7 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
     if let (Some(host), Some(stated)) = (&of_host, &stated) {
         let is_among = |service: &String| allowed.services.contains(service);
         if host.service != stated.service && !is_among(&host.service) {
-            return Err(Failure::denied(format!(
-                "service `{}` is not in its `services`",
-                host.service
-            )));
+            return Err(not_among("service", &host.service));
         }
     }
 
@@ -76,37 +84,23 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
         .map(|it| it.service.clone())
         .or_else(|| Some(of_host.as_ref()?.service.clone()));
     let service = service.or_else(|| only(&allowed.services));
-    let Some(service) = service else {
-        return Err(Failure::malformed(format!(
-            "cannot determine the service from host {host}: set it in an Authorization header with a dummy \
-             Credential=x/DATE/REGION/SERVICE/aws4_request"
-        )));
-    };
+    let service = service.ok_or_else(|| undetermined("service", host))?;
 
     // Hosts of global services have no region.
     let region = stated
         .map(|it| it.region)
         .or_else(|| of_host?.region)
         .or_else(|| only(&allowed.regions));
-    let Some(region) = region else {
-        return Err(Failure::malformed(format!(
-            "cannot determine the region from host {host}: set it in an Authorization header with a dummy \
-             Credential=x/DATE/REGION/SERVICE/aws4_request"
-        )));
-    };
+    let region = region.ok_or_else(|| undetermined("region", host))?;
 
     if secret_requests::aws::is_secret_service(&service) {
         return Err(secret_service(&service));
     }
     if !allowed.services.contains(&service) {
-        return Err(Failure::denied(format!(
-            "service `{service}` is not in its `services`"
-        )));
+        return Err(not_among("service", &service));
     }
     if !allowed.regions.contains(&region) {
-        return Err(Failure::denied(format!(
-            "region `{region}` is not in its `regions`"
-        )));
+        return Err(not_among("region", &region));
     }
 
     // If the two differ, the restrictions of both services apply.

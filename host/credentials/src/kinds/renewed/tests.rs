@@ -23,7 +23,7 @@ impl Source for Arc<Counting> {
     async fn renew(&self) -> Result<Issued<u64>, Failure> {
         let attempt = self.attempts.fetch_add(1, SeqCst) + 1;
         seconds(self.takes.load(SeqCst)).await;
-        match self.fails.lock().unwrap().clone() {
+        match self.fails.lock().clone() {
             Some(failure) => Err(failure),
             None => Ok(Issued {
                 value: attempt,
@@ -54,7 +54,7 @@ async fn seconds(seconds: u64) {
 }
 
 fn fail(source: &Counting, failure: Option<Failure>) {
-    *source.fails.lock().unwrap() = failure;
+    *source.fails.lock() = failure;
 }
 
 #[tokio::test(start_paused = true)]
@@ -424,7 +424,7 @@ async fn an_attempt_without_a_result_is_a_failure() {
         });
         tokio::time::sleep(Duration::from_millis(1)).await;
         // As the shutdown of its runtime does.
-        renewed.task.lock().unwrap().as_ref().unwrap().abort();
+        renewed.task.lock().as_ref().unwrap().abort();
 
         let ended = timeout(Duration::from_secs(60), waiting).await;
         let failure = ended.expect("a waiting request gets an answer").unwrap();

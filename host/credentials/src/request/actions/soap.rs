@@ -3,6 +3,9 @@
 
 use super::Unclear;
 
+const MALFORMED: Unclear = "its XML is not well-formed";
+const NOT_UTF_8: Unclear = "its XML is not UTF-8";
+
 /// Returns the names of all children of the envelope's bodies, without namespace prefixes, and the
 /// last part of the actions in its headers (WS-Addressing); empty if the document is not an
 /// envelope.
@@ -10,11 +13,11 @@ use super::Unclear;
 /// # Errors
 /// If the document is not valid UTF-8 XML, or has markup that could hide a name.
 pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
-    let text = std::str::from_utf8(document).map_err(|_| "its XML is not UTF-8")?;
+    let text = std::str::from_utf8(document).map_err(|_| NOT_UTF_8)?;
 
     // ASCII text in UTF-16 is also valid UTF-8, but contains zero bytes.
     if text.contains('\0') {
-        return Err("its XML is not UTF-8");
+        return Err(NOT_UTF_8);
     }
 
     let mut found = Vec::new();
@@ -22,19 +25,7 @@ pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once('<') {
         if let Some(instruction) = after.strip_prefix('?') {
-            let (instruction, after) = instruction
-                .split_once("?>")
-                .ok_or("its XML is not well-formed")?;
-            let instruction = instruction.to_ascii_lowercase();
-            // In another character set, the same bytes may be another name.
-            if instruction.contains("encoding")
-                && !["utf-8", "us-ascii"]
-                    .iter()
-                    .any(|it| instruction.contains(it))
-            {
-                return Err("its XML is not UTF-8");
-            }
-            rest = after;
+            rest = after_instruction(instruction)?;
             continue;
         }
 
@@ -42,13 +33,13 @@ pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
             return Err("its XML has comments, CDATA or a DOCTYPE");
         }
 
-        let end = tag_end(after).ok_or("its XML is not well-formed")?;
+        let end = tag_end(after).ok_or(MALFORMED)?;
         let (tag, after) = after.split_at(end);
         rest = after;
 
         if let Some(name) = tag.strip_prefix('/') {
             if open.pop() != Some(local(name)) {
-                return Err("its XML is not well-formed");
+                return Err(MALFORMED);
             }
             continue;
         }
@@ -75,8 +66,23 @@ pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
     if open.is_empty() {
         Ok(found)
     } else {
-        Err("its XML is not well-formed")
+        Err(MALFORMED)
     }
+}
+
+/// Returns the text after an instruction to the parser.
+fn after_instruction(instruction: &str) -> Result<&str, Unclear> {
+    let (instruction, after) = instruction.split_once("?>").ok_or(MALFORMED)?;
+    let instruction = instruction.to_ascii_lowercase();
+
+    // In another character set, the same bytes may be another name.
+    let is_ascii = ["utf-8", "us-ascii"]
+        .iter()
+        .any(|it| instruction.contains(it));
+    if instruction.contains("encoding") && !is_ascii {
+        return Err(NOT_UTF_8);
+    }
+    Ok(after)
 }
 
 /// Returns the last part of a URL or URN that has something in it.

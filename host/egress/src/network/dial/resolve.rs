@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     fmt, io,
     net::{IpAddr, ToSocketAddrs as _},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use async_trait::async_trait;
@@ -12,13 +12,11 @@ use futures::{
     FutureExt as _,
     future::{BoxFuture, Shared, WeakShared},
 };
+use parking_lot::Mutex;
 use skydock_cloud::CallKind;
 use tokio::task::spawn_blocking;
 
-use crate::limits::{
-    lock,
-    shares::{Kinds, Shares},
-};
+use crate::limits::shares::{Kinds, Shares};
 
 /// A resolver of names, which is called once per connection.
 #[async_trait]
@@ -77,7 +75,7 @@ impl SystemResolver {
 
     /// Starts a lookup, or joins the one that is running.
     fn start(&self, name: &str, kind: CallKind) -> Shared<BoxFuture<'static, Found>> {
-        let mut running = lock(&self.running);
+        let mut running = self.running.lock();
         // Of lookups that have ended, or that nobody waits for, only the entry is left.
         running.retain(|_, lookup| lookup.upgrade().is_some());
 
@@ -96,7 +94,7 @@ impl SystemResolver {
             let permit = lookups.acquire(kind).await.map_err(|it| it.to_string())?;
             // From here on, it stays there until its thread is free, even if no caller waits any
             // more. One that has no thread yet is dropped with its last caller.
-            let this = lock(&all).get(&own).and_then(Running::upgrade);
+            let this = all.lock().get(&own).and_then(Running::upgrade);
             this.map(tokio::spawn);
 
             let found = spawn_blocking(move || {
@@ -138,7 +136,7 @@ mod tests {
         let unanswered = Mutex::new(unanswered);
         let resolver = SystemResolver::with(move |name| {
             if name.starts_with("slow") {
-                let _ = lock(&unanswered).recv();
+                let _ = unanswered.lock().recv();
             }
             Ok(vec![IpAddr::from([192, 0, 2, 1])])
         });

@@ -2,13 +2,9 @@
 
 mod pin;
 
-use std::{
-    fs, io,
-    path::Path,
-    sync::{Arc, Mutex},
-    time::SystemTime,
-};
+use std::{fs, io, path::Path, sync::Arc, time::SystemTime};
 
+use parking_lot::Mutex;
 use rustls::{
     CertificateError, ClientConfig, OtherError, RootCertStore,
     client::{WebPkiServerVerifier, danger::ServerCertVerifier},
@@ -20,7 +16,6 @@ use tokio::{net::TcpStream, task::spawn_blocking};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
-    limits::lock,
     observe::metrics::EgressMetrics,
     request_error::{Cause, Code, RequestError},
     rules::{compiled::Pin, config::TlsConfig},
@@ -189,7 +184,7 @@ impl Shared {
         let stamps: Vec<_> = files.map(|file| stamp(file)).collect();
 
         // A clone, so that the lock is not held while files are read.
-        let before = lock(&self.read).clone();
+        let before = self.read.lock().clone();
         if let Some(read) = before.as_ref().filter(|read| read.stamps == stamps) {
             return Ok(read.config.clone());
         }
@@ -197,7 +192,7 @@ impl Shared {
         match self.build() {
             Ok(config) => {
                 let config = Arc::new(config);
-                *lock(&self.read) = Some(Read {
+                *self.read.lock() = Some(Read {
                     stamps,
                     config: config.clone(),
                 });

@@ -61,7 +61,7 @@ async fn lists_are_paged_and_find_deletions_the_watch_missed() {
     informer.synced().await;
     sleep(Duration::from_secs(10)).await;
     running.abort();
-    assert_eq!(*seen.lock().unwrap(), ["+a@1", "+b@2", "b@2>11", "-a@1"]);
+    assert_eq!(*seen.lock(), ["+a@1", "+b@2", "b@2>11", "-a@1"]);
     assert_eq!(informer.list().len(), 1);
     let requests = api.requests();
     assert!(
@@ -94,7 +94,7 @@ async fn a_watch_that_fails_with_410_is_followed_by_a_new_list() {
     let running = start(&informer, api.client());
     sleep(Duration::from_secs(10)).await;
     running.abort();
-    assert_eq!(*seen.lock().unwrap(), ["+a@10", "a@10>20"]);
+    assert_eq!(*seen.lock(), ["+a@10", "a@10>20"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,7 +178,7 @@ async fn a_watch_resumes_after_the_last_event_or_bookmark() {
     sleep(Duration::from_secs(10)).await;
     running.abort();
     assert_eq!(watched(&api), ["10", "11", "11", "15", "16"]);
-    assert_eq!(*seen.lock().unwrap(), ["+a@10", "a@10>11", "-a@11"]);
+    assert_eq!(*seen.lock(), ["+a@10", "a@10>11", "-a@11"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,7 +197,7 @@ async fn an_event_without_a_version_leads_to_a_new_list() {
         let running = start(&informer, api.client());
         sleep(Duration::from_secs(10)).await;
         running.abort();
-        assert_eq!(*seen.lock().unwrap(), ["+a@10", "a@10>20"], "{kind}");
+        assert_eq!(*seen.lock(), ["+a@10", "a@10>20"], "{kind}");
         assert_eq!(watched(&api), ["10", "20"], "{kind}");
     }
 }
@@ -242,7 +242,7 @@ async fn a_list_without_a_version_is_not_complete() {
 
     informer.synced().await;
     running.abort();
-    assert_eq!(*seen.lock().unwrap(), ["+a@1", "a@1>10"]);
+    assert_eq!(*seen.lock(), ["+a@1", "a@1>10"]);
 }
 
 // Holds: SEC-63

@@ -71,33 +71,38 @@ pub(super) fn record(
             .await
             .inspect_err(|failure| recorder.end(exchange, ending(failure)))?;
 
-        let (head, body) = response.into_parts();
-        if is_compressed(&head.headers) {
-            recorder.stop(COMPRESSED);
-        }
-
-        // An answer may quote one that was sent with an earlier request.
-        recorder.know(secrets());
-        recorder.response(
-            exchange,
-            ResponseHead {
-                status: head.status.as_u16(),
-                headers: fields(&head.headers),
-            },
-        );
-
-        let observer = Download {
-            recorder,
-            exchange,
-            received: false,
-            ended: false,
-        };
-
-        Ok(Response::from_parts(
-            head,
-            Observed { body, observer }.boxed_unsync(),
-        ))
+        Ok(record_response(recorder, exchange, response, secrets()))
     })
+}
+
+fn record_response(
+    recorder: Arc<Recorder>,
+    exchange: u64,
+    response: Response<super::Body>,
+    secrets: Vec<Secret>,
+) -> Response<super::Body> {
+    let (head, body) = response.into_parts();
+    if is_compressed(&head.headers) {
+        recorder.stop(COMPRESSED);
+    }
+
+    // An answer may quote one that was sent with an earlier request.
+    recorder.know(secrets);
+    recorder.response(
+        exchange,
+        ResponseHead {
+            status: head.status.as_u16(),
+            headers: fields(&head.headers),
+        },
+    );
+
+    let observer = Download {
+        recorder,
+        exchange,
+        received: false,
+        ended: false,
+    };
+    Response::from_parts(head, Observed { body, observer }.boxed_unsync())
 }
 
 /// Compares a request with the recorded one, and returns the recorded response.

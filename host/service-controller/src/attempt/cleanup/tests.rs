@@ -10,11 +10,11 @@ use skydock_controller_base::{
 use super::*;
 use crate::{
     ServiceEntry,
-    known::state::{State, Work},
-    plan::finalizer::AddedBy,
-    testing::{
+    attempt::testing::{
         Answers, Call, Given, OLD, PHASES, broken, changed, entry, given, gone, state, status,
     },
+    known::state::{State, Work},
+    plan::finalizer::AddedBy,
 };
 
 /// Returns the answers with this one about whether there is a load balancer.

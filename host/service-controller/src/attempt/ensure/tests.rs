@@ -8,14 +8,14 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::{
+    attempt::testing::{
+        Answers, Call, Given, NEW, OLD, PHASES, broken, changed, choice, entry, given, gone, state,
+        status,
+    },
     known::state::{Phase, Work},
     plan::{
         Goal,
         finalizer::{AddedBy, OwnLoadBalancer},
-    },
-    testing::{
-        Answers, Call, Given, NEW, OLD, PHASES, broken, changed, choice, entry, given, gone, state,
-        status,
     },
 };
 

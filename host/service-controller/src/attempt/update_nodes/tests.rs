@@ -3,8 +3,10 @@ use skydock_controller_base::testing::every_error;
 
 use super::*;
 use crate::{
+    attempt::testing::{
+        Answers, Call, NEW, OLD, PHASES, choice, entry, given, nodes, state, status,
+    },
     plan::Goal,
-    testing::{Answers, Call, NEW, OLD, PHASES, choice, entry, given, nodes, state, status},
 };
 
 const SERVED: Phase = Phase::Present;

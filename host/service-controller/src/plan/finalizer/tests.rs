@@ -6,8 +6,8 @@ use skydock_controller_base::{
 
 use super::*;
 use crate::{
+    attempt::testing::{OLD, state, status},
     known::state::Phase,
-    testing::{OLD, state, status},
 };
 
 const CLASS: &str = "a.io/x";

@@ -162,38 +162,12 @@ fn ingress(
     service: &cloud::Service,
     judge: &Judge<'_>,
 ) -> Checked<cloud::Ingress> {
-    let what = "ingress address";
-    let address = ingress
-        .ip
-        .filter(|text| !text.is_empty())
-        .map(|ip| text::ip(what, &ip))
-        .transpose()?;
-
-    if let Some(address) = address {
-        judge(StandsFor::Address(address)).map_err(|why| AnswerError::Address {
-            what,
-            address,
-            why,
-        })?;
-    }
+    let address = ingress.ip.filter(|text| !text.is_empty());
+    let address = address.map(|ip| ingress_address(&ip, judge)).transpose()?;
 
     let hostname = ingress.hostname.filter(|text| !text.is_empty());
     if let Some(name) = &hostname {
-        // By its form, an IPv4 address is also a DNS name.
-        let ok = is_subdomain(name) && name.parse::<IpAddr>().is_err();
-        value(
-            "ingress host name",
-            name,
-            "a DNS name in lower case",
-            ok.then_some(()),
-        )?;
-
-        let rejected = |why| AnswerError::Name {
-            what: "ingress host name",
-            name: Quoted::new(name),
-            why,
-        };
-        names::check(name, Some(&service.namespace), judge).map_err(rejected)?;
+        check_ingress_name(name, service, judge)?;
     }
 
     if address.is_none() && hostname.is_none() {
@@ -227,6 +201,31 @@ fn ingress(
             .map(port_status)
             .collect::<Checked<_>>()?,
     })
+}
+
+fn ingress_address(ip: &str, judge: &Judge<'_>) -> Checked<IpAddr> {
+    let what = "ingress address";
+    let address = text::ip(what, ip)?;
+    judge(StandsFor::Address(address)).map_err(|why| AnswerError::Address {
+        what,
+        address,
+        why,
+    })?;
+    Ok(address)
+}
+
+fn check_ingress_name(name: &str, service: &cloud::Service, judge: &Judge<'_>) -> Checked<()> {
+    let what = "ingress host name";
+    // By its form, an IPv4 address is also a DNS name.
+    let ok = is_subdomain(name) && name.parse::<IpAddr>().is_err();
+    value(what, name, "a DNS name in lower case", ok.then_some(()))?;
+
+    let rejected = |why| AnswerError::Name {
+        what,
+        name: Quoted::new(name),
+        why,
+    };
+    names::check(name, Some(&service.namespace), judge).map_err(rejected)
 }
 
 fn port_status(status: wit::PortStatus) -> Checked<cloud::PortStatus> {
