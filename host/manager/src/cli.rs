@@ -47,12 +47,14 @@ pub use self::services::{ServiceArgs, ServiceArgsError};
 pub use self::stop::Stop;
 pub use self::upstream::{ForeignFlag, Otherwise, Takes, foreign_flags};
 
+const PROGRAM: &str = "skydock";
+
 /// A cloud-controller-manager for every cloud: providers are WebAssembly plugins.
 ///
 /// Without a subcommand, it runs as a Kubernetes cloud-controller-manager.
 #[derive(Debug, Parser)]
 #[command(
-    name = "skydock",
+    name = PROGRAM,
     version,
     args_conflicts_with_subcommands = true,
     // As upstream, the last of several values counts.

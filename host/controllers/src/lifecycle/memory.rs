@@ -100,7 +100,8 @@ impl KnownNode {
     /// Returns true if this was the last answer.
     #[must_use]
     pub fn says(&self, presence: Presence) -> bool {
-        self.series.is_some_and(|series| series.presence == presence)
+        self.series
+            .is_some_and(|series| series.presence == presence)
     }
 
     /// Returns true if the node may be marked soon: its instance was reported as absent, and

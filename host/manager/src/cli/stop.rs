@@ -5,7 +5,7 @@ use std::{fmt, process::ExitCode};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use skydock_cloud::text::escape;
 
-use super::upstream;
+use super::{PROGRAM, upstream};
 use crate::process::telemetry;
 
 /// Why parsing ended: an error, or `--help` or `--version`.
@@ -33,10 +33,33 @@ impl Stop {
         }
 
         telemetry::print_line(&format!(
-            "{} (see skydock --help)",
-            escape(&self.sentence())
+            "{} (see {} --help)",
+            escape(&self.sentence()),
+            self.command()
         ));
         ExitCode::from(2)
+    }
+
+    /// Returns the program with the subcommand whose arguments are wrong.
+    pub(super) fn command(&self) -> String {
+        let usage = match &self.0 {
+            Why::Clap(error) => error.get(ContextKind::Usage).map(ToString::to_string),
+            Why::Rejected(_) => None,
+        };
+
+        // `Usage: skydock config check [OPTIONS] <FILE>`
+        let is_name = |word: &&str| !word.starts_with(['[', '<', '-']);
+        let usage = usage.unwrap_or_default();
+        let words: Vec<_> = usage
+            .split_whitespace()
+            .skip(1)
+            .take_while(is_name)
+            .collect();
+        if words.is_empty() {
+            PROGRAM.to_owned()
+        } else {
+            words.join(" ")
+        }
     }
 
     /// Returns the error as one line.
@@ -77,7 +100,12 @@ impl Stop {
             Some(ContextValue::String(similar)) => format!("; did you mean {similar}?"),
             _ => String::new(),
         };
-        let advice = advice(error).unwrap_or_default();
+        // Subcommands do not have the flags of other programs.
+        let advice = if self.command() == PROGRAM {
+            advice(error).unwrap_or_default()
+        } else {
+            String::new()
+        };
         format!("{what}{similar}{advice}")
     }
 }

@@ -318,6 +318,18 @@ fn rejects_unknown_flags_with_a_suggestion() {
 }
 
 #[test]
+fn an_error_in_a_subcommand_leads_to_its_help() {
+    let of = |words: &[&str]| parse([&["skydock"], words].concat()).unwrap_err();
+
+    let check = of(&["config", "check", "--config=f.yaml"]);
+    assert_eq!(check.command(), "skydock config check");
+    assert!(!check.sentence().contains("options:"), "{check}");
+
+    assert_eq!(of(&["--vpc-names=a"]).command(), "skydock");
+    assert_eq!(of(&["--v=debug"]).command(), "skydock");
+}
+
+#[test]
 fn rejects_invalid_flag_values() {
     assert!(rejection(&["--plugin=static"]).contains("NAME=FILE"));
     assert!(rejection(&["--node-monitor-period=soon"]).contains("expected a duration"));
