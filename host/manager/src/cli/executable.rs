@@ -12,8 +12,10 @@ pub(crate) enum Word {
     Other,
 }
 
-/// Names of programs in images of cloud-controller-managers, which may have no path.
-const NAMES: [&str; 4] = ["ccm", "cloud-controller-manager", "go-runner", "hyperkube"];
+/// The paths that the executable, or a program that starts it, has in images of
+/// cloud-controller-managers, one in each line. Our image has links with these paths
+/// (`tools/image`). In manifests, the name may be without the path.
+const PATHS: &str = include_str!("executables.txt");
 /// How most of their executables are called.
 const COMMON: &str = "cloud-controller-manager";
 
@@ -25,10 +27,15 @@ pub(crate) fn recognize(word: &str) -> Word {
     let is_path = word.starts_with(['/', '.']) && word.contains('/');
     // `/etc/kubernetes/cloud.conf` is the value of a flag that was forgotten.
     let is_program = is_path && !name.is_empty() && !name.contains('.');
+    let is_known = || {
+        PATHS
+            .lines()
+            .any(|path| path.rsplit('/').next() == Some(name))
+    };
 
     if SHELLS.contains(&name) {
         Word::Shell
-    } else if is_program || NAMES.contains(&name) || name.contains(COMMON) {
+    } else if is_program || name.contains(COMMON) || is_known() {
         Word::Executable
     } else {
         Word::Other
@@ -68,6 +75,7 @@ mod tests {
             ("/usr/bin/cloud-provider", Word::Executable),
             ("/sbin/tini", Word::Executable),
             ("hyperkube", Word::Executable),
+            ("ccm", Word::Executable),
             ("/bin/bash", Word::Shell),
             ("sh", Word::Shell),
             ("/etc/kubernetes/cloud.conf", Word::Other),
