@@ -7,7 +7,7 @@
 //!
 //! Another provider of this repository is a folder beside this one, with a crate type `cdylib`, and
 //! one of the `members` in the main `Cargo.toml`. To have it in the image, add it to
-//! `deploy/Dockerfile`, with an example in `deploy/`.
+//! `tools/image/src/skydock.rs`, with an example in `deploy/`.
 
 mod api;
 mod cloud;

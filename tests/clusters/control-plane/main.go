@@ -42,7 +42,10 @@ func main() {
 	arguments := os.Args[1:]
 	if len(arguments) > 0 && arguments[0] == "--exit-with-stdin" {
 		arguments = arguments[1:]
-		go exitWithStdin()
+		// A node has something to remove before it ends.
+		if len(arguments) > 0 && arguments[0] != "node" {
+			go exitWithStdin()
+		}
 	}
 	if len(arguments) == 0 {
 		usage("name a program to run")

@@ -90,6 +90,13 @@ pub enum Error {
         output: String,
     },
 
+    /// This machine cannot run nodes with containers.
+    #[error("this machine cannot run nodes with containers: {reason}")]
+    NoContainers {
+        /// The reason.
+        reason: String,
+    },
+
     /// There is no kubelet with this name to stop.
     #[error("no kubelet is running for node {0:?}")]
     NoSuchNode(String),

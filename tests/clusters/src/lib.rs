@@ -2,8 +2,9 @@
 //! of them.
 //!
 //! [`RealPlane`] is the real Kubernetes: etcd, kube-apiserver, kube-controller-manager,
-//! kube-scheduler and kubelets with a fake container runtime, built once from Go modules
-//! (`tests/clusters/control-plane`) and stored in a cache folder.
+//! kube-scheduler and kubelets, built once from Go modules (`tests/clusters/control-plane`) and
+//! stored in a cache folder. Most kubelets have a fake container runtime;
+//! [`RealPlane::start_container_node`] starts one with containerd and runc, as root.
 //!
 //! [`EmbeddedPlane`] is `skydock-devplane`: without Pods and RBAC, and ready within milliseconds.
 //!
@@ -24,4 +25,4 @@ pub use embedded::EmbeddedPlane;
 pub use error::Error;
 pub use node::NodeSpec;
 pub use plane::Plane;
-pub use real::{RealPlane, control_plane_binary, go_binary, go_tool};
+pub use real::{PAUSE, RealPlane, control_plane_binary, go_binary, go_tool};

@@ -2,6 +2,7 @@
 
 mod binary;
 mod command_line;
+mod container_node;
 mod go;
 mod process;
 
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::{Api, Client};
+use rustix::process::Signal;
 use skydock_support::Process;
 use tempfile::TempDir;
 use tokio::net::{TcpSocket, UnixStream};
@@ -22,6 +24,7 @@ use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
 pub use self::binary::{control_plane_binary, go_binary, go_tool};
+pub use self::container_node::PAUSE;
 use crate::{Error, NodeSpec, Plane, client};
 
 /// How long a step may take. Usually it takes one or two seconds, but longer on a machine that is
@@ -29,6 +32,8 @@ use crate::{Error, NodeSpec, Plane, client};
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The maximum fraction of requests that an API server answers with a GOAWAY.
 const MOST_GOAWAYS: f32 = 0.02;
+/// How long a node with containers may need to end.
+const CLEANUP: Duration = Duration::from_secs(15);
 /// How often a step checks whether it is done.
 const POLL: Duration = Duration::from_millis(25);
 
@@ -44,6 +49,7 @@ pub struct RealPlane {
     client: Client,
     kubeconfig: PathBuf,
     binary: PathBuf,
+    port: u16,
     _port: TcpSocket,
     folder: TempDir,
 }
@@ -51,6 +57,20 @@ pub struct RealPlane {
 struct Kubelet {
     process: Process,
     provider_id: Option<String>,
+    /// The process has to remove control groups before it ends.
+    cleans_up: bool,
+}
+
+impl Drop for Kubelet {
+    fn drop(&mut self) {
+        if !self.cleans_up || self.process.signal(Signal::TERM).is_err() {
+            return;
+        }
+        let began = Instant::now();
+        while matches!(self.process.ended(), Ok(None)) && began.elapsed() < CLEANUP {
+            std::thread::sleep(POLL);
+        }
+    }
 }
 
 impl RealPlane {
@@ -146,6 +166,7 @@ impl RealPlane {
             client,
             kubeconfig,
             binary,
+            port,
             _port: socket,
             folder,
         })
@@ -183,43 +204,54 @@ impl RealPlane {
         command_line::audit_log(self.folder.path())
     }
 
-    fn kubelets(&self) -> MutexGuard<'_, HashMap<String, Kubelet>> {
-        // No code that holds the lock can panic in an inconsistent state.
-        self.kubelets.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Starts a node that runs Pods in containers, with the images in these archives
+    /// (`skydock_image`). Returns the folder in which its kubelet looks for static Pods.
+    ///
+    /// It differs from other nodes only in that: it is also stopped by [`Plane::stop_node`], which
+    /// ends everything that ran on it, and is empty when it is started again. The images must be
+    /// named in Pods as in the archives.
+    ///
+    /// # Errors
+    /// [`Error::NoContainers`] if this machine cannot run such nodes, otherwise as for
+    /// [`Plane::start_node`].
+    pub async fn start_container_node(
+        &self,
+        node: &NodeSpec,
+        images: &[PathBuf],
+    ) -> Result<PathBuf, Error> {
+        container_node::is_possible()?;
+        let folder = self.node_folder(&node.name);
+        if self.kubelets().contains_key(&node.name) {
+            return Err(Error::NodeRuns(node.name.clone()));
+        }
+        let arguments =
+            container_node::prepare(node, images, &folder, &self.kubeconfig, self.port).await?;
+        self.start_kubelet(node, "node", &arguments, true).await?;
+        Ok(container_node::static_pods(&folder))
     }
-}
 
-#[async_trait]
-impl Plane for RealPlane {
-    fn name(&self) -> &'static str {
-        "real"
+    fn node_folder(&self, name: &str) -> PathBuf {
+        self.folder.path().join("nodes").join(name)
     }
 
-    fn kubeconfig_path(&self) -> &Path {
-        &self.kubeconfig
-    }
-
-    fn client(&self) -> Client {
-        self.client.clone()
-    }
-
-    fn runs_pods(&self) -> bool {
-        true
-    }
-
-    async fn start_node(&self, node: &NodeSpec) -> Result<(), Error> {
+    /// Starts a program of the binary that is a kubelet, and waits until its Node exists.
+    async fn start_kubelet(
+        &self,
+        node: &NodeSpec,
+        program: &str,
+        arguments: &[String],
+        cleans_up: bool,
+    ) -> Result<(), Error> {
         {
             let mut kubelets = self.kubelets();
             if kubelets.contains_key(&node.name) {
                 return Err(Error::NodeRuns(node.name.clone()));
             }
-            let arguments = command_line::hollow_node(node, &self.kubeconfig);
-            let name = format!("kubelet-{}", node.name);
             let process = process::start(
                 &self.binary,
-                name,
-                "hollow-node",
-                &arguments,
+                format!("kubelet-{}", node.name),
+                program,
+                arguments,
                 self.folder.path(),
             )?;
             kubelets.insert(
@@ -227,6 +259,7 @@ impl Plane for RealPlane {
                 Kubelet {
                     process,
                     provider_id: node.provider_id.clone(),
+                    cleans_up,
                 },
             );
         }
@@ -253,6 +286,36 @@ impl Plane for RealPlane {
             "a kubelet runs"
         );
         Ok(())
+    }
+
+    fn kubelets(&self) -> MutexGuard<'_, HashMap<String, Kubelet>> {
+        // No code that holds the lock can panic in an inconsistent state.
+        self.kubelets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Plane for RealPlane {
+    fn name(&self) -> &'static str {
+        "real"
+    }
+
+    fn kubeconfig_path(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    fn runs_pods(&self) -> bool {
+        true
+    }
+
+    async fn start_node(&self, node: &NodeSpec) -> Result<(), Error> {
+        let arguments = command_line::hollow_node(node, &self.kubeconfig);
+        self.start_kubelet(node, "hollow-node", &arguments, false)
+            .await
     }
 
     async fn stop_node(&self, name: &str) -> Result<(), Error> {

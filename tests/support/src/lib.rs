@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod debian;
 mod eventually;
 mod folder;
 mod host;

@@ -47,7 +47,7 @@ fn with_host(root: &Path, program: &str) -> Result<Command> {
 /// Measures the host built as in the image, with all plugins for these clouds.
 fn clouds(root: &Path) -> Result<Command> {
     let program = build::release(root, &["skydock-bench-clouds"])?.join("skydock-bench-clouds");
-    let host = build::image(root)?;
+    let host = build::image(root, None)?;
     build::go_providers(root, &["openstack", "aws"])?;
     build::with_plugins(root, &program, &host)
 }

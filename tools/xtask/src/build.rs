@@ -34,16 +34,37 @@ pub(crate) fn release(root: &Path, packages: &[&str]) -> Result<PathBuf> {
     Ok(target()?.join("release"))
 }
 
-/// Builds the host as in the image (`deploy/Dockerfile`). Returns its path.
+/// Builds the host as in the image, for this target of Rust or for this machine. Returns its path.
+///
+/// It is linked statically, with the C library of GNU: that of musl would need another compiler for
+/// the C code of `ring`, and its allocator is slower.
 ///
 /// # Errors
 /// If it does not build.
-pub(crate) fn image(root: &Path) -> Result<PathBuf> {
+pub(crate) fn image(root: &Path, target: Option<&str>) -> Result<PathBuf> {
     let mut host = crate::cargo(root);
-    host.args("rustc --profile dist --package skydock --bin skydock --".split(' '));
-    host.args("--codegen target-feature=+crt-static".split(' '));
+    host.args("rustc --locked --profile dist --package skydock --bin skydock".split(' '));
+    let mut folder = self::target()?;
+    if let Some(target) = target {
+        host.args(["--target", target]);
+        folder.push(target);
+        let (name, compiler) = linker(target);
+        if std::env::var_os(&name).is_none() {
+            host.env(name, compiler);
+        }
+    }
+    host.args(["--", "--codegen", "target-feature=+crt-static"]);
     watched("building the host as in the image (minutes)", host)?;
-    Ok(target()?.join("dist/skydock"))
+    Ok(folder.join("dist/skydock"))
+}
+
+/// Returns cargo's variable for the linker of a target, and Debian's name of the compiler that
+/// links for it, for example `aarch64-linux-gnu-gcc`. On a machine of that architecture, it is the
+/// usual one.
+fn linker(target: &str) -> (String, String) {
+    let name = target.to_uppercase().replace('-', "_");
+    let gnu = target.replace("-unknown-", "-");
+    (format!("CARGO_TARGET_{name}_LINKER"), format!("{gnu}-gcc"))
 }
 
 /// Builds the plugins. Returns the command of a program that runs the host, with the paths of both.
@@ -99,4 +120,16 @@ pub(crate) fn watched(what: &str, mut command: Command) -> Result<()> {
         .with_context(|| format!("cannot start {what}"))?;
     ensure!(status.success(), "{what} failed; its output is above");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_linked_by_its_compiler() {
+        let (name, compiler) = linker("aarch64-unknown-linux-gnu");
+        assert_eq!(name, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER");
+        assert_eq!(compiler, "aarch64-linux-gnu-gcc");
+    }
 }

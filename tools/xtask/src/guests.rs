@@ -68,26 +68,35 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 }
 
 /// Returns a command that builds for WebAssembly.
+fn cargo_build(root: &Path) -> Result<Command> {
+    add_target(root, TARGET)?;
+    let mut cargo = crate::cargo(root);
+    cargo.args(["build", "--target", TARGET]);
+    Ok(cargo)
+}
+
+/// Installs Rust's library for a target, if it is missing.
 ///
 /// rustup installs the targets in `rust-toolchain.toml` only together with a toolchain, and not
 /// into one that is already there.
-fn cargo_build(root: &Path) -> Result<Command> {
+///
+/// # Errors
+/// If rustup cannot install it.
+pub(crate) fn add_target(root: &Path, target: &str) -> Result<()> {
     let output = Command::new("rustc")
-        .args(["--print", "target-libdir", "--target", TARGET])
+        .args(["--print", "target-libdir", "--target", target])
         .current_dir(root)
         .output()
         .context("cannot start rustc")?;
     let library = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
     if !library.is_dir() {
-        let add = ["target", "add", TARGET];
+        let add = ["target", "add", target];
         let status = Command::new("rustup").args(add).current_dir(root).status();
         if !status.is_ok_and(|status| status.success()) {
-            bail!("Rust's library for {TARGET} is missing: run `rustup target add {TARGET}`");
+            bail!("Rust's library for {target} is missing: run `rustup target add {target}`");
         }
     }
-    let mut cargo = crate::cargo(root);
-    cargo.args(["build", "--target", TARGET]);
-    Ok(cargo)
+    Ok(())
 }
 
 /// Runs a build, and returns its guests, including those that were already up to date.

@@ -5,6 +5,7 @@ mod build;
 mod console;
 mod demo;
 mod guests;
+mod image;
 mod parity;
 mod test;
 
@@ -17,7 +18,7 @@ use clap::Parser;
 use owo_colors::Style;
 use serde_json::Value;
 
-/// Development tasks: demo, tests, plugins, benchmarks.
+/// Development tasks: demo, tests, plugins, image, benchmarks.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
@@ -46,6 +47,18 @@ enum Task {
     Parity,
     /// Build the providers and the plugins that tests use into `target/plugins`.
     Guests,
+    /// Write Skydock's image, with the providers, to `target/image.tar`: an archive with an OCI
+    /// image layout. Needs no container runtime.
+    Image {
+        /// Build the host for this target of Rust, instead of this machine's. Once for each
+        /// architecture of the image. Another architecture needs a C compiler for it: Debian's
+        /// package gcc-aarch64-linux-gnu.
+        #[arg(long, value_name = "TARGET")]
+        target: Vec<String>,
+        /// The name of the image, with a tag, for example `registry.example.com/skydock:0.1.0`.
+        #[arg(long)]
+        name: Option<String>,
+    },
     /// Run a benchmark. Each has options of its own: `cargo xtask bench controllers --help`.
     Bench {
         /// What is measured.
@@ -74,6 +87,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { quick, only } => test::run(&root, quick, only.as_deref()),
         Task::Parity => parity::run(&root),
         Task::Guests => guests::run(&root),
+        Task::Image { target, name } => image::run(&root, &target, name.as_deref()),
         Task::Bench { what, arguments } => bench::run(&root, what, &arguments),
     }
 }

@@ -12,10 +12,13 @@ pub(crate) enum Word {
     Other,
 }
 
-/// Part of the names of most executables in images of cloud-controller-managers.
+/// The paths that the executable, or a program that starts it, has in images of
+/// cloud-controller-managers, one in each line. Our image has links with these paths
+/// (`tools/image`). In manifests, the name may be without the path.
+const PATHS: &str = include_str!("executables.txt");
+
+/// Part of the names of most of these executables.
 const COMMON: &str = "cloud-controller-manager";
-/// Other names of programs in these images, which may have no path.
-const NAMES: [&str; 3] = ["ccm", "go-runner", "hyperkube"];
 
 const SHELLS: [&str; 6] = ["ash", "bash", "busybox", "dash", "env", "sh"];
 
@@ -25,10 +28,15 @@ pub(crate) fn recognize(word: &str) -> Word {
     let is_path = word.starts_with(['/', '.']) && word.contains('/');
     // `/etc/kubernetes/cloud.conf` is the value of a flag that was forgotten.
     let is_program = is_path && !name.is_empty() && !name.contains('.');
+    let is_known = || {
+        PATHS
+            .lines()
+            .any(|path| path.rsplit('/').next() == Some(name))
+    };
 
     if SHELLS.contains(&name) {
         Word::Shell
-    } else if is_program || NAMES.contains(&name) || name.contains(COMMON) {
+    } else if is_program || name.contains(COMMON) || is_known() {
         Word::Executable
     } else {
         Word::Other
@@ -68,6 +76,7 @@ mod tests {
             ("/usr/bin/cloud-provider", Word::Executable),
             ("/sbin/tini", Word::Executable),
             ("hyperkube", Word::Executable),
+            ("ccm", Word::Executable),
             ("/bin/bash", Word::Shell),
             ("sh", Word::Shell),
             ("/etc/kubernetes/cloud.conf", Word::Other),

@@ -1,11 +1,10 @@
 //! MariaDB from Debian's packages, unpacked into the cache.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::chore;
+use skydock_support::debian;
+
 use crate::{Error, cache};
 
 /// The package with the server and its initial tables.
@@ -36,129 +35,7 @@ pub(crate) fn mariadb() -> Result<PathBuf, Error> {
     }
     cache::made_once(&cache::folder()?.join(REVISION), |folder| {
         tracing::info!("fetching MariaDB, once");
-        let apt = Apt::new(folder)?;
-        let mut wanted = vec![SERVER.to_owned()];
-        let mut seen = BTreeSet::new();
-        while let Some(package) = wanted.pop() {
-            if !seen.insert(package.clone()) {
-                continue;
-            }
-            let file = apt.download(&package)?;
-            chore(
-                "unpacking",
-                Command::new("dpkg-deb").arg("-x").arg(&file).arg(folder),
-            )?;
-            let depends = chore(
-                "reading a package",
-                Command::new("dpkg-deb").arg("-f").arg(&file).arg("Depends"),
-            )?;
-            wanted.extend(
-                dependencies(&depends)
-                    .filter(|name| !UNNEEDED.contains(name) && !installed(name))
-                    .map(str::to_owned),
-            );
-        }
-        cache::remove(&apt.folder)
+        debian::unpack(&[SERVER], &UNNEEDED, folder)
+            .map_err(|error| Error::setup("unpack MariaDB")(format!("{error:#}")))
     })
-}
-
-/// Returns the first alternative of each dependency, for example `libc6` for `libc6 (>= 2.34),
-/// libaio1t64 | libaio1`.
-fn dependencies(line: &str) -> impl Iterator<Item = &str> {
-    line.split(',')
-        .filter_map(|one| one.split(['|', '(', ':']).next())
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-}
-
-fn installed(package: &str) -> bool {
-    let status = Command::new("dpkg-query")
-        .args(["-W", "-f", "${db:Status-Abbrev}", package])
-        .output();
-    status.is_ok_and(|output| output.stdout.starts_with(b"ii"))
-}
-
-/// Runs apt so that it writes only below this folder, which does not require root permissions.
-struct Apt {
-    folder: PathBuf,
-    options: Vec<String>,
-}
-
-impl Apt {
-    fn new(parent: &Path) -> Result<Self, Error> {
-        let folder = parent.join("apt");
-        fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
-        Ok(Self {
-            folder,
-            options: vec!["-o".to_owned(), "APT::Sandbox::User=".to_owned()],
-        })
-    }
-
-    fn command(&self, options: &[String]) -> Command {
-        let mut command = Command::new("apt-get");
-        command
-            .current_dir(&self.folder)
-            .args(&self.options)
-            .args(options);
-        command
-    }
-
-    /// Downloads a package with the package lists of the system, or with separate lists if those
-    /// are missing or outdated.
-    fn download(&self, package: &str) -> Result<PathBuf, Error> {
-        let folder = tempfile::tempdir_in(&self.folder)
-            .map_err(Error::io("create a folder in", &self.folder))?;
-        let name = "downloading MariaDB";
-        let first = chore(
-            name,
-            self.command(&[])
-                .args(["download", package])
-                .current_dir(folder.path()),
-        );
-        if first.is_err() {
-            let lists = self.folder.join("lists");
-            let own = vec![
-                "-o".to_owned(),
-                format!("Dir::State::lists={}", lists.display()),
-                "-o".to_owned(),
-                format!("Dir::Cache={}", self.folder.join("cache").display()),
-            ];
-            for folder in [
-                lists.join("partial"),
-                self.folder.join("cache/archives/partial"),
-            ] {
-                fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
-            }
-            if fs::read_dir(&lists).is_ok_and(|entries| entries.count() < 2) {
-                chore("apt-get update", self.command(&own).arg("update"))?;
-            }
-            chore(
-                name,
-                self.command(&own)
-                    .args(["download", package])
-                    .current_dir(folder.path()),
-            )?;
-        }
-        let folder = folder.keep();
-        let files = cache::files(&folder, &["deb"])?;
-        files.into_iter().next().ok_or_else(|| Error::Setup {
-            action: format!("download {package}"),
-            reason: "apt-get has left no file".to_owned(),
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_alternative_of_each_dependency_is_used() {
-        let line = "mariadb-common (>= 1:10.11), libaio1t64 (>= 0.3) | libaio1, libc6 (>= 2.34), perl:any\n";
-        assert_eq!(
-            dependencies(line).collect::<Vec<_>>(),
-            ["mariadb-common", "libaio1t64", "libc6", "perl"]
-        );
-        assert_eq!(dependencies("\n").count(), 0);
-    }
 }

@@ -79,28 +79,50 @@ fn find_or_build(
 ) -> Result<PathBuf, Error> {
     let module = fs::canonicalize(module).map_err(Error::io("find", module))?;
     let sources = Sources::read(&module, linker_flags)?;
-    let cache = cache_root(|name| std::env::var_os(name)).ok_or_else(|| Error::Setup {
-        action: "choose a cache folder",
-        reason: "set SKYDOCK_CACHE or HOME".to_owned(),
-    })?;
-    let folder = cache.join(name).join(&sources.digest);
-    let binary = folder.join(name);
-    if binary.exists() {
-        return Ok(binary);
-    }
-    fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
-    // Held until the end of this function. The second process finds the binary already built.
-    let lock_path = folder.join("lock");
-    let lock = File::create(&lock_path).map_err(Error::io("create", &lock_path))?;
-    lock.lock().map_err(Error::io("lock", &lock_path))?;
-    if !binary.exists() {
+    let cache = cache()?;
+    let binary = cache.join(name).join(&sources.digest).join(name);
+    made_once(&binary, |partial| {
         let go = go::find(&module, &sources.go, &cache.join("go"))?;
-        build(&go, &module, package, linker_flags, &binary)?;
-    }
+        build(&go, &module, package, linker_flags, partial)
+    })?;
     Ok(binary)
 }
 
-/// Builds to a temporary path and renames, so that an existing binary is always complete.
+/// Creates a file or folder in a folder of its own in the cache, unless it exists. It is made under
+/// another path and renamed, so that it is always complete. Other processes wait in the meantime.
+pub(super) fn made_once(
+    wanted: &Path,
+    make: impl FnOnce(&Path) -> Result<(), Error>,
+) -> Result<(), Error> {
+    if wanted.exists() {
+        return Ok(());
+    }
+    let folder = wanted.parent().unwrap_or(wanted);
+    fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+    // Held until the end of this function. The second process finds everything made.
+    let lock_path = folder.join("lock");
+    let lock = File::create(&lock_path).map_err(Error::io("create", &lock_path))?;
+    lock.lock().map_err(Error::io("lock", &lock_path))?;
+    if !wanted.exists() {
+        let partial = wanted.with_extension("partial");
+        // What an aborted run has left.
+        if partial.is_dir() {
+            fs::remove_dir_all(&partial).map_err(Error::io("remove", &partial))?;
+        }
+        make(&partial)?;
+        fs::rename(&partial, wanted).map_err(Error::io("rename", &partial))?;
+    }
+    Ok(())
+}
+
+/// Returns the folder of the cache.
+pub(super) fn cache() -> Result<PathBuf, Error> {
+    cache_root(|name| std::env::var_os(name)).ok_or_else(|| Error::Setup {
+        action: "choose a cache folder",
+        reason: "set SKYDOCK_CACHE or HOME".to_owned(),
+    })
+}
+
 fn build(
     go: &Path,
     module: &Path,
@@ -108,13 +130,12 @@ fn build(
     linker_flags: &str,
     binary: &Path,
 ) -> Result<(), Error> {
-    let partial = binary.with_extension("partial");
     let started = Instant::now();
     tracing::info!(module = %module.display(), "building with Go; all of Kubernetes takes some ten minutes");
     let output = Command::new(go)
         .current_dir(module)
         .args(["build", "-trimpath", "-ldflags", linker_flags, "-o"])
-        .arg(&partial)
+        .arg(binary)
         .arg(package)
         .env("CGO_ENABLED", "0")
         .output()
@@ -126,7 +147,6 @@ fn build(
             output,
         });
     }
-    fs::rename(&partial, binary).map_err(Error::io("rename", &partial))?;
     tracing::info!(seconds = started.elapsed().as_secs(), "built");
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! The Pods match the binary: flags are valid, and files are where the flags expect them.
 
-use std::{collections::BTreeSet, fs, net::SocketAddr, path::Path, process::Command};
+use std::{collections::BTreeSet, fs, net::SocketAddr, path::Path};
 
 use skydock::cli::{self, BindAddress, plugin_limits};
 use skydock_controllers::service::ServiceOptions;
+use skydock_image::PROVIDERS;
 
 use crate::deploy;
-use crate::variants::{EXAMPLES, all, base, container, example, text};
+use crate::variants::{EXAMPLES, all, base, container, example};
 
 #[test]
 fn every_example_is_tested() {
@@ -45,12 +46,6 @@ fn the_flags_of_every_variant_are_valid() {
 
 #[test]
 fn the_plugin_is_either_in_the_image_or_mounted() {
-    let dockerfile = text("Dockerfile");
-    assert!(dockerfile.contains("COPY --from=build /out/ /\n"));
-    let installed = dockerfile
-        .lines()
-        .find_map(|line| line.split_once("install -D -m 0644 -t /out/plugins "));
-    let (_, installed) = installed.expect("plugins are installed");
     for variant in all() {
         let file = variant.plugin();
         let name = file
@@ -58,11 +53,9 @@ fn the_plugin_is_either_in_the_image_or_mounted() {
             .expect("a directory of plugins")
             .display()
             .to_string();
-        let in_image = installed
-            .split_whitespace()
-            .any(|path| path == format!("target/plugins/{name}"));
+        let name = name.strip_suffix(".wasm").expect("a component");
         assert!(
-            in_image != variant.mount(&file).is_some(),
+            PROVIDERS.contains(&name) != variant.mount(&file).is_some(),
             "{name} is nowhere, or hidden by what is mounted"
         );
         assert!(variant.args.plugins.is_empty());
@@ -235,28 +228,31 @@ fn probes_use_the_loopback_health_address() {
 }
 
 #[test]
-fn executables_of_other_images_are_links_to_skydock() {
-    assert!(text("Dockerfile").contains("deploy/links.sh /out "));
-    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("links");
-    let _ = fs::remove_dir_all(&root);
-    let mut script = Command::new("sh");
-    script.arg(deploy().join("links.sh")).arg(&root);
-    assert!(script.status().unwrap().success());
+fn links_of_the_image_are_known_as_executables() {
+    let links: Vec<_> = skydock_image::links().collect();
+    assert!(links.contains(&"/bin/aws-cloud-controller-manager"));
+    for path in links {
+        // Some manifests have it in `args`, with or without its directory.
+        let (_, name) = path.rsplit_once('/').unwrap();
+        for word in [path, name] {
+            let args = cli::parse(["skydock", word, "--v=2"]).unwrap().ccm;
+            assert_eq!(args.executables, [word]);
+        }
+    }
+}
 
-    for path in [
-        "/bin/aws-cloud-controller-manager",
-        "/usr/local/bin/cloud-controller-manager",
-        "/go-runner",
-        "/app/ccm",
-    ] {
-        let link = root.join(path.trim_start_matches('/'));
-        assert_eq!(
-            fs::read_link(link).unwrap(),
-            Path::new("/skydock"),
-            "{path}"
-        );
-        // Some manifests have it in `args`.
-        let args = cli::parse(["skydock", path, "--v=2"]).unwrap().ccm;
-        assert_eq!(args.executables, [path]);
+#[test]
+fn the_user_is_that_of_the_image() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("image");
+    fs::create_dir_all(&folder).unwrap();
+    for name in PROVIDERS {
+        fs::write(folder.join(format!("{name}.wasm")), name).unwrap();
+    }
+    let program = std::env::current_exe().unwrap();
+    let image = skydock_image::skydock(&program, &folder).unwrap();
+    for variant in all() {
+        let context = variant.pod.security_context.as_ref().unwrap();
+        let [user, group] = [context.run_as_user, context.run_as_group].map(Option::unwrap);
+        assert_eq!(image.identity(), format!("{user}:{group}"));
     }
 }

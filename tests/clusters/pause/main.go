@@ -1,0 +1,28 @@
+// Command pause does nothing until it is told to end: what holds the namespaces of a Pod. With an address as argument
+// it also serves HTTP there, for Pods whose network is tested.
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
+	// The first process of a Pod is the parent of all whose parent has ended. The kernel reaps them.
+	signal.Ignore(syscall.SIGCHLD)
+	if len(os.Args) > 1 {
+		go serve(os.Args[1])
+	}
+	<-told
+}
+
+func serve(address string) {
+	answer := func(writer http.ResponseWriter, _ *http.Request) { fmt.Fprintln(writer, "ok") }
+	fmt.Fprintln(os.Stderr, http.ListenAndServe(address, http.HandlerFunc(answer)))
+	os.Exit(1)
+}

@@ -1,0 +1,16 @@
+//! Writes images of containers as archives with an [OCI image
+//! layout](https://github.com/opencontainers/image-spec/blob/main/image-layout.md), which
+//! containerd, Podman, Skopeo and Docker 25 import. It needs no daemon and no base image, and the
+//! same files always result in the same digest.
+//!
+//! [`skydock()`] is the content of Skydock's own image: the only place that says what is in it.
+
+#![forbid(unsafe_code)]
+
+mod archive;
+mod files;
+mod skydock;
+
+pub use archive::{Layer, write};
+pub use files::Image;
+pub use skydock::{PROGRAM, PROVIDERS, links, skydock};
