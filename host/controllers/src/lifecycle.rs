@@ -16,7 +16,7 @@ pub mod plan;
 mod round;
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     sync::{Arc, atomic::AtomicUsize},
     time::Duration,
 };
@@ -37,7 +37,10 @@ use skydock_controller_base::{
     },
     objects::kinds::NodeKind,
 };
-use skydock_kube::{dry_run::DryRunLog, informer::Entry};
+use skydock_kube::{
+    dry_run::DryRunLog,
+    informer::{self, Entry},
+};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -105,6 +108,8 @@ pub(crate) struct LifecycleController {
     options: LifecycleOptions,
     /// Set in a dry run.
     dry_run_log: Option<Arc<DryRunLog>>,
+    /// Keys of the nodes that are not settled. Most nodes always are, and no pass looks at them.
+    unsettled: Arc<Mutex<BTreeSet<String>>>,
     memory: Mutex<LifecycleMemory>,
     history: Mutex<History>,
     /// Number of ready nodes whose instances the cloud does not know, when it was asked last.
@@ -150,12 +155,34 @@ impl LifecycleController {
             ..options
         };
 
+        let unsettled = Arc::<Mutex<BTreeSet<String>>>::default();
+        context.nodes.subscribe({
+            let unsettled = Arc::clone(&unsettled);
+            move |change| {
+                let mut unsettled = unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+                match change {
+                    informer::Change::Updated(old, new) if old.view == new.view => {}
+                    informer::Change::Added(new) | informer::Change::Updated(_, new)
+                        if !plan::is_settled(&new.view) =>
+                    {
+                        unsettled.insert(new.key());
+                    }
+                    informer::Change::Added(node)
+                    | informer::Change::Updated(_, node)
+                    | informer::Change::Deleted(node) => {
+                        unsettled.remove(&node.key());
+                    }
+                }
+            }
+        });
+
         Self {
             context,
             metrics,
             client,
             options,
             dry_run_log,
+            unsettled,
             memory: Mutex::default(),
             history: Mutex::default(),
             ready_but_absent: AtomicUsize::default(),
@@ -166,15 +193,19 @@ impl LifecycleController {
         }
     }
 
-    /// Checks all nodes, and queries the cloud about those that are not being queried already.
-    /// Returns when all consequences are done.
+    /// Checks all nodes that are not settled, and queries the cloud about those that are not being
+    /// queried already. Returns when all consequences are done.
     async fn pass(&self, stop: &CancellationToken) {
         let info = self.context.provider.info();
         let mut not_ready = Vec::new();
         let mut settled = Vec::new();
         let mut unidentified = Vec::new();
 
-        for entry in self.context.nodes.list() {
+        let unsettled = self.unsettled().clone();
+        for entry in unsettled
+            .iter()
+            .filter_map(|key| self.context.nodes.get(key))
+        {
             if plan::unidentified(&entry.view) {
                 unidentified.push(Arc::clone(&entry));
             }
@@ -296,6 +327,10 @@ impl LifecycleController {
             writing: &self.writing,
             uid,
         })
+    }
+
+    fn unsettled(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.unsettled.lock()
     }
 
     fn memory(&self) -> MutexGuard<'_, LifecycleMemory> {

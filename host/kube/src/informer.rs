@@ -142,11 +142,15 @@ impl<K: Kind> Informer<K> {
     }
 
     /// Adds or replaces an entry and calls the handlers. Returns its key.
-    fn put(&self, entry: Entry<K>) -> String {
-        let new = Arc::new(entry);
-        let key = new.key();
+    fn put(&self, mut entry: Entry<K>) -> String {
+        let key = entry.key();
         let handlers = self.handlers();
-        let old = self.write().insert(key.clone(), Arc::clone(&new));
+        let old = self.get(&key);
+        if let Some(old) = &old {
+            K::share(&mut entry, old);
+        }
+        let new = Arc::new(entry);
+        self.write().insert(key.clone(), Arc::clone(&new));
 
         match &old {
             // A list has all objects, also those that have not changed.

@@ -228,8 +228,7 @@ pub(crate) fn believed(held: &Held, record: &[u8]) -> Record {
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(bytes))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ const ASK: Duration = Duration::from_secs(1);
 /// How long a scenario may take.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
 /// How long the work may continue after the goal is reached. Work that repeats forever is cut off
-/// then. Skydock's events can take 205 s: up to 2,048 are queued, and 10 per second are written.
+/// then.
 const AFTERWARDS: Duration = Duration::from_secs(4 * 60);
 
 /// The objects that must be written, and the requests that write them.

@@ -11,7 +11,7 @@ use skydock_bench::{Machine, as_f64, mebibytes, seconds};
 use crate::chart::chart;
 use crate::row::Row;
 use crate::scenario::{Figures, Scenario, Size};
-use crate::turns::Turns;
+use crate::turns::{Other, Turns};
 
 /// The results of a run.
 #[derive(Debug, Serialize)]
@@ -53,28 +53,24 @@ impl Report {
                 table.add_row([line.what, line.upstream, line.skydock, line.ratio]);
             }
         }
-        if let Some(Turns {
-            floor,
-            at_a_time,
-            upstream,
-            skydock,
-            ..
-        }) = &self.turns
-        {
+        if let Some(turns) = &self.turns {
             table.add_row([format!("**{}**", Scenario::Turns.title(&self.size))]);
-            let mut row = |what: String, other: f64| {
+            let mut row = |what: String, other: Other| {
                 let told = |time: f64| format!("{time:.2} ms");
                 table.add_row([
                     what,
-                    told(other),
-                    told(*skydock),
-                    ratio(Some(*skydock), Some(other)),
+                    told(other.time),
+                    told(turns.skydock),
+                    format!("{:.2}", other.ratio),
                 ]);
             };
-            row("a node, first to last write".to_owned(), *upstream);
+            row("a node, first to last write".to_owned(), turns.upstream);
             row(
-                format!("a bare loop in upstream's place, {at_a_time} at a time"),
-                *floor,
+                format!(
+                    "a bare loop in upstream's place, {} at a time",
+                    turns.at_a_time
+                ),
+                turns.floor,
             );
         }
         for column in table.column_iter_mut().skip(1) {

@@ -9,8 +9,8 @@ use skydock_bench::seconds;
 
 use crate::audit::Tally;
 
-/// The number of rounds of [`Scenario::Turns`], each on a new control plane.
-pub(crate) const ROUNDS: usize = 4;
+/// The number of rounds of [`Scenario::Turns`], each on a new control plane; odd, for the median.
+pub(crate) const ROUNDS: usize = 5;
 
 /// One thing that happens to a cluster. They build upon each other, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
@@ -147,7 +147,7 @@ pub(crate) fn expected(plan: &[Scenario], size: &Size) -> Duration {
             Duration::from_millis(30) * u32::try_from(size.services).unwrap_or(u32::MAX) * 2
         }
         Scenario::Replace => (Duration::from_secs(20) + per_node(4)) * 2,
-        Scenario::Turns => Duration::from_secs(80) + per_node(30),
+        Scenario::Turns => Duration::from_secs(100) + per_node(30),
     };
     plan.iter().map(time).sum()
 }

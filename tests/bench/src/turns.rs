@@ -25,16 +25,23 @@ use crate::side::{Manager, Place, Programs, Side};
 /// others, and the better result counts.
 const AT_A_TIME: [usize; 2] = [20, 64];
 
-/// Milliseconds per node between the first and the last write, as mean of all rounds.
+/// Milliseconds per node between the first and the last write, as median of all rounds.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Turns {
-    /// The result of the loop.
-    pub(crate) floor: f64,
+    pub(crate) skydock: f64,
+    pub(crate) upstream: Other,
+    pub(crate) floor: Other,
     /// The number of concurrent nodes of the loop.
     pub(crate) at_a_time: usize,
-    pub(crate) upstream: f64,
-    pub(crate) skydock: f64,
     rounds: Vec<Round>,
+}
+
+/// What Skydock is compared with.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Other {
+    pub(crate) time: f64,
+    /// The median of the ratios of all rounds: the machine is not equally fast in each.
+    pub(crate) ratio: f64,
 }
 
 /// Milliseconds per node.
@@ -67,25 +74,37 @@ pub(crate) async fn turns(programs: &Programs, size: &Size, progress: &Progress)
         ));
         rounds.push(round);
     }
-    #[allow(clippy::cast_precision_loss)] // four rounds
-    let mean =
-        |of: &dyn Fn(&Round) -> f64| rounds.iter().map(of).sum::<f64>() / rounds.len() as f64;
-    let loops = [
-        (mean(&|it| it.floor[0]), AT_A_TIME[0]),
-        (mean(&|it| it.floor[1]), AT_A_TIME[1]),
-    ];
-    let (floor, at_a_time) = if loops[0].0 <= loops[1].0 {
-        loops[0]
-    } else {
-        loops[1]
-    };
-    Ok(Turns {
-        floor,
-        at_a_time,
-        upstream: mean(&|it| it.upstream),
-        skydock: mean(&|it| it.skydock),
-        rounds,
-    })
+    Ok(Turns::of(rounds))
+}
+
+impl Turns {
+    fn of(rounds: Vec<Round>) -> Self {
+        let other = |of: &dyn Fn(&Round) -> f64| Other {
+            time: median(rounds.iter().map(of)),
+            ratio: median(rounds.iter().map(|round| round.skydock / of(round))),
+        };
+
+        let [few, many] = [other(&|it| it.floor[0]), other(&|it| it.floor[1])];
+        let (floor, at_a_time) = if few.time <= many.time {
+            (few, AT_A_TIME[0])
+        } else {
+            (many, AT_A_TIME[1])
+        };
+        Self {
+            skydock: median(rounds.iter().map(|it| it.skydock)),
+            upstream: other(&|it| it.upstream),
+            floor,
+            at_a_time,
+            rounds,
+        }
+    }
+}
+
+/// Returns the median of an odd number of values.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 /// A control plane and the number of its nodes.
@@ -260,4 +279,26 @@ async fn patch(client: &Client, path: &str, body: &Value) -> Result<String> {
         .body(body.to_string().into_bytes())?;
     let answer: Written = client.request(request).await?;
     Ok(answer.metadata.resource_version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_round_does_not_count() {
+        let round = |floor, upstream, skydock| Round {
+            floor,
+            upstream,
+            skydock,
+        };
+        let turns = Turns::of(vec![
+            round([2.0, 1.0], 4.0, 1.1),
+            round([9.0, 8.0], 9.0, 8.0),
+            round([2.5, 2.0], 4.0, 3.0),
+        ]);
+        assert_eq!((turns.skydock, turns.at_a_time), (3.0, AT_A_TIME[1]));
+        assert_eq!((turns.upstream.time, turns.floor.time), (4.0, 2.0));
+        assert_eq!((turns.upstream.ratio, turns.floor.ratio), (0.75, 1.1));
+    }
 }

@@ -167,7 +167,7 @@ fn named(text: &str) -> AddressOrName {
 
 impl Index {
     fn replace(&mut self, old: &Claims, new: Claims) {
-        // Heartbeats change nothing here.
+        // Most changes are of something else.
         if *old == new {
             return;
         }
@@ -257,7 +257,10 @@ impl AddressHolders {
         let of_services = Arc::clone(&holders);
 
         nodes.subscribe(move |change| {
-            of_nodes.change(&change, |entry| Claims::of_node(&entry.view));
+            // After a heartbeat, it has the same addresses.
+            if !matches!(change, Change::Updated(old, new) if old.view == new.view) {
+                of_nodes.change(&change, |entry| Claims::of_node(&entry.view));
+            }
         });
         services.subscribe(move |change| {
             match change {

@@ -109,6 +109,13 @@ impl Kind for NodeKind {
         (kept, Arc::new(view))
     }
 
+    /// A kubelet reports its status every few minutes, and mostly nothing that is read.
+    fn share(new: &mut Entry<Self>, old: &Entry<Self>) {
+        if new.view == old.view {
+            new.view = Arc::clone(&old.view);
+        }
+    }
+
     fn identity(entry: &Entry<Self>) -> Identity<'_> {
         Identity {
             namespace: "",
@@ -248,9 +255,13 @@ impl Kind for ServiceKind {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use serde_json::json;
+    use skydock_kube::informer::{Change, Informer};
 
     use super::*;
+    use crate::testing::{node, with};
 
     #[test]
     fn a_node_is_kept_without_unused_fields_and_can_be_rebuilt() {
@@ -321,6 +332,29 @@ mod tests {
             ..Node::default()
         };
         assert_eq!(NodeKind::whole(&Entry::new(Node::default())), empty);
+    }
+
+    #[test]
+    fn a_heartbeat_shares_the_view() {
+        let informer = Informer::<NodeKind>::default();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&seen);
+        informer.subscribe(move |change| {
+            if let Change::Updated(old, new) = change {
+                log.lock().unwrap().push(Arc::ptr_eq(&old.view, &new.view));
+            }
+        });
+
+        let apply = |change| informer.apply(with(&node("a"), &change));
+        apply(json!({}));
+        let pressure = json!([{"type": "MemoryPressure", "status": "False"}]);
+        apply(json!({"metadata": {"resourceVersion": "2"}, "status": {"conditions": pressure}}));
+        apply(json!({"metadata": {"resourceVersion": "3", "labels": {"a": "b"}}}));
+        assert_eq!(*seen.lock().unwrap(), [true, false]);
+
+        let entry = informer.get("a").unwrap();
+        assert_eq!(entry.resource_version(), "3");
+        assert_eq!(entry.view.labels["a"], "b");
     }
 
     #[test]

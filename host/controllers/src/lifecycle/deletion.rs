@@ -24,6 +24,11 @@ const SMALL_SAMPLE: usize = 5;
 impl LifecycleController {
     /// Deletes the nodes that the last answers have marked, unless they are too many.
     pub(super) async fn delete_marked(&self, stop: &CancellationToken) {
+        // No node is in question, as mostly.
+        if self.memory().is_empty() && self.metrics.deletions_held.get() == 0 {
+            return;
+        }
+
         // The cloud is asked about ready nodes only then, because this costs calls.
         if self.would_delete() {
             let ready_but_absent = tokio::select! {

@@ -169,6 +169,12 @@ impl LifecycleMemory {
         self.nodes.clear();
     }
 
+    /// Returns true if no node is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
     /// Starts a query about a node. Returns its number and how large its batch may be; `None` if a
     /// query is open, or if the node must not be queried now.
     pub(crate) fn ask(

@@ -57,6 +57,13 @@ pub fn precheck(node: &Node, info: &ProviderInfo) -> Precheck {
     }
 }
 
+/// Returns true if nothing is to be done about a node, whoever owns it: it is ready, and has no taint
+/// of a stopped instance.
+#[must_use]
+pub fn is_settled(node: &Node) -> bool {
+    node.ready && back(node).is_empty()
+}
+
 /// Returns true if nobody can find out whether the instance of a node exists: the node is not ready
 /// and has no provider ID.
 #[must_use]
@@ -252,6 +259,26 @@ mod tests {
                 precheck(&node(id, ready, &taints), &info()),
                 expected,
                 "{id:?} ready={ready} {taints:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_done_about_a_settled_node() {
+        let stopped = [SHUTDOWN];
+        for (node, expected) in [
+            (node(Some("fake://1"), true, &[]), true),
+            (node(None, true, &[OUT_OF_SERVICE]), true),
+            (node(Some("fake://1"), true, &stopped), false),
+            (with_mark(node(Some("fake://1"), true, &[])), false),
+            (node(Some("fake://1"), false, &[]), false),
+            (node(None, false, &[]), false),
+        ] {
+            assert_eq!(is_settled(&node), expected, "{node:?}");
+            let nothing = precheck(&node, &info()) == Precheck::Settled(Vec::new());
+            assert!(
+                !expected || (nothing && !unidentified(&node)),
+                "what is settled needs nothing: {node:?}"
             );
         }
     }

@@ -139,6 +139,7 @@ impl Duplicates {
 
         context.nodes.subscribe(move |change| {
             let (entry, old, new) = match change {
+                Change::Updated(old, new) if old.view == new.view => return,
                 Change::Added(new) => (new, BTreeSet::new(), Claim::of(&new.view)),
                 Change::Updated(old, new) => (new, Claim::of(&old.view), Claim::of(&new.view)),
                 Change::Deleted(old) => (old, Claim::of(&old.view), BTreeSet::new()),

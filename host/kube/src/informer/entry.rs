@@ -29,6 +29,10 @@ pub trait Kind: Debug + Sized + 'static {
     /// Splits an object into the kept part and the view.
     fn split(object: Self::Object) -> (Self::Kept, Self::View);
 
+    /// Shares with the previous version what has not changed, so that it is compared once and not
+    /// by each handler.
+    fn share(_new: &mut Entry<Self>, _old: &Entry<Self>) {}
+
     /// Returns the identity and version of an object.
     fn identity(entry: &Entry<Self>) -> Identity<'_>;
 }

@@ -162,13 +162,14 @@ fn expired<K: Kind>(status: &Status) -> ControlFlow<()> {
 /// Back-off of a watcher: as in client-go's reflectors, whose jitter can turn 30 s into a minute,
 /// but at most [`LONGEST_PAUSE`].
 #[derive(Default)]
-struct Capped(DefaultBackoff);
+struct Capped(Option<DefaultBackoff>);
 
 impl Iterator for Capped {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        self.0.next().map(|pause| pause.min(LONGEST_PAUSE))
+        let pause = self.0.get_or_insert_default().next();
+        pause.map(|pause| pause.min(LONGEST_PAUSE))
     }
 }
 
@@ -187,7 +188,8 @@ impl Capped {
 
 impl Backoff for Capped {
     fn reset(&mut self) {
-        self.0.reset();
+        // With each event: another back-off is only made when it is needed.
+        self.0 = None;
     }
 }
 

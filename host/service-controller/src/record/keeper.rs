@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    hash::Hash,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -18,6 +19,7 @@ use skydock_kube::{
 use tokio::time::{Instant, timeout};
 
 use super::{Key, Line, MOST_EXCEPTIONS, Mark, Record, believed, sha256};
+use crate::digest::Digest;
 
 /// Annotation of the Lease with the mark.
 pub const ANNOTATION: &str = "skydock.dev/load-balancer-nodes";
@@ -46,7 +48,7 @@ const REQUEST: Duration = Duration::from_secs(10);
 pub struct RecordStore {
     config_maps: Api<ConfigMap>,
     name: String,
-    settings: String,
+    settings: u128,
     note: Arc<Note>,
 }
 
@@ -66,10 +68,12 @@ impl RecordStore {
         lease: &str,
         (settings, note): (&str, Note),
     ) -> Self {
+        let mut digest = Digest::default();
+        settings.hash(&mut digest);
         Self {
             config_maps: Api::namespaced(with_deadline(client), namespace),
             name: config_map(lease),
-            settings: settings.to_owned(),
+            settings: digest.result(),
             note: Arc::new(note),
         }
     }
@@ -217,9 +221,9 @@ impl Keeper {
         }
     }
 
-    /// Returns the settings of this process.
-    pub(crate) fn settings(&self) -> &str {
-        &self.store.settings
+    /// Identifies the settings of this process.
+    pub(crate) fn settings(&self) -> u128 {
+        self.store.settings
     }
 
     pub(crate) fn period(&self) -> Duration {
