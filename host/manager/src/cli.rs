@@ -60,7 +60,7 @@ pub use self::upstream::{ForeignFlag, Otherwise, Takes, foreign_flags};
     name = "skydock",
     version,
     args_conflicts_with_subcommands = true,
-    // As upstream, the last of several values counts.
+    // As upstream, the last of several values counts; most lists add up.
     args_override_self = true,
     max_term_width = 120
 )]
@@ -613,17 +613,27 @@ pub fn is_compiler(args: impl IntoIterator<Item = OsString>) -> bool {
     args.into_iter().skip(1).eq(COMPILER.map(OsString::from))
 }
 
+/// Returns the error about an unknown flag as if it was the only one.
+fn unknown_flag(flag: &str) -> Option<String> {
+    let error = Cli::try_parse_from(["skydock", flag]).err()?;
+    Some(Stop(Why::Clap(error)).sentence())
+}
+
 /// Parses a command line.
 ///
 /// # Errors
 /// [`Stop`] for an error, or for `--help` and `--version`.
 pub fn parse(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, Stop> {
     let read = arguments::read(args.into_iter().map(Into::into));
+    // clap reports only the first error.
+    let unknown = read.unknown_flags().filter_map(unknown_flag);
+    let mut rejected = read.rejected.clone();
+    rejected.extend(unknown);
     let parsed = Cli::try_parse_from(read.words);
 
     match parsed {
         Err(error) if is_request(&error) => Err(Stop(Why::Clap(error))),
-        _ if !read.rejected.is_empty() => Err(Stop(Why::Rejected(read.rejected))),
+        _ if !rejected.is_empty() => Err(Stop(Why::Rejected(rejected))),
         Err(error) => Err(Stop(Why::Clap(error))),
         Ok(mut cli) => {
             cli.ccm.accepted = read.accepted;

@@ -57,11 +57,16 @@ pub(super) fn words(container: &Value) -> Vec<String> {
     list("command").chain(list("args")).collect()
 }
 
+/// Returns true if a shell runs the rest of the words.
+pub(super) fn is_script(words: &[String]) -> bool {
+    words
+        .first()
+        .is_some_and(|word| recognize(word) == Word::Shell)
+}
+
 /// Sorts the words of a command line.
 pub(super) fn sort(words: &[String]) -> Arguments {
-    let shell = words
-        .first()
-        .is_some_and(|word| recognize(word) == Word::Shell);
+    let shell = is_script(words);
     let words = if shell {
         let found = words.iter().rev().find_map(|word| script::command(word));
         match found {
@@ -81,7 +86,7 @@ pub(super) fn sort(words: &[String]) -> Arguments {
     let program = std::iter::once("skydock".to_owned());
     let read = cli::arguments::read(program.chain(words.iter().cloned()).map(OsString::from));
     let mut arguments = Arguments {
-        secure_port: value_of(&words, "secure-port"),
+        secure_port: read.foreign("secure-port").and_then(|port| port.parse().ok()),
         ..Arguments::default()
     };
 
@@ -141,21 +146,4 @@ fn problem(kept: &[String]) -> Option<String> {
     Some(format!(
         "Skydock will not start with these arguments: {problem}"
     ))
-}
-
-/// Returns the value of a flag that Skydock does not have.
-fn value_of<T: std::str::FromStr>(words: &[String], name: &str) -> Option<T> {
-    let flag = format!("--{name}");
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let value = match word.strip_prefix(&flag) {
-            Some("") => words.next().map(String::as_str),
-            Some(rest) => rest.strip_prefix('='),
-            None => continue,
-        };
-        if let Some(value) = value.and_then(|value| value.parse().ok()) {
-            return Some(value);
-        }
-    }
-    None
 }
