@@ -96,6 +96,14 @@ pub enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Find out why nodes wait for their cloud.
+    ///
+    /// Reads the cluster and changes nothing. It looks for the cloud-controller-manager, which need
+    /// not be Skydock and need not run, and for what keeps it from initializing nodes: taints,
+    /// labels, ports, network, permissions, flags, probes, other programs that do the same. Each
+    /// finding says what was seen, why it matters, and the command that fixes it. The exit code is
+    /// 0 if there is no problem, 1 if there is one, 2 if not everything could be checked.
+    Doctor(DoctorArgs),
     /// Print the manifest of another cloud-controller-manager as it is with Skydock.
     ///
     /// Standard output has the changed manifest and a configuration file to fill in, standard error
@@ -132,6 +140,32 @@ pub struct CheckArgs {
     /// Exit with code 1 also if there are only warnings.
     #[arg(long)]
     pub strict: bool,
+}
+
+/// Flags of `skydock doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Path to a kubeconfig file, for example that of an administrator. By default, the one that
+    /// kubectl uses, or the service account of the Pod.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Address of the API server. Overrides the kubeconfig.
+    #[arg(long, value_name = "URL")]
+    pub master: Option<http::Uri>,
+    /// Manifest of a cloud-controller-manager, in YAML or JSON, that is not applied yet: check
+    /// whether it can start in this cluster.
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
+    /// Configuration file of Skydock: check it, and ask the cloud about nodes with it. Nothing is
+    /// changed in the cloud.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Look only for what is wrong with this node.
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
+    /// Format of the output.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = InspectFormat::Text)]
+    pub output: InspectFormat,
 }
 
 /// Flags of `skydock migrate`.

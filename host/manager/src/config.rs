@@ -279,7 +279,11 @@ fn check_files(args: &CcmArgs, plugin: &PluginSettings) -> Result<(), ConfigErro
 
     if let Some(file) = &plugin.cloud_config {
         let is_flag = args.cloud_config.as_ref() == Some(file);
-        let what = if is_flag { "--cloud-config" } else { "cloudConfig" };
+        let what = if is_flag {
+            "--cloud-config"
+        } else {
+            "cloudConfig"
+        };
         must_be_readable(what, file, skydock_sandbox::open)?;
     }
     if let Some(file) = &args.kubeconfig {

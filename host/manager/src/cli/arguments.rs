@@ -317,9 +317,7 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
                 Some(name) => {
                     let why = format!("Skydock has no controller {name}");
                     let flag = format!("--{CONTROLLERS}=-{name}");
-                    self.accept(flag.clone(), Some(why.clone()), || {
-                        format!("{flag}: {why}")
-                    });
+                    self.accept(flag.clone(), Some(why.clone()), || format!("{flag}: {why}"));
                 }
             }
         }
@@ -402,8 +400,7 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
 /// a name of Skydock's is misspelled: the controller would run although it was disabled.
 fn is_foreign_controller(name: &str) -> bool {
     let is_similar = |own: &str| strsim::damerau_levenshtein(name, own) <= MISTAKES;
-    !skydock_controllers::controllers()
-        .any(|own| is_similar(own.name) || is_similar(own.alias))
+    !skydock_controllers::controllers().any(|own| is_similar(own.name) || is_similar(own.alias))
 }
 
 fn begins_with(word: &OsStr, start: &str) -> bool {

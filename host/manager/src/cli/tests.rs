@@ -319,7 +319,12 @@ fn rejects_unknown_flags_with_a_suggestion() {
 
 #[test]
 fn an_error_names_all_flags_that_are_wrong() {
-    let error = rejection(&["--enable-things=1", "--webhooks=a", "--network=public", "--v=z"]);
+    let error = rejection(&[
+        "--enable-things=1",
+        "--webhooks=a",
+        "--network=public",
+        "--v=z",
+    ]);
     for flag in ["'--enable-things'", "--webhooks", "'--network'"] {
         assert!(error.contains(flag), "{error}");
     }
@@ -335,11 +340,17 @@ fn controllers_of_others_can_be_disabled() {
     assert!(accepted.no_effect.is_some());
 
     let strict = rejection(&["--strict-flags", "--controllers=*,-gkenetworkparamset"]);
-    assert!(strict.contains("no controller gkenetworkparamset"), "{strict}");
+    assert!(
+        strict.contains("no controller gkenetworkparamset"),
+        "{strict}"
+    );
     // A misspelled one would run, and what is enabled would not.
     for kept in ["-servise", "tagging"] {
         let cli = parse(["skydock", &format!("--controllers={kept}")]).unwrap();
-        assert_eq!((cli.ccm.controllers, cli.ccm.accepted.len()), (vec![kept.to_owned()], 0));
+        assert_eq!(
+            (cli.ccm.controllers, cli.ccm.accepted.len()),
+            (vec![kept.to_owned()], 0)
+        );
     }
 }
 

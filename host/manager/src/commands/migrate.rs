@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use skydock_cloud::text::escape;
 use skydock_sandbox::{Compiler, Outline, Runtime, RuntimeOptions};
 
+pub(super) use self::{container::command_line, workload::is_ccm};
+
 use self::{
     configuration::PluginFile,
     workload::{Migrated, Place},
@@ -172,7 +174,7 @@ fn configuration_document(migrated: &Migrated) -> anyhow::Result<Option<String>>
 }
 
 /// Returns the objects of a manifest.
-fn parse(text: &str) -> anyhow::Result<Vec<Value>> {
+pub(super) fn parse(text: &str) -> anyhow::Result<Vec<Value>> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_nodes: MAX_NODES, max_events: 1_000_000 },
         // As kubectl reads them, for example the modes of files.

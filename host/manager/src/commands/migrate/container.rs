@@ -64,29 +64,35 @@ pub(super) fn is_script(words: &[String]) -> bool {
         .is_some_and(|word| recognize(word) == Word::Shell)
 }
 
-/// Sorts the words of a command line.
-pub(super) fn sort(words: &[String]) -> Arguments {
-    let shell = is_script(words);
-    let words = if shell {
-        let found = words.iter().rev().find_map(|word| script::command(word));
-        match found {
-            Some(found) => found,
-            None => {
-                let note = "the script of the container starts no cloud-controller-manager that is known: write its flags into args";
-                return Arguments {
-                    notes: vec![note.to_owned()],
-                    ..Arguments::default()
-                };
-            }
-        }
+/// Reads a command line, or the one in a script that starts a cloud-controller-manager; `None` if
+/// there is none in it.
+pub(in crate::commands) fn command_line(words: &[String]) -> Option<cli::arguments::Arguments> {
+    let words = if is_script(words) {
+        let mut words = words.iter().rev();
+        words.find_map(|word| script::command(word))?
     } else {
         words.to_vec()
     };
-
     let program = std::iter::once("skydock".to_owned());
-    let read = cli::arguments::read(program.chain(words.iter().cloned()).map(OsString::from));
+    Some(cli::arguments::read(
+        program.chain(words).map(OsString::from),
+    ))
+}
+
+/// Sorts the words of a command line.
+pub(super) fn sort(words: &[String]) -> Arguments {
+    let shell = is_script(words);
+    let Some(read) = command_line(words) else {
+        let note = "the script of the container starts no cloud-controller-manager that is known: write its flags into args";
+        return Arguments {
+            notes: vec![note.to_owned()],
+            ..Arguments::default()
+        };
+    };
     let mut arguments = Arguments {
-        secure_port: read.foreign("secure-port").and_then(|port| port.parse().ok()),
+        secure_port: read
+            .foreign("secure-port")
+            .and_then(|port| port.parse().ok()),
         ..Arguments::default()
     };
 

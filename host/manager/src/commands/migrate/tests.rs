@@ -388,7 +388,10 @@ fn a_probe_of_the_port_is_moved() {
     let migration = migrate(&deployment(container), "skydock:1", None).unwrap();
     let (documents, _) = read(&migration);
     let container = &documents[1]["spec"]["template"]["spec"]["containers"][0];
-    assert_eq!(container["livenessProbe"]["tcpSocket"], json!({"port": 10258}));
+    assert_eq!(
+        container["livenessProbe"]["tcpSocket"],
+        json!({"port": 10258})
+    );
     let args = container["args"].as_array().unwrap();
     assert!(args.contains(&"--metrics-bind-address=:10258".into()));
 }
@@ -424,7 +427,11 @@ fn each_workload_gets_its_configuration() {
     assert_eq!(count(object("a", "one") + &object("b", "two")).unwrap(), 2);
     assert_eq!(count(object("a", "one") + &object("a", "one")).unwrap(), 1);
     let same_place = count(object("a", "one") + &object("a", "two")).unwrap_err();
-    assert!(same_place.to_string().starts_with("DaemonSet one and DaemonSet two"));
+    assert!(
+        same_place
+            .to_string()
+            .starts_with("DaemonSet one and DaemonSet two")
+    );
 }
 
 #[test]
@@ -433,7 +440,11 @@ fn templates_are_recognized_wherever_they_are() {
         ("name: '{{ .Release.Name }}'", "image: x/ccm", true),
         ("namespace: '${NAMESPACE}'", "image: x/ccm", true),
         ("name: a", "image: 'x/ccm:${VERSION}'", true),
-        ("name: a", "image: x/ccm, args: ['--cluster-name=${NAME}']", true),
+        (
+            "name: a",
+            "image: x/ccm, args: ['--cluster-name=${NAME}']",
+            true,
+        ),
         (
             "name: a",
             "image: x/ccm, command: [sh, -c, 'exec /x-cloud-controller-manager --cluster-name=${NAME}']",

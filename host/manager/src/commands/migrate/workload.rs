@@ -127,8 +127,14 @@ fn container_name(container: &Value) -> String {
 
 /// Returns what is said about files of nodes, which other images can often read.
 fn user_note(pod: &Map<String, Value>) -> Option<String> {
-    let list = |field: &str| pod.get(field).and_then(Value::as_array).into_iter().flatten();
-    let has_user = |context: Option<&Value>| context.is_some_and(|it| it.get("runAsUser").is_some());
+    let list = |field: &str| {
+        pod.get(field)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+    };
+    let has_user =
+        |context: Option<&Value>| context.is_some_and(|it| it.get("runAsUser").is_some());
 
     let reads_node = list("volumes").any(|volume| volume.get("hostPath").is_some());
     let is_set = has_user(pod.get("securityContext"))
@@ -157,7 +163,7 @@ const OTHERS: &[&str] = &[
 
 /// Returns true for a container that runs a cloud-controller-manager, as far as its program and its
 /// image show.
-fn is_ccm(container: &Value) -> bool {
+pub(in crate::commands) fn is_ccm(container: &Value) -> bool {
     let image = container.get("image").and_then(Value::as_str);
     let words = container::words(container);
     // Flags do not show it: other programs have `--cloud-provider`, too.
@@ -361,7 +367,8 @@ fn mounts_at(container: &Map<String, Value>, path: &str) -> bool {
 /// Returns what is said about programs that run in the container.
 fn programs(container: &Map<String, Value>) -> Vec<String> {
     let hooks = [("lifecycle", "postStart"), ("lifecycle", "preStop")];
-    let hooks = hooks.map(|(lifecycle, hook)| (hook, container.get(lifecycle).and_then(|it| it.get(hook))));
+    let hooks =
+        hooks.map(|(lifecycle, hook)| (hook, container.get(lifecycle).and_then(|it| it.get(hook))));
     let probes = PROBES.map(|probe| (probe, container.get(probe)));
 
     let all = probes.into_iter().chain(hooks);
