@@ -99,10 +99,10 @@ mod tests {
         for (value, fits) in [
             (&b"s3cret"[..], true),
             ("geheim\u{fc}".as_bytes(), true),
-            (b"a\tb", true),
-            (b"a\nb", false),
-            (b"a\x00", false),
-            (b"\x7fa", false),
+            (&b"a\tb"[..], true),
+            (&b"a\nb"[..], false),
+            (&b"a\x00"[..], false),
+            (&b"\x7fa"[..], false),
         ] {
             assert_eq!(fits_header(value), fits, "{value:?}");
         }
