@@ -159,7 +159,7 @@ impl LifecycleController {
         context.nodes.subscribe({
             let unsettled = Arc::clone(&unsettled);
             move |change| {
-                let mut unsettled = unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut unsettled = unsettled.lock();
                 match change {
                     informer::Change::Updated(old, new) if old.view == new.view => {}
                     informer::Change::Added(new) | informer::Change::Updated(_, new)

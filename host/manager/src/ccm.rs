@@ -78,6 +78,24 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     credentials::work_until(outdated, &stop, work).await
 }
 
+/// Loads the plugin of a configuration for a command that asks the cloud. The API server at this
+/// address is closed to it.
+///
+/// # Errors
+/// If its network access is not valid, or it cannot be loaded.
+pub(crate) async fn load_plugin(
+    config: &Config,
+    api_server: Option<http::Uri>,
+) -> anyhow::Result<Arc<Plugin>> {
+    let mut registry = Registry::default();
+    let metrics = PluginMetrics::register(&mut registry);
+    let egress = Arc::new(plugin::egress(config, &mut registry)?);
+    if let Some(url) = api_server {
+        tokio::spawn(Arc::clone(&egress).follow_api_server(url));
+    }
+    plugin::load(config, metrics, ClusterSlot::default(), egress).await
+}
+
 /// Serves health, loads the plugin and connects to the API server, in this order: a slow
 /// compilation of the plugin must not cause a restart of the process.
 async fn start(

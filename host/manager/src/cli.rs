@@ -57,7 +57,7 @@ const PROGRAM: &str = "skydock";
     name = PROGRAM,
     version,
     args_conflicts_with_subcommands = true,
-    // As upstream, the last of several values counts.
+    // As upstream, the last of several values counts; most lists add up.
     args_override_self = true,
     max_term_width = 120
 )]
@@ -93,6 +93,14 @@ pub enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Find out why nodes wait for their cloud.
+    ///
+    /// Reads the cluster and changes nothing. It looks for the cloud-controller-manager, which need
+    /// not be Skydock and need not run, and for what keeps it from initializing nodes: taints,
+    /// labels, ports, network, permissions, flags, probes, other programs that do the same. Each
+    /// finding says what was seen, why it matters, and the command that fixes it. The exit code is
+    /// 0 if there is no problem, 1 if there is one, 2 if not everything could be checked.
+    Doctor(DoctorArgs),
     /// Print the manifest of another cloud-controller-manager as it is with Skydock.
     ///
     /// Standard output has the changed manifest and a configuration file to fill in, standard error
@@ -129,6 +137,32 @@ pub struct CheckArgs {
     /// Exit with code 1 also if there are only warnings.
     #[arg(long)]
     pub strict: bool,
+}
+
+/// Flags of `skydock doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Path to a kubeconfig file, for example that of an administrator. By default, the one that
+    /// kubectl uses, or the service account of the Pod.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Address of the API server. Overrides the kubeconfig.
+    #[arg(long, value_name = "URL")]
+    pub master: Option<http::Uri>,
+    /// Manifest of a cloud-controller-manager, in YAML or JSON, that is not applied yet: check
+    /// whether it can start in this cluster.
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
+    /// Configuration file of Skydock: check it, and ask the cloud about nodes with it. Nothing is
+    /// changed in the cloud.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Look only for what is wrong with this node.
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
+    /// Format of the output.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = InspectFormat::Text)]
+    pub output: InspectFormat,
 }
 
 /// Flags of `skydock migrate`.
@@ -498,17 +532,27 @@ pub fn is_compiler(args: impl IntoIterator<Item = OsString>) -> bool {
     args.into_iter().skip(1).eq(COMPILER.map(OsString::from))
 }
 
+/// Returns the error about an unknown flag as if it was the only one.
+fn unknown_flag(flag: &str) -> Option<String> {
+    let error = Cli::try_parse_from(["skydock", flag]).err()?;
+    Some(Stop(Why::Clap(error)).sentence())
+}
+
 /// Parses a command line.
 ///
 /// # Errors
 /// [`Stop`] for an error, or for `--help` and `--version`.
 pub fn parse(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, Stop> {
     let read = arguments::read(args.into_iter().map(Into::into));
+    // clap reports only the first error.
+    let unknown = read.unknown_flags().filter_map(unknown_flag);
+    let mut rejected = read.rejected.clone();
+    rejected.extend(unknown);
     let parsed = Cli::try_parse_from(read.words);
 
     match parsed {
         Err(error) if is_request(&error) => Err(Stop(Why::Clap(error))),
-        _ if !read.rejected.is_empty() => Err(Stop(Why::Rejected(read.rejected))),
+        _ if !rejected.is_empty() => Err(Stop(Why::Rejected(rejected))),
         Err(error) => Err(Stop(Why::Clap(error))),
         Ok(mut cli) => {
             cli.ccm.accepted = read.accepted;

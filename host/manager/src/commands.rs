@@ -3,6 +3,7 @@
 pub mod accepted;
 pub mod check;
 pub(crate) mod developers;
+pub mod doctor;
 pub mod inspect;
 pub mod migrate;
 pub mod precompile;

@@ -290,11 +290,17 @@ fn falls_back(args: &CcmArgs) -> bool {
 fn check_files(args: &CcmArgs, plugin: &PluginSettings) -> Result<(), ConfigError> {
     // The last good build can serve without the file.
     if !falls_back(args) {
-        must_be_readable("--plugin", &plugin.file, skydock_sandbox::open)?;
+        must_be_readable("the plugin", &plugin.file, skydock_sandbox::open)?;
     }
 
     if let Some(file) = &plugin.cloud_config {
-        must_be_readable("--cloud-config", file, skydock_sandbox::open)?;
+        let is_flag = args.cloud_config.as_ref() == Some(file);
+        let what = if is_flag {
+            "--cloud-config"
+        } else {
+            "cloudConfig"
+        };
+        must_be_readable(what, file, skydock_sandbox::open)?;
     }
     if let Some(file) = &args.kubeconfig {
         must_be_readable("--kubeconfig", file, |file| std::fs::File::open(file))?;
@@ -409,12 +415,12 @@ fn is_cloud_conf(policy: &EgressPolicy, file: &Path) -> bool {
 }
 
 fn must_be_readable(
-    flag: &'static str,
+    what: &'static str,
     file: &Path,
     open: impl Fn(&Path) -> std::io::Result<std::fs::File>,
 ) -> Result<(), ConfigError> {
     let failed = |source| ConfigError::File {
-        flag,
+        what,
         file: file.display().to_string(),
         source,
     };

@@ -16,10 +16,10 @@ pub mod file;
 mod process;
 pub mod serving;
 
-pub use commands::{accepted, check, inspect, migrate, precompile};
+pub use commands::{accepted, check, doctor, inspect, migrate, precompile};
 pub use process::{blocking, report, signals, telemetry};
 
-use std::time::Duration;
+use std::{process::ExitCode, time::Duration};
 
 use cli::{Cli, Command, ConfigCommand, PluginCommand};
 use tokio::runtime::Runtime;
@@ -59,17 +59,17 @@ impl Process {
     }
 }
 
-/// Runs the command in the command line.
+/// Runs the command in the command line, and returns its exit code.
 ///
 /// # Errors
 /// Those of the command.
-pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
-    match cli.command {
+pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+    let done = match cli.command {
         None => {
             // The files that flags name may be on a volume that does not answer.
             let reading = blocking::blocking(async { config::Config::try_from(cli.ccm) });
             let Some(config) = shutdown.run_until_cancelled(reading).await else {
-                return Ok(());
+                return Ok(ExitCode::SUCCESS);
             };
             let config = config?;
 
@@ -86,6 +86,7 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
         Some(Command::Config {
             command: ConfigCommand::Schema,
         }) => file::print_schema(),
+        Some(Command::Doctor(args)) => return Ok(examine(args, &shutdown).await),
         Some(Command::Migrate(args)) => {
             let migrate = Box::pin(migrate::run(args));
             until(&shutdown, migrate, "the manifest was migrated").await
@@ -114,7 +115,21 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
             let inspect = Box::pin(inspect::run(args));
             until(&shutdown, inspect, "the plugin was inspected").await
         }
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+/// Runs `skydock doctor`, whose exit code says whether anything is known.
+async fn examine(args: cli::DoctorArgs, shutdown: &CancellationToken) -> ExitCode {
+    let examined = shutdown
+        .run_until_cancelled(Box::pin(doctor::run(args)))
+        .await;
+    let examined =
+        examined.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the cluster was read")));
+    examined.unwrap_or_else(|error| {
+        telemetry::fail(&error);
+        ExitCode::from(2)
+    })
 }
 
 /// Runs a command until `shutdown`; `end` says what has not happened if it is stopped.

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     };
 
     match process.run(|shutdown| skydock::run(cli, shutdown)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => telemetry::fail(&error),
     }
 }

@@ -64,8 +64,9 @@ fn page() -> String {
     let mut page = "# Flags\n\nAll flags of Skydock. `SNAPSHOTS=overwrite cargo test -p skydock-dev --bin skydock-dev flags` writes this page from the \
         definitions that the program parses.\n\n\
         Flags are written as upstream's: booleans are set with `=`, for example `--leader-elect=false`, other values follow after `=` or \
-        as the next word, and the last of several values counts. Durations are written as in Go: `15s`, `5m0s`, `100ms`. Flags cannot be \
-        set with environment variables, but `RUST_LOG` takes precedence over `--v`.\n"
+        as the next word, and the last of several values counts; those of `--controllers`, `--feature-gates`, \
+        `--load-balancer-allowed-cidrs`, `--load-balancer-classes` and flags that may be repeated add up. Durations are written as in \
+        Go: `15s`, `5m0s`, `100ms`. Flags cannot be set with environment variables, but `RUST_LOG` takes precedence over `--v`.\n"
         .to_owned();
     let cli = Cli::command();
     section(&mut page, "skydock", cli.clone());

@@ -5,8 +5,10 @@ mod selector;
 mod service;
 mod status;
 
-pub(crate) use self::{node::node, selector::node_selector, service::service};
-pub use self::{selector::is_qualified_name, service::ConvertError, status::status_json};
+pub use self::{
+    node::node, selector::is_qualified_name, service::ConvertError, status::status_json,
+};
+pub(crate) use self::{selector::node_selector, service::service};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 

@@ -51,6 +51,13 @@ impl Variable {
         self.value().len()
     }
 
+    /// Returns true if its value can be in a header: it has no line break and no other control
+    /// character.
+    #[must_use]
+    pub fn fits_header(&self) -> bool {
+        fits_header(&self.value())
+    }
+
     /// Returns the value without trailing line breaks, as of a file.
     fn value(&self) -> Vec<u8> {
         let mut value = std::env::var_os(&self.0).unwrap_or_default().into_vec();
@@ -77,9 +84,29 @@ impl Variable {
     }
 }
 
+fn fits_header(value: &[u8]) -> bool {
+    !value
+        .iter()
+        .any(|byte| byte.is_ascii_control() && *byte != b'\t')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_with_a_control_character_fits_no_header() {
+        for (value, fits) in [
+            (&b"s3cret"[..], true),
+            ("geheim\u{fc}".as_bytes(), true),
+            (&b"a\tb"[..], true),
+            (&b"a\nb"[..], false),
+            (&b"a\x00"[..], false),
+            (&b"\x7fa"[..], false),
+        ] {
+            assert_eq!(fits_header(value), fits, "{value:?}");
+        }
+    }
 
     #[test]
     fn a_variable_has_a_name_that_is_hardly_a_secret() {

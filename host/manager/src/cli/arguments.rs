@@ -13,7 +13,7 @@ use std::{
 use clap::CommandFactory as _;
 
 use super::{
-    Cli,
+    Cli, MISTAKES,
     executable::{self, Word},
     feature_gates,
     upstream::{self, ForeignFlag, Otherwise, Takes},
@@ -42,6 +42,24 @@ pub(crate) struct Arguments {
     /// Flags and other words that nobody knows. They are among the words for clap, which rejects
     /// them.
     pub(crate) unknown: Vec<String>,
+    /// Names and values of upstream's flags that Skydock does not have.
+    pub(crate) foreign: Vec<(&'static str, String)>,
+}
+
+impl Arguments {
+    /// Returns the value of a flag of upstream that Skydock does not have.
+    pub(crate) fn foreign(&self, name: &str) -> Option<&str> {
+        // As upstream, the last of several values counts.
+        let mut all = self.foreign.iter().rev();
+        let (_, value) = all.find(|(known, _)| *known == name)?;
+        Some(value)
+    }
+
+    /// Returns the unknown words that are flags.
+    pub(crate) fn unknown_flags(&self) -> impl Iterator<Item = &str> {
+        let all = self.unknown.iter().map(String::as_str);
+        all.filter(|word| word.starts_with("--"))
+    }
 }
 
 /// How a flag of Skydock is written.
@@ -68,6 +86,8 @@ const ONE_TEXT: [&str; 2] = ["cluster-cidr", "service-cluster-ip-range"];
 
 /// The flag whose items may name what only upstream has.
 const FEATURE_GATES: &str = "feature-gates";
+/// The flag whose items may disable what only other cloud-controller-managers have.
+const CONTROLLERS: &str = "controllers";
 /// The flag with which flags without an effect are rejected.
 const STRICT: &str = "strict-flags";
 
@@ -240,8 +260,10 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
                     let items = value.split(',').filter(|item| !item.trim().is_empty());
                     value = items.collect::<Vec<_>>().join(",");
                 }
-                if name == FEATURE_GATES {
-                    value = self.feature_gates(&value);
+                match name {
+                    FEATURE_GATES => value = self.feature_gates(&value),
+                    CONTROLLERS => value = self.controllers(&value),
+                    _ => {}
                 }
 
                 if ONE_TEXT.contains(&name) {
@@ -285,6 +307,23 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
         own.join(",")
     }
 
+    /// Returns the list without controllers that it disables and Skydock does not have.
+    fn controllers(&mut self, list: &str) -> String {
+        let mut own = Vec::new();
+        for item in list.split(',') {
+            let disabled = item.trim().strip_prefix('-');
+            match disabled.filter(|name| is_foreign_controller(name)) {
+                None => own.push(item),
+                Some(name) => {
+                    let why = format!("Skydock has no controller {name}");
+                    let flag = format!("--{CONTROLLERS}=-{name}");
+                    self.accept(flag.clone(), Some(why.clone()), || format!("{flag}: {why}"));
+                }
+            }
+        }
+        own.join(",")
+    }
+
     /// Upstream's flag has values, too.
     fn version(&mut self, value: Option<&str>) {
         match value {
@@ -321,6 +360,7 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
             },
         };
 
+        self.read.foreign.push((name, value.clone()));
         let written = format!("--{name}={value}");
         if flag.settled.contains(&value.trim()) {
             self.accept(written, None, String::new);
@@ -354,6 +394,13 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
         }
         read
     }
+}
+
+/// Returns true for the name of a controller of another cloud-controller-manager. One that is nearly
+/// a name of Skydock's is misspelled: the controller would run although it was disabled.
+fn is_foreign_controller(name: &str) -> bool {
+    let is_similar = |own: &str| strsim::damerau_levenshtein(name, own) <= MISTAKES;
+    !skydock_controllers::controllers().any(|own| is_similar(own.name) || is_similar(own.alias))
 }
 
 fn begins_with(word: &OsStr, start: &str) -> bool {

@@ -131,7 +131,7 @@ pub struct InspectArgs {
     pub output: InspectFormat,
 }
 
-/// Format of the output of `skydock plugin inspect`.
+/// Format of the output of `skydock plugin inspect` and `skydock doctor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum InspectFormat {
     /// Lines for people.

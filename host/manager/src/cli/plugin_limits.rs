@@ -303,7 +303,7 @@ impl Field {
 }
 
 /// Parses a number of bytes in Kubernetes' notation: `512`, `64Ki`, `128Mi`, `1Gi`.
-pub(super) fn parse_bytes(text: &str) -> Option<usize> {
+pub(crate) fn parse_bytes(text: &str) -> Option<usize> {
     let units = [("Gi", GI), ("Mi", MI), ("Ki", KI)];
     let (number, unit) = units
         .iter()

@@ -330,6 +330,43 @@ fn an_error_in_a_subcommand_leads_to_its_help() {
 }
 
 #[test]
+fn an_error_names_all_flags_that_are_wrong() {
+    let error = rejection(&[
+        "--enable-things=1",
+        "--webhooks=a",
+        "--network=public",
+        "--v=z",
+    ]);
+    for flag in ["'--enable-things'", "--webhooks", "'--network'"] {
+        assert!(error.contains(flag), "{error}");
+    }
+    assert!(!error.contains("public"), "{error}");
+}
+
+#[test]
+fn controllers_of_others_can_be_disabled() {
+    let cli = parse(["skydock", "--controllers=*,-gkenetworkparamset,-route"]).unwrap();
+    assert_eq!(cli.ccm.controllers, ["*", "-route"]);
+    let accepted = &cli.ccm.accepted[0];
+    assert_eq!(accepted.flag, "--controllers=-gkenetworkparamset");
+    assert!(accepted.no_effect.is_some());
+
+    let strict = rejection(&["--strict-flags", "--controllers=*,-gkenetworkparamset"]);
+    assert!(
+        strict.contains("no controller gkenetworkparamset"),
+        "{strict}"
+    );
+    // A misspelled one would run, and what is enabled would not.
+    for kept in ["-servise", "tagging"] {
+        let cli = parse(["skydock", &format!("--controllers={kept}")]).unwrap();
+        assert_eq!(
+            (cli.ccm.controllers, cli.ccm.accepted.len()),
+            (vec![kept.to_owned()], 0)
+        );
+    }
+}
+
+#[test]
 fn rejects_invalid_flag_values() {
     assert!(rejection(&["--plugin=static"]).contains("NAME=FILE"));
     assert!(rejection(&["--node-monitor-period=soon"]).contains("expected a duration"));

@@ -5,18 +5,17 @@ mod container;
 mod script;
 mod workload;
 
-use std::{
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::{io::Write as _, path::PathBuf};
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 use skydock_cloud::text::escape;
 use skydock_sandbox::{Compiler, Outline, Runtime, RuntimeOptions};
 
+pub(super) use self::{container::command_line, workload::is_ccm};
+
 use self::{
-    configuration::{Cloud, PluginFile},
+    configuration::PluginFile,
     workload::{Migrated, Place},
 };
 use crate::{
@@ -92,15 +91,25 @@ fn migrate(text: &str, image: &str, plugin: Option<&PluginFile>) -> anyhow::Resu
         migrated.extend(workload::migrate(document, image, plugin));
     }
 
-    let Some(first) = migrated.first() else {
+    if migrated.is_empty() {
         bail!(
             "no container of a cloud-controller-manager was found; expected a Deployment, DaemonSet, StatefulSet or Pod whose command, \
              arguments or image name one"
         );
-    };
+    }
+    check_places(&migrated)?;
 
     let mut out = String::new();
-    push(&mut out, configuration_document(first, plugin)?.as_str());
+    let mut written = Vec::new();
+    for migrated in &migrated {
+        let Some(document) = configuration_document(migrated)? else {
+            continue;
+        };
+        if !written.contains(&document) {
+            push(&mut out, &document);
+            written.push(document);
+        }
+    }
     for document in &documents {
         push(&mut out, &serde_saphyr::to_string(document)?);
     }
@@ -119,23 +128,36 @@ fn push(out: &mut String, document: &str) {
     out.push('\n');
 }
 
-/// Returns the document with the configuration file.
-fn configuration_document(
-    migrated: &Migrated,
-    plugin: Option<&PluginFile>,
-) -> anyhow::Result<String> {
-    let text = configuration::text(&Cloud {
-        plugin,
-        provider: migrated.provider.as_deref(),
-        cloud_config: migrated.cloud_config.as_deref().map(Path::new),
-        secrets: &migrated.secrets,
-    });
+/// Checks that no two objects need different files in one place.
+fn check_places(migrated: &[Migrated]) -> anyhow::Result<()> {
+    for (index, one) in migrated.iter().enumerate() {
+        let before = migrated.iter().take(index);
+        let other = before
+            .filter(|other| other.place == one.place)
+            .find(|other| other.configuration != one.configuration);
+        if let Some(other) = other {
+            bail!(
+                "{} and {} need different configuration files: migrate each from a file of its own, and give one of the ConfigMaps \
+                 another name",
+                other.name,
+                one.name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Returns the document with the configuration file, if one is needed.
+fn configuration_document(migrated: &Migrated) -> anyhow::Result<Option<String>> {
+    let Some(text) = &migrated.configuration else {
+        return Ok(None);
+    };
 
     match &migrated.place {
-        Place::Node => Ok(format!(
+        Place::Node => Ok(Some(format!(
             "# This is not an object of Kubernetes: write it as {}/config.yaml on each node.\n{text}",
             workload::HOST_DIRECTORY
-        )),
+        ))),
         Place::Cluster { namespace } => {
             let mut object = json!({
                 "apiVersion": "v1",
@@ -146,13 +168,13 @@ fn configuration_document(
             if let (Some(namespace), Some(metadata)) = (namespace, object.get_mut("metadata")) {
                 metadata["namespace"] = namespace.as_str().into();
             }
-            Ok(serde_saphyr::to_string(&object)?)
+            Ok(Some(serde_saphyr::to_string(&object)?))
         }
     }
 }
 
 /// Returns the objects of a manifest.
-fn parse(text: &str) -> anyhow::Result<Vec<Value>> {
+pub(super) fn parse(text: &str) -> anyhow::Result<Vec<Value>> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_nodes: MAX_NODES, max_events: 1_000_000 },
         // As kubectl reads them, for example the modes of files.

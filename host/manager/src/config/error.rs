@@ -61,10 +61,10 @@ pub enum ConfigError {
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
     /// A file does not exist or cannot be read.
-    #[error("{flag}: cannot read {file}")]
+    #[error("{what}: cannot read {file}")]
     File {
-        /// The flag that names the file.
-        flag: &'static str,
+        /// What the file is, or the flag that names it.
+        what: &'static str,
         /// The file.
         file: String,
         /// The reason.

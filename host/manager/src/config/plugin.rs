@@ -213,7 +213,7 @@ impl Sources<'_> {
             return Ok(Chosen::by_name(name, Some(file.clone())));
         }
 
-        let in_directory = directory.map(plugins_in).unwrap_or_default();
+        let in_directory = directory.map(plugins_in).transpose()?.unwrap_or_default();
         self.only_one(&in_directory)
             .ok_or_else(|| self.none(name, file.as_deref(), &in_directory))
     }
@@ -267,9 +267,19 @@ impl Sources<'_> {
     }
 }
 
-/// Returns the plugins in a directory, by name. Of a directory that cannot be read, there are none.
-fn plugins_in(directory: &Path) -> Vec<NamedPlugin> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+/// Returns the plugins in a directory, by name. In a directory that does not exist, there are none.
+fn plugins_in(directory: &Path) -> Result<Vec<NamedPlugin>, ConfigError> {
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries.flatten(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => {
+            return Err(ConfigError::File {
+                what: "the plugin directory",
+                file: directory.display().to_string(),
+                source,
+            });
+        }
+    };
     let plugin = |entry: std::fs::DirEntry| {
         let file = entry.path();
         let name = file.file_stem()?.to_str()?.to_owned();
@@ -282,7 +292,7 @@ fn plugins_in(directory: &Path) -> Vec<NamedPlugin> {
 
     let mut plugins: Vec<_> = entries.filter_map(plugin).collect();
     plugins.sort_by(|a, b| a.name.cmp(&b.name));
-    plugins
+    Ok(plugins)
 }
 
 /// Returns a plugin in the file as Skydock would load it with these limits, for tools.

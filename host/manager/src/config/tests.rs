@@ -289,9 +289,12 @@ fn a_missing_setting_is_named_with_its_flag() {
         .unwrap_err()
         .to_string();
     assert!(
-        gone.starts_with("--plugin: cannot read /nowhere/a.wasm"),
+        gone.starts_with("the plugin: cannot read /nowhere/a.wasm"),
         "{gone}"
     );
+    // As a directory that another user owns, this cannot be listed.
+    let listed = config(&["--plugin-dir=/dev/null"]).unwrap_err().to_string();
+    assert_eq!(listed, "the plugin directory: cannot read /dev/null");
     let twice = config(&["--cloud-provider=a", "--plugin=a=1", "--plugin=a=2"])
         .unwrap_err()
         .to_string();

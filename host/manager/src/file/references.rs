@@ -133,6 +133,9 @@ pub(super) fn variables(configuration: &SkydockConfiguration) -> Vec<super::Find
             0 => format!(
                 "the environment variable {variable} is not set here: set it where Skydock runs"
             ),
+            _ if !variable.fits_header() => format!(
+                "the secret in {variable} has a line break or another control character, which no header can have: requests with it are denied"
+            ),
             length if length < least => format!(
                 "the secret in {variable} has fewer than {least} bytes: it is not masked in answers that quote it; use a longer one"
             ),

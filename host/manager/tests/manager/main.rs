@@ -2,6 +2,7 @@
 //! the IPAM controller by themselves.
 
 mod check;
+mod doctor;
 mod election;
 mod flags;
 mod inspect;

@@ -7,7 +7,7 @@ use super::{created, filled, text};
 
 /// Converts a Node. Taints and addresses whose kinds Kubernetes does not define are omitted.
 #[must_use]
-pub(crate) fn node(object: &k8s::Node) -> Node {
+pub fn node(object: &k8s::Node) -> Node {
     let meta = &object.metadata;
     let spec = object.spec.as_ref();
     let status = object.status.as_ref();

@@ -21,18 +21,26 @@ pub(super) struct PluginFile {
     /// The name under which it runs: that of its file.
     pub(super) name: String,
     provider_ids: Vec<String>,
-    hosts: Vec<String>,
+    /// The hosts that it wants to reach; `None` if it does not say that.
+    hosts: Option<Vec<String>>,
 }
 
 impl PluginFile {
     pub(super) fn new(file: &Path, metadata: Option<&Metadata>) -> Self {
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        let metadata = metadata.cloned().unwrap_or_default();
+        let hosts = metadata.map(|metadata| metadata.wanted_hosts.clone());
         Self {
             name: name.into_owned(),
-            provider_ids: metadata.provider_id_prefixes,
-            hosts: metadata.wanted_hosts,
+            provider_ids: metadata
+                .map(|metadata| metadata.provider_id_prefixes.clone())
+                .unwrap_or_default(),
+            hosts,
         }
+    }
+
+    /// Returns true if it wants to reach nothing.
+    fn reaches_nothing(&self) -> bool {
+        self.hosts.as_ref().is_some_and(Vec::is_empty)
     }
 }
 
@@ -49,7 +57,7 @@ pub(super) struct Cloud<'a> {
     /// `--cloud-provider`.
     pub(super) provider: Option<&'a str>,
     /// `--cloud-config`.
-    pub(super) cloud_config: Option<&'a Path>,
+    pub(super) cloud_config: Option<&'a str>,
     /// Environment variables that have secrets, the most likely first.
     pub(super) secrets: &'a [String],
 }
@@ -87,21 +95,71 @@ const READ: [&str; 7] = [
 ];
 
 /// Returns what is said about environment variables that nobody reads, apart from the first of the
-/// secrets.
-pub(super) fn unread(container: &Map<String, Value>, secrets: &[String]) -> Option<String> {
+/// secrets, and those that the arguments name.
+pub(super) fn unread(
+    container: &Map<String, Value>,
+    secrets: &[String],
+    arguments: &[String],
+) -> Vec<String> {
     let env = container.get("env").and_then(Value::as_array);
     let names = env.into_iter().flatten();
     let names = names.filter_map(|variable| variable.get("name")?.as_str());
-    let is_read =
-        |name: &str| READ.contains(&name) || secrets.first().is_some_and(|secret| secret == name);
+    let is_secret = |name: &str| secrets.first().is_some_and(|secret| secret == name);
+    let is_argument = |name: &str| {
+        let reference = format!("$({name})");
+        arguments.iter().any(|word| word.contains(&reference))
+    };
 
-    let names: Vec<_> = names.filter(|name| !is_read(name)).collect();
-    (!names.is_empty()).then(|| {
-        format!(
+    let mut notes = Vec::new();
+    let names: Vec<_> = names
+        .filter(|name| !READ.contains(name) && !is_secret(name) && !is_argument(name))
+        .collect();
+    if !names.is_empty() {
+        notes.push(format!(
             "nobody reads the environment variables {}: plugins have none; write what they set under `options` of the plugin, and secrets \
-             into credentials, unless an argument has $(NAME)",
+             into credentials",
             names.join(", ")
-        )
+        ));
+    }
+
+    let sources = container.get("envFrom").and_then(Value::as_array);
+    for source in sources.into_iter().flatten() {
+        let named = [("Secret", "secretRef"), ("ConfigMap", "configMapRef")];
+        let named = named.into_iter().find_map(|(kind, field)| {
+            let name = source.get(field)?.get("name")?.as_str()?;
+            Some(format!("{kind} {name}"))
+        });
+        let named = named.unwrap_or_else(|| "another object".to_owned());
+        notes.push(format!(
+            "nobody reads the environment variables of {named} (envFrom), except one that is `valueEnv` of a credential: plugins have \
+             none; write what the others set under `options` of the plugin"
+        ));
+    }
+    notes
+}
+
+/// Returns the text with the values of the variables that the kubelet replaces in it; `None` if one
+/// of them is not in the manifest.
+pub(super) fn expand(text: &str, container: &Map<String, Value>) -> Option<String> {
+    let env = container.get("env").and_then(Value::as_array);
+    let mut expanded = text.to_owned();
+    for variable in env.into_iter().flatten() {
+        let name = variable.get("name").and_then(Value::as_str);
+        let value = variable.get("value").and_then(Value::as_str);
+        if let (Some(name), Some(value)) = (name, value) {
+            expanded = expanded.replace(&format!("$({name})"), value);
+        }
+    }
+    (!expanded.contains("$(")).then_some(expanded)
+}
+
+/// File for the secret of a cloud about which nothing is known.
+const SECRET_FILE: &str = "/etc/skydock-secrets/token";
+
+/// Returns what has to be mounted for the credential in the file.
+pub(super) fn to_mount(text: &str) -> Option<String> {
+    text.contains(SECRET_FILE).then(|| {
+        format!("mount the Secret of the cloud so that {SECRET_FILE} exists, or name another file or variable in the credential")
     })
 }
 
@@ -122,10 +180,14 @@ pub(super) fn text(cloud: &Cloud<'_>) -> String {
         "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- name: {name}\n  file: /plugins/{name}.wasm\n"
     );
     out.push_str(&permissions(plugin));
+    if plugin.reaches_nothing() {
+        return out;
+    }
+
     out.push_str(
         "  # What the plugin may reach: replace names that stand for others, such as those with `region` or `example`.\n  egress:\n",
     );
-    for (rule, host) in rules(&plugin.hosts) {
+    for (rule, host) in rules(plugin.hosts.as_deref().unwrap_or_default()) {
         out.push_str(&format!(
             "  - name: {rule}\n    to: {host}\n    credential: cloud\n"
         ));
@@ -187,8 +249,7 @@ fn rules(hosts: &[String]) -> Vec<(String, String)> {
 
 /// Returns the fields of the credential that depend on the cloud.
 fn credential(name: &str, cloud: &Cloud<'_>) -> String {
-    let conf = cloud.cloud_config.and_then(Path::to_str);
-    let conf = conf.filter(|path| path.starts_with('/') && !path.contains("$("));
+    let conf = cloud.cloud_config.filter(|path| path.starts_with('/'));
 
     match (name, conf, cloud.secrets) {
         (name, conf, _) if name.contains("openstack") => format!(
@@ -203,8 +264,9 @@ fn credential(name: &str, cloud: &Cloud<'_>) -> String {
             "  type: header\n  header: Authorization\n  prefix: \"Bearer \"\n  # A file (valueFile) can be replaced without a restart.\n  \
              valueEnv: {variable}\n"
         ),
-        _ => "  type: header\n  header: Authorization\n  prefix: \"Bearer \"\n  # Mount a Secret with this file.\n  \
-              valueFile: /etc/skydock-secrets/token\n"
-            .to_owned(),
+        _ => format!(
+            "  type: header\n  header: Authorization\n  prefix: \"Bearer \"\n  # Mount a Secret with this file.\n  \
+             valueFile: {SECRET_FILE}\n"
+        ),
     }
 }

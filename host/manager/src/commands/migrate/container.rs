@@ -57,31 +57,42 @@ pub(super) fn words(container: &Value) -> Vec<String> {
     list("command").chain(list("args")).collect()
 }
 
-/// Sorts the words of a command line.
-pub(super) fn sort(words: &[String]) -> Arguments {
-    let shell = words
+/// Returns true if a shell runs the rest of the words.
+pub(super) fn is_script(words: &[String]) -> bool {
+    words
         .first()
-        .is_some_and(|word| recognize(word) == Word::Shell);
-    let words = if shell {
-        let found = words.iter().rev().find_map(|word| script::command(word));
-        match found {
-            Some(found) => found,
-            None => {
-                let note = "the script of the container starts no cloud-controller-manager that is known: write its flags into args";
-                return Arguments {
-                    notes: vec![note.to_owned()],
-                    ..Arguments::default()
-                };
-            }
-        }
+        .is_some_and(|word| recognize(word) == Word::Shell)
+}
+
+/// Reads a command line, or the one in a script that starts a cloud-controller-manager; `None` if
+/// there is none in it.
+pub(in crate::commands) fn command_line(words: &[String]) -> Option<cli::arguments::Arguments> {
+    let words = if is_script(words) {
+        let mut words = words.iter().rev();
+        words.find_map(|word| script::command(word))?
     } else {
         words.to_vec()
     };
-
     let program = std::iter::once("skydock".to_owned());
-    let read = cli::arguments::read(program.chain(words.iter().cloned()).map(OsString::from));
+    Some(cli::arguments::read(
+        program.chain(words).map(OsString::from),
+    ))
+}
+
+/// Sorts the words of a command line.
+pub(super) fn sort(words: &[String]) -> Arguments {
+    let shell = is_script(words);
+    let Some(read) = command_line(words) else {
+        let note = "the script of the container starts no cloud-controller-manager that is known: write its flags into args";
+        return Arguments {
+            notes: vec![note.to_owned()],
+            ..Arguments::default()
+        };
+    };
     let mut arguments = Arguments {
-        secure_port: value_of(&words, "secure-port"),
+        secure_port: read
+            .foreign("secure-port")
+            .and_then(|port| port.parse().ok()),
         ..Arguments::default()
     };
 
@@ -141,21 +152,4 @@ fn problem(kept: &[String]) -> Option<String> {
     Some(format!(
         "Skydock will not start with these arguments: {problem}"
     ))
-}
-
-/// Returns the value of a flag that Skydock does not have.
-fn value_of<T: std::str::FromStr>(words: &[String], name: &str) -> Option<T> {
-    let flag = format!("--{name}");
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let value = match word.strip_prefix(&flag) {
-            Some("") => words.next().map(String::as_str),
-            Some(rest) => rest.strip_prefix('='),
-            None => continue,
-        };
-        if let Some(value) = value.and_then(|value| value.parse().ok()) {
-            return Some(value);
-        }
-    }
-    None
 }

@@ -1,5 +1,7 @@
 //! Manifests as they are written, and what becomes of them.
 
+use std::path::Path;
+
 use super::*;
 use crate::file::SkydockConfiguration;
 
@@ -322,4 +324,152 @@ fn a_resource_that_is_no_list_is_not_taken_apart() {
         documents.iter().any(|it| it["kind"] == "AllowList"),
         "{documents:?}"
     );
+}
+
+/// Migrates a Deployment with this container, and returns the notes in one text.
+fn notes(container: &str) -> String {
+    let migration = migrate(&deployment(container), "skydock:1", None).unwrap();
+    migration.notes.join("\n")
+}
+
+#[test]
+fn what_is_left_to_do_is_told() {
+    for (rest, expected) in [
+        (
+            "livenessProbe: {exec: {command: [wget]}}",
+            "livenessProbe runs a program",
+        ),
+        (
+            "lifecycle: {preStop: {exec: {command: [sh]}}}",
+            "preStop runs a program",
+        ),
+        (
+            "envFrom: [{secretRef: {name: cloud}}, {configMapRef: {name: zone}}]",
+            "of Secret cloud (envFrom)",
+        ),
+        ("args: []", "so that /etc/skydock-secrets/token exists"),
+        (
+            "volumeMounts: [{name: a, mountPath: /plugins/}]",
+            "the volume at /plugins was not changed: the plugin must be in it",
+        ),
+        (
+            "args: [--cloud-config=$(CONF)]",
+            "the manifest does not set the variable",
+        ),
+    ] {
+        let notes = notes(&format!("{{image: x/ccm, {rest}}}"));
+        assert!(notes.contains(expected), "{rest}: {notes}");
+    }
+    let ordinary = notes("{image: x/ccm, lifecycle: {preStop: {sleep: {seconds: 1}}}}");
+    assert!(!ordinary.contains("runs a program") && !ordinary.contains("envFrom"));
+}
+
+#[test]
+fn files_of_nodes_must_be_readable() {
+    let with = |context: &str| {
+        let pod = format!("kind: Pod\nspec: {{{context} containers: [{{image: x/ccm}}]}}\n");
+        migrate(&pod, "skydock:1", None).unwrap().notes.join("\n")
+    };
+    assert!(with("").contains("user 65532"));
+    assert!(!with("securityContext: {runAsUser: 0},").contains("user 65532"));
+}
+
+#[test]
+fn a_second_container_is_told() {
+    let pod = "kind: Deployment\nspec: {template: {spec: {containers: [{name: a, image: x/ccm}, {name: b, image: y/ccm}]}}}\n";
+    let notes = migrate(pod, "skydock:1", None).unwrap().notes;
+    let told = "only a was changed, not b";
+    assert!(notes.iter().any(|note| note.contains(told)), "{notes:?}");
+}
+
+#[test]
+fn a_probe_of_the_port_is_moved() {
+    let container = "{image: x/ccm, livenessProbe: {tcpSocket: {port: 8233}}}";
+    let migration = migrate(&deployment(container), "skydock:1", None).unwrap();
+    let (documents, _) = read(&migration);
+    let container = &documents[1]["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(
+        container["livenessProbe"]["tcpSocket"],
+        json!({"port": 10258})
+    );
+    let args = container["args"].as_array().unwrap();
+    assert!(args.contains(&"--metrics-bind-address=:10258".into()));
+}
+
+#[test]
+fn a_variable_in_the_arguments_is_replaced() {
+    let container = "{image: x/ccm, args: [--cloud-provider=openstack, --cloud-config=$(CONF)], env: [{name: CONF, value: /etc/config/cloud.conf}]}";
+    let migration = migrate(&deployment(container), "skydock:1", None).unwrap();
+    let (_, configuration) = read(&migration);
+    assert_eq!(
+        configuration.credentials[0].cloud_conf(),
+        Some(Path::new("/etc/config/cloud.conf"))
+    );
+    let notes = migration.notes.join("\n");
+    assert!(!notes.contains("nobody reads"), "{notes}");
+}
+
+#[test]
+fn each_workload_gets_its_configuration() {
+    let object = |namespace: &str, provider: &str| {
+        format!(
+            "---\nkind: DaemonSet\nmetadata: {{name: {provider}, namespace: {namespace}}}\nspec: {{template: {{spec: {{containers: \
+             [{{image: x/ccm, args: [--cloud-provider={provider}]}}]}}}}}}\n"
+        )
+    };
+    let count = |text: String| {
+        let migration = migrate(&text, "skydock:1", None)?;
+        let (documents, _) = read(&migration);
+        let maps = documents.iter().filter(|it| it["kind"] == "ConfigMap");
+        anyhow::Ok(maps.count())
+    };
+
+    assert_eq!(count(object("a", "one") + &object("b", "two")).unwrap(), 2);
+    assert_eq!(count(object("a", "one") + &object("a", "one")).unwrap(), 1);
+    let same_place = count(object("a", "one") + &object("a", "two")).unwrap_err();
+    assert!(
+        same_place
+            .to_string()
+            .starts_with("DaemonSet one and DaemonSet two")
+    );
+}
+
+#[test]
+fn templates_are_recognized_wherever_they_are() {
+    for (metadata, container, expected) in [
+        ("name: '{{ .Release.Name }}'", "image: x/ccm", true),
+        ("namespace: '${NAMESPACE}'", "image: x/ccm", true),
+        ("name: a", "image: 'x/ccm:${VERSION}'", true),
+        (
+            "name: a",
+            "image: x/ccm, args: ['--cluster-name=${NAME}']",
+            true,
+        ),
+        (
+            "name: a",
+            "image: x/ccm, command: [sh, -c, 'exec /x-cloud-controller-manager --cluster-name=${NAME}']",
+            false,
+        ),
+        ("name: a, annotations: {a: '{{b}}'}", "image: x/ccm", false),
+        ("name: '{{ other }}'", "image: x/other", false),
+    ] {
+        let text = format!(
+            "kind: Deployment\nmetadata: {{{metadata}}}\nspec: {{template: {{spec: {{containers: [{{{container}}}]}}}}}}\n"
+        );
+        let object = &parse(&text).unwrap()[0];
+        assert_eq!(workload::is_template(object), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_plugin_that_reaches_nothing_gets_no_rules() {
+    let metadata = skydock_sandbox::metadata::Metadata {
+        wanted_hosts: Vec::new(),
+        ..skydock_sandbox::metadata::Metadata::default()
+    };
+    let plugin = PluginFile::new(Path::new("local.wasm"), Some(&metadata));
+    let container = "{image: x/ccm, env: [{name: A_TOKEN, value: a}]}";
+    let migration = migrate(&deployment(container), "skydock:1", Some(&plugin)).unwrap();
+    let (_, configuration) = read(&migration);
+    assert!(configuration.credentials.is_empty() && configuration.plugins[0].egress.is_empty());
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    configuration::{self, PluginFile},
+    configuration::{self, Cloud, PluginFile},
     container::{self, Arguments},
 };
 
@@ -31,14 +31,12 @@ pub(super) enum Place {
 /// What was found in an object that was migrated.
 #[derive(Debug)]
 pub(super) struct Migrated {
+    /// Kind and name of the object.
+    pub(super) name: String,
     /// Where the configuration file is.
     pub(super) place: Place,
-    /// `--cloud-provider`.
-    pub(super) provider: Option<String>,
-    /// `--cloud-config`.
-    pub(super) cloud_config: Option<String>,
-    /// Environment variables that have secrets.
-    pub(super) secrets: Vec<String>,
+    /// Its text; `None` if the container has such a file already.
+    pub(super) configuration: Option<String>,
     /// What was dropped or has to be done, each with the reason.
     pub(super) notes: Vec<String>,
 }
@@ -52,13 +50,29 @@ fn pod_at(object: &Value) -> Option<&'static str> {
     }
 }
 
-/// Returns true if the container of a cloud-controller-manager has text that a program for templates
-/// replaces, so that it cannot be understood.
+/// Returns true if the object runs a cloud-controller-manager and has text that a program for
+/// templates replaces, so that it cannot be understood.
 pub(super) fn is_template(object: &Value) -> bool {
     let pod = pod_at(object).and_then(|path| object.pointer(path));
     let containers = pod.and_then(|pod| pod.get("containers")?.as_array());
-    let mut containers = containers.into_iter().flatten();
-    containers.any(|container| is_ccm(container) && container.to_string().contains("{{"))
+    let containers = containers.into_iter().flatten();
+    let mut ccms = containers.filter(|it| is_ccm(it)).peekable();
+
+    let names = ["/metadata/name", "/metadata/namespace"];
+    let mut names = names
+        .iter()
+        .filter_map(|pointer| object.pointer(pointer)?.as_str());
+    let is_named = names.any(|name| name.contains("{{") || name.contains("${"));
+    (is_named && ccms.peek().is_some()) || ccms.any(has_template)
+}
+
+fn has_template(container: &Value) -> bool {
+    let words = container::words(container);
+    let image = container.get("image").and_then(Value::as_str);
+    // In a script, it is the shell that replaces variables.
+    let plain = words.iter().filter(|_| !container::is_script(&words));
+    let mut texts = plain.map(String::as_str).chain(image);
+    container.to_string().contains("{{") || texts.any(|text| text.contains("${"))
 }
 
 /// Migrates an object, if it runs a cloud-controller-manager.
@@ -70,6 +84,7 @@ pub(super) fn migrate(
     let path = pod_at(object)?;
     let kind = text(object, "/kind")?;
     let name = text(object, "/metadata/name").unwrap_or_default();
+    let name = format!("{kind} {name}").trim_end().to_owned();
     let place = match kind.as_str() {
         "Pod" => Place::Node,
         _ => Place::Cluster {
@@ -80,15 +95,55 @@ pub(super) fn migrate(
     let pod = object.pointer_mut(path)?.as_object_mut()?;
     let on_host = pod.get("hostNetwork") == Some(&Value::Bool(true));
     let containers = pod.get_mut("containers")?.as_array_mut()?;
-    let container = containers.iter_mut().find(|it| is_ccm(it))?;
+    let mut ccms = containers.iter_mut().filter(|it| is_ccm(it));
+    let container = ccms.next()?;
+    let changed = container_name(container);
     let container = container.as_object_mut()?;
 
-    let (mut migrated, mounts_plugin) = of_container(container, image, plugin, on_host, place);
-    add_volumes(pod, &migrated.place, mounts_plugin);
-    for note in &mut migrated.notes {
-        *note = format!("{}: {note}", format!("{kind} {name}").trim_end());
+    let mut done = of_container(container, image, plugin, on_host, &place);
+    let others: Vec<_> = ccms.map(|other| container_name(other)).collect();
+    if !others.is_empty() {
+        done.notes.push(format!(
+            "of several containers that may be a cloud-controller-manager, only {changed} was changed, not {}",
+            others.join(", ")
+        ));
     }
-    Some(migrated)
+    let volumes = done.mounts.into_iter().map(|mount| mount.volume(&place));
+    push(pod, "volumes", "name", volumes);
+    done.notes.extend(user_note(pod));
+
+    let notes = done.notes.iter().map(|note| format!("{name}: {note}"));
+    Some(Migrated {
+        notes: notes.collect(),
+        name,
+        place,
+        configuration: done.configuration,
+    })
+}
+
+fn container_name(container: &Value) -> String {
+    text(container, "/name").unwrap_or_else(|| "without a name".to_owned())
+}
+
+/// Returns what is said about files of nodes, which other images can often read.
+fn user_note(pod: &Map<String, Value>) -> Option<String> {
+    let list = |field: &str| {
+        pod.get(field)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+    };
+    let has_user =
+        |context: Option<&Value>| context.is_some_and(|it| it.get("runAsUser").is_some());
+
+    let reads_node = list("volumes").any(|volume| volume.get("hostPath").is_some());
+    let is_set = has_user(pod.get("securityContext"))
+        || list("containers").any(|container| has_user(container.get("securityContext")));
+    (reads_node && !is_set).then(|| {
+        "Skydock's image runs as user 65532, others often as root: that user must be able to read the files of hostPath volumes, or set \
+         securityContext.runAsUser"
+            .to_owned()
+    })
 }
 
 fn text(object: &Value, pointer: &str) -> Option<String> {
@@ -108,7 +163,7 @@ const OTHERS: &[&str] = &[
 
 /// Returns true for a container that runs a cloud-controller-manager, as far as its program and its
 /// image show.
-fn is_ccm(container: &Value) -> bool {
+pub(in crate::commands) fn is_ccm(container: &Value) -> bool {
     let image = container.get("image").and_then(Value::as_str);
     let words = container::words(container);
     // Flags do not show it: other programs have `--cloud-provider`, too.
@@ -129,14 +184,84 @@ fn is_ccm(container: &Value) -> bool {
     (is_named || image_is_ccm) && !is_other
 }
 
-/// Migrates a container. Also returns whether the plugin has to be mounted.
+/// What became of a container.
+struct Done {
+    /// What has to be mounted.
+    mounts: Vec<Mount>,
+    /// The text of the configuration file; `None` if the container has one already.
+    configuration: Option<String>,
+    /// What was dropped or has to be done, each with the reason.
+    notes: Vec<String>,
+}
+
+/// A directory that Skydock needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mount {
+    Configuration,
+    Cache,
+    Plugins,
+}
+
+impl Mount {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Configuration => "skydock-configuration",
+            Self::Cache => "skydock-cache",
+            Self::Plugins => "skydock-plugins",
+        }
+    }
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Configuration => "/etc/skydock",
+            Self::Cache => "/var/cache/skydock",
+            Self::Plugins => "/plugins",
+        }
+    }
+
+    /// Returns the entry in the container.
+    fn mount(self) -> Value {
+        let mut mount = json!({"name": self.name(), "mountPath": self.path()});
+        if self != Self::Cache {
+            mount["readOnly"] = true.into();
+        }
+        mount
+    }
+
+    /// Returns the entry in the Pod.
+    fn volume(self, place: &Place) -> Value {
+        let source = match (self, place) {
+            (Self::Cache, _) => json!({"emptyDir": {}}),
+            (Self::Configuration, Place::Node) => {
+                json!({"hostPath": {"path": HOST_DIRECTORY, "type": "Directory"}})
+            }
+            (Self::Configuration, Place::Cluster { .. }) => {
+                json!({"configMap": {"name": CONFIG_MAP}})
+            }
+            (Self::Plugins, Place::Node) => {
+                json!({"hostPath": {"path": format!("{HOST_DIRECTORY}/plugins"), "type": "Directory"}})
+            }
+            (Self::Plugins, Place::Cluster { .. }) => {
+                json!({"image": {"reference": configuration::PLUGIN_IMAGE}})
+            }
+        };
+
+        let mut volume = json!({"name": self.name()});
+        if let (Some(volume), Value::Object(source)) = (volume.as_object_mut(), source) {
+            volume.extend(source);
+        }
+        volume
+    }
+}
+
+/// Migrates a container.
 fn of_container(
     container: &mut Map<String, Value>,
     image: &str,
     plugin: Option<&PluginFile>,
     on_host: bool,
-    place: Place,
-) -> (Migrated, bool) {
+    place: &Place,
+) -> Done {
     let words = container::words(&Value::Object(container.clone()));
     let mut arguments = container::sort(&words);
 
@@ -148,23 +273,39 @@ fn of_container(
         arguments.drop("cloud-provider", &why);
     }
     move_probes(container, &mut arguments, on_host);
-    arguments
-        .kept
-        .push("--plugin-cache-dir=/var/cache/skydock/compiled".to_owned());
+    if arguments.value("plugin-cache-dir").is_none() {
+        let cache = "--plugin-cache-dir=/var/cache/skydock/compiled";
+        arguments.kept.push(cache.to_owned());
+    }
+    let mut notes = std::mem::take(&mut arguments.notes);
 
     let name = plugin.map(|plugin| plugin.name.as_str());
     let name = name.or(provider.as_deref()).unwrap_or_default();
-    let mounts_plugin = !configuration::is_in_image(name);
-    let mut mounts = vec![
-        json!({"name": "skydock-configuration", "mountPath": "/etc/skydock", "readOnly": true}),
-        json!({"name": "skydock-cache", "mountPath": "/var/cache/skydock"}),
-    ];
-    if mounts_plugin {
-        mounts.push(json!({"name": "skydock-plugins", "mountPath": "/plugins", "readOnly": true}));
+    let mut mounts = vec![Mount::Configuration, Mount::Cache];
+    if !configuration::is_in_image(name) {
+        mounts.push(Mount::Plugins);
     }
-    push(container, "volumeMounts", mounts);
+    mounts.retain(|mount| {
+        let is_taken = mounts_at(container, mount.path());
+        if is_taken && *mount != Mount::Cache {
+            let content = match mount {
+                Mount::Plugins => "the plugin",
+                _ => "config.yaml",
+            };
+            notes.push(format!(
+                "the volume at {} was not changed: {content} must be in it",
+                mount.path()
+            ));
+        }
+        !is_taken
+    });
+    push(
+        container,
+        "volumeMounts",
+        "mountPath",
+        mounts.iter().map(|mount| mount.mount()),
+    );
 
-    let mut notes = std::mem::take(&mut arguments.notes);
     if let Some(limit) = container
         .get("resources")
         .and_then(|it| it.pointer("/limits/memory"))
@@ -173,28 +314,74 @@ fn of_container(
             "the memory limit {limit} was not changed: Skydock needs more than other cloud-controller-managers, see deploy/base"
         ));
     }
-    if mounts_plugin && place != Place::Node {
+    if mounts.contains(&Mount::Plugins) && *place != Place::Node {
         notes.push(format!(
             "the plugin is mounted from its image, which needs Kubernetes 1.35: replace {}, or mount the plugin in another way",
             configuration::PLUGIN_IMAGE
         ));
     }
+    notes.extend(programs(container));
+
     let secrets = configuration::secrets(container);
-    notes.extend(configuration::unread(container, &secrets));
+    notes.extend(configuration::unread(container, &secrets, &arguments.kept));
     let cloud_config = arguments.value("cloud-config").map(str::to_owned);
+    let expanded = cloud_config
+        .as_deref()
+        .and_then(|path| configuration::expand(path, container));
+    if let (Some(path), None) = (&cloud_config, &expanded) {
+        notes.push(format!(
+            "--cloud-config={path}: the manifest does not set the variable; if a credential reads that file, write its path as `cloudConf`"
+        ));
+    }
+
+    let text = configuration::text(&Cloud {
+        plugin,
+        provider: provider.as_deref(),
+        cloud_config: expanded.as_deref(),
+        secrets: &secrets,
+    });
+    let configuration = mounts.contains(&Mount::Configuration).then_some(text);
+    notes.extend(configuration.as_deref().and_then(configuration::to_mount));
 
     container.remove("command");
     container.insert("args".to_owned(), arguments.kept.into());
     container.insert("image".to_owned(), image.into());
 
-    let migrated = Migrated {
-        place,
-        provider,
-        cloud_config,
-        secrets,
+    Done {
+        mounts,
+        configuration,
         notes,
-    };
-    (migrated, mounts_plugin)
+    }
+}
+
+/// Returns true if the container has a volume at this path.
+fn mounts_at(container: &Map<String, Value>, path: &str) -> bool {
+    let mounts = container.get("volumeMounts").and_then(Value::as_array);
+    let mut mounts = mounts.into_iter().flatten();
+    mounts.any(|mount| {
+        let mounted = mount.get("mountPath").and_then(Value::as_str);
+        mounted.is_some_and(|mounted| mounted.trim_end_matches('/') == path)
+    })
+}
+
+/// Returns what is said about programs that run in the container.
+fn programs(container: &Map<String, Value>) -> Vec<String> {
+    let hooks = [("lifecycle", "postStart"), ("lifecycle", "preStop")];
+    let hooks =
+        hooks.map(|(lifecycle, hook)| (hook, container.get(lifecycle).and_then(|it| it.get(hook))));
+    let probes = PROBES.map(|probe| (probe, container.get(probe)));
+
+    let all = probes.into_iter().chain(hooks);
+    let runs = all.filter(|(_, handler)| handler.is_some_and(|it| it.get("exec").is_some()));
+    runs.map(|(field, _)| {
+        let instead = if PROBES.contains(&field) {
+            "write an httpGet of /healthz"
+        } else {
+            "remove it"
+        };
+        format!("{field} runs a program, and Skydock's image has none but Skydock: {instead}")
+    })
+    .collect()
 }
 
 /// Lets probes ask Skydock's server, which is plain HTTP.
@@ -206,7 +393,7 @@ fn move_probes(container: &mut Map<String, Value>, arguments: &mut Arguments, on
     for probe in PROBES {
         let Some(get) = container
             .get_mut(probe)
-            .and_then(|probe| probe.get_mut("httpGet"))
+            .and_then(connection)
             .and_then(Value::as_object_mut)
         else {
             continue;
@@ -238,34 +425,31 @@ fn move_probes(container: &mut Map<String, Value>, arguments: &mut Arguments, on
     }
 }
 
-fn add_volumes(pod: &mut Map<String, Value>, place: &Place, mounts_plugin: bool) {
-    let in_host = |name: &str, path: String| json!({"name": name, "hostPath": {"path": path, "type": "Directory"}});
-    let configuration = match place {
-        Place::Node => in_host("skydock-configuration", HOST_DIRECTORY.to_owned()),
-        Place::Cluster { .. } => {
-            json!({"name": "skydock-configuration", "configMap": {"name": CONFIG_MAP}})
-        }
-    };
-
-    let mut volumes = vec![
-        configuration,
-        json!({"name": "skydock-cache", "emptyDir": {}}),
-    ];
-    if mounts_plugin {
-        volumes.push(match place {
-            Place::Node => in_host("skydock-plugins", format!("{HOST_DIRECTORY}/plugins")),
-            Place::Cluster { .. } => {
-                json!({"name": "skydock-plugins", "image": {"reference": configuration::PLUGIN_IMAGE}})
-            }
-        });
-    }
-    push(pod, "volumes", volumes);
+/// Returns the part of a probe that says where the kubelet connects.
+fn connection(probe: &mut Value) -> Option<&mut Value> {
+    let probe = probe.as_object_mut()?;
+    let field = ["httpGet", "tcpSocket"];
+    let field = field.into_iter().find(|field| probe.contains_key(*field))?;
+    probe.get_mut(field)
 }
 
-/// Adds items to a list.
-fn push(object: &mut Map<String, Value>, list: &str, items: Vec<Value>) {
-    match object.entry(list).or_insert_with(|| json!([])) {
-        Value::Array(array) => array.extend(items),
-        other => *other = items.into(),
+/// Adds items to a list, except those whose `key` an item has already.
+fn push(
+    object: &mut Map<String, Value>,
+    list: &str,
+    key: &str,
+    items: impl Iterator<Item = Value>,
+) {
+    let entry = object.entry(list).or_insert_with(|| json!([]));
+    if !entry.is_array() {
+        *entry = json!([]);
+    }
+    let Some(array) = entry.as_array_mut() else {
+        return;
+    };
+    for item in items {
+        if !array.iter().any(|there| there.get(key) == item.get(key)) {
+            array.push(item);
+        }
     }
 }

@@ -1,0 +1,280 @@
+//! The checks: pure functions from what was read to what is wrong.
+//!
+//! A check is a row in `CHECKS` and a function in one of the modules here. If it needs something that
+//! was not read, its result is why that is not known.
+
+mod cloud;
+mod cluster;
+mod manifest;
+mod placement;
+mod running;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Node, Pod},
+};
+
+use super::{
+    ccm::{self, Ccm, LEASE},
+    finding::{Finding, names},
+    snapshot::{Known, Snapshot},
+};
+
+/// The taint of a node that waits for its cloud.
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// A Lease is expired if it was not renewed for this long. The clocks of machines differ.
+const EXPIRED: SignedDuration = SignedDuration::from_secs(60);
+
+/// A check.
+pub(super) struct Check {
+    /// Its name in reports.
+    pub(super) id: &'static str,
+    /// What it looks for.
+    pub(super) title: &'static str,
+    /// Finds what is wrong.
+    pub(super) run: fn(&Facts<'_>) -> Known<Vec<Finding>>,
+}
+
+const fn check(
+    id: &'static str,
+    title: &'static str,
+    run: fn(&Facts<'_>) -> Known<Vec<Finding>>,
+) -> Check {
+    Check { id, title, run }
+}
+
+/// All checks, in the order of the report.
+pub(super) const CHECKS: &[Check] = &[
+    check(
+        "D1",
+        "a cloud-controller-manager runs and leads",
+        running::missing,
+    ),
+    check(
+        "D2",
+        "it tolerates nodes that wait for their cloud",
+        placement::uninitialized,
+    ),
+    check(
+        "D3",
+        "it tolerates the other taints of nodes",
+        placement::other_taints,
+    ),
+    check(
+        "D4",
+        "it needs neither Pod network nor cluster DNS",
+        placement::network,
+    ),
+    check("D5", "it selects nodes that exist", placement::selectors),
+    check("D6", "its ports are free", placement::ports),
+    check(
+        "D7",
+        "it reaches the API server without kube-proxy",
+        running::api_server,
+    ),
+    check("D8", "kubelets wait for a cloud", cluster::kubelets),
+    check("D9", "no other program does its work", cluster::in_tree),
+    check("D10", "only one leads", cluster::several),
+    check("D11", "the cloud knows the nodes", cloud::instances),
+    check(
+        "D12",
+        "its account has all permissions",
+        running::permissions,
+    ),
+    check(
+        "D13",
+        "the configuration has access to the cloud",
+        cloud::credentials,
+    ),
+    check(
+        "D14",
+        "certificates of kubelets are approved",
+        cluster::certificates,
+    ),
+    check(
+        "D15",
+        "its flags, probes and limits fit together",
+        manifest::consistent,
+    ),
+    check("D16", "it initializes the nodes", running::stuck),
+];
+
+/// What follows from what was read.
+pub(super) struct Facts<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    /// The only node of interest.
+    node: Option<&'a str>,
+    /// Cloud-controller-managers in the cluster that the manifest does not replace.
+    live: Vec<Ccm>,
+    /// Those in the manifest.
+    planned: Vec<Ccm>,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, node: Option<&'a str>) -> Self {
+        fn known<T>(list: &Known<Vec<T>>) -> &[T] {
+            list.as_deref().unwrap_or_default()
+        }
+
+        let planned: Vec<Ccm> = snapshot.planned.iter().filter_map(Ccm::new).collect();
+        let mut live = ccm::find(known(&snapshot.workloads), known(&snapshot.pods));
+        live.retain(|it| !planned.iter().any(|new| new.workload.is(&it.workload)));
+        Self {
+            snapshot,
+            node,
+            live,
+            planned,
+        }
+    }
+
+    /// Says in a sentence what there is.
+    pub(super) fn summary(&self) -> String {
+        let nodes = match (self.waiting(), self.chosen()) {
+            (Ok(waiting), Ok(all)) => {
+                let names = names(waiting.iter().map(|node| name_of(node)));
+                match (waiting.len(), all.count()) {
+                    (0, all) => format!("none of {all} nodes waits for its cloud"),
+                    (some, all) => format!("{some} of {all} nodes wait for their cloud: {names}"),
+                }
+            }
+            _ => "nodes: not known".to_owned(),
+        };
+        let planned = self.planned.iter();
+        let planned = planned.map(|ccm| format!("{} (in the manifest)", ccm.workload.title()));
+        let live = self.live.iter().map(|ccm| ccm.workload.title());
+        match names(planned.chain(live)).as_str() {
+            "" => format!("{nodes}; no cloud-controller-manager was found"),
+            ccms => format!("{nodes}; cloud-controller-managers: {ccms}"),
+        }
+    }
+
+    /// Returns the cloud-controller-managers in the manifest and in the cluster.
+    fn ccms(&self) -> impl Iterator<Item = &Ccm> {
+        self.planned.iter().chain(&self.live)
+    }
+
+    /// Returns those that do not run, although they should.
+    fn stopped(&self) -> impl Iterator<Item = &Ccm> {
+        self.ccms()
+            .filter(|it| it.workload.replicas != Some(0) && !it.pods.iter().any(is_ready))
+    }
+
+    fn nodes(&self) -> Known<&'a [Node]> {
+        self.snapshot.nodes.as_deref().map_err(Clone::clone)
+    }
+
+    fn pods(&self) -> Known<&'a [Pod]> {
+        self.snapshot.pods.as_deref().map_err(Clone::clone)
+    }
+
+    /// Returns the nodes of interest.
+    fn chosen(&self) -> Known<impl Iterator<Item = &'a Node>> {
+        let node = self.node;
+        let nodes = self.nodes()?.iter();
+        Ok(nodes.filter(move |it| node.is_none_or(|name| name == name_of(it))))
+    }
+
+    /// Returns the nodes of interest that wait for their cloud.
+    fn waiting(&self) -> Known<Vec<&'a Node>> {
+        Ok(self.chosen()?.filter(|node| waits(node)).collect())
+    }
+
+    /// Returns why it is not certain that all cloud-controller-managers were found.
+    fn unseen(&self) -> Known<()> {
+        let snapshot = self.snapshot;
+        let known = snapshot.workloads.as_ref().map(|_| ());
+        known
+            .and(snapshot.pods.as_ref().map(|_| ()))
+            .map_err(Clone::clone)
+    }
+
+    /// Returns the Leases for which cloud-controller-managers apply, and whether somebody holds
+    /// them.
+    fn leases(&self) -> Known<Vec<Leads<'a>>> {
+        let leases = self.snapshot.leases.as_deref().map_err(Clone::clone)?;
+        let mut names: Vec<_> = self.ccms().filter_map(Ccm::lease).collect();
+        names.push((LEASE.0.to_owned(), LEASE.1.to_owned()));
+        let is_one = |lease: &&Lease| {
+            let namespace = lease.metadata.namespace.as_deref().unwrap_or_default();
+            let name = lease.metadata.name.as_deref().unwrap_or_default();
+            names.iter().any(|it| it.0 == namespace && it.1 == name)
+                || name.contains("cloud-controller-manager") && !name.contains("operator")
+        };
+        let now = self.snapshot.now;
+        let found = leases.iter().filter(is_one);
+        Ok(found.map(|lease| Leads::of(lease, now)).collect())
+    }
+}
+
+/// Who holds a Lease.
+struct Leads<'a> {
+    lease: &'a Lease,
+    /// The holder, if the Lease is not expired.
+    holder: Option<&'a str>,
+}
+
+impl<'a> Leads<'a> {
+    fn of(lease: &'a Lease, now: Timestamp) -> Self {
+        let spec = lease.spec.as_ref();
+        let renewed = spec.and_then(|spec| spec.renew_time.as_ref());
+        let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
+        let lasts = SignedDuration::from_secs(seconds.unwrap_or_default().into()).max(EXPIRED);
+        let is_valid = renewed.is_some_and(|at| now.duration_since(at.0) <= lasts);
+
+        let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
+        Self {
+            lease,
+            holder: holder.filter(|holder| is_valid && !holder.is_empty()),
+        }
+    }
+
+    fn title(&self) -> String {
+        let metadata = &self.lease.metadata;
+        format!(
+            "Lease {}/{}",
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default()
+        )
+    }
+}
+
+/// Returns true if the node waits for its cloud.
+pub(super) fn waits(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == UNINITIALIZED))
+}
+
+fn name_of(node: &Node) -> &str {
+    node.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// Returns a condition of a node: its status, and its message.
+fn condition<'a>(node: &'a Node, type_: &str) -> Option<(&'a str, &'a str)> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions.iter().find(|it| it.type_ == type_)?;
+    Some((&found.status, found.message.as_deref().unwrap_or_default()))
+}
+
+/// Returns namespace and name of a Pod.
+fn pod_name(pod: &Pod) -> (&str, &str) {
+    let metadata = &pod.metadata;
+    (
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default(),
+    )
+}
+
+/// Returns true if all containers of the Pod are ready, or run without having said more yet.
+fn is_ready(pod: &Pod) -> bool {
+    let Some(status) = &pod.status else {
+        return false;
+    };
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    let ready = conditions.iter().find(|it| it.type_ == "Ready");
+    status.phase.as_deref() == Some("Running") && ready.is_none_or(|it| it.status == "True")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,460 @@
+//! Why no node can run a cloud-controller-manager.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, Pod, Taint};
+use serde_json::{Value, json};
+
+use super::{Facts, UNINITIALIZED, condition, is_ready, name_of, pod_name};
+use crate::commands::doctor::{
+    ccm::Ccm,
+    finding::{Finding, PodPatch, names, quote},
+    scheduling::{HostPort, host_ports, required_terms, selects, untolerated},
+    snapshot::Known,
+};
+
+/// Labels of control plane nodes, the present one first.
+const CONTROL_PLANE: [&str; 2] = [
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
+];
+/// Beginnings of the keys of taints that Kubernetes sets, and programs that install it.
+const WELL_KNOWN: [&str; 3] = [
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "node-role.kubernetes.io/",
+];
+/// Taints that say that a node is not healthy: a cloud-controller-manager should not tolerate them.
+const UNHEALTHY: [&str; 4] = [
+    "-pressure",
+    "/unreachable",
+    "/unschedulable",
+    "/out-of-service",
+];
+
+/// Returns the nodes that the Pod of a cloud-controller-manager selects.
+fn selected<'a>(facts: &Facts<'a>, ccm: &Ccm) -> Known<Vec<&'a Node>> {
+    let nodes = facts.nodes()?.iter();
+    Ok(nodes
+        .filter(|node| selects(&ccm.workload.pod, node))
+        .collect())
+}
+
+/// The taints because of which no node can run a cloud-controller-manager, and their nodes.
+type Taints<'a> = BTreeMap<(String, String), Vec<&'a Node>>;
+
+/// Returns the taints because of which none of the nodes that are selected can run it.
+fn blocking<'a>(facts: &Facts<'a>, ccm: &Ccm) -> Known<Taints<'a>> {
+    if ccm.workload.is_static() {
+        return Ok(Taints::new());
+    }
+    let of = |node: &'a Node| {
+        let taints = untolerated(&ccm.workload.pod, ccm.workload.is_daemon(), node);
+        (node, taints)
+    };
+    let mut all: Vec<_> = selected(facts, ccm)?.into_iter().map(of).collect();
+    if all.iter().any(|(_, taints)| taints.is_empty()) {
+        return Ok(Taints::new());
+    }
+
+    // Nodes for other work are no place for it, if there are others.
+    let is_ordinary = |taint: &Taint| WELL_KNOWN.iter().any(|start| taint.key.starts_with(start));
+    if all.iter().any(|(_, taints)| taints.iter().all(is_ordinary)) {
+        all.retain(|(_, taints)| taints.iter().all(is_ordinary));
+    }
+
+    let mut blocking = Taints::new();
+    for (node, taints) in all {
+        for taint in taints {
+            let key = (taint.key, taint.effect);
+            blocking.entry(key).or_default().push(node);
+        }
+    }
+    Ok(blocking)
+}
+
+/// Returns the change that lets it tolerate taints with these keys.
+fn tolerate<'a>(ccm: &Ccm, keys: impl Iterator<Item = &'a str>) -> PodPatch {
+    let mut tolerations = serde_json::to_value(&ccm.workload.pod.tolerations)
+        .ok()
+        .and_then(|list| list.as_array().cloned())
+        .unwrap_or_default();
+    for key in keys.collect::<BTreeSet<_>>() {
+        tolerations.push(json!({"key": key, "operator": "Exists"}));
+    }
+    PodPatch::Set("/tolerations".to_owned(), tolerations.into())
+}
+
+fn is_unhealthy(key: &str) -> bool {
+    UNHEALTHY.iter().any(|end| key.ends_with(end))
+}
+
+/// D2: the taint that it should remove keeps it off all nodes.
+pub(super) fn uninitialized(facts: &Facts<'_>) -> Known<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for ccm in facts.stopped() {
+        let blocking = blocking(facts, ccm)?;
+        let Some((_, nodes)) = blocking.iter().find(|((key, _), _)| key == UNINITIALIZED) else {
+            continue;
+        };
+
+        let keys = blocking.keys().map(|(key, _)| key.as_str());
+        let keys = keys.filter(|key| !is_unhealthy(key));
+        findings.push(
+            Finding::problem(
+                ccm.workload.title(),
+                format!(
+                    "no node can run it, because it does not tolerate the taint {UNINITIALIZED}: {}",
+                    names(nodes.iter().map(|node| name_of(node)))
+                ),
+            )
+            .why("it would remove that taint, so both wait for each other")
+            .patch(&ccm.workload, tolerate(ccm, keys)),
+        );
+    }
+
+    // It runs where a node was initialized before, but not in a cluster in which all nodes are new.
+    for ccm in facts.ccms() {
+        let new = Node {
+            spec: Some(k8s_openapi::api::core::v1::NodeSpec {
+                taints: Some(vec![Taint {
+                    key: UNINITIALIZED.to_owned(),
+                    value: Some("true".to_owned()),
+                    effect: "NoSchedule".to_owned(),
+                    ..Taint::default()
+                }]),
+                ..Default::default()
+            }),
+            ..Node::default()
+        };
+        let workload = &ccm.workload;
+        let is_told = findings.iter().any(|it| it.object == workload.title());
+        let is_kept = !untolerated(&workload.pod, workload.is_daemon(), &new).is_empty();
+        if is_kept && !is_told && !workload.is_static() {
+            findings.push(
+                Finding::warning(
+                    workload.title(),
+                    format!("it does not tolerate the taint {UNINITIALIZED}"),
+                )
+                .why("it cannot start when all nodes are new")
+                .patch(workload, tolerate(ccm, [UNINITIALIZED].into_iter())),
+            );
+        }
+    }
+    Ok(findings)
+}
+
+/// D3: other taints keep it off all nodes.
+pub(super) fn other_taints(facts: &Facts<'_>) -> Known<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for ccm in facts.stopped() {
+        let blocking = blocking(facts, ccm)?;
+        let also = blocking.keys().any(|(key, _)| key == UNINITIALIZED);
+        let others: Vec<_> = blocking
+            .iter()
+            .filter(|((key, _), _)| key != UNINITIALIZED)
+            .collect();
+        if others.is_empty() {
+            continue;
+        }
+
+        let told = others.iter().map(|((key, effect), nodes)| {
+            let nodes = names(nodes.iter().map(|node| name_of(node)));
+            format!("{key}:{effect} ({nodes})")
+        });
+        let mut finding = Finding::problem(
+            ccm.workload.title(),
+            format!(
+                "no node can run it, because it does not tolerate taints: {}",
+                names(told)
+            ),
+        )
+        .why("nodes keep such taints until their cloud and network are ready, which need this Pod");
+
+        let keys: Vec<_> = others.iter().map(|((key, _), _)| key.as_str()).collect();
+        if also {
+            finding = finding.text("the change for D2 adds these tolerations, too");
+        } else if keys.iter().any(|key| !is_unhealthy(key)) {
+            let keys = keys.iter().copied().filter(|key| !is_unhealthy(key));
+            finding = finding.patch(&ccm.workload, tolerate(ccm, keys));
+        }
+        for ((key, _), nodes) in &others {
+            if key.ends_with("/unschedulable") {
+                let nodes = nodes.iter().take(1).map(|node| name_of(node));
+                for node in nodes {
+                    finding = finding.run(format!("kubectl uncordon {}", quote(node)));
+                }
+            } else if is_unhealthy(key) {
+                finding = finding.text(format!("repair the nodes with the taint {key}"));
+            }
+        }
+        findings.push(finding);
+    }
+    Ok(findings)
+}
+
+/// D4: it needs what only comes after it.
+pub(super) fn network(facts: &Facts<'_>) -> Known<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for ccm in facts.stopped() {
+        let pod = &ccm.workload.pod;
+        let on_host = pod.host_network.unwrap_or_default();
+        let nodes = selected(facts, ccm)?;
+        let is_without = |node: &&Node| {
+            let unavailable = condition(node, "NetworkUnavailable").map(|it| it.0) == Some("True");
+            let not_ready = condition(node, "Ready").filter(|it| it.0 != "True");
+            unavailable || not_ready.is_some_and(|(_, message)| is_about_network(message))
+        };
+
+        if !on_host && !nodes.is_empty() && nodes.iter().all(is_without) {
+            findings.push(
+                Finding::problem(
+                    ccm.workload.title(),
+                    format!(
+                        "its Pod needs the Pod network, which no node for it has: {}",
+                        names(nodes.iter().map(|node| name_of(node)))
+                    ),
+                )
+                .why("the Pod network often starts only on nodes that are initialized")
+                .patch(
+                    &ccm.workload,
+                    PodPatch::Merge(json!({"hostNetwork": true, "dnsPolicy": "Default"})),
+                ),
+            );
+        }
+
+        let by_dns = on_host && pod.dns_policy.as_deref() == Some("ClusterFirstWithHostNet");
+        if by_dns && !facts.waiting()?.is_empty() && !has_dns(facts.pods()?) {
+            findings.push(
+                Finding::problem(
+                    ccm.workload.title(),
+                    "it asks the DNS of the cluster (dnsPolicy: ClusterFirstWithHostNet), of which no Pod is ready",
+                )
+                .why("CoreDNS runs only on nodes that are initialized")
+                .patch(
+                    &ccm.workload,
+                    PodPatch::Merge(json!({"dnsPolicy": "Default"})),
+                ),
+            );
+        }
+    }
+    Ok(findings)
+}
+
+fn is_about_network(message: &str) -> bool {
+    let message = message.to_lowercase();
+    ["cni", "network plugin", "networkpluginnotready"]
+        .iter()
+        .any(|word| message.contains(word))
+}
+
+fn has_dns(pods: &[Pod]) -> bool {
+    let is_dns = |pod: &&Pod| {
+        let labels = pod.metadata.labels.as_ref();
+        labels.is_some_and(|labels| labels.get("k8s-app").is_some_and(|it| it == "kube-dns"))
+    };
+    pods.iter().filter(is_dns).any(is_ready)
+}
+
+/// D5: no node has the labels that it selects.
+pub(super) fn selectors(facts: &Facts<'_>) -> Known<Vec<Finding>> {
+    let nodes = facts.nodes()?;
+    let mut findings = Vec::new();
+    for ccm in facts.stopped() {
+        let workload = &ccm.workload;
+        if nodes.is_empty() || workload.is_static() || !selected(facts, ccm)?.is_empty() {
+            continue;
+        }
+
+        let mut finding = Finding::problem(
+            workload.title(),
+            format!("no node has what it selects: {}", names(wanted(ccm))),
+        )
+        .why("its Pod stays Pending");
+        finding = match selector_fix(ccm, nodes).or_else(|| without_selector(ccm)) {
+            Some(patch) => finding.patch(workload, patch),
+            None => finding,
+        };
+        finding = finding
+            .text("or label a node with what is selected (`kubectl label node NAME KEY=VALUE`)");
+        findings.push(finding);
+    }
+    Ok(findings)
+}
+
+/// Returns what the Pod wants of nodes.
+fn wanted(ccm: &Ccm) -> Vec<String> {
+    let pod = &ccm.workload.pod;
+    let name = pod.node_name.iter().map(|name| format!("name {name}"));
+    let selector = pod.node_selector.iter().flatten();
+    let labels = selector.map(|(key, value)| format!("label {key}={value:?}"));
+    let terms = required_terms(pod).unwrap_or_default().iter();
+    let terms = terms.map(|term| {
+        let expressions = term.match_expressions.iter().flatten();
+        let fields = term.match_fields.iter().flatten();
+        let all: Vec<_> = expressions.chain(fields).map(requirement).collect();
+        format!("affinity {}", all.join(" and "))
+    });
+    name.chain(labels).chain(terms).collect()
+}
+
+fn requirement(it: &NodeSelectorRequirement) -> String {
+    let values = it.values.as_deref().unwrap_or_default();
+    let text = format!("{} {} {}", it.key, it.operator, names(values));
+    text.trim_end().to_owned()
+}
+
+/// Returns a selection of control plane nodes, if it selects them by a label that they do not have.
+fn selector_fix(ccm: &Ccm, nodes: &[Node]) -> Option<PodPatch> {
+    let pod = &ccm.workload.pod;
+    let labels = |node: &Node| node.metadata.labels.clone().unwrap_or_default();
+    let present = CONTROL_PLANE
+        .into_iter()
+        .find(|key| nodes.iter().any(|node| labels(node).contains_key(*key)))?;
+    let value = nodes
+        .iter()
+        .find_map(|node| labels(node).get(present).cloned())?;
+
+    let selector = pod.node_selector.clone().unwrap_or_default();
+    let of_role = |key: &&String| CONTROL_PLANE.contains(&key.as_str());
+    if selector.keys().any(|key| of_role(&key)) {
+        let mut changed = serde_json::Map::new();
+        for key in selector.keys().filter(of_role) {
+            changed.insert(key.clone(), Value::Null);
+        }
+        changed.insert(present.to_owned(), value.into());
+        let patch = PodPatch::Merge(json!({"nodeSelector": changed}));
+        let mut fixed = ccm.clone();
+        let kept = selector.into_iter().filter(|(key, _)| !of_role(&key));
+        fixed.workload.pod.node_selector = Some(kept.collect());
+        let helps = nodes
+            .iter()
+            .any(|node| labels(node).contains_key(present) && selects(&fixed.workload.pod, node));
+        return helps.then_some(patch);
+    }
+
+    let terms = required_terms(pod)?;
+    let mut expressions = terms
+        .iter()
+        .flat_map(|term| term.match_expressions.iter().flatten());
+    expressions.any(|it| of_role(&&it.key)).then(|| {
+        PodPatch::Set(
+            "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms".to_owned(),
+            json!([{"matchExpressions": [{"key": present, "operator": "Exists"}]}]),
+        )
+    })
+}
+
+/// Returns the removal of the labels that it selects, if it selects nothing else.
+fn without_selector(ccm: &Ccm) -> Option<PodPatch> {
+    let pod = &ccm.workload.pod;
+    let selector = pod.node_selector.as_ref()?;
+    if pod.node_name.is_some() || required_terms(pod).is_some() {
+        return None;
+    }
+    let removed = selector.keys().map(|key| (key.clone(), Value::Null));
+    let removed: serde_json::Map<String, Value> = removed.collect();
+    Some(PodPatch::Merge(json!({"nodeSelector": removed})))
+}
+
+/// Returns the ports of the node that it uses.
+fn ports_of(ccm: &Ccm) -> Vec<HostPort> {
+    let mut ports = host_ports(&ccm.workload.pod);
+    let on_host = ccm.workload.pod.host_network.unwrap_or_default();
+    if let Some(endpoint) = ccm.endpoint().filter(|_| on_host) {
+        let port = HostPort::tcp(endpoint.port, &endpoint.address);
+        if !ports.iter().any(|it| it.port == port.port) {
+            ports.push(port);
+        }
+    }
+    ports
+}
+
+/// D6: others use its ports on all nodes that could run it.
+pub(super) fn ports(facts: &Facts<'_>) -> Known<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for ccm in facts.stopped() {
+        let ports = ports_of(ccm);
+        let mut nodes = selected(facts, ccm)?;
+        // Where it was started before, it is started again.
+        let started = ccm
+            .pods
+            .iter()
+            .filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref());
+        let started: Vec<_> = started.filter(|node| !node.is_empty()).collect();
+        if !started.is_empty() {
+            nodes.retain(|node| started.contains(&name_of(node)));
+        }
+        if ports.is_empty() || nodes.is_empty() {
+            continue;
+        }
+
+        let pods = facts.pods()?;
+        let holder = |node: &Node| {
+            let mut there = pods.iter().filter(|pod| uses_node(pod, name_of(node)));
+            there.find_map(|pod| {
+                if ccm.workload.owns(pod) {
+                    return None;
+                }
+                let other = facts.live.iter().find(|it| it.workload.owns(pod));
+                let theirs = match other {
+                    Some(other) => ports_of(other),
+                    None => host_ports(pod.spec.as_ref()?),
+                };
+                let port = ports
+                    .iter()
+                    .find(|it| theirs.iter().any(|its| it.conflicts(its)))?;
+                Some((pod, port.port, other))
+            })
+        };
+        // One node is enough.
+        let held: Option<Vec<_>> = nodes.iter().map(|node| holder(node)).collect();
+        let Some((pod, port, other)) = held.and_then(|held| held.into_iter().next()) else {
+            continue;
+        };
+
+        let (namespace, name) = pod_name(pod);
+        let finding = Finding::problem(
+            ccm.workload.title(),
+            format!(
+                "port {port} is in use on {}, for example by Pod {namespace}/{name}",
+                names(nodes.iter().map(|node| name_of(node)))
+            ),
+        )
+        .why("two programs cannot use the same port of a node");
+        findings.push(match other {
+            Some(other) if other.workload.kind == "Deployment" => finding.run(format!(
+                "kubectl --namespace {} scale deployment {} --replicas=0",
+                quote(&other.workload.namespace),
+                quote(&other.workload.name)
+            )),
+            Some(other) if other.workload.is_daemon() => finding.run(format!(
+                "kubectl --namespace {} delete daemonset {}",
+                quote(&other.workload.namespace),
+                quote(&other.workload.name)
+            )),
+            _ => {
+                let flag = if ccm.is_skydock() {
+                    "--metrics-bind-address=127.0.0.1"
+                } else {
+                    "--secure-port"
+                };
+                let separator = if ccm.is_skydock() { ':' } else { '=' };
+                finding.text(format!(
+                    "set another port, for example {flag}{separator}{}, and the same in ports and probes of the Pod",
+                    port.saturating_add(10)
+                ))
+            }
+        });
+    }
+    Ok(findings)
+}
+
+fn uses_node(pod: &Pod, node: &str) -> bool {
+    let is_there = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    is_there && !matches!(phase, Some("Succeeded" | "Failed"))
+}

@@ -1,0 +1,621 @@
+//! Clusters as they are found, and what is wrong with them.
+
+use serde_json::Value;
+
+use super::*;
+use crate::commands::{
+    doctor::{
+        finding::{Fix, Severity},
+        report::{Report, Verdict},
+        snapshot::{Origin, Unknown, Workload, decode},
+    },
+    migrate,
+};
+
+const NOW: &str = "2026-01-01T12:00:00Z";
+
+/// Returns a snapshot with the objects in YAML. What has the annotation `file` is in a manifest.
+fn snapshot(yaml: &str) -> Snapshot {
+    let mut all = Snapshot::new(NOW.parse().unwrap(), None);
+    for object in migrate::parse(yaml).unwrap() {
+        let kind = object["kind"].as_str().unwrap().to_owned();
+        let file = object["metadata"]["annotations"]["file"].as_str();
+        let origin = file.map(|file| Origin::Manifest(file.to_owned()));
+        match (kind.as_str(), origin) {
+            (_, Some(origin)) => {
+                all.planned
+                    .push(Workload::read(&kind, &object, origin).unwrap());
+            }
+            ("Node", _) => add(&mut all.nodes, object),
+            ("Pod", _) => add(&mut all.pods, object),
+            ("Lease", _) => add(&mut all.leases, object),
+            ("Event", _) => add(&mut all.events, object),
+            ("CertificateSigningRequest", _) => add(&mut all.requests, object),
+            ("EndpointSlice", _) => add(&mut all.endpoints, object),
+            _ => {
+                let workload = Workload::read(&kind, &object, Origin::Cluster);
+                all.workloads.as_mut().unwrap().push(workload.unwrap());
+            }
+        }
+    }
+    all
+}
+
+fn add<T: serde::de::DeserializeOwned>(list: &mut Known<Vec<T>>, object: Value) {
+    list.as_mut().unwrap().push(decode(object).unwrap());
+}
+
+/// Returns what is found: the check, with `?` for a warning, and the finding.
+fn found(snapshot: &Snapshot) -> Vec<(String, Finding)> {
+    let facts = Facts::new(snapshot, None);
+    let mut all = Vec::new();
+    for check in CHECKS {
+        for finding in (check.run)(&facts).unwrap() {
+            let mark = match finding.severity {
+                Severity::Problem => "",
+                Severity::Warning => "?",
+            };
+            all.push((format!("{}{mark}", check.id), finding));
+        }
+    }
+    all
+}
+
+fn fixes(finding: &Finding) -> String {
+    let fixes = finding.fix.iter();
+    let texts = fixes.map(|fix| match fix {
+        Fix::Command(text) | Fix::Text(text) => text.as_str(),
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// A control plane node that waits for its cloud and for its network.
+const NEW: &str = "
+---
+kind: Node
+metadata: {name: new, creationTimestamp: '2026-01-01T11:00:00Z', labels: {node-role.kubernetes.io/control-plane: ''}}
+spec:
+  taints:
+  - {key: node.cloudprovider.kubernetes.io/uninitialized, value: 'true', effect: NoSchedule}
+  - {key: node-role.kubernetes.io/control-plane, effect: NoSchedule}
+  - {key: node.kubernetes.io/not-ready, effect: NoSchedule}
+status:
+  conditions: [{type: Ready, status: 'False', message: 'container runtime network not ready: cni plugin not initialized'}]
+";
+
+/// A node that is initialized.
+const OLD: &str = "
+---
+kind: Node
+metadata: {name: old, labels: {node-role.kubernetes.io/control-plane: ''}}
+spec: {providerID: 'metal://1'}
+status: {conditions: [{type: Ready, status: 'True'}]}
+";
+
+/// The tolerations that a cloud-controller-manager needs.
+const TOLERATIONS: &str = "tolerations: [{key: node.cloudprovider.kubernetes.io/uninitialized, operator: Exists}, \
+                           {key: node-role.kubernetes.io/control-plane, operator: Exists}, {key: node.kubernetes.io/not-ready, operator: Exists}]";
+
+/// Returns a Deployment of another cloud's program with these fields of the Pod and the container.
+fn deployment(pod: &str, container: &str) -> String {
+    object("Deployment", "kube-system", "metal-ccm", "", pod, container)
+}
+
+/// Returns the same in a manifest.
+fn planned(pod: &str, container: &str) -> String {
+    let annotations = "annotations: {file: ccm.yaml}";
+    object(
+        "Deployment",
+        "kube-system",
+        "planned-ccm",
+        annotations,
+        pod,
+        container,
+    )
+}
+
+fn object(
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    metadata: &str,
+    pod: &str,
+    container: &str,
+) -> String {
+    format!(
+        "\n---\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}, {metadata}}}\nspec: {{template: {{spec: {{{pod}, containers: \
+         [{{name: ccm, image: x/metal-cloud-controller-manager, {container}}}]}}}}}}\n"
+    )
+}
+
+/// Returns a Pod of the Deployment `metal-ccm`.
+fn pod(node: &str, status: &str) -> String {
+    format!(
+        "\n---\nkind: Pod\nmetadata: {{name: metal-ccm-5d-x, namespace: kube-system, ownerReferences: [{{kind: ReplicaSet, name: metal-ccm-5d, \
+         controller: true, apiVersion: apps/v1, uid: '1'}}]}}\nspec: {{nodeName: {node}, containers: [{{name: ccm, image: x/metal-cloud-controller-manager}}]}}\n\
+         status: {status}\n"
+    )
+}
+
+/// Returns a Lease that is held.
+fn lease(name: &str, holder: &str, renewed: &str) -> String {
+    format!(
+        "\n---\nkind: Lease\nmetadata: {{name: {name}, namespace: kube-system}}\nspec: {{holderIdentity: {holder}, leaseDurationSeconds: 15, renewTime: \
+         '2026-01-01T{renewed}.000000Z'}}\n"
+    )
+}
+
+const RUNS: &str = "{phase: Running, conditions: [{type: Ready, status: 'True'}]}";
+const LEADS: &str = "11:59:55";
+
+#[test]
+fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
+    let tolerant = format!("hostNetwork: true, {TOLERATIONS}");
+    let tolerant = tolerant.as_str();
+    let new = |more: String| format!("{NEW}{more}");
+    let cases: &[(&str, String, &[&str], &str)] = &[
+        ("nothing runs", NEW.to_owned(), &["D1"], "--manifest FILE"),
+        (
+            "no cloud",
+            "---\nkind: Node\nmetadata: {name: a}\n".to_owned(),
+            &[],
+            "",
+        ),
+        (
+            "it runs and leads",
+            format!(
+                "{OLD}{}{}{}",
+                deployment(tolerant, "args: []"),
+                pod("old", RUNS),
+                lease("cloud-controller-manager", "metal-ccm-5d-x_1", LEADS)
+            ),
+            &[],
+            "",
+        ),
+        (
+            "a manifest that is right",
+            new(planned(tolerant, "args: [--v=2]")),
+            &[],
+            "",
+        ),
+        (
+            "the taint is not tolerated",
+            new(planned(
+                "hostNetwork: true, tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists}, {key: node.kubernetes.io/not-ready, operator: Exists}]",
+                "args: []",
+            )),
+            &["D2"],
+            "in ccm.yaml, in the Pod of Deployment kube-system/planned-ccm: set tolerations to",
+        ),
+        (
+            "no taint is tolerated",
+            new(planned("hostNetwork: true", "args: []")),
+            &["D2", "D3"],
+            "{\"key\":\"node.kubernetes.io/not-ready\",\"operator\":\"Exists\"}",
+        ),
+        (
+            "the change of a Deployment is a command",
+            new(deployment("hostNetwork: true", "args: []") + &pod("''", "{phase: Pending}")),
+            &["D2", "D3"],
+            "kubectl --namespace kube-system patch deployment metal-ccm --type=json --patch '[{\"op\":\"add\",\"path\":\"/spec/template/spec/tolerations\"",
+        ),
+        (
+            "nodes for other work are no place for it",
+            new(planned(tolerant, "args: []"))
+                + "\n---\nkind: Node\nmetadata: {name: gpu}\nspec: {providerID: 'metal://2', taints: [{key: gpu, effect: NoSchedule}]}\n",
+            &[],
+            "",
+        ),
+        (
+            "a new cluster would wait forever",
+            format!("{OLD}{}", planned("hostNetwork: true", "args: []")),
+            &["D2?"],
+            "uninitialized",
+        ),
+        (
+            "it needs the Pod network",
+            new(planned(TOLERATIONS, "args: []")),
+            &["D4"],
+            "set {\"dnsPolicy\":\"Default\",\"hostNetwork\":true}",
+        ),
+        (
+            "it needs the DNS of the cluster",
+            new(planned(
+                &format!("dnsPolicy: ClusterFirstWithHostNet, {tolerant}"),
+                "args: []",
+            )),
+            &["D4"],
+            "set {\"dnsPolicy\":\"Default\"}",
+        ),
+        (
+            "a label that was renamed",
+            new(planned(
+                &format!("nodeSelector: {{node-role.kubernetes.io/master: ''}}, {tolerant}"),
+                "args: []",
+            )),
+            &["D5"],
+            "\"node-role.kubernetes.io/master\":null",
+        ),
+        (
+            "a label with another value",
+            new(planned(
+                &format!(
+                    "nodeSelector: {{node-role.kubernetes.io/control-plane: 'true'}}, {tolerant}"
+                ),
+                "args: []",
+            )),
+            &["D5"],
+            "\"node-role.kubernetes.io/control-plane\":\"\"",
+        ),
+        (
+            "a label that no node has",
+            new(planned(
+                &format!("nodeSelector: {{zone: a}}, {tolerant}"),
+                "args: []",
+            )),
+            &["D5"],
+            "kubectl label node NAME KEY=VALUE",
+        ),
+        (
+            "its port is in use",
+            format!(
+                "{NEW}{}\n---\nkind: Pod\nmetadata: {{name: proxy, namespace: other}}\nspec: {{nodeName: new, hostNetwork: true, containers: [{{name: a, \
+                 ports: [{{containerPort: 10258}}]}}]}}\nstatus: {{phase: Running}}\n",
+                planned(tolerant, "args: []")
+            ),
+            &["D6"],
+            "--secure-port=10268",
+        ),
+        (
+            "a Pod that ended uses no port",
+            format!(
+                "{NEW}{}\n---\nkind: Pod\nmetadata: {{name: proxy, namespace: other}}\nspec: {{nodeName: new, hostNetwork: true, containers: [{{name: a, \
+                 ports: [{{containerPort: 10258}}]}}]}}\nstatus: {{phase: Succeeded}}\n",
+                planned(tolerant, "args: []")
+            ),
+            &[],
+            "",
+        ),
+        (
+            "kube-proxy waits, too",
+            format!(
+                "{NEW}{}\n---\nkind: Pod\nmetadata: {{name: kube-proxy-1, namespace: kube-system}}\nspec: {{nodeName: new}}\nstatus: {{phase: Pending}}\n\
+                 ---\nkind: EndpointSlice\nmetadata: {{name: kubernetes}}\naddressType: IPv4\nendpoints: [{{addresses: [192.0.2.1]}}]\nports: [{{port: 6443}}]\n",
+                deployment(tolerant, "args: []") + &pod("''", "{phase: Pending}")
+            ),
+            &["D7"],
+            "set env deployment/metal-ccm KUBERNETES_SERVICE_HOST=192.0.2.1 KUBERNETES_SERVICE_PORT=6443",
+        ),
+        (
+            "a kubelet without the flag",
+            format!("{OLD}\n---\nkind: Node\nmetadata: {{name: bare}}\n"),
+            &["D8"],
+            "kubectl taint node bare node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule",
+        ),
+        (
+            "kube-controller-manager has a cloud",
+            format!(
+                "{OLD}\n---\nkind: Pod\nmetadata: {{name: kube-controller-manager-old, namespace: kube-system, ownerReferences: [{{kind: Node, name: old, \
+                 controller: true, apiVersion: v1, uid: '1'}}]}}\nspec: {{nodeName: old, hostNetwork: true, containers: [{{name: kube-controller-manager, command: \
+                 [kube-controller-manager, --cloud-provider=aws, --allocate-node-cidrs=true]}}]}}\n"
+            ),
+            &["D9"],
+            "/etc/kubernetes/manifests/kube-controller-manager.yaml",
+        ),
+        (
+            "another one leads with a Lease of its own",
+            format!(
+                "{OLD}{}{}",
+                planned(tolerant, "args: [--leader-elect-resource-name=mine]"),
+                lease("cloud-controller-manager", "other", LEADS)
+            ),
+            &["D10"],
+            "--leader-elect-resource-name",
+        ),
+        (
+            "an old Lease is no leader",
+            format!(
+                "{OLD}{}{}",
+                planned(tolerant, "args: [--leader-elect-resource-name=mine]"),
+                lease("cloud-controller-manager", "other", "11:00:00")
+            ),
+            &[],
+            "",
+        ),
+        (
+            "it would act next to another one",
+            format!(
+                "{OLD}{}{}{}",
+                deployment(tolerant, "args: []"),
+                pod("old", RUNS),
+                planned(tolerant, "args: [--leader-elect=false, --secure-port=1]")
+            ),
+            &["D10"],
+            "kubectl --namespace kube-system scale deployment metal-ccm --replicas=0",
+        ),
+        (
+            "nodes of several clouds",
+            format!("{OLD}{}", OLD.replace("old", "k3s").replace("metal", "k3s")),
+            &["D10?"],
+            "delete a node that has a wrong one",
+        ),
+        (
+            "kubelets without certificates",
+            format!(
+                "{OLD}\n---\nkind: CertificateSigningRequest\nmetadata: {{name: csr-1, creationTimestamp: '2026-01-01T11:00:00Z'}}\nspec: {{request: '', signerName: \
+                 kubernetes.io/kubelet-serving}}\n---\nkind: CertificateSigningRequest\nmetadata: {{name: csr-2, creationTimestamp: '2026-01-01T11:59:00Z'}}\n\
+                 spec: {{request: '', signerName: kubernetes.io/kubelet-serving}}\n"
+            ),
+            &["D14?"],
+            "kubectl certificate approve csr-1",
+        ),
+        (
+            "several Pods without leader election",
+            object(
+                "DaemonSet",
+                "kube-system",
+                "ccm",
+                "annotations: {file: ccm.yaml}",
+                tolerant,
+                "args: [--leader-elect=false]",
+            ) + OLD,
+            &["D15"],
+            "add \"--leader-elect=true\" to containers.0.args",
+        ),
+        (
+            "a probe with the wrong scheme",
+            format!(
+                "{OLD}{}{}",
+                deployment(tolerant, "livenessProbe: {httpGet: {port: 10258}}"),
+                pod("old", RUNS)
+            ),
+            &["D15"],
+            "\"path\":\"/spec/template/spec/containers/0/livenessProbe/httpGet/scheme\",\"value\":\"HTTPS\"",
+        ),
+        (
+            "the probe of a server of the program itself",
+            new(planned(tolerant, "livenessProbe: {httpGet: {port: 8233}}")),
+            &[],
+            "",
+        ),
+        (
+            "nodes wait although somebody leads",
+            format!(
+                "{NEW}{}{}{}\n---\nkind: Event\nmetadata: {{name: e}}\ninvolvedObject: {{kind: Node, name: new}}\nreason: FailedToInitialize\nmessage: 'no such \
+                 instance'\nlastTimestamp: '2026-01-01T11:59:00Z'\n",
+                deployment(tolerant, "args: []"),
+                pod("new", RUNS),
+                lease("cloud-controller-manager", "metal-ccm-5d-x_1", LEADS)
+            ),
+            &["D16"],
+            "kubectl --namespace kube-system logs metal-ccm-5d-x --container=ccm",
+        ),
+        (
+            "it crashes",
+            new(deployment(tolerant, "args: []")
+                + &pod(
+                    "new",
+                    "{phase: Running, conditions: [{type: Ready, status: 'False'}], containerStatuses: [{name: ccm, image: a, imageID: a, ready: false, \
+                   restartCount: 3, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 1, message: 'unknown flag'}}}]}",
+                )),
+            &["D1"],
+            "logs metal-ccm-5d-x --container=ccm --previous",
+        ),
+        (
+            "it was scaled to nothing",
+            new(deployment(tolerant, "args: []")
+                .replace("spec: {template", "spec: {replicas: 0, template")),
+            &["D1"],
+            "scale deployment metal-ccm --replicas=1",
+        ),
+    ];
+
+    for (name, yaml, expected, fix) in cases {
+        let found = found(&snapshot(yaml));
+        let ids: Vec<_> = found.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(ids, *expected, "{name}: {found:#?}");
+        let has_fix = found
+            .iter()
+            .any(|(_, finding)| fixes(finding).contains(*fix));
+        assert!(has_fix || expected.is_empty(), "{name}: {found:#?}");
+    }
+}
+
+#[test]
+fn the_probes_of_skydock_are_checked() {
+    let skydock = |pod: &str, container: &str| {
+        let yaml = planned(&format!("{pod}, {TOLERATIONS}"), container);
+        let snapshot = snapshot(
+            &(OLD.to_owned() + &yaml.replace("metal-cloud-controller-manager", "skydock")),
+        );
+        found(&snapshot)
+    };
+    let on_host = "hostNetwork: true";
+    for (pod, container, saw) in [
+        (
+            on_host,
+            "livenessProbe: {httpGet: {port: 10258, scheme: HTTPS, host: 127.0.0.1}}",
+            "serves HTTP",
+        ),
+        (
+            on_host,
+            "livenessProbe: {httpGet: {port: 8233, host: 127.0.0.1}}",
+            "has port 10258",
+        ),
+        (
+            on_host,
+            "livenessProbe: {httpGet: {port: 10258}}",
+            "the address of the Pod",
+        ),
+        (
+            "hostNetwork: false",
+            "livenessProbe: {tcpSocket: {port: 10258}}",
+            "the address of the Pod",
+        ),
+        (
+            on_host,
+            "args: [--metrics-bind-address=0], startupProbe: {httpGet: {port: metrics}}, ports: [{name: metrics, containerPort: 7}]",
+            "turns the server off",
+        ),
+        (
+            on_host,
+            "resources: {limits: {memory: 50Mi}}",
+            "memory limit, 50Mi",
+        ),
+    ] {
+        let found = skydock(pod, container);
+        assert_eq!(found.len(), 1, "{container}: {found:#?}");
+        assert!(
+            found[0].0.starts_with("D15") && found[0].1.saw.contains(saw),
+            "{found:#?}"
+        );
+    }
+    for (pod, container) in [
+        (
+            on_host,
+            "livenessProbe: {httpGet: {port: 10258, host: 127.0.0.1}}, resources: {limits: {memory: 3Gi}}",
+        ),
+        (
+            "hostNetwork: false",
+            "args: ['--metrics-bind-address=:10258'], livenessProbe: {httpGet: {port: 10258}}",
+        ),
+    ] {
+        let found = skydock(pod, container);
+        assert!(found.is_empty(), "{container}: {found:#?}");
+    }
+}
+
+#[test]
+fn what_is_unknown_is_no_absence() {
+    let why = Unknown("cannot list nodes: forbidden".to_owned());
+    let nothing = Snapshot::new(NOW.parse().unwrap(), Some(&why));
+    let report = Report::of(&Facts::new(&nothing, None));
+    assert_eq!(report.result, Verdict::Unknown);
+    let text = report.text("summary");
+    assert!(
+        text.contains("not checked: D1 (") && text.contains("forbidden"),
+        "{text}"
+    );
+    assert_eq!(text.matches("forbidden").count(), 1, "{text}");
+
+    // Nodes wait, and nobody knows whether something runs.
+    let mut some = snapshot(NEW);
+    some.workloads = Err(why);
+    let report = Report::of(&Facts::new(&some, None));
+    assert_eq!(report.result, Verdict::Unknown);
+}
+
+#[test]
+fn hostile_texts_are_shown_without_effect() {
+    let yaml =
+        planned("hostNetwork: true", "args: []").replace("planned-ccm", "\"a\\e[31m'$(reboot)\"");
+    let mut hostile = snapshot(&(NEW.to_owned() + &yaml));
+    hostile.notices.push("\u{1b}[2J".repeat(10_000));
+    for workload in &mut hostile.planned {
+        workload.origin = Origin::Cluster;
+    }
+    let report = Report::of(&Facts::new(&hostile, None));
+    let text = report.text("summary");
+    assert!(
+        !text.contains('\u{1b}') && text.len() < 20_000,
+        "{}",
+        text.len()
+    );
+    assert!(
+        text.contains(r"patch deployment 'a\u{1b}[31m'\''$(reboot)'"),
+        "{text}"
+    );
+}
+
+#[test]
+fn thousands_of_findings_are_few_lines() {
+    let mut many = snapshot(OLD);
+    let node = |number: u32| {
+        let mut node = Node::default();
+        node.metadata.name = Some(format!("n{number}"));
+        node
+    };
+    many.nodes.as_mut().unwrap().extend((0..10_000).map(node));
+    let text = Report::of(&Facts::new(&many, None)).text("summary");
+    assert!(text.contains("9992 more") && text.len() < 2_000, "{text}");
+}
+
+#[test]
+fn one_node_can_be_chosen() {
+    let two = snapshot(&format!(
+        "{OLD}\n---\nkind: Node\nmetadata: {{name: bare}}\n"
+    ));
+    let problems = |node| Report::of(&Facts::new(&two, Some(node))).result;
+    assert_eq!(problems("old"), Verdict::Ok);
+    assert_eq!(problems("bare"), Verdict::Problems);
+}
+
+#[test]
+fn what_the_cloud_says_is_compared_with_nodes() {
+    use crate::commands::doctor::snapshot::{Cloud, CloudAnswers};
+    use skydock_cloud::{AddressKind, CloudError, Instance, NodeAddress};
+
+    let waiting = |name: &str, metadata: &str, id: &str| {
+        format!(
+            "\n---\nkind: Node\nmetadata: {{name: {name}, {metadata}}}\nspec: {{providerID: '{id}', taints: [{{key: \
+             node.cloudprovider.kubernetes.io/uninitialized, effect: NoSchedule}}]}}\n"
+        )
+    };
+    let annotation = "annotations: {alpha.kubernetes.io/provided-node-ip: 10.0.0.9}";
+    let nodes = waiting("gone", "", "")
+        + &waiting("foreign", "", "other://1")
+        + &waiting("moved", annotation, "metal://3")
+        + &waiting("denied", "", "");
+    let mut snapshot = snapshot(&(nodes + &planned(TOLERATIONS, "args: []")));
+    let instance = Instance {
+        addresses: vec![NodeAddress {
+            kind: AddressKind::InternalIp,
+            address: "10.0.0.1".to_owned(),
+        }],
+        ..Instance::default()
+    };
+    let answers = CloudAnswers {
+        prefixes: vec!["metal://".to_owned()],
+        instances: vec![
+            (
+                "gone".to_owned(),
+                Err(CloudError::NotFound("gone".to_owned())),
+            ),
+            ("moved".to_owned(), Ok(instance)),
+            (
+                "denied".to_owned(),
+                Err(CloudError::Denied("no".to_owned())),
+            ),
+        ],
+    };
+    snapshot.cloud = Some(Cloud {
+        file: "config.yaml".to_owned(),
+        errors: Vec::new(),
+        answers: Ok(answers),
+    });
+    let told = |found: &[(String, Finding)]| -> Vec<String> {
+        let found = found.iter().filter(|(id, _)| id == "D11" || id == "D13");
+        found
+            .map(|(id, finding)| format!("{id} {}", finding.saw))
+            .collect()
+    };
+    assert_eq!(
+        told(&found(&snapshot)),
+        [
+            "D11 these nodes wait, and their provider ID does not begin with metal://: foreign",
+            "D11 its kubelet has --node-ip=10.0.0.9, but the instance has 10.0.0.1",
+            "D11 the cloud knows no instance for gone",
+            "D13 asked about denied, the plugin answers: denied: no",
+        ]
+    );
+
+    let wrong = Cloud {
+        file: "config.yaml".to_owned(),
+        errors: vec!["config.yaml:1:1: error: no".to_owned()],
+        answers: Err(Unknown("the cloud was not asked".to_owned())),
+    };
+    snapshot.cloud = Some(wrong);
+    let facts = Facts::new(&snapshot, None);
+    assert_eq!(cloud::credentials(&facts).unwrap().len(), 1);
+    assert!(cloud::instances(&facts).is_err());
+}

@@ -1,0 +1,255 @@
+//! What was read from the cluster, and from a manifest that is not applied yet. Checks see nothing
+//! else.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        certificates::v1::CertificateSigningRequest,
+        coordination::v1::Lease,
+        core::v1::{Event, Node, Pod, PodSpec},
+        discovery::v1::EndpointSlice,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use skydock_cloud::{CloudError, Instance};
+
+/// Kinds that run Pods and keep their number.
+pub(super) const CONTROLLERS: [&str; 3] = ["Deployment", "DaemonSet", "StatefulSet"];
+
+/// Why something is not known.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Unknown(pub(super) String);
+
+/// What was read, or why it could not be read.
+pub(super) type Known<T> = Result<T, Unknown>;
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub(super) struct Snapshot {
+    /// When it was read.
+    pub(super) now: Timestamp,
+    pub(super) nodes: Known<Vec<Node>>,
+    /// Pods of kube-system, of cloud-controller-managers, and those that use ports of nodes.
+    pub(super) pods: Known<Vec<Pod>>,
+    /// What runs Pods.
+    pub(super) workloads: Known<Vec<Workload>>,
+    /// Leases of cloud-controller-managers, and others of kube-system.
+    pub(super) leases: Known<Vec<Lease>>,
+    /// Warnings about nodes.
+    pub(super) events: Known<Vec<Event>>,
+    /// Requests of kubelets for certificates.
+    pub(super) requests: Known<Vec<CertificateSigningRequest>>,
+    /// Addresses of the Service of the API server.
+    pub(super) endpoints: Known<Vec<EndpointSlice>>,
+    /// What the accounts of cloud-controller-managers lack.
+    pub(super) lacks: Known<Vec<Lack>>,
+    /// What the cloud says, if there is a configuration to ask it with.
+    pub(super) cloud: Option<Cloud>,
+    /// What a manifest will run.
+    pub(super) planned: Vec<Workload>,
+    /// What was not read, so that absences prove nothing.
+    pub(super) notices: Vec<String>,
+}
+
+impl Snapshot {
+    /// Of a cluster about which this is known: nothing, with a reason, or that it has nothing.
+    pub(super) fn new(now: Timestamp, unknown: Option<&Unknown>) -> Self {
+        fn nothing<T>(unknown: Option<&Unknown>) -> Known<Vec<T>> {
+            unknown.cloned().map_or_else(|| Ok(Vec::new()), Err)
+        }
+        Self {
+            now,
+            nodes: nothing(unknown),
+            pods: nothing(unknown),
+            workloads: nothing(unknown),
+            leases: nothing(unknown),
+            events: nothing(unknown),
+            requests: nothing(unknown),
+            endpoints: nothing(unknown),
+            lacks: nothing(unknown),
+            cloud: None,
+            planned: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+}
+
+/// What a configuration of Skydock is good for.
+#[derive(Clone, Debug)]
+pub(super) struct Cloud {
+    /// The configuration file.
+    pub(super) file: String,
+    /// What is wrong with it, and with the files that it names.
+    pub(super) errors: Vec<String>,
+    /// What the plugin answers.
+    pub(super) answers: Known<CloudAnswers>,
+}
+
+/// What a plugin answers.
+#[derive(Clone, Debug)]
+pub(super) struct CloudAnswers {
+    /// Beginnings of its provider IDs.
+    pub(super) prefixes: Vec<String>,
+    /// What it says about some nodes, by their names.
+    pub(super) instances: Vec<(String, Result<Instance, CloudError>)>,
+}
+
+/// A permission that the account of a cloud-controller-manager does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lack {
+    /// The account: namespace and name.
+    pub(super) account: (String, String),
+    pub(super) verb: &'static str,
+    pub(super) group: &'static str,
+    /// With its subresource.
+    pub(super) resource: &'static str,
+    /// If it is needed only there.
+    pub(super) namespace: Option<String>,
+}
+
+/// Where a workload comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// It is in the cluster.
+    Cluster,
+    /// It is in this file.
+    Manifest(String),
+}
+
+/// Something that runs Pods.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Workload {
+    pub(super) kind: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// Labels of its Pods.
+    pub(super) labels: BTreeMap<String, String>,
+    /// Number of Pods; `None` for one on each node, or if nobody says.
+    pub(super) replicas: Option<i32>,
+    pub(super) pod: PodSpec,
+    pub(super) origin: Origin,
+    /// What would undo a change.
+    pub(super) managed_by: Option<String>,
+}
+
+impl Workload {
+    /// Reads an object of a kind that runs Pods; `None` if it is of another kind or cannot be
+    /// decoded.
+    pub(super) fn read(kind: &str, object: &Value, origin: Origin) -> Option<Self> {
+        let metadata: ObjectMeta = decode(object.get("metadata").cloned().unwrap_or_default())?;
+        let (pod, labels) = if kind == "Pod" {
+            (object.get("spec"), metadata.labels.clone())
+        } else if CONTROLLERS.contains(&kind) {
+            let template = object.pointer("/spec/template")?;
+            let labels = template.pointer("/metadata/labels").cloned();
+            (template.get("spec"), labels.and_then(decode))
+        } else {
+            return None;
+        };
+
+        let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64);
+        let default = (kind != "DaemonSet").then_some(1);
+        Some(Self {
+            kind: kind.to_owned(),
+            namespace: metadata
+                .namespace
+                .clone()
+                .unwrap_or_else(|| "default".to_owned()),
+            name: metadata.name.clone().unwrap_or_default(),
+            labels: labels.unwrap_or_default(),
+            replicas: replicas.and_then(|it| it.try_into().ok()).or(default),
+            pod: decode(pod?.clone())?,
+            origin,
+            managed_by: manager(&metadata),
+        })
+    }
+
+    /// Returns what a Pod seems to belong to, as far as the Pod says it.
+    pub(super) fn of_pod(pod: &Pod) -> Self {
+        let metadata = &pod.metadata;
+        let spec = pod.spec.clone().unwrap_or_default();
+        let (kind, name) = owner(pod);
+        Self {
+            replicas: None,
+            kind,
+            name,
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            labels: metadata.labels.clone().unwrap_or_default(),
+            pod: spec,
+            origin: Origin::Cluster,
+            managed_by: None,
+        }
+    }
+
+    /// Returns true if a Pod is one of its Pods.
+    pub(super) fn owns(&self, pod: &Pod) -> bool {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        namespace == self.namespace && owner(pod) == (self.kind.clone(), self.name.clone())
+    }
+
+    /// Returns true if both are the same object, one of them perhaps in a manifest.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        (&self.kind, &self.namespace, &self.name) == (&other.kind, &other.namespace, &other.name)
+    }
+
+    /// Returns kind, namespace and name.
+    pub(super) fn title(&self) -> String {
+        format!("{} {}/{}", self.kind, self.namespace, self.name)
+    }
+
+    /// Returns true if it runs one Pod on each node.
+    pub(super) fn is_daemon(&self) -> bool {
+        self.kind == "DaemonSet"
+    }
+
+    /// Returns true if the kubelet starts it from a file, without the scheduler.
+    pub(super) fn is_static(&self) -> bool {
+        self.kind == "Pod" && self.pod.node_name.is_some()
+    }
+}
+
+/// Returns kind and name of what a Pod belongs to: that of a Deployment, not of its ReplicaSet; that
+/// of a static Pod without its node.
+fn owner(pod: &Pod) -> (String, String) {
+    let metadata = &pod.metadata;
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let Some(owner) = owners.iter().find(|it| it.controller.unwrap_or_default()) else {
+        return ("Pod".to_owned(), name.to_owned());
+    };
+
+    match owner.kind.as_str() {
+        "ReplicaSet" => {
+            let deployment = owner.name.rsplit_once('-').map(|(name, _)| name);
+            let name = deployment.unwrap_or(&owner.name);
+            ("Deployment".to_owned(), name.to_owned())
+        }
+        "Node" => {
+            let suffix = format!("-{}", owner.name);
+            let name = name.strip_suffix(&suffix).unwrap_or(name);
+            ("Pod".to_owned(), name.to_owned())
+        }
+        kind => (kind.to_owned(), owner.name.clone()),
+    }
+}
+
+fn manager(metadata: &ObjectMeta) -> Option<String> {
+    let labels = metadata.labels.as_ref();
+    let by = labels.and_then(|labels| labels.get("app.kubernetes.io/managed-by"));
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let owner = owners.first();
+    by.cloned()
+        .or_else(|| owner.map(|owner| format!("{} {}", owner.kind, owner.name)))
+}
+
+/// Decodes an object, without who has written which field.
+pub(super) fn decode<T: DeserializeOwned>(mut object: Value) -> Option<T> {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    serde_json::from_value(object).ok()
+}
