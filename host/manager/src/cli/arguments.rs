@@ -13,9 +13,10 @@ use std::{
 use clap::CommandFactory as _;
 
 use super::{
-    Cli, MISTAKES,
+    Cli,
     executable::{self, Word},
     feature_gates,
+    stop::MISTAKES,
     upstream::{self, ForeignFlag, Otherwise, Takes},
 };
 

@@ -125,7 +125,7 @@ pub(super) fn is_request(error: &clap::Error) -> bool {
 }
 
 /// Number of typing mistakes up to which an unknown flag is probably the one that is suggested.
-const MISTAKES: usize = 3;
+pub(super) const MISTAKES: usize = 3;
 
 /// Returns what to do about an unknown flag that is probably not misspelled, but one of the program
 /// of a provider.

@@ -41,7 +41,7 @@ pub(super) async fn ask(
     let errors = reviewed.errors.iter().map(|it| it.line(file, "error"));
     let errors: Vec<_> = errors.collect();
     let answers = if errors.is_empty() {
-        let answers = answers(file, nodes, api_server).await;
+        let answers = Box::pin(answers(file, nodes, api_server)).await;
         answers.map_err(|error| Unknown(format!("the cloud was not asked: {error:#}")))
     } else {
         let count = errors.len();
@@ -71,7 +71,7 @@ async fn answers(
     })
     .await?;
 
-    let plugin = ccm::load_plugin(&config, api_server).await?;
+    let plugin = Box::pin(ccm::load_plugin(&config, api_server)).await?;
     let info = plugin.info();
     let mut instances = Vec::new();
     for batch in nodes.chunks(info.max_batch.max(1)) {

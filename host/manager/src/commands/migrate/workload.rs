@@ -221,11 +221,11 @@ impl Mount {
 
     /// Returns the entry in the container.
     fn mount(self) -> Value {
-        let mut mount = json!({"name": self.name(), "mountPath": self.path()});
-        if self != Self::Cache {
-            mount["readOnly"] = true.into();
+        let (name, path) = (self.name(), self.path());
+        match self {
+            Self::Cache => json!({"name": name, "mountPath": path}),
+            _ => json!({"name": name, "mountPath": path, "readOnly": true}),
         }
-        mount
     }
 
     /// Returns the entry in the Pod.

@@ -39,7 +39,7 @@ pub(super) fn kubelets(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     let forgotten = facts
         .chosen()?
         .filter(|node| !waits(node) && !has_id(node) && !is_virtual(node));
-    let forgotten: Vec<_> = forgotten.map(|node| name_of(node)).collect();
+    let forgotten: Vec<_> = forgotten.map(name_of).collect();
     if forgotten.is_empty() {
         return Ok(Vec::new());
     }
