@@ -45,7 +45,10 @@ enum Task {
     /// test, and list them with their numbers of tests.
     Parity,
     /// Build the providers and the plugins that tests use into `target/plugins`.
-    Guests,
+    Guests {
+        /// Only these, for example `static` or `hostile/good`.
+        names: Vec<String>,
+    },
     /// Run a benchmark. Each has options of its own: `cargo xtask bench controllers --help`.
     Bench {
         /// What is measured.
@@ -73,7 +76,7 @@ fn run(task: Task) -> Result<()> {
         Task::Demo { json, keep } => demo::run(&root, json, keep),
         Task::Test { quick, only } => test::run(&root, quick, only.as_deref()),
         Task::Parity => parity::run(&root),
-        Task::Guests => guests::run(&root),
+        Task::Guests { names } => guests::run(&root, &names),
         Task::Bench { what, arguments } => bench::run(&root, what, &arguments),
     }
 }
@@ -111,6 +114,7 @@ struct Target {
     package: String,
     name: String,
     is_test: bool,
+    is_example: bool,
     /// It is a plugin.
     is_guest: bool,
 }
@@ -131,13 +135,15 @@ fn targets(root: &Path) -> Result<Vec<Target>> {
 
     let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value["name"].as_str().unwrap_or_default().to_owned();
+    let is = |target: &Value, key: &str, word: &str| list(target, key).iter().any(|it| it == word);
     let mut targets = Vec::new();
     for package in list(&metadata, "packages") {
         targets.extend(list(&package, "targets").iter().map(|target| Target {
             package: text(&package),
             name: text(target),
-            is_test: list(target, "kind").iter().any(|kind| kind == "test"),
-            is_guest: list(target, "crate_types").iter().any(|it| it == "cdylib"),
+            is_test: is(target, "kind", "test"),
+            is_example: is(target, "kind", "example"),
+            is_guest: is(target, "crate_types", "cdylib"),
         }));
     }
     Ok(targets)
