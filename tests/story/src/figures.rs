@@ -80,7 +80,7 @@ impl Figures {
     /// Fails if a measurement fails.
     pub async fn measure(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<Self> {
         narrator.chapter("Figures");
-        let component = stage.built("static.wasm")?;
+        let component = stage.built("static")?;
         let dir = tempfile::tempdir()?;
         std::fs::write(dir.path().join("plugin.wasm"), &component)?;
         std::fs::copy(stage.inventory.path(), dir.path().join("inventory.yaml"))?;

@@ -16,6 +16,14 @@ pub use stage::Stage;
 
 use narrator::Narrator;
 
+/// The plugins that the story needs, as `cargo xtask guests` names them.
+pub const PLUGINS: [&str; 4] = [
+    "static",
+    "hostile/good",
+    "hostile/traps_in_configure",
+    "hostile/wrong_type",
+];
+
 /// Runs the whole story.
 ///
 /// # Errors

@@ -3,14 +3,16 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    io::Write as _,
     path::{PathBuf, absolute},
     process::ExitCode,
 };
 
+use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use skydock_clusters::Plane;
 use skydock_story::{
-    Stage,
+    PLUGINS, Stage,
     figures::Figures,
     narrator::{Audience, Narrator},
 };
@@ -25,6 +27,9 @@ struct Args {
     /// One JSON object a line, for machines.
     #[arg(long)]
     json: bool,
+    /// Print the names of the plugins that the story needs, and end.
+    #[arg(long)]
+    list_plugins: bool,
     /// Leave it running at the end, for kubectl.
     #[arg(long)]
     keep: bool,
@@ -50,7 +55,6 @@ async fn main() -> ExitCode {
     match run(args).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            use std::io::Write;
             let _ = writeln!(std::io::stderr(), "\nskydock-story: {error:#}");
             ExitCode::FAILURE
         }
@@ -58,6 +62,13 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> anyhow::Result<()> {
+    if args.list_plugins {
+        let mut out = std::io::stdout().lock();
+        return PLUGINS
+            .iter()
+            .try_for_each(|name| writeln!(out, "{name}"))
+            .context("cannot print the names");
+    }
     let paths = match (args.skydock, args.plugins) {
         // The programs run in directories of their own.
         (Some(skydock), Some(plugins)) => Paths {

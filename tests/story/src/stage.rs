@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Event, Node, Service},
@@ -19,7 +19,7 @@ use skydock_clusters::{NodeSpec, Plane};
 use skydock_support::{Host, Paths, Seen, eventually};
 use tempfile::TempDir;
 
-use crate::{inventory::Inventory, narrator::Narrator};
+use crate::{PLUGINS, inventory::Inventory, narrator::Narrator};
 
 /// Permissions of the static provider.
 const CONFIGURATION: &str = "\
@@ -103,9 +103,10 @@ impl Stage {
         self.dir.path().join("static.wasm")
     }
 
-    /// Reads a built plugin.
+    /// Reads a built plugin, which is one of [`PLUGINS`].
     pub(crate) fn built(&self, name: &str) -> anyhow::Result<Vec<u8>> {
-        let file = self.paths.plugins.join(name);
+        ensure!(PLUGINS.contains(&name), "{name} is missing in PLUGINS");
+        let file = self.paths.plugins.join(format!("{name}.wasm"));
         std::fs::read(&file)
             .with_context(|| format!("read {}: run `cargo xtask guests`", file.display()))
     }
@@ -141,7 +142,7 @@ impl Stage {
     ) -> anyhow::Result<()> {
         let plugin = self.dir().join("hostile.wasm");
         let config = self.dir().join("hostile.conf");
-        self.replace(&plugin, &self.built("hostile/good.wasm")?)?;
+        self.replace(&plugin, &self.built("hostile/good")?)?;
         self.replace(&config, b"")?;
         let args = self.flags("hostile", &plugin, &config);
         self.stand_for_election(name, args, flags).await
@@ -249,7 +250,7 @@ impl Stage {
     /// Fails if the host cannot be started.
     pub async fn open_to_visitors(&mut self, narrator: &Narrator) -> anyhow::Result<()> {
         self.stop_hosts().await?;
-        self.replace(&self.plugin_file(), &self.built("static.wasm")?)?;
+        self.replace(&self.plugin_file(), &self.built("static")?)?;
         self.start_host("host-kept").await?;
         narrator.aside(&format!(
             "\n   It goes on. In another terminal:\n\n     export KUBECONFIG={}\n     kubectl get nodes,services\n     \

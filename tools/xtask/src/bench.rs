@@ -41,7 +41,7 @@ pub(crate) fn run(root: &Path, what: What, arguments: &[OsString]) -> Result<()>
 /// Measures the host built with the profile `release`.
 fn with_host(root: &Path, program: &str) -> Result<Command> {
     let folder = build::release(root, &["skydock", program])?;
-    build::with_plugins(root, &folder.join(program), &folder.join("skydock"))
+    build::with_plugins(root, &folder.join(program), &folder.join("skydock"), &[])
 }
 
 /// Measures the host built as in the image, with all plugins for these clouds.
@@ -49,7 +49,7 @@ fn clouds(root: &Path) -> Result<Command> {
     let program = build::release(root, &["skydock-bench-clouds"])?.join("skydock-bench-clouds");
     let host = build::image(root, None)?;
     build::go_providers(root, &["openstack", "aws"])?;
-    build::with_plugins(root, &program, &host)
+    build::with_plugins(root, &program, &host, &[])
 }
 
 fn languages(root: &Path) -> Result<Command> {

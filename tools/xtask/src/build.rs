@@ -67,13 +67,19 @@ fn linker(target: &str) -> (String, String) {
     (format!("CARGO_TARGET_{name}_LINKER"), format!("{gnu}-gcc"))
 }
 
-/// Builds the plugins. Returns the command of a program that runs the host, with the paths of both.
+/// Builds the plugins, or only those with these names. Returns the command of a program that runs
+/// the host, with the paths of both.
 ///
 /// # Errors
 /// If a plugin does not build.
-pub(crate) fn with_plugins(root: &Path, program: &Path, host: &Path) -> Result<Command> {
+pub(crate) fn with_plugins(
+    root: &Path,
+    program: &Path,
+    host: &Path,
+    names: &[String],
+) -> Result<Command> {
     let mut guests = Command::new(std::env::current_exe().context("cannot find this program")?);
-    guests.arg("guests");
+    guests.arg("guests").args(names);
     watched("building the plugins", guests)?;
     let mut command = Command::new(program);
     command

@@ -2,6 +2,7 @@
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
@@ -25,11 +26,22 @@ pub(crate) fn run(root: &Path, json: bool, keep: bool) -> Result<()> {
     host.args("--features skydock-controller-base/testing".split(' '));
     build::watched("building the host (minutes the first time)", host)?;
     let folder = build::target()?.join("debug");
-    let mut story =
-        build::with_plugins(root, &folder.join("skydock-story"), &folder.join("skydock"))?;
+    let program = folder.join("skydock-story");
+    let plugins = plugins(&program)?;
+    let mut story = build::with_plugins(root, &program, &folder.join("skydock"), &plugins)?;
     let error = story
         .args(json.then_some("--json"))
         .args(keep.then_some("--keep"))
         .exec();
     Err(error).context("cannot start the story")
+}
+
+/// Returns the names of the plugins that the demo shows.
+fn plugins(story: &Path) -> Result<Vec<String>> {
+    let output = Command::new(story)
+        .arg("--list-plugins")
+        .output()
+        .context("cannot start the story")?;
+    let names = String::from_utf8_lossy(&output.stdout);
+    Ok(names.lines().map(str::to_owned).collect())
 }

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::console;
+use crate::{Target, console};
 
 const TARGET: &str = "wasm32-wasip2";
 
@@ -21,36 +21,34 @@ const TARGET: &str = "wasm32-wasip2";
 struct Guest {
     /// The file that cargo has built.
     built: PathBuf,
-    /// The destination, relative to `target/plugins`.
+    /// The destination, relative to `target/plugins` and without `.wasm`.
     name: String,
 }
 
-/// Builds all guests and prints their sizes. A file whose content has not changed is not written,
-/// so that processes that watch it do not reload it.
+/// Builds guests and prints their sizes: all, or those with these names. A file whose content has
+/// not changed is not written, so that processes that watch it do not reload it.
 ///
 /// # Errors
-/// If there is no compiler for guests, or a guest does not compile.
-pub(crate) fn run(root: &Path) -> Result<()> {
+/// If there is no compiler for guests, no guest has one of the names, or a guest does not compile.
+pub(crate) fn run(root: &Path, names: &[String]) -> Result<()> {
+    let mut targets = crate::targets(root)?;
+    targets.retain(|target| target.is_guest);
     let mut cargo = cargo_build(root)?;
-    let mut packages: Vec<_> = crate::targets(root)?
-        .into_iter()
-        .filter(|target| target.is_guest)
-        .map(|target| target.package)
-        .collect();
-    packages.dedup();
-    for package in packages {
-        cargo.args(["--package", &package]);
-    }
-    cargo.args(["--lib", "--examples", "--profile", "guest"]);
+    cargo.args(selection(&targets, names)?);
+    cargo.args(["--profile", "guest"]);
 
     let plugins = root.join("target/plugins");
     let mut guests = compile(root, cargo)?;
     guests.sort_by(|one, other| one.name.cmp(&other.name));
     for Guest { built, name } in guests {
-        copy_if_different(&built, &plugins.join(&name))?;
+        let file = format!("{name}.wasm");
+        copy_if_different(&built, &plugins.join(&file))?;
         let size = fs::metadata(&built).context("cannot read a component")?;
         let size = size.len().div_ceil(1024);
-        console::line(format_args!("target/plugins/{name:35} {size:>6} KiB"));
+        console::line(format_args!("target/plugins/{file:35} {size:>6} KiB"));
+    }
+    if !names.is_empty() {
+        return Ok(());
     }
 
     // The fixtures that a compiler cannot produce.
@@ -65,6 +63,38 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         "the fixtures of tests/plugin/raw cannot be made; the reason is above"
     );
     Ok(())
+}
+
+/// Returns the arguments with which cargo builds these guests, or all if there are no names.
+///
+/// # Errors
+/// If no guest has one of the names.
+fn selection(guests: &[Target], names: &[String]) -> Result<Vec<String>> {
+    let named = |target: &Target| guest_name(&target.name, target.is_example);
+    let all: Vec<_> = guests.iter().map(named).collect();
+    if let Some(name) = names.iter().find(|name| !all.contains(name)) {
+        bail!(
+            "there is no guest {name:?}; the guests are {}",
+            all.join(", ")
+        );
+    }
+
+    let is_chosen = |target: &&Target| names.is_empty() || names.contains(&named(target));
+    let chosen: Vec<_> = guests.iter().filter(is_chosen).collect();
+    let mut packages: Vec<_> = chosen.iter().map(|target| &*target.package).collect();
+    packages.dedup();
+
+    let mut arguments = Vec::new();
+    for package in packages {
+        arguments.extend(["--package", package]);
+    }
+    if chosen.iter().any(|target| !target.is_example) {
+        arguments.push("--lib");
+    }
+    for target in chosen.iter().filter(|target| target.is_example) {
+        arguments.extend(["--example", &target.name]);
+    }
+    Ok(arguments.into_iter().map(str::to_owned).collect())
 }
 
 /// Returns a command that builds for WebAssembly.
@@ -125,19 +155,22 @@ fn guest(line: &str) -> Option<Guest> {
     let kinds = message.pointer("/target/kind")?.as_array()?;
     let mut files = message.get("filenames")?.as_array()?.iter();
     let built = files.find_map(|file| file.as_str().filter(|file| file.ends_with(".wasm")))?;
-    let name = if kinds.iter().any(|kind| kind == "example") {
-        format!("hostile/{name}.wasm")
-    } else {
-        // The cloud that it is for has the shorter name.
-        let name = name
-            .trim_start_matches("skydock_")
-            .trim_end_matches("_provider");
-        format!("{name}.wasm")
-    };
     Some(Guest {
         built: built.into(),
-        name,
+        name: guest_name(name, kinds.iter().any(|kind| kind == "example")),
     })
+}
+
+/// Returns the name under which a guest is found: a provider has the name of its cloud, and the
+/// examples are the plugins that misbehave.
+fn guest_name(target: &str, is_example: bool) -> String {
+    if is_example {
+        return format!("hostile/{target}");
+    }
+    target
+        .trim_start_matches("skydock_")
+        .trim_end_matches("_provider")
+        .to_owned()
 }
 
 /// Copies a file atomically, unless the destination has the same content.
@@ -168,11 +201,48 @@ mod tests {
             guest(&line).map(|guest| guest.name)
         };
         let provider = named("skydock_simcloud_provider", "cdylib", "/t/a.wasm");
-        assert_eq!(provider.as_deref(), Some("simcloud.wasm"));
+        assert_eq!(provider.as_deref(), Some("simcloud"));
         let fixture = named("good", "example", "/t/good.wasm");
-        assert_eq!(fixture.as_deref(), Some("hostile/good.wasm"));
+        assert_eq!(fixture.as_deref(), Some("hostile/good"));
         assert_eq!(named("skydock_sdk", "lib", "/t/libskydock_sdk.rlib"), None);
         assert_eq!(guest(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+
+    #[test]
+    fn only_the_named_guests_are_built() {
+        let guest = |package: &str, name: &str, is_example| Target {
+            package: package.to_owned(),
+            name: name.to_owned(),
+            is_test: false,
+            is_example,
+            is_guest: true,
+        };
+        let guests = [
+            guest("skydock-static", "skydock_static", false),
+            guest("hostile", "good", true),
+            guest("hostile", "bad_info", true),
+        ];
+        let chosen = |names: &[&str]| {
+            let names: Vec<_> = names.iter().copied().map(str::to_owned).collect();
+            selection(&guests, &names).map(|arguments| arguments.join(" "))
+        };
+
+        assert_eq!(
+            chosen(&[]).unwrap(),
+            "--package skydock-static --package hostile --lib --example good --example bad_info"
+        );
+        assert_eq!(
+            chosen(&["hostile/good"]).unwrap(),
+            "--package hostile --example good"
+        );
+        assert_eq!(
+            chosen(&["static"]).unwrap(),
+            "--package skydock-static --lib"
+        );
+        assert_eq!(
+            chosen(&["statics"]).unwrap_err().to_string(),
+            "there is no guest \"statics\"; the guests are static, hostile/good, hostile/bad_info"
+        );
     }
 
     #[test]

@@ -46,7 +46,10 @@ enum Task {
     /// test, and list them with their numbers of tests.
     Parity,
     /// Build the providers and the plugins that tests use into `target/plugins`.
-    Guests,
+    Guests {
+        /// Only these, for example `static` or `hostile/good`.
+        names: Vec<String>,
+    },
     /// Write Skydock's image, with the providers, to `target/image.tar`: an archive with an OCI
     /// image layout. Needs no container runtime.
     Image {
@@ -86,7 +89,7 @@ fn run(task: Task) -> Result<()> {
         Task::Demo { json, keep } => demo::run(&root, json, keep),
         Task::Test { quick, only } => test::run(&root, quick, only.as_deref()),
         Task::Parity => parity::run(&root),
-        Task::Guests => guests::run(&root),
+        Task::Guests { names } => guests::run(&root, &names),
         Task::Image { target, name } => image::run(&root, &target, name.as_deref()),
         Task::Bench { what, arguments } => bench::run(&root, what, &arguments),
     }
@@ -125,6 +128,7 @@ struct Target {
     package: String,
     name: String,
     is_test: bool,
+    is_example: bool,
     /// It is a plugin.
     is_guest: bool,
 }
@@ -145,13 +149,15 @@ fn targets(root: &Path) -> Result<Vec<Target>> {
 
     let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value["name"].as_str().unwrap_or_default().to_owned();
+    let is = |target: &Value, key: &str, word: &str| list(target, key).iter().any(|it| it == word);
     let mut targets = Vec::new();
     for package in list(&metadata, "packages") {
         targets.extend(list(&package, "targets").iter().map(|target| Target {
             package: text(&package),
             name: text(target),
-            is_test: list(target, "kind").iter().any(|kind| kind == "test"),
-            is_guest: list(target, "crate_types").iter().any(|it| it == "cdylib"),
+            is_test: is(target, "kind", "test"),
+            is_example: is(target, "kind", "example"),
+            is_guest: is(target, "crate_types", "cdylib"),
         }));
     }
     Ok(targets)

@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
     narrator.chapter("A dry run logs changes and makes none");
     stage.stop_hosts().await?;
-    stage.replace(&stage.plugin_file(), &stage.built("static.wasm")?)?;
+    stage.replace(&stage.plugin_file(), &stage.built("static")?)?;
     let provider_id = stage
         .node_spec(NODE)
         .provider_id

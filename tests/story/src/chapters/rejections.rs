@@ -12,7 +12,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     narrator.chapter("A host that cannot start reports the reason in one line");
     stage.stop_hosts().await?;
     let plugin = stage.plugin_file();
-    stage.replace(&plugin, &stage.built("static.wasm")?)?;
+    stage.replace(&plugin, &stage.built("static")?)?;
     let good = format!("--plugin=static={}", plugin.display());
     let config = format!("--cloud-config={}", stage.inventory.path().display());
     let kubeconfig = format!("--kubeconfig={}", stage.kubeconfig().display());

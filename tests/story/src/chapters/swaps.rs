@@ -22,7 +22,7 @@ const LEASE: &str = "cloud-controller-manager";
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
     narrator.chapter("The plugin is replaced without a restart");
-    let good = stage.built("static.wasm")?;
+    let good = stage.built("static")?;
     narrator
         .step(
             "another build takes over while Services are created, changed and deleted",
@@ -33,12 +33,12 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         ("garbage", b"this is no WebAssembly".to_vec(), "type"),
         (
             "a component with a wrong type",
-            stage.built("hostile/wrong_type.wasm")?,
+            stage.built("hostile/wrong_type")?,
             "type",
         ),
         (
             "one that traps in configure",
-            stage.built("hostile/traps_in_configure.wasm")?,
+            stage.built("hostile/traps_in_configure")?,
             "configure",
         ),
     ] {
