@@ -290,7 +290,9 @@ fn falls_back(args: &CcmArgs) -> bool {
 fn check_files(args: &CcmArgs, plugin: &PluginSettings) -> Result<(), ConfigError> {
     // The last good build can serve without the file.
     if !falls_back(args) {
-        must_be_readable("the plugin", &plugin.file, skydock_sandbox::open)?;
+        let is_flag = args.plugins.iter().any(|named| named.file == plugin.file);
+        let what = if is_flag { "--plugin" } else { "the plugin" };
+        must_be_readable(what, &plugin.file, skydock_sandbox::open)?;
     }
 
     if let Some(file) = &plugin.cloud_config {

@@ -289,7 +289,7 @@ fn a_missing_setting_is_named_with_its_flag() {
         .unwrap_err()
         .to_string();
     assert!(
-        gone.starts_with("the plugin: cannot read /nowhere/a.wasm"),
+        gone.starts_with("--plugin: cannot read /nowhere/a.wasm"),
         "{gone}"
     );
     // As a directory that another user owns, this cannot be listed.
