@@ -1,7 +1,7 @@
 //! `skydock doctor`: finds why nodes wait for their cloud.
 //!
-//! The cluster is read once ([`snapshot`]); then each check is a pure function of what was read
-//! ([`checks`]). To add a check, see there.
+//! The cluster is read once (`snapshot`); then each check is a pure function of what was read
+//! (`checks`). To add a check, see there.
 
 mod ccm;
 mod checks;
