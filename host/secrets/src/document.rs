@@ -22,9 +22,10 @@ const CONTENTS: [&str; 6] = ["value", "data", "content", "text", "plain", "strin
 /// Returns the name of the first secret in a document, if it is one. `is_secret` decides about the
 /// texts in it.
 pub(crate) fn first(text: &str, is_secret: impl Fn(&str) -> bool) -> Option<String> {
-    // Aliases can make a small document large.
+    // Aliases can make a small document large. The depth stays the parser's, which fits on the stack
+    // of any thread.
     let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_nodes: 200_000, max_events: 2_000_000, max_depth: 100 },
+        budget: serde_saphyr::budget! { max_nodes: 200_000, max_events: 2_000_000 },
     };
 
     // What cannot be parsed was already searched as a text.
