@@ -1,4 +1,9 @@
-//! Rules for the answers of plugins, in any version of the contract.
+//! Rules that answers of several interfaces have in common, in any version of the contract: for
+//! addresses, names, texts and lists. What is special to an interface is in
+//! `contract/VERSION/exports/`.
+//!
+//! A limit is a constant beside its rule. A wrong answer is an [`AnswerError`], which names what is
+//! wrong and what is expected. The form of Kubernetes' names is in `words/keys.rs`.
 //!
 //! A plugin may be faulty or hostile; an answer that passes can be written to a Node or a Service.
 //! [`contract`](crate::contract) applies these rules when it converts an answer, so that nothing
