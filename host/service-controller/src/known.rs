@@ -1,6 +1,8 @@
 //! What this process knows about the Services that it has processed, or that already had a load
 //! balancer.
 
+pub(crate) mod fingerprint;
+pub(crate) mod own_load_balancer;
 pub(crate) mod state;
 
 use std::{
@@ -17,8 +19,11 @@ use skydock_controller_base::calls::{progress::ProgressTracker, retry::RESTORES}
 use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
 
-use self::state::{SentNodes, State};
-use super::{ServiceEntry, nodes::selection::Fingerprint, plan::status, record::Line};
+use self::{
+    fingerprint::Fingerprint,
+    state::{SentNodes, State},
+};
+use super::{ServiceEntry, plan::status, record::Line};
 
 /// A Service that this process works on.
 pub(crate) struct KnownService {

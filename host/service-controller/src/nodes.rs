@@ -12,7 +12,7 @@ use skydock_controller_base::controller::context::spawn_joined;
 use skydock_kube::queue::{Bucket, Priority, Rate};
 use tokio::time::Instant;
 
-use super::{NODE_CHANGE_DEBOUNCE, ServiceController, known::state::Follow, plan::Goal};
+use super::{NODE_CHANGE_DEBOUNCE, ServiceController, known::state::Follow, plan::goal::Goal};
 
 /// Work on the nodes behind load balancers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
