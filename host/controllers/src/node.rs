@@ -43,12 +43,15 @@ use self::{
     echo::Echo,
     memory::{NodeMemory, Warning},
     metrics::NodeMetrics,
-    plan::{Need, SyncedFields},
+    plan::{
+        need::{Need, need},
+        repair::SyncedFields,
+    },
     round::Round,
 };
 use crate::{
     ClientName,
-    batches::{BatchSemaphores, ask_all},
+    batches::{Lanes, ask_all},
     pause::Pause,
 };
 
@@ -112,7 +115,7 @@ pub(crate) struct NodeController {
     echo: Arc<Echo>,
     duplicates: Arc<Duplicates>,
     memory: Arc<NodeMemory>,
-    lanes: BatchSemaphores,
+    lanes: Lanes,
     /// Nodes that took long when queried alone. They are processed outside of the workers, so that
     /// these stay free for other nodes.
     slow: mpsc::UnboundedSender<NodeEntry>,
@@ -175,7 +178,7 @@ impl NodeController {
             echo,
             duplicates,
             memory,
-            lanes: BatchSemaphores::new(options.workers),
+            lanes: Lanes::new(options.workers),
             slow,
             slow_ones: tokio::sync::Mutex::new(slow_ones),
         }
@@ -212,10 +215,10 @@ impl NodeController {
                 .context
                 .nodes
                 .get(&key)
-                .filter(|entry| !self.memory.is_settled(entry));
+                .filter(|entry| !self.memory.is_initialized(entry));
             let need = entry
                 .as_ref()
-                .map_or(Need::Nothing, |entry| plan::need(&entry.view, &info));
+                .map_or(Need::Nothing, |entry| need(&entry.view, &info));
 
             let delay = self.memory.restore_delay(&key, Instant::now());
             if !delay.is_zero() && matches!(need, Need::Initialization | Need::Labels(_)) {

@@ -3,6 +3,7 @@
 mod admit;
 mod attempt;
 mod choose;
+mod deciding_rule;
 mod denial;
 mod http_client;
 mod inspect;

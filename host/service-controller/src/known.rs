@@ -205,7 +205,7 @@ impl KnownService {
     /// Returns when to restore what someone else has removed.
     pub(crate) fn restore_delay(&self, now: Instant) -> Duration {
         let restores = &mut self.lock().restores;
-        let wait = restores.settled_at().saturating_duration_since(now);
+        let wait = restores.refilled_at().saturating_duration_since(now);
         if wait.is_zero() {
             restores.reserve(now)
         } else {

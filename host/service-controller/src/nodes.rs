@@ -60,7 +60,7 @@ impl Drop for Pass {
 impl Passes {
     /// Returns for how long to gather changes of nodes before the next pass.
     pub(crate) fn delay(&self) -> Duration {
-        let next = self.pace().settled_at();
+        let next = self.pace().refilled_at();
         NODE_CHANGE_DEBOUNCE.max(next.saturating_duration_since(Instant::now()))
     }
 

@@ -530,7 +530,7 @@ async fn a_stale_cache_does_not_initialize_a_node_twice() {
         &json!({"metadata": {"resourceVersion": "100"}}),
     ));
     assert!(
-        bench.controller.memory.settled().is_empty(),
+        bench.controller.memory.initialized().is_empty(),
         "the cache has caught up"
     );
 }
@@ -1260,7 +1260,7 @@ async fn nodes_with_one_internal_address_are_initialized_and_told() {
     }
 
     wait().await;
-    assert_eq!(bench.controller.memory.settled().len(), 2);
+    assert_eq!(bench.controller.memory.initialized().len(), 2);
 
     let mut reported: Vec<_> = reported(&bench, "DuplicateNodeAddress")
         .into_iter()
