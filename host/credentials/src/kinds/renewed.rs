@@ -22,7 +22,10 @@ use tokio::{
 };
 
 use self::state::{Ask, Rejection, State};
-use crate::sources::{failure::Failure, metrics::CredentialMetrics};
+use crate::{
+    RequestKind,
+    sources::{failure::Failure, metrics::CredentialMetrics},
+};
 
 /// Timeout of an attempt. An issuer that takes longer counts as unavailable.
 const ATTEMPT: Duration = Duration::from_secs(30);
@@ -132,13 +135,13 @@ impl<S: Source> Renewed<S> {
     }
 
     /// Reports that the cloud accepted the value with this number for this kind of request.
-    pub(crate) fn accepted(&self, used: u64, kind: u64) {
+    pub(crate) fn accepted(&self, used: u64, kind: RequestKind) {
         self.shared.state().accept(used, kind);
     }
 
     /// Reports that the cloud rejected the value with this number for this kind of request. Returns
     /// true if there is a newer value.
-    pub(crate) async fn rejected(&self, used: u64, kind: u64) -> bool {
+    pub(crate) async fn rejected(&self, used: u64, kind: RequestKind) -> bool {
         self.start();
         loop {
             let rejection = self.shared.state().reject(Instant::now(), used, kind);

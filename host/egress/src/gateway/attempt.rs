@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header::RETRY_AFTER, request::Parts};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use skydock_credentials::{AnswerMask, remove_session_headers};
+use skydock_credentials::{AnswerMask, RequestKind, remove_session_headers};
 use tokio::time::Instant;
 
 use super::{
@@ -266,9 +266,7 @@ impl Admitted {
         Ok(Some(Answer::Network(answer)))
     }
 
-    /// Returns a number that is equal for requests of the same kind. A cloud may reject a
-    /// credential for one kind of request only.
-    pub(super) fn request_kind(&self, head: &Parts) -> u64 {
+    pub(super) fn request_kind(&self, head: &Parts) -> RequestKind {
         let mut hasher = DefaultHasher::new();
         (
             &self.target,
@@ -278,7 +276,7 @@ impl Admitted {
             &self.actions.named,
         )
             .hash(&mut hasher);
-        hasher.finish()
+        RequestKind(hasher.finish())
     }
 }
 
