@@ -1,6 +1,7 @@
 //! The gateway, which sends the allowed requests of a plugin and denies all others.
 
 mod admit;
+mod answer;
 mod attempt;
 mod choose;
 mod deciding_rule;
@@ -8,6 +9,7 @@ mod denial;
 mod http_client;
 mod inspect;
 mod policy;
+mod receive;
 mod recheck;
 mod report_only;
 mod retry;

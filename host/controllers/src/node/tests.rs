@@ -1,12 +1,14 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use skydock_cloud::{AddressKind, Capability, CloudError, Instance, NodeAddress, Retry};
-use skydock_controller_base::testing::{
-    FakeApi, FakeCloud, context, echoes, every_error, node, pairs, with,
+use skydock_controller_base::{
+    controller::context::Runner,
+    testing::{FakeApi, FakeCloud, context, echoes, every_error, node, pairs, with},
 };
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
-use super::*;
+use super::{sync::foreign, *};
 use crate::Metrics;
 
 mod crowd;

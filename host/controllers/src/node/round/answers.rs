@@ -9,7 +9,7 @@ use skydock_controller_base::calls::retry::RetryWhen;
 use super::Round;
 use crate::{
     batches::Answered,
-    node::{NodeEntry, added, plan},
+    node::{NodeEntry, first_priority, plan},
 };
 
 impl Round<'_> {
@@ -80,7 +80,7 @@ impl Round<'_> {
             queue.add_after(
                 entry.key(),
                 self.controller.pause.left().unwrap_or_default(),
-                added(entry),
+                first_priority(entry),
             );
         }
 
