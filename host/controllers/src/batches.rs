@@ -262,13 +262,13 @@ fn fits(first: BatchLimit, next: BatchLimit, count: usize, max: usize) -> bool {
     size == next.size.min(max) && count < size
 }
 
-/// An element in the current round.
+/// An element of the query.
 #[derive(Clone)]
 struct Element<T> {
     item: T,
-    /// How large its batch could be before this round, and how large it can be after the answers so
-    /// far.
+    /// How large its batch could be before this query.
     before: BatchLimit,
+    /// How large it can be after the answers so far.
     batch_limit: BatchLimit,
 }
 

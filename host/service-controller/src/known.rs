@@ -57,7 +57,7 @@ struct ServiceMemory {
 pub(crate) struct Ensured {
     /// The version of the Service.
     pub(crate) version: ServiceEntry,
-    /// Identifies the provider.
+    /// Identifies the provider, its build and its configuration (`ServiceController::build`).
     pub(crate) build: u128,
     /// When it was, in seconds since the Unix epoch.
     pub(crate) checked: u64,

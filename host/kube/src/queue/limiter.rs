@@ -70,7 +70,8 @@ pub fn with_jitter(wait: Duration, whose: &impl Hash) -> Duration {
     wait - wait / 20 * group
 }
 
-/// A token bucket.
+/// A token bucket, which may be in debt. Those of plugins are in other crates, which this one must not
+/// use.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     rate: Rate,

@@ -24,16 +24,16 @@ pub(crate) struct SelectedNodes {
 /// Selects nodes. A selection is made once for each state of the cache, and shared by all Services
 /// with the same selector.
 ///
-/// There are two versions, because most changes of nodes do not affect which nodes are selected:
-/// `membership` determines the selected nodes, while `views` is only needed to send their current data
-/// to the cloud.
+/// Changes are counted twice, because most changes of nodes do not affect which nodes are selected:
+/// `membership_changes` determines the selected nodes, while `view_changes` is only needed to send
+/// their current data to the cloud.
 pub(crate) struct Selection {
     nodes: Arc<Informer<NodeKind>>,
     rules: NodeRules,
     /// Counts changes that may affect which nodes are selected.
-    version: AtomicU64,
+    membership_changes: AtomicU64,
     /// Counts all changes of nodes.
-    views: AtomicU64,
+    view_changes: AtomicU64,
     choices: Mutex<Option<Arc<Selections>>>,
     /// Locked while a selection is made, so that it is made only once if several tasks need it.
     /// Waiting for it does not block a thread.
@@ -43,8 +43,8 @@ pub(crate) struct Selection {
 /// Selections for one state of the cache.
 #[derive(Clone)]
 struct Selections {
-    version: u64,
-    views: u64,
+    membership_changes: u64,
+    view_changes: u64,
     /// All nodes that may be behind load balancers.
     eligible: SelectedNodes,
     /// Those of them that each selector matches. A cluster has few selectors.
@@ -65,14 +65,14 @@ impl Selections {
 
 impl Selection {
     pub(crate) fn new(nodes: Arc<Informer<NodeKind>>, rules: NodeRules) -> Self {
-        let version = AtomicU64::new(0);
-        let views = AtomicU64::new(0);
+        let membership_changes = AtomicU64::new(0);
+        let view_changes = AtomicU64::new(0);
 
         Self {
             nodes,
             rules,
-            version,
-            views,
+            membership_changes,
+            view_changes,
             choices: Mutex::default(),
             making: tokio::sync::Mutex::default(),
         }
@@ -81,9 +81,9 @@ impl Selection {
     /// Must be called after each change of a node; `chosen` says whether the change may affect
     /// which nodes are selected.
     pub(crate) fn changed(&self, chosen: bool) {
-        self.views.fetch_add(1, Ordering::SeqCst);
+        self.view_changes.fetch_add(1, Ordering::SeqCst);
         if chosen {
-            self.version.fetch_add(1, Ordering::SeqCst);
+            self.membership_changes.fetch_add(1, Ordering::SeqCst);
         }
     }
 
@@ -110,20 +110,23 @@ impl Selection {
             return choice;
         }
 
-        // Read before the list, which may then be newer than these versions, but never older. So
-        // the fingerprint is that of the listed nodes, also if their version has one: they may
+        // Read before the list, which may then be newer than these counts, but never older. So
+        // the fingerprint is that of the listed nodes, also if these counts have one: the nodes may
         // contain a change that is not counted yet.
-        let version = self.version.load(Ordering::SeqCst);
-        let views = self.views.load(Ordering::SeqCst);
+        let membership_changes = self.membership_changes.load(Ordering::SeqCst);
+        let view_changes = self.view_changes.load(Ordering::SeqCst);
 
         let mut choices = match self.known() {
             // Other Services have made selections of the same nodes.
-            Some(known) if known.version == version && known.views == views => {
+            Some(known)
+                if known.membership_changes == membership_changes
+                    && known.view_changes == view_changes =>
+            {
                 Selections::clone(&known)
             }
             _ => Selections {
-                version,
-                views,
+                membership_changes,
+                view_changes,
                 eligible: self.eligible(),
                 selected: Vec::new(),
             },
@@ -150,11 +153,12 @@ impl Selection {
 
     /// Returns an existing selection that is still valid.
     fn made(&self, selector: &Selector, as_now: bool) -> Option<SelectedNodes> {
-        let version = self.version.load(Ordering::SeqCst);
-        let views = self.views.load(Ordering::SeqCst);
-        let known = self
-            .known()
-            .filter(|known| known.version == version && (!as_now || known.views == views))?;
+        let membership_changes = self.membership_changes.load(Ordering::SeqCst);
+        let view_changes = self.view_changes.load(Ordering::SeqCst);
+        let known = self.known().filter(|known| {
+            known.membership_changes == membership_changes
+                && (!as_now || known.view_changes == view_changes)
+        })?;
         known.get(selector).cloned()
     }
 
