@@ -13,12 +13,13 @@ pub struct Retry {
 
 impl Retry {
     /// Minimum and maximum delay that a cloud may ask for, as in the plugin contract.
-    const DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
+    const MIN_DELAY: Duration = Duration::from_millis(100);
+    const MAX_DELAY: Duration = Duration::from_secs(3600);
 
     /// Returns the delay, if a cloud may ask for it, or the nearest one that it may ask for.
     #[must_use]
     pub fn bounded(after: Duration) -> Duration {
-        after.clamp(Self::DELAY.0, Self::DELAY.1)
+        after.clamp(Self::MIN_DELAY, Self::MAX_DELAY)
     }
 }
 

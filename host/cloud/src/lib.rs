@@ -1,12 +1,12 @@
 //! The interface between Kubernetes controllers and a cloud: nodes and Services as input,
 //! instances, load balancers and routes as output, and the errors of a cloud.
 //!
-//! This crate connects `skydock-controllers`, which know Kubernetes but no cloud, with
+//! This crate connects the controllers, which know Kubernetes but no cloud, with
 //! implementations of [`CloudProvider`], which know a cloud but use no Kubernetes client. It does
 //! no I/O and depends on no runtime.
 //!
-//! The types correspond one to one to those of the plugin contract (`wit/`), whose documentation
-//! defines their meaning.
+//! The documentation of the plugin contract (`wit/`) defines the meaning of the types that it has as
+//! well.
 
 #![forbid(unsafe_code)]
 

@@ -102,7 +102,7 @@ impl Failure<'_> {
 
     /// Returns the size of the batches with which to retry at once; `None` if there is nothing to
     /// retry.
-    fn cut(&self) -> Option<usize> {
+    fn retry_size(&self) -> Option<usize> {
         (self.size > 1 && !self.asks_for_time()).then(|| self.pieces())
     }
 
@@ -130,9 +130,9 @@ const PIECES: usize = 2;
 /// Concurrent calls about single elements, some of which may take long.
 const SINGLE: usize = 4;
 
-/// Limits the number of concurrent calls.
+/// Limits the number of concurrent calls: a call waits for a place in the lane of its batch.
 #[derive(Debug)]
-pub(crate) struct BatchSemaphores {
+pub(crate) struct Lanes {
     first: Semaphore,
     pieces: Semaphore,
     single: Semaphore,
@@ -144,16 +144,15 @@ pub(crate) struct BatchSemaphores {
     probes: AtomicUsize,
 }
 
-impl BatchSemaphores {
+impl Lanes {
     /// Creates lanes, `first` of which are for batches of full size. Parts of batches, single
     /// elements, and single elements that took long have separate lanes.
     pub(crate) fn new(first: usize) -> Self {
-        let lanes = Semaphore::new;
         Self {
-            first: lanes(first),
-            pieces: lanes(PIECES),
-            single: lanes(SINGLE),
-            slow: lanes(1),
+            first: Semaphore::new(first),
+            pieces: Semaphore::new(PIECES),
+            single: Semaphore::new(SINGLE),
+            slow: Semaphore::new(1),
             strikes: AtomicU32::new(0),
             probes: AtomicUsize::new(0),
         }
@@ -197,7 +196,7 @@ pub(crate) trait Ask: Sync {
     async fn ask(&self, batch: &[Self::Item]) -> Option<Result<Answers<Self::Answer>, CloudError>>;
 
     /// Handles the answers of one call.
-    async fn settle(&self, answered: Vec<Answered<Self::Item, Self::Answer>>);
+    async fn handle(&self, answered: Vec<Answered<Self::Item, Self::Answer>>);
 }
 
 /// Queries all elements in batches of at most `max`. Returns when all answers have been handled.
@@ -205,10 +204,10 @@ pub(crate) async fn ask_all<A: Ask>(
     asker: &A,
     items: impl IntoIterator<Item = (A::Item, BatchLimit)>,
     max: usize,
-    lanes: &BatchSemaphores,
+    lanes: &Lanes,
 ) {
     let max = max.max(1);
-    let round = Round { asker, lanes, max };
+    let query = Query { asker, lanes, max };
     let batches = in_batches(items, max).into_iter().map(|batch| {
         let batch = batch
             .into_iter()
@@ -218,7 +217,7 @@ pub(crate) async fn ask_all<A: Ask>(
                 batch_limit,
             })
             .collect();
-        round.ask(batch, None)
+        query.ask(batch, None)
     });
 
     join_all(batches).await;
@@ -263,25 +262,26 @@ fn fits(first: BatchLimit, next: BatchLimit, count: usize, max: usize) -> bool {
     size == next.size.min(max) && count < size
 }
 
-/// An element in the current round.
+/// An element of the query.
 #[derive(Clone)]
 struct Element<T> {
     item: T,
-    /// How large its batch could be before this round, and how large it can be after the answers so
-    /// far.
+    /// How large its batch could be before this query.
     before: BatchLimit,
+    /// How large it can be after the answers so far.
     batch_limit: BatchLimit,
 }
 
-struct Round<'a, A> {
+/// A query of all elements.
+struct Query<'a, A> {
     asker: &'a A,
-    lanes: &'a BatchSemaphores,
+    lanes: &'a Lanes,
     max: usize,
 }
 
-impl<A: Ask> Round<'_, A> {
-    /// Queries a batch. `cut` is the error of the batch that it was split from.
-    fn ask(&self, batch: Vec<Element<A::Item>>, cut: Option<CloudError>) -> BoxFuture<'_, ()> {
+impl<A: Ask> Query<'_, A> {
+    /// Queries a batch. `split` is the error of the batch that it was split from.
+    fn ask(&self, batch: Vec<Element<A::Item>>, split: Option<CloudError>) -> BoxFuture<'_, ()> {
         // Boxed, because it calls itself for the parts of a batch.
         Box::pin(async move {
             let size = batch.len();
@@ -295,7 +295,7 @@ impl<A: Ask> Round<'_, A> {
             let permit = lane.acquire().await.ok();
 
             // Other calls may have failed while this one waited.
-            if let Some(error) = cut.filter(|_| self.lanes.cloud_unavailable()) {
+            if let Some(error) = split.filter(|_| self.lanes.cloud_unavailable()) {
                 return self.give_up(batch, &error).await;
             }
 
@@ -305,7 +305,7 @@ impl<A: Ask> Round<'_, A> {
             drop(permit);
 
             match answer {
-                None => self.settle(batch, |element| (None, element.before)).await,
+                None => self.hand_out(batch, |element| (None, element.before)).await,
                 Some(Ok(answers)) => self.answered(batch, answers).await,
                 Some(Err(error)) => {
                     let failure = Failure {
@@ -340,7 +340,7 @@ impl<A: Ask> Round<'_, A> {
 
     async fn answered(&self, batch: Vec<Element<A::Item>>, answers: Answers<A::Answer>) {
         let mut answers = complete(answers, batch.len());
-        self.settle(batch, |element| {
+        self.hand_out(batch, |element| {
             (answers.next(), element.batch_limit.answered(self.max))
         })
         .await;
@@ -360,9 +360,9 @@ impl<A: Ask> Round<'_, A> {
             .iter_mut()
             .for_each(|element| element.batch_limit = element.batch_limit.failed(failure));
 
-        let Some(size) = failure.cut() else {
+        let Some(size) = failure.retry_size() else {
             return self
-                .settle(batch, |element| {
+                .hand_out(batch, |element| {
                     (Some(Err(each.clone())), element.batch_limit)
                 })
                 .await;
@@ -401,11 +401,12 @@ impl<A: Ask> Round<'_, A> {
     /// Handles the error of an unavailable cloud. The sizes of batches are not changed, because no
     /// element is at fault.
     async fn give_up(&self, batch: Vec<Element<A::Item>>, error: &CloudError) {
-        self.settle(batch, |element| (Some(Err(error.clone())), element.before))
+        self.hand_out(batch, |element| (Some(Err(error.clone())), element.before))
             .await;
     }
 
-    async fn settle(
+    /// Has the asker handle the answer of each element.
+    async fn hand_out(
         &self,
         batch: Vec<Element<A::Item>>,
         mut answer: impl FnMut(&Element<A::Item>) -> (Option<Result<A::Answer, CloudError>>, BatchLimit)
@@ -420,7 +421,7 @@ impl<A: Ask> Round<'_, A> {
             }
         });
         let answered = answered.collect();
-        self.asker.settle(answered).await;
+        self.asker.handle(answered).await;
     }
 }
 

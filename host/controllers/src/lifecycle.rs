@@ -53,7 +53,7 @@ use self::{
 };
 use crate::{
     ClientName,
-    batches::{BatchSemaphores, ask_all},
+    batches::{Lanes, ask_all},
     node::plan::uninitialized,
     pause::Pause,
 };
@@ -119,7 +119,7 @@ pub(crate) struct LifecycleController {
     /// UIDs of nodes without provider ID, each of which has an event that says so.
     reported: Mutex<HashSet<String>>,
     pause: Pause,
-    lanes: BatchSemaphores,
+    lanes: Lanes,
 }
 
 /// Decided changes of a node's taints.
@@ -189,7 +189,7 @@ impl LifecycleController {
             writing: Mutex::default(),
             reported: Mutex::default(),
             pause: Pause::default(),
-            lanes: BatchSemaphores::new(BATCHES),
+            lanes: Lanes::new(BATCHES),
         }
     }
 
@@ -198,7 +198,7 @@ impl LifecycleController {
     async fn pass(&self, stop: &CancellationToken) {
         let info = self.context.provider.info();
         let mut not_ready = Vec::new();
-        let mut settled = Vec::new();
+        let mut decided = Vec::new();
         let mut unidentified = Vec::new();
 
         let unsettled = self.unsettled().clone();
@@ -210,8 +210,8 @@ impl LifecycleController {
                 unidentified.push(Arc::clone(&entry));
             }
             match plan::precheck(&entry.view, &info) {
-                Precheck::Settled(changes) if changes.is_empty() => {}
-                Precheck::Settled(changes) => settled.push(Tainting {
+                Precheck::Decided(changes) if changes.is_empty() => {}
+                Precheck::Decided(changes) => decided.push(Tainting {
                     entry,
                     changes,
                     presence: None,
@@ -226,7 +226,7 @@ impl LifecycleController {
 
         // At the same time, so that a slow cloud does not delay the taints of ready nodes.
         tokio::join!(
-            self.taint(settled),
+            self.taint(decided),
             ask_all(&round, questions, info.max_batch, &self.lanes)
         );
 

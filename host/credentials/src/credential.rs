@@ -37,13 +37,13 @@ pub trait Credential: Send + Sync + fmt::Debug {
     ) -> Result<Prepared, CredentialError>;
 
     /// Reports that the cloud accepted the authentication with the number `used` that `prepare`
-    /// added. Requests of the same kind have the same `kind`.
-    fn accepted(&self, used: u64, kind: u64);
+    /// added.
+    fn accepted(&self, used: u64, kind: RequestKind);
 
     /// Reports that the cloud answered 401 to the authentication with the number `used`, and renews
     /// it. Returns true if a retry may succeed. The number of renewals is limited for a `kind` of
     /// request that is always answered with 401.
-    async fn rejected(&self, used: u64, kind: u64) -> bool;
+    async fn rejected(&self, used: u64, kind: RequestKind) -> bool;
 
     /// Reports that the cloud answered 403 or 401 to the authentication with the number `used`.
     /// Returns true if there is another value because a file has changed; otherwise, nothing is
@@ -65,6 +65,11 @@ pub trait Credential: Send + Sync + fmt::Debug {
     /// masked in answers to requests that were sent with them.
     fn secrets(&self) -> Vec<Secret>;
 }
+
+/// Is equal for requests of the same kind. A cloud may reject a credential for one kind of request
+/// only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestKind(pub u64);
 
 /// The result of [`Credential::prepare`].
 #[derive(Debug)]

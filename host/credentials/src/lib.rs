@@ -25,7 +25,7 @@ pub use cloud_config::clouds_file;
 pub use cloud_config::keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Named};
 pub use cloud_config::withheld::Withheld;
 pub use credential::{
-    Credential, CredentialError, CredentialErrorKind, Issuer, IssuerError, Prepared,
+    Credential, CredentialError, CredentialErrorKind, Issuer, IssuerError, Prepared, RequestKind,
 };
 pub use credentials::{
     BindError, Credentials, CredentialsError, CredentialsErrors, Dependencies, Issuers,

@@ -1,4 +1,6 @@
-//! Where secrets come from: files, environment variables, issuers, and the clock that both sides must agree on.
+//! What [`kinds`](crate::kinds) of credentials use to get their secrets: files, environment
+//! variables, a client for issuers, and the clock that both sides must agree on. A new kind begins in
+//! `kinds.rs`.
 
 pub(crate) mod absolute_path;
 pub(crate) mod clock;

@@ -1,12 +1,15 @@
 //! The gateway, which sends the allowed requests of a plugin and denies all others.
 
 mod admit;
+mod answer;
 mod attempt;
 mod choose;
+mod deciding_rule;
 mod denial;
 mod http_client;
 mod inspect;
 mod policy;
+mod receive;
 mod recheck;
 mod report_only;
 mod retry;

@@ -202,8 +202,8 @@ impl Paced {
     async fn recv(&mut self) -> Option<Published> {
         loop {
             let quiet_at = self.last.as_ref().map(|last| *last.lock() + QUIET);
-            let settled_at = self.pace.settled_at();
-            let at = quiet_at.map_or(settled_at, |quiet_at| settled_at.min(quiet_at));
+            let refilled_at = self.pace.refilled_at();
+            let at = quiet_at.map_or(refilled_at, |quiet_at| refilled_at.min(quiet_at));
             if at <= Instant::now() {
                 break;
             }

@@ -6,6 +6,9 @@
 //! whose answer depends on the world goes through [`Tape`]: in `skydock-sandbox`, those of the
 //! contract in `contract/`, those of WASI in `imports/taped.rs`, and requests in
 //! `imports/http/exchange.rs`. Without a tape, nothing is done.
+//!
+//! `recorder.rs` decides what is recorded of a call or an exchange, in the format of `entry.rs`;
+//! `mask.rs` masks it, and `archive.rs` writes and limits the files.
 
 #![forbid(unsafe_code)]
 

@@ -8,9 +8,10 @@
 //!
 //! A function or a capability begins in a version in `wit/`, by the rules in `wit/README.md`, and
 //! with an entry in the table `functions!` of `skydock-cloud`, beside its types. In the folder of
-//! the version, `to_guest` and `from_guest` convert values, `exports` has the calls and the rules
-//! for answers, and `imports` has what a plugin can call. `plugin/provider.rs` says what a call is
-//! about. `tests/plugin/examples/probe.rs` is a plugin for its test.
+//! the version, `to_guest` and `from_guest` convert values, `exports` has the calls and the
+//! conversion of answers, by the rules in [`answers`](crate::answers), and `imports` has what a
+//! plugin can call. `plugin/provider.rs` says what a call is about.
+//! `tests/plugin/examples/probe.rs` is a plugin for its test.
 //!
 //! Then follow the SDKs: for Rust in `sdk/rust/src/capabilities.rs`, for others as
 //! `tools/bindings/src/main.rs` says. In `tools/conformance/src`, `harness/answer.rs` has the types

@@ -31,7 +31,7 @@ use crate::{
     Classes, ServiceController, ServiceEntry,
     known::{Deferred, KnownService},
     nodes::NodeWork,
-    plan::Goal,
+    plan::goal::Goal,
 };
 
 /// One attempt at a goal, for one version of a Service.

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{
     Classes, ServiceEntry,
     known::{KnownServices, state::State},
-    plan::{self, Known, Schedule},
+    plan::schedule::{self, Facts, Schedule},
 };
 
 /// Time after which a status that someone else has written is replaced: they may write it again
@@ -37,7 +37,7 @@ pub(crate) struct ServiceFollower {
 
 impl ServiceFollower {
     pub(crate) fn added(&self, new: &ServiceEntry) {
-        let Some(priority) = plan::appeared(&new.object, &self.classes) else {
+        let Some(priority) = schedule::appeared(&new.object, &self.classes) else {
             return;
         };
 
@@ -56,11 +56,11 @@ impl ServiceFollower {
         let known = self.known.get(&key);
         let kept = known.filter(|known| known.read(State::kept));
 
-        let schedule = plan::schedule(
+        let schedule = schedule::schedule(
             old,
             new,
             &self.classes,
-            &Known {
+            &Facts {
                 written_by_skydock: &|key, value| {
                     self.written_annotations.contains(new.uid(), key, value)
                 },

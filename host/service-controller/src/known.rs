@@ -1,6 +1,8 @@
 //! What this process knows about the Services that it has processed, or that already had a load
 //! balancer.
 
+pub(crate) mod fingerprint;
+pub(crate) mod own_load_balancer;
 pub(crate) mod state;
 
 use std::{
@@ -17,8 +19,11 @@ use skydock_controller_base::calls::{progress::ProgressTracker, retry::RESTORES}
 use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
 
-use self::state::{SentNodes, State};
-use super::{ServiceEntry, nodes::selection::Fingerprint, plan::status, record::Line};
+use self::{
+    fingerprint::Fingerprint,
+    state::{SentNodes, State},
+};
+use super::{ServiceEntry, plan::status, record::Line};
 
 /// A Service that this process works on.
 pub(crate) struct KnownService {
@@ -52,7 +57,7 @@ struct ServiceMemory {
 pub(crate) struct Ensured {
     /// The version of the Service.
     pub(crate) version: ServiceEntry,
-    /// Identifies the provider.
+    /// Identifies the provider, its build and its configuration (`ServiceController::build`).
     pub(crate) build: u128,
     /// When it was, in seconds since the Unix epoch.
     pub(crate) checked: u64,
@@ -200,7 +205,7 @@ impl KnownService {
     /// Returns when to restore what someone else has removed.
     pub(crate) fn restore_delay(&self, now: Instant) -> Duration {
         let restores = &mut self.lock().restores;
-        let wait = restores.settled_at().saturating_duration_since(now);
+        let wait = restores.refilled_at().saturating_duration_since(now);
         if wait.is_zero() {
             restores.reserve(now)
         } else {

@@ -12,7 +12,7 @@ use skydock_controller_base::controller::context::spawn_joined;
 use skydock_kube::queue::{Bucket, Priority, Rate};
 use tokio::time::Instant;
 
-use super::{NODE_CHANGE_DEBOUNCE, ServiceController, known::state::Follow, plan::Goal};
+use super::{NODE_CHANGE_DEBOUNCE, ServiceController, known::state::Follow, plan::goal::Goal};
 
 /// Work on the nodes behind load balancers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,7 +60,7 @@ impl Drop for Pass {
 impl Passes {
     /// Returns for how long to gather changes of nodes before the next pass.
     pub(crate) fn delay(&self) -> Duration {
-        let next = self.pace().settled_at();
+        let next = self.pace().refilled_at();
         NODE_CHANGE_DEBOUNCE.max(next.saturating_duration_since(Instant::now()))
     }
 

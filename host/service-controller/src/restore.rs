@@ -11,7 +11,7 @@ use crate::{
     ServiceController, ServiceEntry,
     digest::Digest,
     known::KnownService,
-    plan::{self, status},
+    plan::{schedule, status},
     record::{
         Key, Line,
         keeper::{Keeper, Vouched, unix_time},
@@ -83,7 +83,7 @@ impl ServiceController {
 
     /// Returns true for a Service that has its load balancer.
     fn waits_for_check(&self, entry: &ServiceEntry) -> bool {
-        plan::appeared(&entry.object, &self.options.classes) == Some(Priority::Recheck)
+        schedule::appeared(&entry.object, &self.options.classes) == Some(Priority::Recheck)
     }
 
     /// Writes a record whenever one is due.
@@ -147,7 +147,7 @@ impl ServiceController {
         let classes = &self.options.classes;
         // The provider sees more of a Service than what an update is needed for.
         let is_same = before.spec == now.spec && before.metadata.labels == now.metadata.labels;
-        if !is_same || plan::needs_update(before, now, classes, written_by_skydock) {
+        if !is_same || schedule::needs_update(before, now, classes, written_by_skydock) {
             return None;
         }
 

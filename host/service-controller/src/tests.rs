@@ -5,11 +5,12 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use skydock_cloud::{CloudError, Ingress, LoadBalancerStatus, Looked, Retry};
 use skydock_controller_base::{
-    controller::context::metrics::SharedMetrics,
+    controller::context::{Runner, metrics::SharedMetrics},
     objects::{address_holders::AddressHolders, constants::FINALIZER, read_objects::ReadObjects},
     testing::{FakeApi, FakeCloud, context, node, service, with},
 };
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 

@@ -33,7 +33,7 @@ pub trait Runner: Send + Sync {
 /// Resources that controllers share, together with the name of this controller.
 #[derive(Clone)]
 pub struct ControllerContext {
-    /// This controller.
+    /// The controller that has this copy.
     pub controller: Controller,
     /// The cloud.
     pub provider: Arc<dyn CloudProvider>,
@@ -46,7 +46,7 @@ pub struct ControllerContext {
 }
 
 impl ControllerContext {
-    /// Publishes an event about an object.
+    /// Publishes a normal event about an object.
     pub fn normal<K: Kind>(&self, entry: &Entry<K>, reason: &str, message: impl Into<String>) {
         self.recorder.on(
             self.controller.event_source,

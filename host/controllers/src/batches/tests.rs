@@ -11,7 +11,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 struct Numbers {
     fails: fn(&[u32]) -> Option<(Duration, CloudError)>,
     calls: Mutex<Vec<usize>>,
-    settled: Mutex<Vec<(Duration, Answered<u32, u32>)>>,
+    handled: Mutex<Vec<(Duration, Answered<u32, u32>)>>,
     start: Instant,
 }
 
@@ -20,7 +20,7 @@ impl Numbers {
         Self {
             fails,
             calls: Mutex::default(),
-            settled: Mutex::default(),
+            handled: Mutex::default(),
             start: Instant::now(),
         }
     }
@@ -30,7 +30,7 @@ impl Numbers {
             self,
             (0..count).map(|number| (number, BatchLimit::default())),
             max,
-            &BatchSemaphores::new(4),
+            &Lanes::new(4),
         )
         .await;
     }
@@ -38,13 +38,13 @@ impl Numbers {
     /// Returns the numbers without an answer, and the time at which the last of the others was
     /// answered.
     fn unanswered(&self) -> (Vec<u32>, Duration) {
-        let settled = self.settled.lock().unwrap();
+        let handled = self.handled.lock().unwrap();
         let good = |answered: &Answered<u32, u32>| matches!(answered.result, Some(Ok(number)) if number == answered.item);
-        let bad = settled
+        let bad = handled
             .iter()
             .filter(|(_, answered)| !good(answered))
             .map(|(_, answered)| answered.item);
-        let last = settled
+        let last = handled
             .iter()
             .filter(|(_, answered)| good(answered))
             .map(|(at, _)| *at)
@@ -53,7 +53,7 @@ impl Numbers {
     }
 
     fn batch_limit(&self, number: u32) -> BatchLimit {
-        self.settled
+        self.handled
             .lock()
             .unwrap()
             .iter()
@@ -78,9 +78,9 @@ impl Ask for Numbers {
         Some(Err(error))
     }
 
-    async fn settle(&self, answered: Vec<Answered<u32, u32>>) {
+    async fn handle(&self, answered: Vec<Answered<u32, u32>>) {
         let at = self.start.elapsed();
-        self.settled
+        self.handled
             .lock()
             .unwrap()
             .extend(answered.into_iter().map(|answered| (at, answered)));
@@ -123,7 +123,7 @@ async fn an_item_that_traps_or_times_out_delays_no_other() {
             slow: true
         }
     );
-    assert_eq!(numbers.settled.lock().unwrap().len(), 100, "each once");
+    assert_eq!(numbers.handled.lock().unwrap().len(), 100, "each once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,14 +152,14 @@ async fn many_trapping_items_do_not_block_the_others() {
             .any(|number| number % 10 == 3)
             .then(|| (Duration::from_millis(1), trap()))
     });
-    let lanes = BatchSemaphores::new(4);
+    let lanes = Lanes::new(4);
     // Before the cloud is considered unavailable, a single number is queried, which may be one that
     // traps.
     for _ in 0..6 {
         let known: Vec<_> = {
-            let settled = numbers.settled.lock().unwrap();
+            let handled = numbers.handled.lock().unwrap();
             let batch_limit = |number| {
-                settled
+                handled
                     .iter()
                     .rev()
                     .find(|(_, answered)| answered.item == number)
@@ -177,8 +177,8 @@ async fn many_trapping_items_do_not_block_the_others() {
         ask_all(&numbers, known, 100, &lanes).await;
     }
 
-    let settled = numbers.settled.lock().unwrap();
-    let answered: std::collections::HashSet<_> = settled
+    let handled = numbers.handled.lock().unwrap();
+    let answered: std::collections::HashSet<_> = handled
         .iter()
         .filter(|(_, it)| matches!(it.result, Some(Ok(_))))
         .map(|(_, it)| it.item)
@@ -205,7 +205,7 @@ async fn throttling_progress_and_conflicts_do_not_split_a_batch() {
             size: 100,
             took: DEADLINE,
         };
-        assert_eq!(failure.cut(), None, "{error}");
+        assert_eq!(failure.retry_size(), None, "{error}");
         assert_eq!(
             BatchLimit::default().failed(&failure),
             BatchLimit::default(),
@@ -298,7 +298,7 @@ fn a_failed_batch_is_halved_or_split_into_singles_if_slow() {
             took,
         };
         assert_eq!(
-            (failure.cut(), BatchLimit::default().failed(&failure)),
+            (failure.retry_size(), BatchLimit::default().failed(&failure)),
             (pieces, batch_limit),
             "{size} {took:?}"
         );
@@ -350,7 +350,7 @@ fn batches_are_filled_with_items_of_the_same_fit() {
 
 #[test]
 fn each_batch_size_has_its_own_lane() {
-    let lanes = BatchSemaphores::new(4);
+    let lanes = Lanes::new(4);
     let is = |batch_limit, lane| std::ptr::eq(lanes.of(batch_limit, 100), lane);
     assert!(
         is(BatchLimit::default(), &lanes.first)
@@ -395,8 +395,8 @@ fn each_batch_size_has_its_own_lane() {
 }
 
 /// Returns lanes in which the last calls have all failed.
-fn dead_lanes() -> BatchSemaphores {
-    let lanes = BatchSemaphores::new(4);
+fn dead_lanes() -> Lanes {
+    let lanes = Lanes::new(4);
     lanes.strikes.store(STRIKES, Ordering::Relaxed);
     lanes
 }
@@ -405,7 +405,7 @@ fn dead_lanes() -> BatchSemaphores {
 async fn one_answered_item_shows_that_the_cloud_is_available() {
     let numbers = Numbers::new(|batch| batch.contains(&3).then(|| (Duration::ZERO, trap())));
     for first in [0, 2] {
-        numbers.settled.lock().unwrap().clear();
+        numbers.handled.lock().unwrap().clear();
         ask_all(
             &numbers,
             (first..4).map(|number| (number, BatchLimit::default())),
@@ -452,7 +452,7 @@ async fn slow_single_items_do_not_delay_other_items() {
         )
     });
 
-    let lanes = BatchSemaphores::new(4);
+    let lanes = Lanes::new(4);
     ask_all(&numbers, slow.chain(others), 100, &lanes).await;
     assert_eq!(
         numbers.unanswered().1,

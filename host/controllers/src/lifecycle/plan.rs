@@ -40,7 +40,7 @@ pub enum Change {
 pub enum Precheck {
     /// It is ready, or not owned by this provider: change its taints in this way; the list may be
     /// empty.
-    Settled(Vec<Change>),
+    Decided(Vec<Change>),
     /// Query the cloud.
     Ask,
 }
@@ -51,9 +51,9 @@ pub enum Precheck {
 pub fn precheck(node: &Node, info: &ProviderInfo) -> Precheck {
     let owned = node.provider_id.as_ref().is_some_and(|id| info.owns(id));
     match (owned, node.ready) {
-        (true, true) => Precheck::Settled(back(node)),
+        (true, true) => Precheck::Decided(back(node)),
         (true, false) => Precheck::Ask,
-        (false, _) => Precheck::Settled(Vec::new()),
+        (false, _) => Precheck::Decided(Vec::new()),
     }
 }
 
@@ -233,27 +233,27 @@ mod tests {
     // Holds: L-05, L-06, L-13
     #[test]
     fn only_own_nodes_that_are_not_ready_are_queried() {
-        let settled = |changes: &[Change]| Precheck::Settled(changes.to_vec());
+        let decided = |changes: &[Change]| Precheck::Decided(changes.to_vec());
         for (id, ready, taints, expected) in [
-            (Some("fake://1"), true, vec![], settled(&[])),
+            (Some("fake://1"), true, vec![], decided(&[])),
             (
                 Some("fake://1"),
                 true,
                 vec![SHUTDOWN],
-                settled(&[Change::RemoveShutdown]),
+                decided(&[Change::RemoveShutdown]),
             ),
             (
                 Some("fake://1"),
                 true,
                 vec![(TAINT_SHUTDOWN, TaintEffect::NoExecute)],
-                settled(&[]),
+                decided(&[]),
             ),
             (Some("fake://1"), false, vec![], Precheck::Ask),
             (Some("fake://1"), false, vec![SHUTDOWN], Precheck::Ask),
-            (Some("aws:///i-1"), false, vec![], settled(&[])),
-            (Some("aws:///i-1"), true, vec![SHUTDOWN], settled(&[])),
-            (None, false, vec![], settled(&[])),
-            (None, true, vec![SHUTDOWN], settled(&[])),
+            (Some("aws:///i-1"), false, vec![], decided(&[])),
+            (Some("aws:///i-1"), true, vec![SHUTDOWN], decided(&[])),
+            (None, false, vec![], decided(&[])),
+            (None, true, vec![SHUTDOWN], decided(&[])),
         ] {
             assert_eq!(
                 precheck(&node(id, ready, &taints), &info()),
@@ -427,11 +427,11 @@ mod tests {
         }
         assert_eq!(
             precheck(&with_mark(node(Some("fake://1"), true, &taints)), &info()),
-            Precheck::Settled(both)
+            Precheck::Decided(both)
         );
         assert_eq!(
             precheck(&node(Some("fake://1"), true, &taints), &info()),
-            Precheck::Settled(vec![Change::RemoveShutdown])
+            Precheck::Decided(vec![Change::RemoveShutdown])
         );
     }
 

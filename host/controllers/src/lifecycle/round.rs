@@ -165,7 +165,7 @@ impl Ask for Round<'_> {
         Some(answers)
     }
 
-    async fn settle(&self, answered: Vec<Answered<Question, Presence>>) {
+    async fn handle(&self, answered: Vec<Answered<Question, Presence>>) {
         let mut changed = Vec::new();
         let mut marked = false;
 

@@ -13,7 +13,7 @@ use skydock_kube::{
     informer::Entry,
 };
 
-use super::plan::{Initialization, Repair, labels::KeyPlan};
+use super::plan::{initialize::Initialization, labels::KeyPlan, repair::Repair};
 
 fn target<'a>(entry: &'a Entry<NodeKind>, subresource: Option<&'static str>) -> Target<'a> {
     Target {

@@ -16,7 +16,10 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
     NodeController, NodeEntry, apply,
-    plan::{self, Initialization, Need, Rejection},
+    plan::{
+        initialize::{Initialization, Rejection, initialize},
+        need::{Need, need},
+    },
 };
 
 /// Why a node is not initialized yet.
@@ -60,7 +63,7 @@ impl NodeController {
 
         // The cache may still have the version with the taint, which is not to be initialized
         // again.
-        self.memory.settle(&latest);
+        self.memory.mark_initialized(&latest);
         self.memory.note_restored(latest.name(), Instant::now());
         // The last write removes the taint, so that both delays are the same.
         let age = age(&latest).as_secs_f64();
@@ -74,7 +77,7 @@ impl NodeController {
 
     /// Returns what to write, unless another node has the provider ID.
     fn plan(&self, entry: &NodeEntry, instance: &Instance) -> Result<Initialization, Rejection> {
-        let mut plan = plan::initialize(&entry.view, instance)?;
+        let mut plan = initialize(&entry.view, instance)?;
         let info = self.context.provider.info();
         plan.annotations
             .keep_room(&entry.view.annotations, |key| info.may_annotate(key));
@@ -136,7 +139,7 @@ impl NodeController {
         let _permit = writers.acquire().await;
         let info = self.context.provider.info();
         let latest = self.context.nodes.get(&asked.key()).filter(|latest| {
-            latest.uid() == asked.uid() && plan::need(&latest.view, &info) == Need::Initialization
+            latest.uid() == asked.uid() && need(&latest.view, &info) == Need::Initialization
         });
         let latest = latest.ok_or(Unfinished::Needless)?;
 

@@ -48,7 +48,7 @@ impl NodeController {
         writers: &Semaphore,
     ) {
         let _permit = writers.acquire().await;
-        let mut plan = plan::repair(&entry.view, instance, self.options.kept);
+        let mut plan = plan::repair::repair(&entry.view, instance, self.options.kept);
         let info = self.context.provider.info();
         plan.annotations
             .keep_room(&entry.view.annotations, |key| info.may_annotate(key));

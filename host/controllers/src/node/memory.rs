@@ -24,7 +24,7 @@ pub(super) struct NodeMemory(Mutex<HashMap<String, Remembered>>);
 #[derive(Default)]
 struct Remembered {
     /// Resource version that was initialized, as long as the cache contains it.
-    settled: Option<String>,
+    initialized: Option<String>,
     /// When warnings were last published, about the node with this UID.
     warned: HashMap<Warning, (String, Instant)>,
     /// Failures that were reported.
@@ -49,14 +49,14 @@ pub(super) enum Warning {
 impl Remembered {
     fn is_nothing(&self) -> bool {
         let Self {
-            settled,
+            initialized,
             warned,
             reported,
             batch_limit,
             progress,
             restores,
         } = self;
-        settled.is_none()
+        initialized.is_none()
             && warned.is_empty()
             && reported.is_empty()
             && batch_limit.is_none()
@@ -87,39 +87,39 @@ impl NodeMemory {
     }
 
     /// Records that this version was initialized.
-    pub(super) fn settle(&self, entry: &Entry<NodeKind>) {
+    pub(super) fn mark_initialized(&self, entry: &Entry<NodeKind>) {
         let version = entry.resource_version();
         let version = (!version.is_empty()).then(|| version.to_owned());
         self.note(entry.name(), |node| {
-            node.settled = version;
+            node.initialized = version;
             node.progress = None;
             node.reported = ReportedFailures::default();
         });
     }
 
     /// Returns true if the cache still contains the version from before the initialization.
-    pub(super) fn is_settled(&self, entry: &Entry<NodeKind>) -> bool {
+    pub(super) fn is_initialized(&self, entry: &Entry<NodeKind>) -> bool {
         let nodes = self.nodes();
         nodes
             .get(entry.name())
-            .and_then(|node| node.settled.as_deref())
+            .and_then(|node| node.initialized.as_deref())
             == Some(entry.resource_version())
     }
 
     /// Returns the nodes that were initialized and have not changed since.
     #[cfg(test)]
-    pub(super) fn settled(&self) -> std::collections::HashSet<String> {
+    pub(super) fn initialized(&self) -> std::collections::HashSet<String> {
         let nodes = self.nodes();
         nodes
             .iter()
-            .filter(|(_, node)| node.settled.is_some())
+            .filter(|(_, node)| node.initialized.is_some())
             .map(|(name, _)| name.clone())
             .collect()
     }
 
     /// Records that the cache contains another version of the node.
     pub(super) fn changed(&self, name: &str) {
-        self.change(name, |node| node.settled = None);
+        self.change(name, |node| node.initialized = None);
     }
 
     /// Returns `None` if the warning about this node is to be published, and records that it is;
@@ -217,7 +217,7 @@ impl NodeMemory {
         let nodes = self.nodes();
         let restores = nodes.get(name).and_then(|node| node.restores.as_ref());
         restores.map_or(Duration::ZERO, |restores| {
-            restores.settled_at().saturating_duration_since(now)
+            restores.refilled_at().saturating_duration_since(now)
         })
     }
 
@@ -238,8 +238,8 @@ mod tests {
     fn a_node_without_state_is_not_remembered() {
         let (memory, gauge, now) = (NodeMemory::default(), Gauge::default(), Instant::now());
         let entry = Entry::new(node("a"));
-        memory.settle(&entry);
-        assert!(memory.is_settled(&entry));
+        memory.mark_initialized(&entry);
+        assert!(memory.is_initialized(&entry));
         assert_eq!(memory.warn(&entry, Warning::Foreign, now), None);
         assert_eq!(
             memory.warn(&entry, Warning::Foreign, now),
@@ -251,7 +251,7 @@ mod tests {
         );
 
         memory.changed("a");
-        assert!(!memory.is_settled(&entry));
+        assert!(!memory.is_initialized(&entry));
         memory.forget("a");
         memory.set_batch_limit(
             "a",

@@ -1,35 +1,14 @@
-//! Decides what to do about a node. All functions are pure.
+//! Decides what to do about a node: what it needs before the cloud is asked (`need`), and what is
+//! written then (`initialize`, `repair`). All functions are pure.
 
 pub mod addresses;
+pub mod initialize;
 pub mod labels;
+pub mod need;
+pub mod repair;
 
-use skydock_cloud::{Instance, Node, NodeAddress, Pairs, ProviderInfo};
-use skydock_controller_base::objects::constants::{
-    LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE,
-    LABEL_ZONE_BETA, TAINT_UNINITIALIZED,
-};
-
-use self::{addresses::ProvidedIpError, labels::KeyPlan};
-
-/// What a node needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Need {
-    /// Nothing.
-    Nothing,
-    /// It waits for initialization.
-    Initialization,
-    /// Nothing: it waits for initialization, but no provider here owns its provider ID.
-    Foreign(String),
-    /// These labels, because they differ from their beta counterparts; the node is initialized.
-    Labels(Pairs),
-}
-
-/// Pairs of labels with the same meaning: beta, GA.
-const TWINS: [(&str, &str); 3] = [
-    (LABEL_ZONE_BETA, LABEL_ZONE),
-    (LABEL_REGION_BETA, LABEL_REGION),
-    (LABEL_INSTANCE_TYPE_BETA, LABEL_INSTANCE_TYPE),
-];
+use skydock_cloud::{Node, ProviderInfo};
+use skydock_controller_base::objects::constants::TAINT_UNINITIALIZED;
 
 /// Returns true if a node waits for initialization.
 #[must_use]
@@ -37,131 +16,6 @@ pub fn uninitialized(node: &Node) -> bool {
     node.taints
         .iter()
         .any(|taint| taint.key == TAINT_UNINITIALIZED)
-}
-
-/// Returns what this node needs.
-#[must_use]
-pub fn need(node: &Node, info: &ProviderInfo) -> Need {
-    let foreign = node.provider_id.as_ref().filter(|id| !info.owns(id));
-
-    if uninitialized(node) {
-        return foreign.map_or(Need::Initialization, |id| Need::Foreign(id.clone()));
-    }
-    // The labels are those of the other provider.
-    if foreign.is_some() {
-        return Need::Nothing;
-    }
-
-    let labels: Pairs = TWINS
-        .iter()
-        .filter_map(|&(beta, ga)| Some((ga, node.labels.get(beta)?)))
-        .filter(|&(ga, value)| node.labels.get(ga) != Some(value))
-        .map(|(ga, value)| (ga.to_owned(), value.clone()))
-        .collect();
-
-    if labels.is_empty() {
-        Need::Nothing
-    } else {
-        Need::Labels(labels)
-    }
-}
-
-/// Everything that is written to initialize a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Initialization {
-    /// New value of `status.addresses`; `None` leaves them unchanged.
-    pub addresses: Option<Vec<NodeAddress>>,
-    /// New value of `spec.providerID`; `None` leaves it unchanged.
-    pub provider_id: Option<String>,
-    /// Changes of labels.
-    pub labels: KeyPlan,
-    /// Changes of annotations.
-    pub annotations: KeyPlan,
-}
-
-/// Why a node cannot be initialized with the cloud's answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejection {
-    /// There is no provider ID, which Kubernetes needs to identify the instance.
-    #[error("cloud provider does not set node provider ID for node {0}")]
-    NoProviderId(String),
-    /// A node has one provider ID for its lifetime, and this one belongs to another node.
-    #[error(
-        "its provider ID {id:?} is that of node {other}, which is ready: if the machine was renamed, delete that Node"
-    )]
-    TakenProviderId {
-        /// The provider ID.
-        id: String,
-        /// The other node.
-        other: String,
-    },
-    /// The kubelet's `--node-ip` does not match the cloud's addresses.
-    #[error("provided node ip is not valid: {0}")]
-    ProvidedIp(#[from] ProvidedIpError),
-}
-
-/// Returns what to write to initialize a node.
-///
-/// # Errors
-///
-/// Returns an error if the node would have no provider ID, or if the kubelet's `--node-ip` is not
-/// one of the cloud's addresses.
-pub fn initialize(node: &Node, instance: &Instance) -> Result<Initialization, Rejection> {
-    if node.provider_id.is_none() && instance.provider_id.is_none() {
-        return Err(Rejection::NoProviderId(node.name.clone()));
-    }
-
-    Ok(Initialization {
-        addresses: addresses::wanted(node, &instance.addresses)?,
-        // The API server rejects a change of a provider ID.
-        provider_id: instance
-            .provider_id
-            .clone()
-            .filter(|_| node.provider_id.is_none()),
-        labels: labels::plan(node, instance),
-        annotations: labels::annotations(node, instance),
-    })
-}
-
-/// Which parts of an initialized node are kept up to date.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SyncedFields {
-    /// Its addresses.
-    pub addresses: bool,
-    /// Its labels.
-    pub labels: bool,
-}
-
-/// Everything that is written to update an initialized node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Repair {
-    /// New value of `status.addresses`; `None` leaves them unchanged.
-    pub addresses: Option<Vec<NodeAddress>>,
-    /// Changes of labels.
-    pub labels: KeyPlan,
-    /// Changes of annotations.
-    pub annotations: KeyPlan,
-    /// Why the addresses are not changed although the cloud reports some.
-    pub rejected: Option<ProvidedIpError>,
-}
-
-/// Returns what to write to update an initialized node.
-#[must_use]
-pub fn repair(node: &Node, instance: &Instance, kept: SyncedFields) -> Repair {
-    let mut repair = Repair::default();
-    if kept.addresses {
-        match addresses::wanted(node, &instance.addresses) {
-            Ok(wanted) => repair.addresses = wanted,
-            Err(error) => repair.rejected = Some(error),
-        }
-    }
-
-    if kept.labels {
-        repair.labels = labels::plan(node, instance);
-        repair.annotations = labels::annotations(node, instance);
-    }
-
-    repair
 }
 
 /// Returns true if a node is initialized and owned by this provider.
@@ -172,10 +26,21 @@ pub fn kept(node: &Node, info: &ProviderInfo) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use skydock_cloud::{AddressKind, Taint, TaintEffect};
-    use skydock_controller_base::testing::{info, pairs};
+    use skydock_cloud::{AddressKind, Instance, NodeAddress, Taint, TaintEffect};
+    use skydock_controller_base::{
+        objects::constants::{
+            LABEL_INSTANCE_TYPE, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE, LABEL_ZONE_BETA,
+        },
+        testing::{info, pairs},
+    };
 
-    use super::*;
+    use super::{
+        addresses::ProvidedIpError,
+        initialize::{Initialization, Rejection, initialize},
+        need::{Need, need},
+        repair::{Repair, SyncedFields, repair},
+        *,
+    };
 
     fn tainted(effect: TaintEffect, provider_id: Option<&str>) -> Node {
         Node {

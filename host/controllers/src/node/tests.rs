@@ -1,12 +1,14 @@
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use skydock_cloud::{AddressKind, Capability, CloudError, Instance, NodeAddress, Retry};
-use skydock_controller_base::testing::{
-    FakeApi, FakeCloud, context, echoes, every_error, node, pairs, with,
+use skydock_controller_base::{
+    controller::context::Runner,
+    testing::{FakeApi, FakeCloud, context, echoes, every_error, node, pairs, with},
 };
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
-use super::*;
+use super::{sync::foreign, *};
 use crate::Metrics;
 
 mod crowd;
@@ -530,7 +532,7 @@ async fn a_stale_cache_does_not_initialize_a_node_twice() {
         &json!({"metadata": {"resourceVersion": "100"}}),
     ));
     assert!(
-        bench.controller.memory.settled().is_empty(),
+        bench.controller.memory.initialized().is_empty(),
         "the cache has caught up"
     );
 }
@@ -1260,7 +1262,7 @@ async fn nodes_with_one_internal_address_are_initialized_and_told() {
     }
 
     wait().await;
-    assert_eq!(bench.controller.memory.settled().len(), 2);
+    assert_eq!(bench.controller.memory.initialized().len(), 2);
 
     let mut reported: Vec<_> = reported(&bench, "DuplicateNodeAddress")
         .into_iter()

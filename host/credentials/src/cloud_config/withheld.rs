@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{request, response};
 
-use crate::credential::{Credential, CredentialError, CredentialErrorKind, Prepared};
+use crate::credential::{Credential, CredentialError, CredentialErrorKind, Prepared, RequestKind};
 use crate::masking::secret::Secret;
 
 /// A placeholder for a credential that belongs to another plugin, or to another file of this
@@ -49,9 +49,9 @@ impl Credential for Withheld {
         ))
     }
 
-    fn accepted(&self, _: u64, _: u64) {}
+    fn accepted(&self, _: u64, _: RequestKind) {}
 
-    async fn rejected(&self, _: u64, _: u64) -> bool {
+    async fn rejected(&self, _: u64, _: RequestKind) -> bool {
         false
     }
 

@@ -8,7 +8,7 @@ use http::{HeaderMap, request, response};
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
-use crate::credential::{Credential, CredentialError, Prepared};
+use crate::credential::{Credential, CredentialError, Prepared, RequestKind};
 use crate::masking::{answer_mask::AnswerMask, quotes::SHORTEST, secret::Secret};
 use crate::{
     config::{BasicConfig, HeaderConfig},
@@ -163,9 +163,9 @@ impl Credential for Fixed {
             .map_err(|failure: Failure| failure.named(&self.name))
     }
 
-    fn accepted(&self, _used: u64, _kind: u64) {}
+    fn accepted(&self, _used: u64, _kind: RequestKind) {}
 
-    async fn rejected(&self, used: u64, _kind: u64) -> bool {
+    async fn rejected(&self, used: u64, _kind: RequestKind) -> bool {
         // Nobody issues another value: only a changed file has one.
         self.changed(used).await
     }

@@ -22,10 +22,13 @@ use tokio::{
 };
 
 use self::state::{Ask, Rejection, State};
-use crate::sources::{failure::Failure, metrics::CredentialMetrics};
+use crate::{
+    RequestKind,
+    sources::{failure::Failure, metrics::CredentialMetrics},
+};
 
-/// Timeout of an attempt. An issuer that takes longer counts as unavailable.
-const ATTEMPT: Duration = Duration::from_secs(30);
+/// Timeout of an answer of the issuer. One that takes longer counts as unavailable.
+const ANSWER: Duration = Duration::from_secs(30);
 
 /// After a file has changed, requests that still have a valid value wait at most this long for the
 /// one that is created from the changed file.
@@ -132,13 +135,13 @@ impl<S: Source> Renewed<S> {
     }
 
     /// Reports that the cloud accepted the value with this number for this kind of request.
-    pub(crate) fn accepted(&self, used: u64, kind: u64) {
+    pub(crate) fn accepted(&self, used: u64, kind: RequestKind) {
         self.shared.state().accept(used, kind);
     }
 
     /// Reports that the cloud rejected the value with this number for this kind of request. Returns
     /// true if there is a newer value.
-    pub(crate) async fn rejected(&self, used: u64, kind: u64) -> bool {
+    pub(crate) async fn rejected(&self, used: u64, kind: RequestKind) -> bool {
         self.start();
         loop {
             let rejection = self.shared.state().reject(Instant::now(), used, kind);
@@ -201,10 +204,10 @@ impl<S: Source> Shared<S> {
         let late = || {
             Failure::unavailable(format!(
                 "its issuer did not answer within {} s",
-                ATTEMPT.as_secs()
+                ANSWER.as_secs()
             ))
         };
-        let renewed = timeout(ATTEMPT, self.source.renew()).await;
+        let renewed = timeout(ANSWER, self.source.renew()).await;
         renewed.unwrap_or_else(|_| Err(late()))
     }
 
@@ -213,7 +216,6 @@ impl<S: Source> Shared<S> {
             shared: self,
             inputs: 0,
         };
-        let name = self.source.name();
         // Read before the attempt: a file that changes meanwhile causes another one.
         let inputs = self.source.inputs().await;
         unfinished.inputs = inputs;
@@ -232,13 +234,19 @@ impl<S: Source> Shared<S> {
             _ => Ok(issued),
         });
 
+        self.report(&result);
+        unfinished.finish(result);
+    }
+
+    /// Counts and logs an attempt.
+    fn report(&self, result: &Result<Issued<S::Value>, Failure>) {
+        let name = self.source.name();
         let outcome = result
             .as_ref()
             .map_or_else(|failure| failure.kind.as_str(), |_| "renewed");
         self.metrics.renewed(name, outcome);
 
-        let now = Instant::now();
-        match &result {
+        match result {
             Ok(issued) => {
                 let lifetime = issued.lifetime.map(|it| it.as_secs());
                 tracing::debug!(
@@ -247,7 +255,7 @@ impl<S: Source> Shared<S> {
                     "credential renewed"
                 );
             }
-            Err(failure) => match self.state().valid_for(now) {
+            Err(failure) => match self.state().valid_for(Instant::now()) {
                 Some(left) => {
                     let left = left.map(|it| it.as_secs());
                     tracing::warn!(credential = name, error = %failure, valid_for_seconds = left,
@@ -259,8 +267,6 @@ impl<S: Source> Shared<S> {
                 }
             },
         }
-
-        unfinished.finish(result);
     }
 
     fn finish(&self, result: Result<Issued<S::Value>, Failure>, inputs: u64) {

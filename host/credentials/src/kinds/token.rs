@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{request, response};
 
-use crate::credential::{Credential, CredentialError, Prepared};
+use crate::credential::{Credential, CredentialError, Prepared, RequestKind};
 use crate::masking::secret::Secret;
 use crate::{
     kinds::{
@@ -124,11 +124,11 @@ impl<S: TokenSource> Credential for TokenCredential<S> {
             .map_err(|failure| failure.named(self.name()))
     }
 
-    fn accepted(&self, used: u64, kind: u64) {
+    fn accepted(&self, used: u64, kind: RequestKind) {
         self.renewed.accepted(used, kind);
     }
 
-    async fn rejected(&self, used: u64, kind: u64) -> bool {
+    async fn rejected(&self, used: u64, kind: RequestKind) -> bool {
         self.renewed.rejected(used, kind).await
     }
 

@@ -29,11 +29,11 @@ use crate::{
 /// The body of an answer. Its size and time are limited and measured. It holds the permits of the
 /// request until it is read or dropped, or until the deadline of the request.
 pub struct ResponseBody {
-    kind: Kind,
+    form: Form,
     meter: Option<Box<Meter>>,
 }
 
-enum Kind {
+enum Form {
     Whole(Option<Bytes>),
     Streamed(Streamed),
 }
@@ -67,7 +67,7 @@ impl ResponseBody {
     pub(crate) fn whole(body: Bytes, mut meter: Box<Meter>) -> Self {
         meter.received = body.len() as u64;
         Self {
-            kind: Kind::Whole((!body.is_empty()).then_some(body)),
+            form: Form::Whole((!body.is_empty()).then_some(body)),
             meter: Some(meter),
         }
     }
@@ -111,7 +111,7 @@ impl ResponseBody {
         };
 
         Self {
-            kind: Kind::Streamed(streamed),
+            form: Form::Streamed(streamed),
             meter: Some(meter),
         }
     }
@@ -120,7 +120,7 @@ impl ResponseBody {
         if let Some(mut meter) = self.meter.take() {
             meter.failed(&error);
         }
-        self.kind = Kind::Whole(None);
+        self.form = Form::Whole(None);
         Poll::Ready(Some(Err(error)))
     }
 }
@@ -238,9 +238,9 @@ impl Body for ResponseBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestError>>> {
         let this = self.get_mut();
-        let polled = match &mut this.kind {
-            Kind::Whole(body) => return Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
-            Kind::Streamed(streamed) => streamed.poll(cx),
+        let polled = match &mut this.form {
+            Form::Whole(body) => return Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
+            Form::Streamed(streamed) => streamed.poll(cx),
         };
 
         match polled {
@@ -253,7 +253,7 @@ impl Body for ResponseBody {
             }
             Poll::Ready(Some(Err(error))) => this.fail(error),
             Poll::Ready(None) => {
-                this.kind = Kind::Whole(None);
+                this.form = Form::Whole(None);
                 this.meter = None;
                 Poll::Ready(None)
             }
@@ -261,15 +261,15 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.kind, Kind::Whole(None))
+        matches!(self.form, Form::Whole(None))
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.kind {
-            Kind::Whole(body) => {
+        match &self.form {
+            Form::Whole(body) => {
                 SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64))
             }
-            Kind::Streamed(streamed) => {
+            Form::Streamed(streamed) => {
                 let slot = streamed.slot.lock();
                 // What the mask holds back is still to come.
                 let coming = slot.as_ref().and_then(|(body, _)| body.size_hint().exact());

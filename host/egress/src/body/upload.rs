@@ -214,12 +214,12 @@ impl Progress {
 /// A body that is being sent. It is limited and measured, and ends at the deadline of the request,
 /// whatever the plugin does.
 pub(crate) struct Upload {
-    kind: Kind,
+    form: Form,
     progress: Arc<Progress>,
     _permits: Arc<Permits>,
 }
 
-enum Kind {
+enum Form {
     Whole(Option<Bytes>),
     Streamed(Box<Streamed>),
 }
@@ -241,7 +241,7 @@ impl Upload {
             progress.end();
         }
         Self {
-            kind: Kind::Whole((!body.is_empty()).then_some(body)),
+            form: Form::Whole((!body.is_empty()).then_some(body)),
             progress,
             _permits: permits,
         }
@@ -271,7 +271,7 @@ impl Upload {
         };
 
         Self {
-            kind: Kind::Streamed(Box::new(streamed)),
+            form: Form::Streamed(Box::new(streamed)),
             progress,
             _permits: permits,
         }
@@ -289,8 +289,8 @@ impl Body for Upload {
         let this = self.get_mut();
         let progress = &this.progress;
 
-        let streamed = match &mut this.kind {
-            Kind::Whole(body) => {
+        let streamed = match &mut this.form {
+            Form::Whole(body) => {
                 let data = body.take();
                 if let Some(data) = &data {
                     progress.moved(data);
@@ -298,7 +298,7 @@ impl Body for Upload {
                 progress.end();
                 return Poll::Ready(data.map(|data| Ok(Frame::data(data))));
             }
-            Kind::Streamed(streamed) => streamed,
+            Form::Streamed(streamed) => streamed,
         };
 
         if streamed.alarm.as_mut().poll(cx).is_ready() {
@@ -347,18 +347,18 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.kind {
-            Kind::Whole(body) => body.is_none(),
-            Kind::Streamed(_) => false,
+        match &self.form {
+            Form::Whole(body) => body.is_none(),
+            Form::Streamed(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.kind {
-            Kind::Whole(body) => {
+        match &self.form {
+            Form::Whole(body) => {
                 SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64))
             }
-            Kind::Streamed(streamed) => streamed.body.size_hint(),
+            Form::Streamed(streamed) => streamed.body.size_hint(),
         }
     }
 }

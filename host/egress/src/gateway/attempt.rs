@@ -1,25 +1,20 @@
-//! One attempt to send a request: it waits for its turn, is authenticated and sent, and its answer
-//! is masked.
+//! One attempt to send a request: it waits for its turn, is authenticated and sent.
 
-use std::{
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header::RETRY_AFTER, request::Parts};
-use http_body::Body as _;
+use http::{Request, Response, request::Parts};
 use hyper::body::Incoming;
-use skydock_credentials::{AnswerMask, remove_session_headers};
+use skydock_credentials::AnswerMask;
 use tokio::time::Instant;
 
 use super::{
     Admitted,
+    answer::{Answer, mask_whole, paused},
     http_client::{Timeouts, Unanswered},
     inspect::Content,
     policy::RuleClient,
-    retry::{Answered, Retries, Retry},
+    retry::{Retries, Retry},
     sign::{Sign, Signed},
 };
 use crate::{
@@ -29,7 +24,6 @@ use crate::{
         breaker::Outcome,
         host_limiter::{HostLimiter, TokenRequest},
         instance::Permits,
-        pace,
     },
     request_error::{Code, RequestError},
     rules::compiled::Limits,
@@ -38,16 +32,6 @@ use crate::{
 /// Part of the limit of the first byte, as a divisor, after which a request that is canceled counts
 /// as not answered: the default limit is longer than a call may take.
 const PATIENCE: u32 = 3;
-
-/// In an answer of Skydock during a pause, so that plugins can tell it from one of the cloud.
-/// `docs/operating.md` describes it.
-const PAUSED: &str = "x-skydock-paused";
-
-/// An answer, from the network or from Skydock itself.
-pub(super) enum Answer {
-    Network(Response<Incoming>),
-    FromSkydock(Response<Bytes>),
-}
 
 /// What all attempts to send a request have in common.
 pub(super) struct Outgoing {
@@ -65,7 +49,7 @@ pub(super) struct Outgoing {
 pub(super) struct Attempts {
     /// The body, until it is sent.
     content: Option<Content>,
-    retries: Retries,
+    pub(super) retries: Retries,
     /// For all attempts, since an answer may quote a secret of an earlier one.
     pub(super) mask: AnswerMask,
 }
@@ -80,7 +64,7 @@ impl Attempts {
     }
 
     /// Prepares another attempt.
-    fn repeat(&mut self, retry: Retry, body: Bytes) {
+    pub(super) fn repeat(&mut self, retry: Retry, body: Bytes) {
         self.content = Some(Content::Buffered(body));
         self.retries.count(retry);
     }
@@ -218,76 +202,6 @@ impl Admitted {
         });
         answer
     }
-
-    /// Decides on an answer of the server: the request is sent again with better authentication, or
-    /// the answer is masked and returned. `body` is the whole body, if it is in memory.
-    async fn receive(
-        &self,
-        outgoing: &Outgoing,
-        attempts: &mut Attempts,
-        answer: Response<Incoming>,
-        credential_version: Option<u64>,
-        body: Option<Bytes>,
-    ) -> Result<Option<Answer>, RequestError> {
-        let rule = &outgoing.client.rule;
-        let (mut answer, incoming) = answer.into_parts();
-        if let Some(pause) = pace::pause(&answer, now(), rule.limits.pause) {
-            self.host.pauses().begin(&rule.name, pause);
-        }
-
-        if let Some(credential) = &rule.credential {
-            let answered = Answered {
-                head: &answer,
-                credential_version,
-                has_body: body.is_some(),
-            };
-            let retry = self
-                .fix_authentication(outgoing, answered, &attempts.retries)
-                .await;
-            if let (Some(retry), Some(body)) = (retry, body) {
-                attempts.repeat(retry, body);
-                return Ok(None);
-            }
-
-            if let Some(version) = credential_version.filter(|_| answer.status.is_success()) {
-                credential.accepted(version, self.request_kind(&outgoing.head));
-            }
-            // Last, since masking changes what is read above.
-            credential.mask(&mut answer);
-            let has_body = !incoming.is_end_stream();
-            attempts.mask.begin(&mut answer.headers, has_body)?;
-        }
-
-        if rule.certificate.is_some() {
-            remove_session_headers(&mut answer.headers);
-        }
-
-        let answer = Response::from_parts(answer, incoming);
-        Ok(Some(Answer::Network(answer)))
-    }
-
-    /// Returns a number that is equal for requests of the same kind. A cloud may reject a
-    /// credential for one kind of request only.
-    pub(super) fn request_kind(&self, head: &Parts) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (
-            &self.target,
-            &head.method,
-            head.uri.path(),
-            head.uri.query(),
-            &self.actions.named,
-        )
-            .hash(&mut hasher);
-        hasher.finish()
-    }
-}
-
-/// Masks an answer of a credential itself. A plugin has no part in a login that is masked and
-/// cannot guess, so all secrets are searched for.
-fn mask_whole(client: &RuleClient, answer: Response<Bytes>) -> Result<Answer, RequestError> {
-    let secrets = client.rule.credential.as_ref().map(|it| it.secrets());
-    let answer = AnswerMask::over_answer(secrets.unwrap_or_default(), answer)?;
-    Ok(Answer::FromSkydock(answer))
 }
 
 /// Returns what a failed request tells about the host.
@@ -303,30 +217,4 @@ fn failed(error: &RequestError, timeouts: Timeouts, limits: &Limits) -> Outcome 
         Code::ConnectionReadTimeout => Outcome::Late,
         _ => Outcome::Unreachable,
     }
-}
-
-/// Returns the answer during a pause that the cloud has asked for, without asking the cloud again.
-fn paused(pause: Duration) -> Response<Bytes> {
-    // Rounded up, so that a plugin that waits for this long is not told to wait again.
-    let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
-
-    let mut response = Response::new(Bytes::from_static(
-        b"the cloud has asked for a pause; this answer is Skydock's\n",
-    ));
-    // Also if the cloud has answered 503: this request was not tried, and can be sent later.
-    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-
-    response
-        .headers_mut()
-        .insert(RETRY_AFTER, HeaderValue::from(seconds));
-    response
-        .headers_mut()
-        .insert(PAUSED, HeaderValue::from_static("true"));
-
-    response
-}
-
-/// Returns the time of the wall clock, for dates in answers.
-fn now() -> jiff::Timestamp {
-    jiff::Timestamp::try_from(SystemTime::now()).unwrap_or_default()
 }

@@ -7,6 +7,7 @@ use skydock_cloud::text::beginning;
 use skydock_credentials::request::actions::Actions;
 
 use super::{
+    deciding_rule::denied_authentication,
     denial::{Denial, guest_authenticates},
     policy::RuleClient,
 };
@@ -15,7 +16,6 @@ use crate::{
     rules::{
         address::is_metadata_address,
         compiled::{CompiledRule, Verdict},
-        config::GuestAuth,
         headers::Authentication,
         overrides,
         path::{self, Meaning, Prefix},
@@ -38,7 +38,7 @@ struct Request<'a> {
 }
 
 /// The decision of a rule.
-enum Choice {
+enum Decision {
     Allowed,
     /// Only the body shows whether the rule applies.
     Open,
@@ -75,13 +75,13 @@ pub(super) fn choose(
     let mut nearest: Option<(u8, Denial)> = None;
     for client in rules {
         match request.judge(&client.rule)? {
-            Choice::Allowed => {
+            Decision::Allowed => {
                 chosen.push((*client).clone());
                 break;
             }
             // A later rule may apply.
-            Choice::Open => chosen.push((*client).clone()),
-            Choice::Denied(miss) => {
+            Decision::Open => chosen.push((*client).clone()),
+            Decision::Denied(miss) => {
                 // The message names the rule that comes nearest to allowing the request, since
                 // operators fix that one.
                 if nearest
@@ -119,12 +119,12 @@ fn deny_tricks(rules: &[&Arc<RuleClient>], path: &str) -> Result<(), Denial> {
 }
 
 impl Request<'_> {
-    fn judge(&self, rule: &CompiledRule) -> Result<Choice, Denial> {
+    fn judge(&self, rule: &CompiledRule) -> Result<Decision, Denial> {
         let path = self.head.uri.path();
         let is_path_allowed = rule.permits_path(path);
 
         if !rule.methods.contains(&self.head.method) {
-            return Ok(Choice::Denied(Miss {
+            return Ok(Decision::Denied(Miss {
                 // A rule for this path is nearer than one for this method.
                 nearness: if is_path_allowed { 3 } else { 1 },
                 cause: Cause::RuleMethod,
@@ -132,7 +132,7 @@ impl Request<'_> {
             }));
         }
         if let Some(named) = rule.denied_method(&self.named) {
-            return Ok(Choice::Denied(Miss {
+            return Ok(Decision::Denied(Miss {
                 nearness: if is_path_allowed { 3 } else { 1 },
                 cause: Cause::RuleMethod,
                 what: format!(
@@ -142,13 +142,13 @@ impl Request<'_> {
             }));
         }
         if !is_path_allowed {
-            return self.judge_path(rule, path).map(Choice::Denied);
+            return self.judge_path(rule, path).map(Decision::Denied);
         }
 
         Ok(match rule.permits_actions(self.actions) {
-            Verdict::Yes => Choice::Allowed,
-            Verdict::Open => Choice::Open,
-            Verdict::No => Choice::Denied(Miss {
+            Verdict::Yes => Decision::Allowed,
+            Verdict::Open => Decision::Open,
+            Verdict::No => Decision::Denied(Miss {
                 nearness: 4,
                 cause: Cause::Action,
                 what: match rule.denied_action(self.actions) {
@@ -210,38 +210,6 @@ pub(super) fn deny_guest_authentication(
         }
         _ => Ok(()),
     }
-}
-
-/// Returns the first of these rules that allows the actions, which are all known.
-pub(super) fn deciding_rule(
-    candidates: &[Arc<RuleClient>],
-    actions: &Actions,
-    authentication: &Authentication,
-) -> Result<Arc<RuleClient>, RequestError> {
-    let decides = candidates
-        .iter()
-        .find(|client| client.rule.permits_actions(actions) == Verdict::Yes);
-    let Some(client) = decides else {
-        return Err(no_rule_allows_actions());
-    };
-
-    match denied_authentication(&client.rule, authentication) {
-        Some(what) => Err(guest_authenticates(&client.rule.name, &what)),
-        None => Ok(client.clone()),
-    }
-}
-
-/// Returns what the plugin authenticates with, if this rule does not allow that.
-fn denied_authentication(rule: &CompiledRule, authentication: &Authentication) -> Option<String> {
-    let is_denied = rule.guest_auth == GuestAuth::Denied && rule.credential.is_none();
-    is_denied.then(|| authentication.unlisted(&rule.listed))?
-}
-
-fn no_rule_allows_actions() -> RequestError {
-    RequestError::denied(
-        Cause::Action,
-        "no rule allows the actions in the request body, or the body does not name one",
-    )
 }
 
 /// Returns the error for a request whose target no rule allows.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     Admitted,
-    choose::deciding_rule,
+    deciding_rule::deciding_rule,
     denial::{named_method, other_method, unclear, writes},
     http_client::Timeouts,
     policy::RuleClient,

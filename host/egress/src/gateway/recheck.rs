@@ -7,7 +7,8 @@ use http::request::Parts;
 
 use super::{
     Admitted,
-    choose::{choose, deciding_rule, unruled},
+    choose::{choose, unruled},
+    deciding_rule::deciding_rule,
     denial::{altered, revoked},
     policy::RuleClient,
 };

@@ -11,7 +11,7 @@ use http::{
 use http_body::Body;
 use http_body_util::BodyExt as _;
 use skydock_cloud::CallKind;
-use skydock_credentials::{AnswerMask, request::actions::Actions};
+use skydock_credentials::request::actions::Actions;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
@@ -19,7 +19,8 @@ use tokio::{
 
 use super::{
     Options, Shared,
-    attempt::{Answer, Attempts, Outgoing},
+    answer::Sent,
+    attempt::{Attempts, Outgoing},
     http_client::Timeouts,
     inspect::Content,
     policy::{Policy, RuleClient},
@@ -47,7 +48,9 @@ use crate::{
 const BESIDE_CREDENTIAL: &str = "it is beside the credential of the rule; if the cloud needs it, add it to `headers` of the rule";
 const OF_PROXIES: &str = "only proxies send it, to tell a server who is asking";
 
-/// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`].
+/// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`], whose steps
+/// are in `inspect.rs`, `attempt.rs`, `recheck.rs`, `receive.rs` and `retry.rs`; `report_only.rs` looks
+/// at it beside them.
 pub struct Admitted {
     pub(super) shared: Arc<Shared>,
     /// The rules that it was admitted with.
@@ -61,19 +64,13 @@ pub struct Admitted {
     pub(super) capacity: Arc<Capacity>,
     pub(super) started: Instant,
     pub(super) dry_run: bool,
+    /// Time that is left of the call.
     pub(super) left: Duration,
     pub(super) options: Options,
+    /// Slots of the instance.
     pub(super) instance: Arc<Semaphore>,
     pub(super) ticket: Ticket,
     pub(super) meter: Box<Meter>,
-}
-
-/// The answer to a request, and what its body needs until it ends.
-struct Sent {
-    answer: Answer,
-    bounds: Bounds,
-    permits: Arc<Permits>,
-    mask: AnswerMask,
 }
 
 impl Admitted {
@@ -205,32 +202,6 @@ impl Admitted {
             head.headers.remove(name);
         }
     }
-}
-
-impl Sent {
-    /// Converts the answer into the one that the plugin receives.
-    fn into_response(self, mut meter: Box<Meter>) -> Response<ResponseBody> {
-        match self.answer {
-            Answer::Network(mut answer) => {
-                clean(&mut answer, &mut meter);
-                answer.map(|body| {
-                    ResponseBody::streamed(body, self.bounds, self.permits, self.mask, meter)
-                })
-            }
-            Answer::FromSkydock(mut answer) => {
-                clean(&mut answer, &mut meter);
-                answer.map(|body| ResponseBody::whole(body, meter))
-            }
-        }
-    }
-}
-
-/// Removes what is only for Skydock from the head of an answer, and records its status.
-fn clean<B>(answer: &mut Response<B>, meter: &mut Meter) {
-    strip_hop_by_hop(answer.headers_mut());
-    // hyper's information about the connection is not for the plugin.
-    answer.extensions_mut().clear();
-    meter.status = Some(answer.status().as_u16());
 }
 
 /// Converts the plugin's head into the one that is sent. Returns the headers that it removes,

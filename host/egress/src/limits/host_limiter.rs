@@ -18,9 +18,26 @@ use crate::{
     rules::compiled::Limits,
 };
 
-/// What distinguishes the limiters of a host: concurrency, rate, burst, and the kinds of calls that
-/// share them.
-type Key = (u16, u64, u16, Kinds);
+/// What distinguishes the limiters of a host.
+#[derive(Debug, PartialEq, Eq)]
+struct Key {
+    concurrency: u16,
+    rate_bits: u64,
+    burst: u16,
+    /// The kinds of calls that share the limits.
+    kinds: Kinds,
+}
+
+impl Key {
+    fn new(limits: &Limits, kinds: Kinds) -> Self {
+        Self {
+            concurrency: limits.concurrency,
+            rate_bits: limits.rate.to_bits(),
+            burst: limits.burst,
+            kinds,
+        }
+    }
+}
 
 /// Requests to one host under the same limits.
 #[derive(Debug)]
@@ -29,9 +46,9 @@ pub(crate) struct HostLimiter {
     /// Concurrent requests, divided among the kinds of calls.
     pub(crate) slots: Shares,
     /// The queues of requests that wait for a token, one for each kind of calls.
-    queues: PerKind<Semaphore>,
+    within_kind: PerKind<Semaphore>,
     /// The queue of the first ones of each kind.
-    queue: Semaphore,
+    among_kinds: Semaphore,
     bucket: Mutex<Bucket>,
 }
 
@@ -48,16 +65,16 @@ impl HostLimiter {
     pub(crate) fn new(limits: &Limits, kinds: Kinds, now: Instant) -> Self {
         let slots = usize::from(limits.concurrency);
         Self {
-            key: key(limits, kinds),
+            key: Key::new(limits, kinds),
             slots: Shares::new(slots, CallKind::reserved(slots), kinds),
-            queues: PerKind::of(|_| Semaphore::new(1)),
-            queue: Semaphore::new(1),
+            within_kind: PerKind::of(|_| Semaphore::new(1)),
+            among_kinds: Semaphore::new(1),
             bucket: Mutex::new(Bucket::new(limits.rate, limits.burst, now)),
         }
     }
 
     pub(crate) fn is_for(&self, limits: &Limits, kinds: Kinds) -> bool {
-        self.key == key(limits, kinds)
+        self.key == Key::new(limits, kinds)
     }
 
     /// Returns true if no token is missing.
@@ -81,8 +98,8 @@ impl HostLimiter {
         loop {
             // Outside of the queue, in which requests of other rules wait too.
             waited |= host.pauses().wait(rule, deadline).await?;
-            let _first = turn(self.queues.get(kind), &mut waited).await;
-            let _turn = turn(&self.queue, &mut waited).await;
+            let _first = turn(self.within_kind.get(kind), &mut waited).await;
+            let _turn = turn(&self.among_kinds, &mut waited).await;
 
             loop {
                 let now = Instant::now();
@@ -107,15 +124,6 @@ async fn turn<'a>(queue: &'a Semaphore, waited: &mut bool) -> Option<SemaphorePe
     *waited = true;
     // The semaphore is never closed.
     queue.acquire().await.ok()
-}
-
-fn key(limits: &Limits, kinds: Kinds) -> Key {
-    (
-        limits.concurrency,
-        limits.rate.to_bits(),
-        limits.burst,
-        kinds,
-    )
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ struct Shared {
     addresses: Option<AddressPolicy>,
     tls: Tls,
     proxy: Option<Target>,
-    limit: Duration,
+    connect_timeout: Duration,
 }
 
 impl Connector {
@@ -91,7 +91,7 @@ impl Connector {
                 metrics,
             ),
             proxy: rule.proxy.clone(),
-            limit: rule.limits.connect,
+            connect_timeout: rule.limits.connect,
         })
     }
 
@@ -116,7 +116,7 @@ impl Connector {
         tls: TlsConfig,
         certificate: Option<ClientCertificate>,
         connections: usize,
-        limit: Duration,
+        connect_timeout: Duration,
     ) -> Self {
         Self::with(Shared {
             resolver,
@@ -125,7 +125,7 @@ impl Connector {
             addresses: None,
             tls: Tls::new(tls, certificate, None, EgressMetrics::default()),
             proxy: None,
-            limit,
+            connect_timeout,
         })
     }
 }
@@ -150,18 +150,21 @@ impl tower_service::Service<Uri> for Connector {
 
 impl Shared {
     async fn connect(&self, target: &Target, kind: CallKind) -> Result<Stream, RequestError> {
-        let deadline = Instant::now() + self.limit;
+        let deadline = Instant::now() + self.connect_timeout;
         let late = |code, what: &str| {
             RequestError::new(
                 code,
                 Cause::Connect,
-                format!("{what} {target} took longer than {:?}", self.limit),
+                format!(
+                    "{what} {target} took longer than {:?}",
+                    self.connect_timeout
+                ),
             )
         };
 
         let permit = timeout_at(deadline, self.connections.acquire(kind));
         let Ok(Ok(permit)) = permit.await else {
-            let limit = self.limit;
+            let limit = self.connect_timeout;
             let most = self.connections.most();
             let sentence = format!(
                 "no connection became free within {limit:?}: the limit is {most}, with a part for each kind of calls"
@@ -178,7 +181,7 @@ impl Shared {
             Err(_) => {
                 let sentence = format!(
                     "cannot resolve the name of {target} within {:?}",
-                    self.limit
+                    self.connect_timeout
                 );
                 return Err(RequestError::new(Code::DnsTimeout, Cause::Dns, sentence));
             }

@@ -1,4 +1,5 @@
-//! A parsed rule, and its decisions about requests.
+//! A parsed rule, and its decisions about requests; how paths are compared is in `path.rs`. A field
+//! begins in `config.rs`.
 
 mod compile;
 mod units;

@@ -1,5 +1,5 @@
 use http::Request;
-use skydock_credentials::CredentialErrorKind;
+use skydock_credentials::{CredentialErrorKind, RequestKind};
 
 use crate::world::World;
 
@@ -154,8 +154,11 @@ async fn static_headers_follow_their_files() {
         world.header(&*credential, "authorization").await.unwrap(),
         "Bearer next-t0ken"
     );
-    assert!(credential.rejected(1, 0).await, "a newer one is there");
-    assert!(!credential.rejected(2, 0).await);
+    assert!(
+        credential.rejected(1, RequestKind(0)).await,
+        "a newer one is there"
+    );
+    assert!(!credential.rejected(2, RequestKind(0)).await);
     let credential = world.credential("type: basic, userFile: DIR/user, passwordFile: DIR/token");
     let basic = "Basic Y2NtOm5leHQtdDBrZW4=";
     assert_eq!(
@@ -187,7 +190,7 @@ async fn a_static_header_may_be_in_an_environment_variable() {
     );
     assert!(!format!("{credential:?} {masked:?}").contains(&*value));
     assert!(
-        !credential.rejected(1, 0).await,
+        !credential.rejected(1, RequestKind(0)).await,
         "another value needs a restart"
     );
 

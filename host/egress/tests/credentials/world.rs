@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use skydock_credentials::{
     Credential, CredentialError, CredentialMetrics, Credentials, CredentialsErrors, Dependencies,
-    Issuer, Prepared, SystemClock, config::CredentialConfig,
+    Issuer, Prepared, RequestKind, SystemClock, config::CredentialConfig,
 };
 use tempfile::TempDir;
 
@@ -107,11 +107,11 @@ impl World {
                 .await
                 .unwrap();
             if answer.status().is_success() {
-                credential.accepted(used, 0);
+                credential.accepted(used, RequestKind(0));
             }
             if answer.status() == StatusCode::UNAUTHORIZED
                 && !tried
-                && credential.rejected(used, 0).await
+                && credential.rejected(used, RequestKind(0)).await
             {
                 tried = true;
                 continue;

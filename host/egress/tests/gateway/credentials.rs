@@ -13,7 +13,9 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::{Request, Response, request, response};
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use skydock_credentials::{Credential, CredentialError, CredentialErrorKind, Prepared, Secret};
+use skydock_credentials::{
+    Credential, CredentialError, CredentialErrorKind, Prepared, RequestKind, Secret,
+};
 use skydock_egress::{Call, Cause, Code, Instance};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -34,7 +36,7 @@ struct Tokens {
     number: AtomicU64,
     renewals: AtomicUsize,
     /// The reported numbers: accepted, or rejected with the kind of the request.
-    told: Mutex<Vec<(u64, Option<u64>)>>,
+    told: Mutex<Vec<(u64, Option<RequestKind>)>>,
     /// The file of the credential changes while a request is in progress.
     changes: bool,
     bodies: Mutex<Vec<Option<Bytes>>>,
@@ -85,11 +87,11 @@ impl Credential for Tokens {
         Ok(Prepared::Send { used })
     }
 
-    fn accepted(&self, used: u64, _: u64) {
+    fn accepted(&self, used: u64, _: RequestKind) {
         self.told.lock().unwrap().push((used, None));
     }
 
-    async fn rejected(&self, used: u64, kind: u64) -> bool {
+    async fn rejected(&self, used: u64, kind: RequestKind) -> bool {
         self.told.lock().unwrap().push((used, Some(kind)));
         self.renewals.fetch_add(1, Ordering::SeqCst);
         self.number

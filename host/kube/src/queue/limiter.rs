@@ -70,7 +70,8 @@ pub fn with_jitter(wait: Duration, whose: &impl Hash) -> Duration {
     wait - wait / 20 * group
 }
 
-/// A token bucket.
+/// A token bucket, which may be in debt. Those of plugins are in other crates, which this one must not
+/// use.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     rate: Rate,
@@ -100,7 +101,7 @@ impl Bucket {
 
     /// Returns when the tokens that were taken are there: the past, if none was missing.
     #[must_use]
-    pub fn settled_at(&self) -> Instant {
+    pub fn refilled_at(&self) -> Instant {
         self.at + self.debt()
     }
 
@@ -147,10 +148,10 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(bucket.reserve(start), Duration::ZERO);
         }
-        assert_eq!(bucket.settled_at(), start);
+        assert_eq!(bucket.refilled_at(), start);
         assert_eq!(bucket.reserve(start), Duration::from_millis(100));
         assert_eq!(bucket.reserve(start), Duration::from_millis(200));
-        assert_eq!(bucket.settled_at(), start + Duration::from_millis(200));
+        assert_eq!(bucket.refilled_at(), start + Duration::from_millis(200));
         assert_eq!(
             bucket.reserve(start + Duration::from_secs(60)),
             Duration::ZERO

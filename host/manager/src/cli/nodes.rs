@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 use skydock_controllers::{
     Options,
     lifecycle::{LifecycleOptions, brake::BrakeOptions},
-    node::{NodeOptions, plan::SyncedFields},
+    node::{NodeOptions, plan::repair::SyncedFields},
 };
 
 use super::{parse_count, parse_duration};

@@ -19,7 +19,6 @@ pub(super) use bounds::{add_to_linker, context};
 
 use super::{Phase, Shared};
 
-/// Message for a guest that sends a request before it is in service.
 /// One instance's access to the gateway.
 pub(super) struct Egress {
     shared: Arc<Shared>,

@@ -6,10 +6,13 @@ use skydock_kube::api::ApiError;
 use super::{Attempt, Failure, Outcome, Requeue, apply::Write, event::Event, io::Io, unless_gone};
 use crate::{
     ServiceEntry,
-    known::state::{Announced, Phase},
+    known::{
+        own_load_balancer::OwnLoadBalancer,
+        state::{Announced, Phase},
+    },
     plan::{
-        Goal,
-        finalizer::{Ending, FinalizerAction, OwnLoadBalancer},
+        finalizer::{Ending, FinalizerAction},
+        goal::Goal,
         is_served_by_others, status,
     },
 };

@@ -6,7 +6,7 @@ use skydock_kube::{api::ApiError, queue::Priority};
 use super::{Attempt, Failure, Outcome, Requeue, apply::Write, event::Event, io::Io, unless_gone};
 use crate::{
     known::state::{Announced, SentNodes, State},
-    nodes::selection::Choice,
+    nodes::selection::SelectedNodes,
     plan::{class_annotation::live_to_write, has_finalizer, wants_load_balancer},
 };
 
@@ -44,7 +44,7 @@ impl Attempt<'_> {
         }
 
         // They are sent even if there are none.
-        let Choice { nodes, fingerprint } = io.select_nodes().await;
+        let SelectedNodes { nodes, fingerprint } = io.select_nodes().await;
         if nodes.is_empty() && changed && known.update(State::report_no_nodes) {
             io.publish(Event::NoNodes);
         }

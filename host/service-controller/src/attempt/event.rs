@@ -7,7 +7,7 @@ use skydock_cloud::{CloudError, NodeSet, reason};
 use skydock_controller_base::calls::progress::minutes;
 use skydock_kube::events::EventType::{self, Normal, Warning};
 
-use crate::plan::finalizer::OwnLoadBalancer;
+use crate::known::own_load_balancer::OwnLoadBalancer;
 
 /// Maximum number of node names in one event.
 const NAMES: usize = 20;

@@ -11,9 +11,8 @@ use tokio::time::Instant;
 use super::{Failure, apply::Write, event::Event};
 use crate::{
     NODE_CHANGE_DEBOUNCE, ServiceController, ServiceEntry,
-    known::{Ensured, KnownService, Settled},
-    nodes::{NodeWork, selection::Choice},
-    plan::finalizer::OwnLoadBalancer,
+    known::{Ensured, KnownService, Settled, own_load_balancer::OwnLoadBalancer},
+    nodes::{NodeWork, selection::SelectedNodes},
     record::keeper::unix_time,
 };
 
@@ -24,7 +23,7 @@ pub(crate) trait Io: Send {
     fn present(&self) -> Option<ServiceEntry>;
 
     /// Selects the nodes for the load balancer.
-    async fn select_nodes(&mut self) -> Choice;
+    async fn select_nodes(&mut self) -> SelectedNodes;
 
     /// Has the cloud create or change the load balancer.
     async fn ensure(&mut self, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError>;
@@ -123,7 +122,7 @@ impl Io for ControllerIo<'_> {
         present.filter(|present| present.uid() == self.entry.uid())
     }
 
-    async fn select_nodes(&mut self) -> Choice {
+    async fn select_nodes(&mut self) -> SelectedNodes {
         self.controller.selection.of(self.entry).await
     }
 

@@ -18,10 +18,11 @@ use crate::{
     Classes, ServiceEntry,
     known::{
         KnownService,
+        fingerprint::Fingerprint,
         state::{Phase, SentNodes, State},
     },
-    nodes::selection::{Choice, Fingerprint},
-    plan::Goal,
+    nodes::selection::SelectedNodes,
+    plan::goal::Goal,
 };
 
 static CLASSES: Classes = Classes {
@@ -117,7 +118,7 @@ impl Given<'_> {
 /// What the cloud, the API server and the caches answer. Each is called at most once.
 pub(crate) struct Answers {
     pub(crate) present: Option<ServiceEntry>,
-    pub(crate) nodes: Choice,
+    pub(crate) nodes: SelectedNodes,
     pub(crate) ensured: Result<LoadBalancerStatus, CloudError>,
     pub(crate) updated: Result<(), CloudError>,
     pub(crate) found: Result<Option<LoadBalancerStatus>, CloudError>,
@@ -222,7 +223,7 @@ impl Io for Script<'_> {
         self.answers.present.clone()
     }
 
-    async fn select_nodes(&mut self) -> Choice {
+    async fn select_nodes(&mut self) -> SelectedNodes {
         self.call(Call::SelectNodes);
         self.answers.nodes.clone()
     }
@@ -304,8 +305,8 @@ pub(crate) fn nodes(names: &[&str]) -> NodeSet {
 }
 
 /// Returns the nodes of [`NEW`].
-pub(crate) fn choice(names: &[&str]) -> Choice {
-    Choice {
+pub(crate) fn choice(names: &[&str]) -> SelectedNodes {
+    SelectedNodes {
         nodes: nodes(names),
         fingerprint: Fingerprint::of(2),
     }

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::{Attempt, Failure, Requeue, event::Event, io::Io};
 use crate::{
     known::state::{Follow, Phase, SentNodes},
-    nodes::selection::Choice,
-    plan::{Need, need},
+    nodes::selection::SelectedNodes,
+    plan::goal::{Need, need},
 };
 
 /// Time for which changes of nodes are gathered for a load balancer that does not exist yet: each
@@ -32,7 +32,7 @@ impl Attempt<'_> {
             return finished;
         }
 
-        let Choice { nodes, fingerprint } = io.select_nodes().await;
+        let SelectedNodes { nodes, fingerprint } = io.select_nodes().await;
         let now = Instant::now();
         let phase = known.read(|state| state.phase);
         let before = match known.update(|state| state.updating(fingerprint, now)) {

@@ -6,10 +6,8 @@ use skydock_controller_base::calls::retry::RetryWhen;
 use skydock_kube::queue::Priority;
 use tokio::time::Instant;
 
-use crate::{
-    nodes::selection::Fingerprint,
-    plan::{finalizer::AddedBy, status},
-};
+use super::fingerprint::Fingerprint;
+use crate::plan::{finalizer::AddedBy, status};
 
 /// What is known about a Service. It changes only while the Service is worked on, in an
 /// [`Attempt`](crate::attempt::Attempt).

@@ -7,64 +7,16 @@ use std::sync::{
 
 use kube::core::{Selector, SelectorExt};
 use parking_lot::Mutex;
-use skydock_cloud::{Looked, NodeSet};
+use skydock_cloud::NodeSet;
 use skydock_controller_base::objects::kinds::{NodeKind, ServiceKind};
 use skydock_kube::informer::{Entry, Informer};
 
 use super::eligibility::eligible;
-use crate::{NodeRules, digest::Digest};
+use crate::{NodeRules, known::fingerprint::Fingerprint};
 
-/// Identifies the nodes of a load balancer, by what a provider can look at, as [`Digest`]s. While
-/// nodes are added and removed, each of thousands of load balancers was last updated with a
-/// different set of thousands of nodes: storing the sets would fill the memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fingerprint {
-    targets: u128,
-    nodes: u128,
-}
-
-impl Fingerprint {
-    /// Returns the nodes of which an earlier process has recorded this, for a provider that looked at
-    /// this much. To one that looks at more or less, no nodes are equal to them.
-    pub(crate) fn recorded(looked: Looked, digest: u128) -> Self {
-        match looked {
-            Looked::Targets => Self {
-                targets: digest,
-                nodes: 0,
-            },
-            Looked::Nodes => Self {
-                targets: 0,
-                nodes: digest,
-            },
-        }
-    }
-
-    /// Returns what a provider that looks at this much sees of the nodes.
-    pub(crate) fn seen(self, looked: Looked) -> u128 {
-        match looked {
-            Looked::Targets => self.targets,
-            Looked::Nodes => self.nodes,
-        }
-    }
-
-    /// Returns true if a provider that looks at this much finds the nodes equal.
-    pub(crate) fn is_same(self, other: Self, looked: Looked) -> bool {
-        self.seen(looked) == other.seen(looked)
-    }
-
-    #[cfg(test)]
-    pub(crate) const fn of(nodes: u128) -> Self {
-        Self::with(nodes, nodes)
-    }
-
-    #[cfg(test)]
-    pub(crate) const fn with(targets: u128, nodes: u128) -> Self {
-        Self { targets, nodes }
-    }
-}
-
+/// The nodes that were selected.
 #[derive(Clone)]
-pub(crate) struct Choice {
+pub(crate) struct SelectedNodes {
     pub(crate) nodes: NodeSet,
     pub(crate) fingerprint: Fingerprint,
 }
@@ -72,17 +24,17 @@ pub(crate) struct Choice {
 /// Selects nodes. A selection is made once for each state of the cache, and shared by all Services
 /// with the same selector.
 ///
-/// There are two versions, because most changes of nodes do not affect which nodes are selected:
-/// `version` determines the selected nodes, while `views` is only needed to send their current data
-/// to the cloud.
+/// Changes are counted twice, because most changes of nodes do not affect which nodes are selected:
+/// `membership_changes` determines the selected nodes, while `view_changes` is only needed to send
+/// their current data to the cloud.
 pub(crate) struct Selection {
     nodes: Arc<Informer<NodeKind>>,
     rules: NodeRules,
     /// Counts changes that may affect which nodes are selected.
-    version: AtomicU64,
+    membership_changes: AtomicU64,
     /// Counts all changes of nodes.
-    views: AtomicU64,
-    choices: Mutex<Option<Arc<Choices>>>,
+    view_changes: AtomicU64,
+    choices: Mutex<Option<Arc<Selections>>>,
     /// Locked while a selection is made, so that it is made only once if several tasks need it.
     /// Waiting for it does not block a thread.
     making: tokio::sync::Mutex<()>,
@@ -90,17 +42,17 @@ pub(crate) struct Selection {
 
 /// Selections for one state of the cache.
 #[derive(Clone)]
-struct Choices {
-    version: u64,
-    views: u64,
+struct Selections {
+    membership_changes: u64,
+    view_changes: u64,
     /// All nodes that may be behind load balancers.
-    eligible: Choice,
+    eligible: SelectedNodes,
     /// Those of them that each selector matches. A cluster has few selectors.
-    selected: Vec<(Selector, Choice)>,
+    selected: Vec<(Selector, SelectedNodes)>,
 }
 
-impl Choices {
-    fn get(&self, selector: &Selector) -> Option<&Choice> {
+impl Selections {
+    fn get(&self, selector: &Selector) -> Option<&SelectedNodes> {
         if selector.selects_all() {
             return Some(&self.eligible);
         }
@@ -113,14 +65,14 @@ impl Choices {
 
 impl Selection {
     pub(crate) fn new(nodes: Arc<Informer<NodeKind>>, rules: NodeRules) -> Self {
-        let version = AtomicU64::new(0);
-        let views = AtomicU64::new(0);
+        let membership_changes = AtomicU64::new(0);
+        let view_changes = AtomicU64::new(0);
 
         Self {
             nodes,
             rules,
-            version,
-            views,
+            membership_changes,
+            view_changes,
             choices: Mutex::default(),
             making: tokio::sync::Mutex::default(),
         }
@@ -129,9 +81,9 @@ impl Selection {
     /// Must be called after each change of a node; `chosen` says whether the change may affect
     /// which nodes are selected.
     pub(crate) fn changed(&self, chosen: bool) {
-        self.views.fetch_add(1, Ordering::SeqCst);
+        self.view_changes.fetch_add(1, Ordering::SeqCst);
         if chosen {
-            self.version.fetch_add(1, Ordering::SeqCst);
+            self.membership_changes.fetch_add(1, Ordering::SeqCst);
         }
     }
 
@@ -143,11 +95,11 @@ impl Selection {
     }
 
     /// Returns the current nodes for the load balancer of this Service.
-    pub(crate) async fn of(&self, service: &Entry<ServiceKind>) -> Choice {
+    pub(crate) async fn of(&self, service: &Entry<ServiceKind>) -> SelectedNodes {
         self.choose(&service.view.node_selector, true).await
     }
 
-    async fn choose(&self, selector: &Selector, as_now: bool) -> Choice {
+    async fn choose(&self, selector: &Selector, as_now: bool) -> SelectedNodes {
         if let Some(choice) = self.made(selector, as_now) {
             return choice;
         }
@@ -158,20 +110,23 @@ impl Selection {
             return choice;
         }
 
-        // Read before the list, which may then be newer than these versions, but never older. So
-        // the fingerprint is that of the listed nodes, also if their version has one: they may
+        // Read before the list, which may then be newer than these counts, but never older. So
+        // the fingerprint is that of the listed nodes, also if these counts have one: the nodes may
         // contain a change that is not counted yet.
-        let version = self.version.load(Ordering::SeqCst);
-        let views = self.views.load(Ordering::SeqCst);
+        let membership_changes = self.membership_changes.load(Ordering::SeqCst);
+        let view_changes = self.view_changes.load(Ordering::SeqCst);
 
         let mut choices = match self.known() {
             // Other Services have made selections of the same nodes.
-            Some(known) if known.version == version && known.views == views => {
-                Choices::clone(&known)
+            Some(known)
+                if known.membership_changes == membership_changes
+                    && known.view_changes == view_changes =>
+            {
+                Selections::clone(&known)
             }
-            _ => Choices {
-                version,
-                views,
+            _ => Selections {
+                membership_changes,
+                view_changes,
                 eligible: self.eligible(),
                 selected: Vec::new(),
             },
@@ -184,8 +139,8 @@ impl Selection {
                 .cloned()
                 .collect();
 
-            let choice = Choice {
-                fingerprint: fingerprint(&nodes),
+            let choice = SelectedNodes {
+                fingerprint: Fingerprint::new(&nodes),
                 nodes,
             };
             choices.selected.push((selector.clone(), choice.clone()));
@@ -197,46 +152,35 @@ impl Selection {
     }
 
     /// Returns an existing selection that is still valid.
-    fn made(&self, selector: &Selector, as_now: bool) -> Option<Choice> {
-        let version = self.version.load(Ordering::SeqCst);
-        let views = self.views.load(Ordering::SeqCst);
-        let known = self
-            .known()
-            .filter(|known| known.version == version && (!as_now || known.views == views))?;
+    fn made(&self, selector: &Selector, as_now: bool) -> Option<SelectedNodes> {
+        let membership_changes = self.membership_changes.load(Ordering::SeqCst);
+        let view_changes = self.view_changes.load(Ordering::SeqCst);
+        let known = self.known().filter(|known| {
+            known.membership_changes == membership_changes
+                && (!as_now || known.view_changes == view_changes)
+        })?;
         known.get(selector).cloned()
     }
 
-    fn known(&self) -> Option<Arc<Choices>> {
+    fn known(&self) -> Option<Arc<Selections>> {
         self.choices.lock().clone()
     }
 
-    fn eligible(&self) -> Choice {
+    fn eligible(&self) -> SelectedNodes {
         let list = self.nodes.list();
         let may_be = list.iter().filter(|entry| eligible(entry, self.rules));
         let nodes: NodeSet = may_be.map(|entry| Arc::clone(&entry.view)).collect();
-        Choice {
-            fingerprint: fingerprint(&nodes),
+        SelectedNodes {
+            fingerprint: Fingerprint::new(&nodes),
             nodes,
         }
-    }
-}
-
-fn fingerprint(nodes: &NodeSet) -> Fingerprint {
-    let seen = |looked: Looked| {
-        let mut digest = Digest::default();
-        nodes.iter().for_each(|node| looked.hash(node, &mut digest));
-        digest.result()
-    };
-
-    Fingerprint {
-        targets: seen(Looked::Targets),
-        nodes: seen(Looked::Nodes),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use skydock_cloud::Looked;
     use skydock_controller_base::{
         objects::constants::ANNOTATION_NODE_SELECTOR,
         testing::{node, with},

@@ -23,18 +23,6 @@
 //! | with a live class annotation | unknown: an earlier process | as after a deletion |
 //! | with a live class annotation | maybe others | left: with a live annotation, it would look like that of an earlier process the next time |
 //! | other | unknown or maybe others | kept |
-//!
-//! Nothing is deleted in the cloud at a hand-over. An event tells whether a load balancer of this
-//! host stays there:
-//!
-//! | Load balancer | Finalizer, class annotation | Own load balancer |
-//! | --- | --- | --- |
-//! | not known to exist | | none |
-//! | whose status this process has written | | known |
-//! | other | live annotation, unless it was written over a finalizer that was there | known |
-//! | other | finalizer in the cache, added by this process | known |
-//! | other | finalizer in the cache | possible |
-//! | other | no finalizer | none |
 
 use k8s_openapi::api::core::v1::Service;
 
@@ -42,7 +30,7 @@ use super::{
     class_annotation::{self, left_to_write, live_to_write},
     deleting, has_finalizer, is_cleaned_up_here, is_served_by_others,
 };
-use crate::{Classes, known::state::State};
+use crate::Classes;
 
 /// Who has added the finalizer, as far as this process knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +58,8 @@ impl AddedBy {
         }
     }
 
-    fn is_this_process(self) -> bool {
+    /// Returns true if this process has added it.
+    pub(crate) fn is_this_process(self) -> bool {
         matches!(self, Self::ThisProcess | Self::ThisProcessAfterOthers)
     }
 }
@@ -150,41 +139,6 @@ impl Ending<'_> {
 
     fn has_written_annotation(&self) -> bool {
         self.ensured && live_to_write(self.service).is_some()
-    }
-}
-
-/// Whether this host has a load balancer for a Service that it hands over, which stays in the cloud.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OwnLoadBalancer {
-    None,
-    /// There is a load balancer, but it is not known who has created it: maybe an earlier process.
-    Possible,
-    /// One has been created here.
-    Known,
-}
-
-impl OwnLoadBalancer {
-    /// Returns what is known about the load balancer of a Service before it is handed over.
-    pub(crate) fn of(service: &Service, state: &State) -> Self {
-        let (added_by, has_finalizer) = (state.finalizer_added_by, has_finalizer(service));
-        let over_others = matches!(
-            added_by,
-            AddedBy::MaybeOthers | AddedBy::ThisProcessAfterOthers
-        );
-
-        let was_created = state.written_status.is_some()
-            || (class_annotation::is_live(service) && !over_others)
-            || (has_finalizer && added_by.is_this_process());
-
-        if !state.phase.exists() {
-            Self::None
-        } else if was_created {
-            Self::Known
-        } else if has_finalizer {
-            Self::Possible
-        } else {
-            Self::None
-        }
     }
 }
 

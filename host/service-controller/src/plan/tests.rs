@@ -1,12 +1,20 @@
 use serde_json::{Value, json};
-use skydock_cloud::Ingress;
-use skydock_controller_base::testing::{service, with};
+use skydock_cloud::{Ingress, LoadBalancerStatus};
+use skydock_controller_base::{
+    objects::constants::ANNOTATION_CLASS,
+    testing::{service, with},
+};
+use skydock_kube::{informer::Entry, queue::Priority};
 
-use super::*;
+use super::{
+    goal::{Goal, Need, goal, goal_if_gone, need},
+    schedule::{Facts, Schedule, appeared, matters, needs_restore, schedule},
+    *,
+};
 
 /// Returns what is known about a Service of which nothing is known.
-fn unknown() -> Known<'static> {
-    Known {
+fn unknown() -> Facts<'static> {
+    Facts {
         written_by_skydock: &|_, _| false,
         kept: false,
         left_to_others: false,
@@ -15,7 +23,7 @@ fn unknown() -> Known<'static> {
 }
 
 fn needs_update(old: &Service, new: &Service, classes: &Classes) -> bool {
-    super::needs_update(old, new, classes, |_, _| false)
+    schedule::needs_update(old, new, classes, |_, _| false)
 }
 
 #[test]
@@ -30,10 +38,10 @@ fn annotations_written_for_the_provider_are_not_a_change() {
         (Some("1"), Some("2"), true),
         (Some("1"), None, true),
     ] {
-        let found = super::needs_update(&annotated(old), &annotated(new), &classes, written);
+        let found = schedule::needs_update(&annotated(old), &annotated(new), &classes, written);
         assert_eq!(found, expected, "{old:?} {new:?}");
     }
-    assert!(!super::needs_update(
+    assert!(!schedule::needs_update(
         &annotated(Some("1")),
         &annotated(None),
         &classes,
@@ -116,7 +124,7 @@ fn type_class_finalizer_and_deletion_decide_what_is_needed() {
 // Holds: S-09, S-15, S-43
 #[test]
 fn a_service_that_is_gone_is_forgotten_before_its_successor() {
-    let known = lb(&json!({}));
+    let before = lb(&json!({}));
     let recreated = lb(&json!({"metadata": {"uid": "uid-new"}}));
     let changed = lb(&json!({"metadata": {"resourceVersion": "2"}}));
     for (present, goal) in [
@@ -124,7 +132,7 @@ fn a_service_that_is_gone_is_forgotten_before_its_successor() {
         (Some(&recreated), Some(Goal::Forget { recreated: true })),
         (Some(&changed), None),
     ] {
-        assert_eq!(goal_if_gone(&known, present), goal, "{present:?}");
+        assert_eq!(goal_if_gone(&before, present), goal, "{present:?}");
     }
 }
 
@@ -515,11 +523,11 @@ fn a_type_left_to_another_implementation_matters_only_if_it_changes() {
         json!({"metadata": {"labels": {"a": "b"}}}),
     );
     let is = |change: &Value, left_to_others: bool| {
-        let known = Known {
+        let facts = Facts {
             left_to_others,
             ..unknown()
         };
-        matters(&old, &with(&old, change), &Classes::default(), &known)
+        matters(&old, &with(&old, change), &Classes::default(), &facts)
     };
     assert!(is(&labeled, false) && !is(&labeled, true));
     assert!(is(&gone(), true));
@@ -581,18 +589,18 @@ fn a_change_decides_how_soon_a_service_is_processed() {
     ] {
         let (old, new) = (Entry::new(served.clone()), Entry::new(new));
         for (kept, expected) in [(false, unkept), (true, kept)] {
-            let known = Known { kept, ..unknown() };
-            let found = schedule(&old, &new, &classes, &known);
+            let facts = Facts { kept, ..unknown() };
+            let found = schedule(&old, &new, &classes, &facts);
             assert_eq!(found, expected, "{what}, kept: {kept}");
         }
     }
 
-    let known = Known {
+    let facts = Facts {
         kept: true,
         written_status: written,
         ..unknown()
     };
     let (old, new) = (Entry::new(served), Entry::new(taken));
-    let found = schedule(&old, &new, &classes, &known);
+    let found = schedule(&old, &new, &classes, &facts);
     assert_eq!(found, None, "this process has written it");
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::masking::secret::Secret;
 use crate::{
     config::AwsConfig,
-    credential::{Credential, CredentialError, Prepared},
+    credential::{Credential, CredentialError, Prepared, RequestKind},
     kinds::renewed::{Renewed, Source as _},
     place,
     request::aws_endpoint::is_region,
@@ -106,11 +106,11 @@ impl Credential for AwsCredential {
             .map_err(|failure| failure.named(self.name()))
     }
 
-    fn accepted(&self, used: u64, kind: u64) {
+    fn accepted(&self, used: u64, kind: RequestKind) {
         self.keys.accepted(used, kind);
     }
 
-    async fn rejected(&self, used: u64, kind: u64) -> bool {
+    async fn rejected(&self, used: u64, kind: RequestKind) -> bool {
         self.keys.rejected(used, kind).await
     }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::RequestKind;
+
 /// Time window in which renewals are counted.
 const WINDOW: Duration = Duration::from_secs(300);
 
@@ -32,7 +34,7 @@ pub(crate) struct Rejections {
     unaccepted: Vec<Instant>,
     accepted: Vec<Instant>,
     /// The accepted ones that count for a kind of request.
-    by_kind: Vec<(Instant, u64)>,
+    by_kind: Vec<(Instant, RequestKind)>,
 }
 
 /// The decision about a rejected value.
@@ -49,13 +51,13 @@ pub(crate) enum Verdict {
 impl Rejections {
     /// Restarts the count for a kind of request that was accepted with the current value: its
     /// earlier values had been revoked.
-    pub(crate) fn forgive(&mut self, kind: u64) {
+    pub(crate) fn forgive(&mut self, kind: RequestKind) {
         self.by_kind.retain(|(_, other)| *other != kind);
     }
 
     /// Decides what to do after a value was rejected for this kind of request. A value that was
     /// `accepted` earlier may have been revoked since.
-    pub(crate) fn judge(&mut self, now: Instant, kind: u64, accepted: bool) -> Verdict {
+    pub(crate) fn judge(&mut self, now: Instant, kind: RequestKind, accepted: bool) -> Verdict {
         let since = |at: Instant| now.saturating_duration_since(at);
         self.unaccepted.retain(|at| since(*at) < WINDOW);
         self.accepted.retain(|at| since(*at) < WINDOW);
@@ -101,7 +103,7 @@ mod tests {
         let (mut rejections, mut now) = (Rejections::default(), Instant::now());
         let mut judge = |kind, accepted| {
             now += APART;
-            rejections.judge(now, kind, accepted)
+            rejections.judge(now, RequestKind(kind), accepted)
         };
         for _ in 0..EACH {
             assert_eq!(judge(1, true), Verdict::Renew);
@@ -119,8 +121,11 @@ mod tests {
 
         assert_eq!(judge(1000, true), Verdict::TooSoon);
         now += WINDOW;
-        assert_eq!(rejections.judge(now, 1, true), Verdict::Renew);
-        assert_eq!(rejections.judge(now, 2, false), Verdict::Later(now + APART));
+        assert_eq!(rejections.judge(now, RequestKind(1), true), Verdict::Renew);
+        assert_eq!(
+            rejections.judge(now, RequestKind(2), false),
+            Verdict::Later(now + APART)
+        );
     }
 
     #[test]
@@ -138,16 +143,19 @@ mod tests {
                     first + APART * number,
                     if differ { u64::from(number) + 2 } else { 1 },
                 );
-                assert_eq!(rejections.judge(now, kind, accepted), Verdict::Renew);
+                assert_eq!(
+                    rejections.judge(now, RequestKind(kind), accepted),
+                    Verdict::Renew
+                );
             }
             let early = first + WINDOW - Duration::from_nanos(1);
             assert_eq!(
-                rejections.judge(early, 1, accepted),
+                rejections.judge(early, RequestKind(1), accepted),
                 Verdict::TooSoon,
                 "{limit}"
             );
             assert_eq!(
-                rejections.judge(first + WINDOW, 1, accepted),
+                rejections.judge(first + WINDOW, RequestKind(1), accepted),
                 Verdict::Renew,
                 "{limit}"
             );
@@ -160,13 +168,16 @@ mod tests {
         for renewals in 0..ACCEPTED {
             now += APART;
             assert_eq!(
-                rejections.judge(now, 1, true),
+                rejections.judge(now, RequestKind(1), true),
                 Verdict::Renew,
                 "{renewals} earlier values had been revoked"
             );
-            rejections.forgive(1);
+            rejections.forgive(RequestKind(1));
         }
         now += APART;
-        assert_eq!(rejections.judge(now, 1, true), Verdict::TooSoon);
+        assert_eq!(
+            rejections.judge(now, RequestKind(1), true),
+            Verdict::TooSoon
+        );
     }
 }

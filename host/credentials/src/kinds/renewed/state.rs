@@ -9,7 +9,7 @@ use super::{
     rejections::{Rejections, Verdict},
     rule,
 };
-use crate::sources::failure::Failure;
+use crate::{RequestKind, sources::failure::Failure};
 
 struct Current<T> {
     number: u64,
@@ -150,7 +150,7 @@ impl<T> State<T> {
     }
 
     /// Records that the cloud accepted the value with this number for this kind of request.
-    pub(crate) fn accept(&mut self, used: u64, kind: u64) {
+    pub(crate) fn accept(&mut self, used: u64, kind: RequestKind) {
         if let Some(current) = self
             .current
             .as_mut()
@@ -162,7 +162,7 @@ impl<T> State<T> {
     }
 
     /// Records that the cloud rejected the value with this number for this kind of request.
-    pub(crate) fn reject(&mut self, now: Instant, used: u64, kind: u64) -> Rejection {
+    pub(crate) fn reject(&mut self, now: Instant, used: u64, kind: RequestKind) -> Rejection {
         let Some(current) = self
             .current
             .as_mut()
@@ -373,7 +373,7 @@ mod tests {
         waits(&mut with_value(now), now + LIFETIME, 1, false);
         let mut rejected = with_value(now);
         assert!(matches!(
-            rejected.reject(now, 1, 0),
+            rejected.reject(now, 1, RequestKind(0)),
             Rejection::Wait { attempts: 1 }
         ));
         waits(&mut rejected, now, 1, false);

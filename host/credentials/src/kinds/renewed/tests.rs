@@ -212,13 +212,14 @@ async fn several_rejections_of_one_version_renew_once() {
     let (source, renewed) = counting(3600);
     let (used, _) = renewed.get().await.unwrap();
     let all = (0..10).map(|_| Arc::clone(&renewed));
-    let all = all.map(|renewed| tokio::spawn(async move { renewed.rejected(used, 1).await }));
+    let all = all
+        .map(|renewed| tokio::spawn(async move { renewed.rejected(used, RequestKind(1)).await }));
     for task in all.collect::<Vec<_>>() {
         assert!(task.await.unwrap());
     }
 
     assert!(
-        renewed.rejected(used, 1).await,
+        renewed.rejected(used, RequestKind(1)).await,
         "one that comes late finds the new one"
     );
     assert_eq!(source.attempts.load(SeqCst), 2);
@@ -230,7 +231,7 @@ async fn a_cloud_that_rejects_everything_causes_few_renewals() {
     let (source, renewed) = counting(3600);
     for _ in 0..60 {
         let (used, _) = renewed.get().await.unwrap();
-        renewed.rejected(used, 1).await;
+        renewed.rejected(used, RequestKind(1)).await;
         seconds(1).await;
     }
 
@@ -242,7 +243,7 @@ async fn a_cloud_that_rejects_everything_causes_few_renewals() {
 
     for _ in 0..600 {
         let (used, _) = renewed.get().await.unwrap();
-        renewed.rejected(used, 1).await;
+        renewed.rejected(used, RequestKind(1)).await;
         seconds(1).await;
     }
 
@@ -276,10 +277,10 @@ async fn a_second_renewal_waits_for_a_second() {
     let renewed = Renewed::new(Quick(AtomicU64::new(0)), CredentialMetrics::default());
     let (used, _) = renewed.get().await.unwrap();
     let start = Instant::now();
-    assert!(renewed.rejected(used, 1).await);
+    assert!(renewed.rejected(used, RequestKind(1)).await);
     assert_eq!(Instant::now(), start, "the first time at once");
 
-    assert!(renewed.rejected(used + 1, 1).await);
+    assert!(renewed.rejected(used + 1, RequestKind(1)).await);
     assert_eq!(Instant::now(), start + Duration::from_secs(1));
     assert_eq!(*renewed.get().await.unwrap().1, 2);
 }
@@ -290,7 +291,7 @@ async fn values_revoked_one_by_one_are_renewed_immediately() {
     for revoked in 1..=10 {
         let (used, _) = renewed.get().await.unwrap();
         seconds(3).await;
-        assert!(renewed.rejected(used, 1).await, "{revoked}");
+        assert!(renewed.rejected(used, RequestKind(1)).await, "{revoked}");
     }
     assert_eq!(source.attempts.load(SeqCst), 11);
 }
@@ -300,9 +301,9 @@ async fn a_path_that_always_rejects_does_not_use_up_all_renewals() {
     let (source, renewed) = counting(3600);
     for _ in 0..60 {
         let (used, _) = renewed.get().await.unwrap();
-        renewed.accepted(used, 2);
-        if renewed.rejected(used, 1).await {
-            renewed.rejected(used + 1, 1).await;
+        renewed.accepted(used, RequestKind(2));
+        if renewed.rejected(used, RequestKind(1)).await {
+            renewed.rejected(used + 1, RequestKind(1)).await;
         }
         seconds(2).await;
     }
@@ -314,14 +315,17 @@ async fn a_path_that_always_rejects_does_not_use_up_all_renewals() {
     );
 
     let (used, _) = renewed.get().await.unwrap();
-    renewed.accepted(used, 2);
-    assert!(renewed.rejected(used, 2).await, "it may have been revoked");
+    renewed.accepted(used, RequestKind(2));
+    assert!(
+        renewed.rejected(used, RequestKind(2)).await,
+        "it may have been revoked"
+    );
 
     seconds(300).await;
     let (used, _) = renewed.get().await.unwrap();
-    renewed.accepted(used, 2);
+    renewed.accepted(used, RequestKind(2));
     assert!(
-        renewed.rejected(used, 1).await,
+        renewed.rejected(used, RequestKind(1)).await,
         "the path may have been fixed"
     );
 }
@@ -332,8 +336,8 @@ async fn reports_a_failed_renewal_after_a_rejection() {
     let (used, _) = renewed.get().await.unwrap();
 
     fail(&source, Some(Failure::unavailable("down")));
-    assert!(!renewed.rejected(used, 1).await);
-    assert!(!renewed.rejected(used, 1).await);
+    assert!(!renewed.rejected(used, RequestKind(1)).await);
+    assert!(!renewed.rejected(used, RequestKind(1)).await);
     assert_eq!(source.attempts.load(SeqCst), 2);
     // The service may be wrong, so the old value is used, and renewed as soon as another attempt is
     // allowed.

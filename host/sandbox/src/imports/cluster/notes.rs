@@ -12,7 +12,14 @@ const MAX_NOTES: usize = 16;
 
 /// The annotations that a call has set. They outlive the instance, which may not survive the call.
 #[derive(Default)]
-pub(crate) struct Notes(Mutex<Vec<(ObjectName, String, Option<String>)>>);
+pub(crate) struct Notes(Mutex<Vec<Annotation>>);
+
+/// An annotation that is set, or removed if it has no value.
+struct Annotation {
+    object: ObjectName,
+    key: String,
+    value: Option<String>,
+}
 
 impl Notes {
     /// Adds an annotation; the last value of a key counts. Returns false if there are too many.
@@ -20,15 +27,15 @@ impl Notes {
         let mut notes = self.0.lock();
         if let Some(note) = notes
             .iter_mut()
-            .find(|note| note.0 == object && note.1 == key)
+            .find(|note| note.object == object && note.key == key)
         {
-            note.2 = value;
+            note.value = value;
             return true;
         }
 
         let fits = notes.len() < MAX_NOTES;
         if fits {
-            notes.push((object, key, value));
+            notes.push(Annotation { object, key, value });
         }
         fits
     }
@@ -36,10 +43,10 @@ impl Notes {
     /// Returns the annotations of an object that has these, once those of this call are written.
     pub(super) fn after(&self, object: &ObjectName, mut present: Pairs) -> Pairs {
         let notes = self.0.lock();
-        for (_, key, value) in notes.iter().filter(|(of, ..)| of == object) {
-            match value {
-                Some(value) => drop(present.insert(key.clone(), value.clone())),
-                None => drop(present.remove(key)),
+        for note in notes.iter().filter(|note| note.object == *object) {
+            match &note.value {
+                Some(value) => drop(present.insert(note.key.clone(), value.clone())),
+                None => drop(present.remove(&note.key)),
             }
         }
 
@@ -55,7 +62,7 @@ impl Notes {
 
         // One note for each object: its annotations are written together.
         let mut notes: Vec<Note> = Vec::new();
-        for (object, key, value) in taken {
+        for Annotation { object, key, value } in taken {
             match notes.iter_mut().find(|note| note.object == object) {
                 Some(note) => drop(note.annotations.insert(key, value)),
                 None => notes.push(Note {

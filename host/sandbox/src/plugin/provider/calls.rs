@@ -24,6 +24,9 @@ pub(super) struct BalancerCall<'a> {
     pub(super) nodes: &'a NodeSet,
 }
 
+/// Outcome of a call whose caller was canceled.
+const CANCELED: &str = "canceled";
+
 /// Counts a call when it ends, also if its caller was canceled.
 struct Meter<'a> {
     metrics: &'a PluginMetrics,
@@ -32,6 +35,33 @@ struct Meter<'a> {
     started: Instant,
     outcome: &'static str,
     trap: Option<&'static str>,
+}
+
+impl<'a> Meter<'a> {
+    /// Begins a call. It counts as canceled if the meter is dropped before it has ended.
+    fn new(metrics: &'a PluginMetrics, plugin: &'a str, function: Function) -> Self {
+        Self {
+            metrics,
+            plugin,
+            function,
+            started: Instant::now(),
+            outcome: CANCELED,
+            trap: Some(CANCELED),
+        }
+    }
+
+    fn ended<T>(&mut self, answer: &Result<T, CallError>) {
+        self.outcome = answer.as_ref().map_or_else(CallError::kind, |_| "ok");
+        self.trap = answer
+            .as_ref()
+            .err()
+            .filter(|error| error.ends_instance())
+            .map(CallError::kind);
+
+        if let Err(CallError::BadAnswer(_) | CallError::Unreadable(_)) = answer {
+            self.metrics.bad_answers(self.plugin, self.function, 1);
+        }
+    }
 }
 
 impl Drop for Meter<'_> {
@@ -134,29 +164,11 @@ impl Plugin {
             function = function.name()
         );
 
-        // If the caller is canceled, the meter is dropped with these.
-        let mut meter = Meter {
-            metrics: &self.shared.metrics,
-            plugin,
-            function,
-            started: Instant::now(),
-            outcome: "canceled",
-            trap: Some("canceled"),
-        };
-
+        let mut meter = Meter::new(&self.shared.metrics, plugin, function);
         let answer = supervised(generation, function, subject, call);
         let answer = answer.instrument(span).await;
 
-        meter.outcome = answer.as_ref().map_or_else(CallError::kind, |_| "ok");
-        meter.trap = answer
-            .as_ref()
-            .err()
-            .filter(|error| error.ends_instance())
-            .map(CallError::kind);
-
-        if let Err(CallError::BadAnswer(_) | CallError::Unreadable(_)) = &answer {
-            self.shared.metrics.bad_answers(plugin, function, 1);
-        }
+        meter.ended(&answer);
 
         answer.map_err(|error| {
             if error.is_plugin_failure() {

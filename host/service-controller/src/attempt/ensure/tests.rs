@@ -12,11 +12,11 @@ use crate::{
         Answers, Call, Given, NEW, OLD, PHASES, broken, changed, choice, entry, given, gone, state,
         status,
     },
-    known::state::{Phase, Work},
-    plan::{
-        Goal,
-        finalizer::{AddedBy, OwnLoadBalancer},
+    known::{
+        own_load_balancer::OwnLoadBalancer,
+        state::{Phase, Work},
     },
+    plan::{finalizer::AddedBy, goal::Goal},
 };
 
 const SUCCESS: [Requeue; 2] = [Requeue::Reset, Requeue::Check];

@@ -6,7 +6,7 @@ use crate::{
     attempt::testing::{
         Answers, Call, NEW, OLD, PHASES, choice, entry, given, nodes, state, status,
     },
-    plan::Goal,
+    plan::goal::Goal,
 };
 
 const SERVED: Phase = Phase::Present;

@@ -5,10 +5,6 @@ use skydock_controller_base::{
 };
 
 use super::*;
-use crate::{
-    attempt::testing::{OLD, state, status},
-    known::state::Phase,
-};
 
 const CLASS: &str = "a.io/x";
 
@@ -256,48 +252,6 @@ fn after_a_deletion_the_finalizer_stays_only_for_those_who_rely_on_it() {
                 ensured: false,
             };
             assert_eq!(ending.after_deletion(), *expected, "{what} {added_by:?}");
-        }
-    }
-}
-
-// Holds: S-24
-#[test]
-fn what_is_known_of_the_load_balancer_at_a_hand_over() {
-    use OwnLoadBalancer::{Known, None, Possible};
-    let with_finalizer = of(&[finalizer(), class(CLASS)]);
-    let live = with(&with_finalizer, &annotation(CLASS));
-    let removed = with(&live, &json!({"metadata": {"finalizers": null}}));
-    for (what, service, expected) in [
-        ("no finalizer", of(&[]), [None; 4]),
-        (
-            "finalizer",
-            with_finalizer,
-            [Possible, Possible, Known, Known],
-        ),
-        ("live annotation", live, [Known, Possible, Known, Known]),
-        ("removed", removed, [Known, None, Known, None]),
-    ] {
-        for (added_by, expected) in ALL.into_iter().zip(expected) {
-            let before = State {
-                finalizer_added_by: added_by,
-                ..state(Phase::Present, OLD)
-            };
-            let own = OwnLoadBalancer::of(&service, &before);
-            assert_eq!(own, expected, "{what} {added_by:?}");
-
-            let written = State {
-                written_status: Some(status("192.0.2.1")),
-                ..before.clone()
-            };
-            let own = OwnLoadBalancer::of(&service, &written);
-            assert_eq!(own, Known, "{what} {added_by:?}");
-
-            let absent = State {
-                phase: Phase::Absent,
-                ..written
-            };
-            let own = OwnLoadBalancer::of(&service, &absent);
-            assert_eq!(own, None, "{what} {added_by:?}");
         }
     }
 }

@@ -152,22 +152,8 @@ pub(crate) fn delete(
     }
     let waiting = remove_target_groups(cloud, &remaining.groups)?;
 
-    // The VPC is unknown if the last instances of the cluster are gone.
-    let vpc = match &found {
-        Some(balancer) => Some(balancer.vpc_id.clone()),
-        None => cloud.known_vpc().unwrap_or_default(),
-    };
-    let location = Location {
-        cluster: cluster.as_ref(),
-        vpc: vpc.as_deref(),
-    };
-    let expected = if found.is_some() {
-        Expected::Outdated
-    } else {
-        Expected::UpToDate
-    };
-    let seen = close_nodes(cloud, service, location, checked_by_others, expected)?;
-    remove_security_groups(cloud, service, location, remaining.security, seen.as_ref())?;
+    let seen =
+        close_and_remove_groups(cloud, service, found.as_ref(), remaining, checked_by_others)?;
 
     // Everything else is deleted, so the next call has only these left.
     if let Some(failure) = waiting {
@@ -176,6 +162,35 @@ pub(crate) fn delete(
 
     cloud.store.remove(&key);
     Ok((found.is_some(), seen))
+}
+
+/// Closes the nodes to the load balancer, and deletes its security groups. Returns the security
+/// groups with the cluster's tag, if they were read.
+fn close_and_remove_groups(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    found: Option<&LoadBalancer>,
+    remaining: Remaining,
+    checked_by_others: BTreeSet<u16>,
+) -> Result<Option<ClusterGroups>> {
+    // The VPC is unknown if the last instances of the cluster are gone.
+    let vpc = match found {
+        Some(balancer) => Some(balancer.vpc_id.clone()),
+        None => cloud.known_vpc().unwrap_or_default(),
+    };
+    let location = Location {
+        cluster: remaining.cluster.as_ref(),
+        vpc: vpc.as_deref(),
+    };
+    let expected = if found.is_some() {
+        Expected::Outdated
+    } else {
+        Expected::UpToDate
+    };
+
+    let seen = close_nodes(cloud, service, location, checked_by_others, expected)?;
+    remove_security_groups(cloud, service, location, remaining.security, seen.as_ref())?;
+    Ok(seen)
 }
 
 /// Where the resources of a load balancer are, as far as it is known.

@@ -9,7 +9,7 @@ use crate::{
     answers::{
         AnswerError, Checked, Element, IngressRules, Rejected,
         names::{self, StandsFor},
-        pairs, text, value,
+        pairs, provider_id, text,
     },
     contract::{
         Running,
@@ -21,9 +21,6 @@ use crate::{
     grants::owned::Owned,
     words::text::Quoted,
 };
-
-/// Maximum bytes of a provider ID.
-pub(super) const MAX_PROVIDER_ID: usize = 512;
 
 impl<'a, 's> Guest<'a, 's> {
     /// Calls `instances.check`.
@@ -92,7 +89,7 @@ fn instance(
 ) -> Checked<cloud::Instance> {
     let id = instance.provider_id.filter(|id| !id.is_empty());
     Ok(cloud::Instance {
-        provider_id: id.map(|id| provider_id(id, owned)).transpose()?,
+        provider_id: id.map(|id| provider_id::check(id, owned)).transpose()?,
         instance_type: text::label_value("instance type", instance.instance_type)?,
         zone: text::label_value("zone", instance.zone)?,
         region: text::label_value("region", instance.region)?,
@@ -103,31 +100,6 @@ fn instance(
         labels: pairs::labels(instance.labels, owned)?,
         annotations: pairs::annotations(instance.annotations, owned)?,
     })
-}
-
-fn provider_id(id: String, owned: &Owned) -> Checked<String> {
-    let printable = id.len() <= MAX_PROVIDER_ID && id.bytes().all(|b| b.is_ascii_graphic());
-    value(
-        "provider ID",
-        &id,
-        "printable ASCII of at most 512 bytes",
-        printable.then_some(()),
-    )?;
-
-    // A prefix alone does not identify an instance.
-    let prefixes = owned.provider_ids();
-    let is_owned = prefixes
-        .iter()
-        .any(|prefix| id.len() > prefix.len() && id.starts_with(prefix));
-
-    if is_owned {
-        Ok(id)
-    } else {
-        Err(AnswerError::ForeignProviderId {
-            id: Quoted::new(&id),
-            prefixes: Quoted::new(&prefixes.join(", ")),
-        })
-    }
 }
 
 /// Rejects an address that must not be written to the node. The API server may connect to any of

@@ -1,7 +1,5 @@
 //! The interface `load-balancers`.
 
-use std::net::IpAddr;
-
 use skydock_cloud::{self as cloud, Holder};
 use wasmtime::component::Resource;
 
@@ -9,8 +7,9 @@ use super::Guest;
 use crate::{
     answers::{
         AnswerError, Checked, MAX_LIST, Rejected, count,
-        names::{self, StandsFor},
-        text, value,
+        ingress::{self, Judge},
+        names::StandsFor,
+        value,
     },
     call_error::CallError,
     contract::{
@@ -22,10 +21,7 @@ use crate::{
         },
     },
     imports::Shared,
-    words::{
-        keys::{is_qualified, is_subdomain},
-        text::Quoted,
-    },
+    words::keys::is_qualified,
 };
 
 impl<'a, 's> Guest<'a, 's> {
@@ -103,9 +99,6 @@ fn lent() -> Resource<NodeSet> {
     Resource::new_borrow(0)
 }
 
-/// Checks what an address or a name stands for.
-type Judge<'a> = dyn Fn(StandsFor<'_>) -> Result<(), Rejected> + 'a;
-
 /// Returns the check of an address or a name of the load balancer of this Service.
 fn judge(
     shared: &Shared,
@@ -163,11 +156,11 @@ fn ingress(
     judge: &Judge<'_>,
 ) -> Checked<cloud::Ingress> {
     let address = ingress.ip.filter(|text| !text.is_empty());
-    let address = address.map(|ip| ingress_address(&ip, judge)).transpose()?;
+    let address = address.map(|ip| ingress::address(&ip, judge)).transpose()?;
 
     let hostname = ingress.hostname.filter(|text| !text.is_empty());
     if let Some(name) = &hostname {
-        check_ingress_name(name, service, judge)?;
+        ingress::check_name(name, &service.namespace, judge)?;
     }
 
     if address.is_none() && hostname.is_none() {
@@ -201,31 +194,6 @@ fn ingress(
             .map(port_status)
             .collect::<Checked<_>>()?,
     })
-}
-
-fn ingress_address(ip: &str, judge: &Judge<'_>) -> Checked<IpAddr> {
-    let what = "ingress address";
-    let address = text::ip(what, ip)?;
-    judge(StandsFor::Address(address)).map_err(|why| AnswerError::Address {
-        what,
-        address,
-        why,
-    })?;
-    Ok(address)
-}
-
-fn check_ingress_name(name: &str, service: &cloud::Service, judge: &Judge<'_>) -> Checked<()> {
-    let what = "ingress host name";
-    // By its form, an IPv4 address is also a DNS name.
-    let ok = is_subdomain(name) && name.parse::<IpAddr>().is_err();
-    value(what, name, "a DNS name in lower case", ok.then_some(()))?;
-
-    let rejected = |why| AnswerError::Name {
-        what,
-        name: Quoted::new(name),
-        why,
-    };
-    names::check(name, Some(&service.namespace), judge).map_err(rejected)
 }
 
 fn port_status(status: wit::PortStatus) -> Checked<cloud::PortStatus> {

@@ -7,9 +7,11 @@ use skydock_cloud::{
     text::{SENTENCE, cut, is_plain, shown},
 };
 
-use super::{Guest, generated::plugin, instances::MAX_PROVIDER_ID};
+use super::{Guest, generated::plugin};
 use crate::{
-    answers::{AnswerError, Checked, count, overlap::Overlap, text, value},
+    answers::{
+        AnswerError, Checked, count, overlap::Overlap, provider_id::MAX_PROVIDER_ID, text, value,
+    },
     contract::{
         Running,
         v0_1::{bindings::skydock::provider::types as wit, from_guest::with_text, to_guest},

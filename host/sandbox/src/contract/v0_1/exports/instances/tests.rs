@@ -71,19 +71,23 @@ fn a_provider_id_is_printable_and_has_an_owned_prefix() {
         ("metal://ö", false),
     ];
     for (id, expected) in table {
-        assert_eq!(provider_id(id.into(), &owner()).is_ok(), expected, "{id}");
+        assert_eq!(
+            provider_id::check(id.into(), &owner()).is_ok(),
+            expected,
+            "{id}"
+        );
     }
     let words =
         "provider ID `aws:///i-1` has none of the plugin's prefixes (`metal://, other:///zone/`)";
 
     assert_eq!(
-        provider_id("aws:///i-1".into(), &owner())
+        provider_id::check("aws:///i-1".into(), &owner())
             .unwrap_err()
             .to_string(),
         words
     );
-    assert!(provider_id(format!("metal://{}", "x".repeat(504)), &owner()).is_ok());
-    assert!(provider_id(format!("metal://{}", "x".repeat(505)), &owner()).is_err());
+    assert!(provider_id::check(format!("metal://{}", "x".repeat(504)), &owner()).is_ok());
+    assert!(provider_id::check(format!("metal://{}", "x".repeat(505)), &owner()).is_err());
 }
 
 #[test]
