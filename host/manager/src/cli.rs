@@ -20,6 +20,7 @@ mod plugin;
 pub mod plugin_limits;
 pub mod routes;
 mod services;
+mod serving;
 mod upstream;
 
 use std::{
@@ -50,6 +51,7 @@ pub use self::plugin::{
     ToolCommand,
 };
 pub use self::services::{ServiceArgs, ServiceArgsError};
+pub use self::serving::{ServingArgs, ServingArgsError};
 pub use self::upstream::{ForeignFlag, Otherwise, Takes, foreign_flags};
 
 /// A cloud-controller-manager for every cloud: providers are WebAssembly plugins.
@@ -291,22 +293,20 @@ pub struct CcmArgs {
     )]
     pub leader_elect_resource_namespace: String,
 
-    /// Address of /metrics, /healthz, /livez and /readyz, which are plain HTTP; `0` disables them,
-    /// `:PORT` is that port on all addresses.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10258", value_parser = parse_bind_address,
-          help_heading = "Serving and logs")]
-    pub metrics_bind_address: BindAddress,
+    /// Flags of the servers.
+    #[command(flatten)]
+    pub serving: ServingArgs,
     /// Log verbosity: 4 logs decisions and requests, 6 details, 8 also libraries.
     #[arg(short, long, value_name = "LEVEL", value_parser = parse_verbosity, default_value_t = 0,
-          help_heading = "Serving and logs")]
+          help_heading = "Logs and flags")]
     pub v: u8,
     /// Log format.
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LoggingFormat::Text, help_heading = "Serving and logs")]
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LoggingFormat::Text, help_heading = "Logs and flags")]
     pub logging_format: LoggingFormat,
 
     /// Reject flags of upstream that have no effect, instead of logging a warning.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", action = ArgAction::Set, help_heading = "Serving and logs")]
+          default_missing_value = "true", action = ArgAction::Set, help_heading = "Logs and flags")]
     pub strict_flags: bool,
 
     /// Flags that are accepted although Skydock does not have them.

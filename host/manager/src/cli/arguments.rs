@@ -61,7 +61,7 @@ enum Form {
 }
 
 /// Names of values that are texts, so that the empty one means that the flag is not set.
-const TEXTS: [&str; 5] = ["FILE", "DIR", "URL", "CIDR", "CLASS"];
+const TEXTS: [&str; 7] = ["FILE", "DIR", "URL", "CIDR", "CLASS", "SUITE", "CURVE"];
 
 /// Lists that are one text for upstream, so that a later value replaces an earlier one.
 const ONE_TEXT: [&str; 2] = ["cluster-cidr", "service-cluster-ip-range"];

@@ -60,11 +60,6 @@ fn defaults_match_upstream() {
     assert_eq!(args.leader_elect_resource_name, "cloud-controller-manager");
     assert_eq!(args.leader_elect_resource_namespace, "kube-system");
     assert_eq!(args.nodes.node_monitor_period, Duration::from_secs(5));
-
-    let BindAddress::At(address) = args.metrics_bind_address else {
-        panic!("nothing is served")
-    };
-    assert_eq!(address.to_string(), "127.0.0.1:10258");
 }
 
 #[test]
@@ -77,21 +72,21 @@ fn parses_boolean_flags_like_go() {
 #[test]
 fn an_unsupported_upstream_flag_is_rejected_by_name() {
     assert_eq!(
-        rejection(&["--bind-address=0.0.0.0"]),
-        "--bind-address is a flag of upstream's cloud-controller-manager that Skydock does not support: \
-         use --metrics-bind-address, which serves plain HTTP: set scheme: HTTP in the probes"
+        rejection(&["--address=0.0.0.0"]),
+        "--address is a flag of upstream's cloud-controller-manager that Skydock does not support: \
+         use --secure-port, which serves HTTPS: set scheme: HTTPS in the probes; --metrics-bind-address serves plain HTTP"
     );
     assert!(rejection(&["--webhooks=x"]).ends_with("remove it: Skydock has no webhooks"));
 
     let two = rejection(&[
-        "--secure-port",
+        "--port",
         "10258",
         "--v=2",
-        "--bind-address=::",
+        "--address=::",
         "--cluster-nam=a",
     ]);
-    let first = two.find("--secure-port is a flag").unwrap();
-    assert!(two[first..].contains("; --bind-address is a flag"), "{two}");
+    let first = two.find("--port is a flag").unwrap();
+    assert!(two[first..].contains("; --address is a flag"), "{two}");
 }
 
 #[test]
@@ -170,6 +165,11 @@ fn values_are_read_as_by_pflag() {
             &["--metrics-bind-address=localhost:1"],
             &["--metrics-bind-address=127.0.0.1:1"],
         ),
+        (&["--secure-port", "1"], &["--secure-port=1"]),
+        (
+            &["--tls-cipher-suites=", "--tls-cert-file", ""],
+            &["--client-ca-file="],
+        ),
         (
             &["--route-reconciliation-period", "1m30s"],
             &["--route-reconciliation-period=90s"],
@@ -180,6 +180,7 @@ fn values_are_read_as_by_pflag() {
 
     let BindAddress::At(all) = ccm(&["--metrics-bind-address=:10258"])
         .unwrap()
+        .serving
         .metrics_bind_address
     else {
         panic!("nothing is served")

@@ -144,6 +144,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         controllers: skydock_controllers::parse_controllers(&["*".to_owned()])?,
         options,
         election: None,
+        secure_serving: None,
         // Any free port, so that several clusters can run.
         serve: Some((Ipv4Addr::LOCALHOST, 0).into()),
         log: LogOptions::default(),

@@ -20,8 +20,6 @@ pub(super) struct Arguments {
     pub(super) kept: Vec<String>,
     /// What was dropped, and what is wrong, each with the reason.
     pub(super) notes: Vec<String>,
-    /// The port of upstream's server, if a flag sets it.
-    pub(super) secure_port: Option<u16>,
 }
 
 impl Arguments {
@@ -80,10 +78,7 @@ pub(super) fn sort(words: &[String]) -> Arguments {
 
     let program = std::iter::once("skydock".to_owned());
     let read = cli::arguments::read(program.chain(words.iter().cloned()).map(OsString::from));
-    let mut arguments = Arguments {
-        secure_port: value_of(&words, "secure-port"),
-        ..Arguments::default()
-    };
+    let mut arguments = Arguments::default();
 
     if shell {
         arguments.notes.push(
@@ -141,21 +136,4 @@ fn problem(kept: &[String]) -> Option<String> {
     Some(format!(
         "Skydock will not start with these arguments: {problem}"
     ))
-}
-
-/// Returns the value of a flag that Skydock does not have.
-fn value_of<T: std::str::FromStr>(words: &[String], name: &str) -> Option<T> {
-    let flag = format!("--{name}");
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let value = match word.strip_prefix(&flag) {
-            Some("") => words.next().map(String::as_str),
-            Some(rest) => rest.strip_prefix('='),
-            None => continue,
-        };
-        if let Some(value) = value.and_then(|value| value.parse().ok()) {
-            return Some(value);
-        }
-    }
-    None
 }
