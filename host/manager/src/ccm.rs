@@ -5,6 +5,7 @@
 
 mod election;
 mod plugin;
+mod zpages;
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -160,6 +161,7 @@ async fn serve(
         served_at.push(format!("http://{address}"));
     }
     if let Some(options) = config.secure_serving.clone() {
+        let router = router.merge(zpages::zpages(config).router());
         let address = secure::start(options, router, process.clone()).await?;
         egress.close_port(address.port());
         served_at.push(format!("https://{address}"));

@@ -24,6 +24,7 @@ mod serving;
 mod upstream;
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
@@ -33,7 +34,8 @@ use std::{
 };
 
 use clap::{
-    ArgAction, Args, Parser, Subcommand, ValueEnum,
+    Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+    ValueEnum,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
@@ -315,6 +317,9 @@ pub struct CcmArgs {
     /// Paths of executables of other images, which were before the flags.
     #[arg(skip)]
     pub executables: Vec<String>,
+    /// All flags with the values that are in effect, by name. Nothing of it is secret.
+    #[arg(skip)]
+    pub effective: BTreeMap<String, String>,
 }
 
 /// A plugin, and the name with which `--cloud-provider` selects it.
@@ -613,19 +618,68 @@ pub fn is_compiler(args: impl IntoIterator<Item = OsString>) -> bool {
     args.into_iter().skip(1).eq(COMPILER.map(OsString::from))
 }
 
+/// Parses the words that clap understands.
+fn parse_words(words: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    let mut matches = command.try_get_matches_from_mut(words)?;
+
+    let effective = command.get_arguments();
+    let effective = effective
+        .filter_map(|arg| in_effect(arg, &matches))
+        .collect();
+    let parsed = Cli::from_arg_matches_mut(&mut matches);
+    let mut cli = parsed.map_err(|error| error.format(&mut command))?;
+    cli.ccm.effective = effective;
+    Ok(cli)
+}
+
+/// Returns the name of a flag and its value, without what may be secret.
+fn in_effect(arg: &Arg, matches: &ArgMatches) -> Option<(String, String)> {
+    let name = arg.get_long()?;
+    if matches!(arg.get_action(), ArgAction::Help | ArgAction::Version) {
+        return None;
+    }
+
+    let values = matches.try_get_raw(arg.get_id().as_str()).ok()?;
+    let values = values.into_iter().flatten();
+    let values: Vec<_> = values
+        .map(|value| shown(name, &value.to_string_lossy()))
+        .collect();
+    Some((name.to_owned(), values.join(",")))
+}
+
+/// Returns the value of a flag without what may be secret.
+fn shown(flag: &str, value: &str) -> String {
+    let hidden = match flag {
+        // Options must not be secrets, but nobody knows all of them.
+        "plugin-option" => value.split_once('=').map(|(key, _)| format!("{key}=…")),
+        // User and password.
+        "master" => value.rsplit_once('@').map(|(_, host)| host.to_owned()),
+        _ => None,
+    };
+    hidden.unwrap_or_else(|| value.to_owned())
+}
+
 /// Parses a command line.
 ///
 /// # Errors
 /// [`Stop`] for an error, or for `--help` and `--version`.
 pub fn parse(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, Stop> {
     let read = arguments::read(args.into_iter().map(Into::into));
-    let parsed = Cli::try_parse_from(read.words);
+    let parsed = parse_words(read.words);
 
     match parsed {
         Err(error) if is_request(&error) => Err(Stop(Why::Clap(error))),
         _ if !read.rejected.is_empty() => Err(Stop(Why::Rejected(read.rejected))),
         Err(error) => Err(Stop(Why::Clap(error))),
         Ok(mut cli) => {
+            for accepted in &read.accepted {
+                let flag = accepted.flag.trim_start_matches('-').split_once('=');
+                if let Some((name, value)) = flag {
+                    let effective = cli.ccm.effective.entry(name.to_owned());
+                    effective.or_insert_with(|| value.to_owned());
+                }
+            }
             cli.ccm.accepted = read.accepted;
             cli.ccm.executables = read.executables;
             Ok(cli)

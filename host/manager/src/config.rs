@@ -8,7 +8,7 @@ mod notice;
 mod plugin;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -89,6 +89,8 @@ pub struct Config {
     pub serve: Option<SocketAddr>,
     /// Log options.
     pub log: LogOptions,
+    /// All flags with the values that are in effect, without secrets.
+    pub effective_flags: BTreeMap<String, String>,
     /// Flags of upstream that are accepted although Skydock does not have them.
     pub accepted_flags: Vec<AcceptedFlag>,
     /// What is logged at startup about flags and defaults.
@@ -207,6 +209,7 @@ impl Config {
                 json: args.logging_format == LoggingFormat::Json,
                 quiet: false,
             },
+            effective_flags: args.effective,
             accepted_flags: args.accepted,
             notices,
         })

@@ -21,6 +21,7 @@ pub mod secure;
 mod served;
 mod status;
 pub mod tls;
+mod zpages;
 
 use std::net::SocketAddr;
 
@@ -30,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     authorizer::{AlwaysAllowPaths, PathError},
     served::{Election, Readiness, Served},
+    zpages::Zpages,
 };
 
 /// Why serving cannot start.

@@ -9,7 +9,11 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use prometheus_client::{encoding::text::encode, registry::Registry};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
 use skydock_kube::election::{Leadership, LeaseAccess};
 use tokio::sync::watch::Receiver;
 
@@ -94,49 +98,117 @@ impl Served {
     pub fn router(self) -> Router {
         Router::new()
             .route("/metrics", get(metrics))
+            .route("/metrics/slis", get(slis))
             .route("/healthz", get(healthz))
             .route("/healthz/{check}", get(healthz_check))
             .route("/livez", get(livez))
             .route("/livez/{check}", get(healthz_check))
             .route("/readyz", get(readyz))
             .route("/readyz/{check}", get(readyz_check))
-            .with_state(Arc::new(self))
+            .with_state(Arc::new(Content {
+                served: self,
+                indicators: Indicators::default(),
+            }))
     }
 }
 
-async fn metrics(State(served): State<Arc<Served>>) -> impl IntoResponse {
+/// What is served, and how the checks of health have gone.
+struct Content {
+    served: Served,
+    indicators: Indicators,
+}
+
+/// Service level indicators, as in upstream's `component-base/metrics/prometheus/slis`.
+#[derive(Default)]
+struct Indicators {
+    healthcheck: Family<CheckLabels, Gauge>,
+    healthchecks: Family<ResultLabels, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CheckLabels {
+    name: &'static str,
+    r#type: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabels {
+    name: &'static str,
+    r#type: &'static str,
+    status: &'static str,
+}
+
+impl Indicators {
+    /// Counts the result of a check.
+    fn observe(&self, name: &'static str, endpoint: &'static str, succeeds: bool) {
+        let check = CheckLabels {
+            name,
+            r#type: endpoint,
+        };
+        let result = ResultLabels {
+            name,
+            r#type: endpoint,
+            status: if succeeds { "success" } else { "error" },
+        };
+        self.healthcheck
+            .get_or_create(&check)
+            .set(i64::from(succeeds));
+        self.healthchecks.get_or_create(&result).inc();
+    }
+
+    fn registry(&self) -> Registry {
+        let mut registry = Registry::default();
+        registry.register(
+            "kubernetes_healthcheck",
+            "1 if the last check of health succeeded",
+            self.healthcheck.clone(),
+        );
+        registry.register(
+            "kubernetes_healthchecks",
+            "Results of checks of health",
+            self.healthchecks.clone(),
+        );
+        registry
+    }
+}
+
+async fn metrics(State(content): State<Arc<Content>>) -> Response {
+    encoded(&content.served.registry)
+}
+
+async fn slis(State(content): State<Arc<Content>>) -> Response {
+    encoded(&content.indicators.registry())
+}
+
+fn encoded(registry: &Registry) -> Response {
     let mut text = String::new();
-    match encode(&mut text, &served.registry) {
+    match encode(&mut text, registry) {
         Ok(()) => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            (StatusCode::OK, [(header::CONTENT_TYPE, kind)], text)
+            (StatusCode::OK, [(header::CONTENT_TYPE, kind)], text).into_response()
         }
-        Err(error) => (
-            StatusCode::INTERNAL_SERVER_ERROR,
-            [(header::CONTENT_TYPE, "text/plain")],
-            error.to_string(),
-        ),
+        Err(error) => status::plain(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
 
-async fn healthz(State(served): State<Arc<Served>>, RawQuery(query): RawQuery) -> Response {
-    summary("healthz", &served.checks(), query.as_deref())
+async fn healthz(State(content): State<Arc<Content>>, RawQuery(query): RawQuery) -> Response {
+    content.summary("healthz", &content.served.checks(), query.as_deref())
 }
 
-async fn livez(State(served): State<Arc<Served>>, RawQuery(query): RawQuery) -> Response {
-    summary("livez", &served.checks(), query.as_deref())
+async fn livez(State(content): State<Arc<Content>>, RawQuery(query): RawQuery) -> Response {
+    content.summary("livez", &content.served.checks(), query.as_deref())
 }
 
-async fn readyz(State(served): State<Arc<Served>>, RawQuery(query): RawQuery) -> Response {
-    summary("readyz", &served.readiness(), query.as_deref())
+async fn readyz(State(content): State<Arc<Content>>, RawQuery(query): RawQuery) -> Response {
+    content.summary("readyz", &content.served.readiness(), query.as_deref())
 }
 
-async fn healthz_check(State(served): State<Arc<Served>>, Path(check): Path<String>) -> Response {
-    one(&served.checks(), &check)
+async fn healthz_check(State(content): State<Arc<Content>>, Path(check): Path<String>) -> Response {
+    one(&content.served.checks(), &check)
 }
 
-async fn readyz_check(State(served): State<Arc<Served>>, Path(check): Path<String>) -> Response {
-    one(&served.readiness(), &check)
+async fn readyz_check(State(content): State<Arc<Content>>, Path(check): Path<String>) -> Response {
+    one(&content.served.readiness(), &check)
 }
 
 /// Returns the answer about one check.
@@ -151,48 +223,54 @@ fn one(checks: &[Check], name: &str) -> Response {
     }
 }
 
-/// Returns the answer about all checks, in the words of upstream (`server/healthz`), with the
-/// parameters `verbose` and `exclude=NAME`.
-fn summary(endpoint: &str, checks: &[Check], query: Option<&str>) -> Response {
-    let parameters = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-    let mut excluded = Vec::new();
-    let mut verbose = false;
-    for (name, value) in parameters {
-        match &*name {
-            "exclude" => excluded.push(value.into_owned()),
-            "verbose" => verbose = true,
-            _ => {}
+impl Content {
+    /// Returns the answer about all checks, in the words of upstream (`server/healthz`), with the
+    /// parameters `verbose` and `exclude=NAME`.
+    fn summary(&self, endpoint: &'static str, checks: &[Check], query: Option<&str>) -> Response {
+        let parameters = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        let mut excluded = Vec::new();
+        let mut verbose = false;
+        for (name, value) in parameters {
+            match &*name {
+                "exclude" => excluded.push(value.into_owned()),
+                "verbose" => verbose = true,
+                _ => {}
+            }
         }
-    }
 
-    let mut text = String::new();
-    let mut failed = false;
-    for (name, succeeds) in checks {
-        let is_excluded = excluded.iter().any(|excluded| excluded == name);
-        excluded.retain(|excluded| excluded != name);
-        text += &match (is_excluded, succeeds) {
-            (true, _) => format!("[+]{name} excluded: ok\n"),
-            (false, true) => format!("[+]{name} ok\n"),
-            (false, false) => format!("[-]{name} failed: reason withheld\n"),
-        };
-        failed |= !is_excluded && !succeeds;
-    }
-    if !excluded.is_empty() {
-        excluded.sort();
-        excluded.dedup();
-        let names: Vec<_> = excluded.iter().map(|name| format!("{name:?}")).collect();
-        let names = names.join(",");
-        text += &format!("warn: some health checks cannot be excluded: no matches for {names}\n");
-    }
+        let mut text = String::new();
+        let mut failed = false;
+        for (name, succeeds) in checks {
+            let is_excluded = excluded.iter().any(|excluded| excluded == name);
+            excluded.retain(|excluded| excluded != name);
+            text += &match (is_excluded, succeeds) {
+                (true, _) => format!("[+]{name} excluded: ok\n"),
+                (false, true) => format!("[+]{name} ok\n"),
+                (false, false) => format!("[-]{name} failed: reason withheld\n"),
+            };
+            if !is_excluded {
+                self.indicators.observe(name, endpoint, *succeeds);
+            }
+            failed |= !is_excluded && !succeeds;
+        }
+        if !excluded.is_empty() {
+            excluded.sort();
+            excluded.dedup();
+            let names: Vec<_> = excluded.iter().map(|name| format!("{name:?}")).collect();
+            let names = names.join(",");
+            text +=
+                &format!("warn: some health checks cannot be excluded: no matches for {names}\n");
+        }
 
-    if failed {
-        text += &format!("{endpoint} check failed\n");
-        status::plain(StatusCode::INTERNAL_SERVER_ERROR, text)
-    } else if verbose {
-        text += &format!("{endpoint} check passed\n");
-        status::plain(StatusCode::OK, text)
-    } else {
-        status::plain(StatusCode::OK, "ok".to_owned())
+        if failed {
+            text += &format!("{endpoint} check failed\n");
+            status::plain(StatusCode::INTERNAL_SERVER_ERROR, text)
+        } else if verbose {
+            text += &format!("{endpoint} check passed\n");
+            status::plain(StatusCode::OK, text)
+        } else {
+            status::plain(StatusCode::OK, "ok".to_owned())
+        }
     }
 }
 
@@ -205,8 +283,8 @@ mod tests {
 
     use super::*;
 
-    fn served(readiness: Readiness, election: Option<(Leadership, LeaseAccess)>) -> Arc<Served> {
-        Arc::new(Served {
+    fn content(readiness: Readiness, election: Option<(Leadership, LeaseAccess)>) -> Arc<Content> {
+        let served = Served {
             registry: Registry::default(),
             readiness: watch::channel(readiness).1,
             election: election.map(|(leadership, lease)| Election {
@@ -214,12 +292,16 @@ mod tests {
                 lease: watch::channel(lease).1,
                 lease_duration: Duration::from_secs(15),
             }),
+        };
+        Arc::new(Content {
+            served,
+            indicators: Indicators::default(),
         })
     }
 
     fn healthy(state: Leadership) -> bool {
-        let served = served(Readiness::Starting, Some((state, LeaseAccess::Granted)));
-        served.checks().iter().all(|(_, holds)| *holds)
+        let content = content(Readiness::Starting, Some((state, LeaseAccess::Granted)));
+        content.served.checks().iter().all(|(_, holds)| *holds)
     }
 
     async fn text(response: Response) -> (u16, String) {
@@ -228,14 +310,14 @@ mod tests {
         (status, String::from_utf8(body.to_vec()).unwrap())
     }
 
-    async fn is_healthy(served: &Arc<Served>) -> bool {
-        let answer = healthz(State(Arc::clone(served)), RawQuery(None)).await;
+    async fn is_healthy(content: &Arc<Content>) -> bool {
+        let answer = healthz(State(Arc::clone(content)), RawQuery(None)).await;
         answer.status() == StatusCode::OK
     }
 
     /// Returns the checks that fail.
-    async fn failing(served: &Arc<Served>) -> Vec<String> {
-        let answer = readyz(State(Arc::clone(served)), RawQuery(None)).await;
+    async fn failing(content: &Arc<Content>) -> Vec<String> {
+        let answer = readyz(State(Arc::clone(content)), RawQuery(None)).await;
         let (status, text) = text(answer).await;
         let failing: Vec<_> = text
             .lines()
@@ -253,9 +335,9 @@ mod tests {
             (Readiness::PluginLoaded, &["apiServer"]),
             (Readiness::ApiServerReached, &[]),
         ] {
-            let served = served(readiness, None);
-            assert_eq!(failing(&served).await, missing, "{readiness:?}");
-            assert!(is_healthy(&served).await);
+            let content = content(readiness, None);
+            assert_eq!(failing(&content).await, missing, "{readiness:?}");
+            assert!(is_healthy(&content).await);
         }
     }
 
@@ -267,9 +349,9 @@ mod tests {
             (LeaseAccess::Granted, &[]),
         ] {
             let election = Some((Leadership::Standby, lease));
-            let served = served(Readiness::ApiServerReached, election);
-            assert_eq!(failing(&served).await, missing, "{lease:?}");
-            assert!(is_healthy(&served).await, "{lease:?}");
+            let content = content(Readiness::ApiServerReached, election);
+            assert_eq!(failing(&content).await, missing, "{lease:?}");
+            assert!(is_healthy(&content).await, "{lease:?}");
         }
     }
 
@@ -317,12 +399,31 @@ mod tests {
                 ),
             ),
         ] {
-            let (status, text) = text(summary("healthz", &checks, query)).await;
+            let content = content(Readiness::Starting, None);
+            let (status, text) = text(content.summary("healthz", &checks, query)).await;
             assert_eq!((status, text.as_str()), expected, "{query:?}");
         }
 
         for (name, expected) in [("ping", 200), ("leaderElection", 500), ("x", 404)] {
             assert_eq!(text(one(&bad, name)).await.0, expected, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn results_of_checks_are_counted() {
+        let content = content(Readiness::PluginLoaded, None);
+        for _ in 0..2 {
+            failing(&content).await;
+        }
+        is_healthy(&content).await;
+        let (_, text) = text(slis(State(content)).await).await;
+        for line in [
+            "kubernetes_healthcheck{name=\"apiServer\",type=\"readyz\"} 0",
+            "kubernetes_healthcheck{name=\"ping\",type=\"healthz\"} 1",
+            "kubernetes_healthchecks_total{name=\"apiServer\",type=\"readyz\",status=\"error\"} 2",
+            "kubernetes_healthchecks_total{name=\"plugin\",type=\"readyz\",status=\"success\"} 2",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}: {text}");
         }
     }
 }
