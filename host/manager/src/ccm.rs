@@ -5,9 +5,9 @@
 
 mod election;
 mod plugin;
+mod zpages;
 
 use std::{
-    net::SocketAddr,
     sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
@@ -29,6 +29,7 @@ use skydock_kube::{
     service_accounts,
 };
 use skydock_sandbox::{ClusterSlot, Plugin, PluginMetrics};
+use skydock_serving::{Readiness, Served, secure, start_plain};
 use tokio::{
     sync::watch,
     task::{JoinHandle, spawn_blocking},
@@ -42,7 +43,6 @@ use crate::{
     credentials,
     egress::Egress,
     process::{blocking::blocking, report::Reporter},
-    serving::{self, Readiness},
 };
 
 /// Runs until `shutdown`, and then completes the work in progress.
@@ -114,12 +114,12 @@ async fn start(
     let file_metrics = FileMetrics::register(&mut registry);
 
     let readiness = watch::Sender::new(Readiness::Starting);
-    let served = serving::Served {
+    let served = Served {
         registry,
         readiness: readiness.subscribe(),
         election: election.as_ref().map(Election::watched),
     };
-    let address = serve(&config, served, &egress, &process).await?;
+    let served_at = serve(&config, served, &egress, &process).await?;
 
     let cluster = ClusterSlot::default();
     let access_for_plugin = Arc::clone(&egress);
@@ -145,7 +145,7 @@ async fn start(
         let keeping = async move { plugin.keep_last_good().await };
         tokio::spawn(process.clone().run_until_cancelled_owned(keeping));
     }
-    log_start(&config, &plugin, &api_server, address);
+    log_start(&config, &plugin, &api_server, &served_at);
 
     let manager = StartedManager {
         // A dry run must not write to the Lease.
@@ -162,21 +162,29 @@ async fn start(
     Ok((manager, election))
 }
 
-/// Serves metrics and health, if there is an address for them, and returns the address.
+/// Serves metrics and health at the addresses that there are for them, and returns these.
 async fn serve(
     config: &Config,
-    served: serving::Served,
+    served: Served,
     egress: &Egress,
     process: &CancellationToken,
-) -> anyhow::Result<Option<SocketAddr>> {
-    let Some(address) = config.serve else {
-        return Ok(None);
-    };
+) -> anyhow::Result<Vec<String>> {
+    let router = served.router();
+    let mut served_at = Vec::new();
 
-    let address = serving::start(address, served, process.clone()).await?;
-    // It may have been changed to one that is not always closed.
-    egress.close_port(address.port());
-    Ok(Some(address))
+    if let Some(address) = config.serve {
+        let address = start_plain(address, router.clone(), process.clone()).await?;
+        // It may have been changed to one that is not always closed.
+        egress.close_port(address.port());
+        served_at.push(format!("http://{address}"));
+    }
+    if let Some(options) = config.secure_serving.clone() {
+        let router = router.merge(zpages::zpages(config).router());
+        let address = secure::start(options, router, process.clone()).await?;
+        egress.close_port(address.port());
+        served_at.push(format!("https://{address}"));
+    }
+    Ok(served_at)
 }
 
 /// The API server that the process has reached.
@@ -239,14 +247,9 @@ fn follow_file(
     tokio::spawn(process.clone().run_until_cancelled_owned(applying));
 }
 
-fn log_start(
-    config: &Config,
-    plugin: &Plugin,
-    api_server: &ApiServer,
-    address: Option<SocketAddr>,
-) {
-    if let Some(address) = address {
-        tracing::info!(%address, "serving /metrics, /healthz, /livez and /readyz");
+fn log_start(config: &Config, plugin: &Plugin, api_server: &ApiServer, served_at: &[String]) {
+    for address in served_at {
+        tracing::info!(address, "serving /metrics, /healthz, /livez and /readyz");
     }
 
     let ApiServer {

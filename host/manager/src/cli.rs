@@ -12,6 +12,7 @@
 //! page says how it is written.
 
 pub(crate) mod arguments;
+mod effective;
 pub(crate) mod executable;
 pub mod feature_gates;
 mod ipam;
@@ -20,10 +21,12 @@ mod plugin;
 pub mod plugin_limits;
 pub mod routes;
 mod services;
+mod serving;
 mod stop;
 mod upstream;
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     path::PathBuf,
@@ -44,6 +47,7 @@ pub use self::plugin::{
     ToolCommand,
 };
 pub use self::services::{ServiceArgs, ServiceArgsError};
+pub use self::serving::{ServingArgs, ServingArgsError};
 pub use self::stop::Stop;
 pub use self::upstream::{ForeignFlag, Otherwise, Takes, foreign_flags};
 
@@ -322,22 +326,20 @@ pub struct CcmArgs {
     )]
     pub leader_elect_resource_namespace: String,
 
-    /// Address of /metrics, /healthz, /livez and /readyz, which are plain HTTP; `0` disables them,
-    /// `:PORT` is that port on all addresses.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10258", value_parser = parse_bind_address,
-          help_heading = "Serving and logs")]
-    pub metrics_bind_address: BindAddress,
+    /// Flags of the servers.
+    #[command(flatten)]
+    pub serving: ServingArgs,
     /// Log verbosity: 4 logs decisions and requests, 6 details, 8 also libraries.
     #[arg(short, long, value_name = "LEVEL", value_parser = parse_verbosity, default_value_t = 0,
-          help_heading = "Serving and logs")]
+          help_heading = "Logs and flags")]
     pub v: u8,
     /// Log format.
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LoggingFormat::Text, help_heading = "Serving and logs")]
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LoggingFormat::Text, help_heading = "Logs and flags")]
     pub logging_format: LoggingFormat,
 
     /// Reject flags of upstream that have no effect, instead of logging a warning.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", action = ArgAction::Set, help_heading = "Serving and logs")]
+          default_missing_value = "true", action = ArgAction::Set, help_heading = "Logs and flags")]
     pub strict_flags: bool,
 
     /// Flags that are accepted although Skydock does not have them.
@@ -346,6 +348,9 @@ pub struct CcmArgs {
     /// Paths of executables of other images, which were before the flags.
     #[arg(skip)]
     pub executables: Vec<String>,
+    /// All flags with the values that are in effect, by name. Nothing of it is secret.
+    #[arg(skip)]
+    pub effective: BTreeMap<String, String>,
 }
 
 /// A plugin, and the name with which `--cloud-provider` selects it.
@@ -548,13 +553,20 @@ pub fn parse(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Res
     let unknown = read.unknown_flags().filter_map(unknown_flag);
     let mut rejected = read.rejected.clone();
     rejected.extend(unknown);
-    let parsed = Cli::try_parse_from(read.words);
+    let parsed = effective::parse(read.words);
 
     match parsed {
         Err(error) if is_request(&error) => Err(Stop(Why::Clap(error))),
         _ if !rejected.is_empty() => Err(Stop(Why::Rejected(rejected))),
         Err(error) => Err(Stop(Why::Clap(error))),
         Ok(mut cli) => {
+            for accepted in &read.accepted {
+                let flag = accepted.flag.trim_start_matches('-').split_once('=');
+                if let Some((name, value)) = flag {
+                    let effective = cli.ccm.effective.entry(name.to_owned());
+                    effective.or_insert_with(|| value.to_owned());
+                }
+            }
             cli.ccm.accepted = read.accepted;
             cli.ccm.executables = read.executables;
             Ok(cli)

@@ -8,7 +8,7 @@ mod notice;
 mod plugin;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -26,6 +26,7 @@ use skydock_kube::{
     election::{ElectionConfig, Timings, TimingsError},
 };
 use skydock_sandbox::{ConfigSecrets, IngressRules};
+use skydock_serving::secure::SecureServing;
 
 use crate::{
     cli::{AcceptedFlag, BindAddress, CcmArgs, IpamArgsError, LoggingFormat, PluginFallback},
@@ -82,10 +83,14 @@ pub struct Config {
     pub options: ControllerOptions,
     /// Leader election, if enabled.
     pub election: Option<ElectionConfig>,
-    /// Address for metrics and health, if enabled.
+    /// How to serve HTTPS, if enabled.
+    pub secure_serving: Option<SecureServing>,
+    /// Address for plain HTTP, if enabled.
     pub serve: Option<SocketAddr>,
     /// Log options.
     pub log: LogOptions,
+    /// All flags with the values that are in effect, without secrets.
+    pub effective_flags: BTreeMap<String, String>,
     /// Flags of upstream that are accepted although Skydock does not have them.
     pub accepted_flags: Vec<AcceptedFlag>,
     /// What is logged at startup about flags and defaults.
@@ -165,6 +170,10 @@ impl Config {
             .unwrap_or_default();
 
         notices.extend(notice::of_variables(&egress_policy));
+        let secure_serving = args.serving.options()?.map(|(serving, told)| {
+            notices.extend(told.into_iter().map(Notice::Warning));
+            serving
+        });
 
         let plugin_cache_dir = plugin_cache_dir(&args)?;
         check_files(&args, &plugin)?;
@@ -194,10 +203,12 @@ impl Config {
             },
             service_account_credentials: args.use_service_account_credentials,
             controllers,
-            serve: match args.metrics_bind_address {
+            secure_serving,
+            serve: match args.serving.metrics_bind_address {
                 BindAddress::At(address) => Some(address),
                 BindAddress::Off => None,
             },
+            effective_flags: args.effective,
             accepted_flags: args.accepted,
             notices,
         })
@@ -213,7 +224,7 @@ fn exists(path: &Path) -> bool {
     }
 }
 
-/// Checks the flags of controllers, which do not depend on the plugin.
+/// Checks the flags that do not depend on the plugin.
 pub(crate) fn check_controllers(args: &CcmArgs) -> Result<(), ConfigError> {
     let controllers = skydock_controllers::parse_controllers(&args.controllers)?;
     let runs_services = controllers.contains(&service::CONTROLLER);
@@ -221,6 +232,7 @@ pub(crate) fn check_controllers(args: &CcmArgs) -> Result<(), ConfigError> {
     controller_options(args, &controllers, services)?;
     ingress_rules(args)?;
     election(args).transpose()?;
+    args.serving.options()?;
     Ok(())
 }
 
@@ -304,8 +316,21 @@ fn check_files(args: &CcmArgs, plugin: &PluginSettings) -> Result<(), ConfigErro
         };
         must_be_readable(what, file, skydock_sandbox::open)?;
     }
-    if let Some(file) = &args.kubeconfig {
-        must_be_readable("--kubeconfig", file, |file| std::fs::File::open(file))?;
+    let serving = &args.serving;
+    for (flag, file) in [
+        ("--kubeconfig", &args.kubeconfig),
+        (
+            "--authentication-kubeconfig",
+            &serving.authentication_kubeconfig,
+        ),
+        (
+            "--authorization-kubeconfig",
+            &serving.authorization_kubeconfig,
+        ),
+    ] {
+        if let Some(file) = file {
+            must_be_readable(flag, file, |file| std::fs::File::open(file))?;
+        }
     }
     Ok(())
 }

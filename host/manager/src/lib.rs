@@ -14,7 +14,6 @@ pub mod credentials;
 pub mod egress;
 pub mod file;
 mod process;
-pub mod serving;
 
 pub use commands::{accepted, check, doctor, inspect, migrate, precompile};
 pub use process::{blocking, report, signals, telemetry};

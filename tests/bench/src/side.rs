@@ -139,6 +139,7 @@ fn skydock(programs: &Programs, place: &Place, address: SocketAddr) -> Vec<Strin
             "--plugin-cache-dir={}",
             place.folder.join("compiled").display()
         ),
+        "--secure-port=0".to_owned(),
         format!("--metrics-bind-address={address}"),
         // The cloud supports routes for other benchmarks.
         "--configure-cloud-routes=false".to_owned(),

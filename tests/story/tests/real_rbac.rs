@@ -42,20 +42,23 @@ use real_rbac::{
 };
 use serde_json::{Value, json};
 use skydock_clusters::{NodeSpec, Plane, RealPlane};
-use skydock_support::{Host, Paths, Seen, copy_folder, eventually, kubernetes::UNINITIALIZED};
+use skydock_support::{
+    Host, Paths, Seen, copy_folder, eventually, free_address, kubernetes::UNINITIALIZED,
+};
 use tempfile::TempDir;
 
 const NAMESPACE: &str = "kube-system";
 const LEASE: &str = "cloud-controller-manager";
 const RECORD: &str = "cloud-controller-manager-load-balancer-nodes";
 /// The component with a separate account for each controller, as used in the example.
-const SPLIT: &str = "components:\n  - ../components/service-account-credentials\n";
+const SPLIT: &str = "components:\n  - ../components/secure-serving\n  - ../components/service-account-credentials\n";
 /// The same with a configuration file instead of flags.
 const CONFIGURED: &str = "configMapGenerator:
   - name: skydock-configuration
     files: [config.yaml]
     options: {disableNameSuffixHash: true}
 components:
+  - ../components/secure-serving
   - ../components/configuration
 ";
 /// The node of the test: one of the machines in the example's inventory, with an address.
@@ -295,14 +298,78 @@ impl<'a> Deployed<'a> {
         })
     }
 
-    async fn start(&self, name: &str) -> Result<Host> {
-        Host::start(&self.skydock, self.dir, name, &self.args).await
+    /// Starts the host. Also returns the port on which it serves HTTPS: two on one machine cannot
+    /// share it.
+    async fn start(&self, name: &str) -> Result<(Host, u16)> {
+        let port = free_address()?.port();
+        let mut args = self.args.clone();
+        args.push(format!("--secure-port={port}").into());
+        let host = Host::start(&self.skydock, self.dir, name, &args).await?;
+        Ok((host, port))
+    }
+
+    /// Checks that metrics are served to an account with the role for them, and to no other.
+    async fn metrics_need_a_role(&self, port: u16) -> Result<()> {
+        let run = async |args: &[&str]| self.plane.kubectl(args).await;
+        for account in ["prometheus", "other"] {
+            run(&["create", "serviceaccount", account, "-n", "default"]).await?;
+        }
+        run(&[
+            "create",
+            "clusterrolebinding",
+            "prometheus",
+            "--clusterrole=skydock-metrics-reader",
+            "--serviceaccount=default:prometheus",
+        ])
+        .await?;
+
+        let url: http::Uri = format!("https://127.0.0.1:{port}").parse()?;
+        let answer = async |token: Option<String>, path: &str| {
+            let mut config = Config::new(url.clone());
+            // The certificate is self-signed.
+            config.accept_invalid_certs = true;
+            config.auth_info.token = token.map(Into::into);
+            let request = http::Request::get(path).body(Vec::new())?;
+            let answer = Client::try_from(config)?.request_text(request).await;
+            match answer {
+                Ok(text) => Ok((200, text)),
+                Err(kube::Error::Api(status)) => Ok((status.code, status.message.clone())),
+                Err(error) => Err(anyhow::Error::from(error)),
+            }
+        };
+        let token = async |account: &str| -> Result<Option<String>> {
+            let token = run(&["create", "token", account, "-n", "default"]).await?;
+            Ok(Some(token.trim().to_owned()))
+        };
+
+        // Roles take effect after a moment, and a denial is remembered for ten seconds.
+        let reader = token("prometheus").await?;
+        eventually(SOON, || async {
+            let (code, text) = answer(reader.clone(), "/metrics").await?;
+            let is_served = code == 200 && text.contains("leader_election_master_status");
+            Ok(Seen::when(is_served, format!("{code}: {text}")))
+        })
+        .await?;
+        for (token, path, expected) in [
+            (token("other").await?, "/metrics", 403),
+            (reader, "/other", 403),
+            (None, "/metrics", 403),
+            (Some("nonsense".to_owned()), "/metrics", 401),
+            (None, "/healthz", 200),
+        ] {
+            let (code, text) = answer(token, path).await?;
+            ensure!(code == expected, "{path}: {code}: {text}");
+        }
+        Ok(())
     }
 
     /// Makes Skydock do all kinds of work at least once.
     async fn works(&self) -> Result<()> {
-        let mut first = self.start("first").await?;
+        let (mut first, port) = self.start("first").await?;
         leads(&first, SOON).await?;
+        self.metrics_need_a_role(port)
+            .await
+            .with_context(|| first.last_words())?;
         self.plane
             .start_node(&NodeSpec::new(NODE).without_provider_id())
             .await?;
@@ -337,7 +404,7 @@ impl<'a> Deployed<'a> {
         .context("the lease is not renewed")?;
         let watches = self.watches_of_the_lease()?;
         let started = Instant::now();
-        let mut second = self.start("second").await?;
+        let (mut second, _) = self.start("second").await?;
         eventually(SOON, || async {
             Ok(Seen::when(
                 self.watches_of_the_lease()? > watches,

@@ -38,7 +38,9 @@ impl Host {
     pub async fn start(binary: &Path, dir: &Path, name: &str, args: &[OsString]) -> Result<Self> {
         let metrics = free_address()?;
         let mut command = Command::new(binary);
+        // Hosts on one machine cannot share a port. What is given counts.
         command
+            .arg("--secure-port=0")
             .args(args)
             .arg(format!("--metrics-bind-address={metrics}"));
         let process = Process::start(name, command, &dir.join(format!("{name}.log")));

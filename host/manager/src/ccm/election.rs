@@ -25,8 +25,6 @@ use skydock_kube::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::serving;
-
 /// An election that has not started yet.
 pub(super) struct Election {
     pub(super) config: ElectionConfig,
@@ -103,8 +101,8 @@ impl Election {
         }
     }
 
-    pub(super) fn watched(&self) -> serving::Election {
-        serving::Election {
+    pub(super) fn watched(&self) -> skydock_serving::Election {
+        skydock_serving::Election {
             leadership: self.state.subscribe(),
             lease: self.lease.subscribe(),
             lease_duration: self.config.timings.lease_duration,

@@ -48,14 +48,6 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the value of a flag of upstream that Skydock does not have.
-    pub(crate) fn foreign(&self, name: &str) -> Option<&str> {
-        // As upstream, the last of several values counts.
-        let mut all = self.foreign.iter().rev();
-        let (_, value) = all.find(|(known, _)| *known == name)?;
-        Some(value)
-    }
-
     /// Returns the unknown words that are flags.
     pub(crate) fn unknown_flags(&self) -> impl Iterator<Item = &str> {
         let all = self.unknown.iter().map(String::as_str);
@@ -80,7 +72,7 @@ enum Form {
 }
 
 /// Names of values that are texts, so that the empty one means that the flag is not set.
-const TEXTS: [&str; 5] = ["FILE", "DIR", "URL", "CIDR", "CLASS"];
+const TEXTS: [&str; 7] = ["FILE", "DIR", "URL", "CIDR", "CLASS", "SUITE", "CURVE"];
 
 /// Lists that are one text for upstream, so that a later value replaces an earlier one.
 const ONE_TEXT: [&str; 2] = ["cluster-cidr", "service-cluster-ip-range"];

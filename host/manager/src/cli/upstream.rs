@@ -76,10 +76,10 @@ const NO_PROFILER: &str = "there is no profiler, and /debug/pprof answers 404";
 const NO_SELECTION: &str = "metrics cannot be selected";
 const NO_WEBHOOKS: &str = "Skydock has no webhooks";
 
-/// Instead of the flags for upstream's server, which uses TLS.
-const INSTEAD_OF_TLS: Otherwise =
-    Rejected("use --metrics-bind-address, which serves plain HTTP: set scheme: HTTP in the probes");
-const REMOVE: Otherwise = Rejected("remove it");
+/// Instead of the flags of earlier releases for plain HTTP.
+const INSTEAD_OF_HTTP: Otherwise = Rejected(
+    "use --secure-port, which serves HTTPS: set scheme: HTTPS in the probes; --metrics-bind-address serves plain HTTP",
+);
 
 /// Flags of upstream (see its `options.go`, and `component-base/logs`), of klog in earlier releases,
 /// and of `go-runner`, which starts programs in images of Kubernetes.
@@ -89,7 +89,7 @@ const GENERAL: &[ForeignFlag] = &[
         OFF,
         NoEffect("lines of the log name no files of Go"),
     ),
-    value("address", &[], INSTEAD_OF_TLS),
+    value("address", &[], INSTEAD_OF_HTTP),
     value("allow-metric-labels", EMPTY, NoEffect(NO_SELECTION)),
     value(
         "allow-metric-labels-manifest",
@@ -176,7 +176,12 @@ const GENERAL: &[ForeignFlag] = &[
         NoEffect("it has no effect upstream either"),
     ),
     switch("one-output", ANY_BOOL, NoEffect(ONE_LOG)),
-    value("port", &["0"], INSTEAD_OF_TLS),
+    switch(
+        "permit-address-sharing",
+        ANY_BOOL,
+        NoEffect("addresses can always be shared (SO_REUSEADDR)"),
+    ),
+    value("port", &["0"], INSTEAD_OF_HTTP),
     switch("profiling", OFF, NoEffect(NO_PROFILER)),
     switch("redirect-stderr", ANY_BOOL, NoEffect(ONE_LOG)),
     value(
@@ -209,38 +214,6 @@ const GENERAL: &[ForeignFlag] = &[
     ),
 ];
 
-/// Flags of upstream's secure serving: TLS, authentication and authorization.
-const SECURE_SERVING: &[ForeignFlag] = &[
-    value("authentication-kubeconfig", &[], REMOVE),
-    switch("authentication-skip-lookup", &[], REMOVE),
-    value("authentication-token-webhook-cache-ttl", &[], REMOVE),
-    switch("authentication-tolerate-lookup-failure", &[], REMOVE),
-    value("authorization-always-allow-paths", &[], REMOVE),
-    value("authorization-kubeconfig", &[], REMOVE),
-    value("authorization-webhook-cache-authorized-ttl", &[], REMOVE),
-    value("authorization-webhook-cache-unauthorized-ttl", &[], REMOVE),
-    value("bind-address", &[], INSTEAD_OF_TLS),
-    value("cert-dir", &[], REMOVE),
-    value("client-ca-file", &[], REMOVE),
-    switch("disable-http2-serving", &[], REMOVE),
-    value("http2-max-streams-per-connection", &[], REMOVE),
-    switch("permit-address-sharing", &[], REMOVE),
-    switch("permit-port-sharing", &[], REMOVE),
-    value("requestheader-allowed-names", &[], REMOVE),
-    value("requestheader-client-ca-file", &[], REMOVE),
-    value("requestheader-extra-headers-prefix", &[], REMOVE),
-    value("requestheader-group-headers", &[], REMOVE),
-    value("requestheader-uid-headers", &[], REMOVE),
-    value("requestheader-username-headers", &[], REMOVE),
-    value("secure-port", &["0"], INSTEAD_OF_TLS),
-    value("tls-cert-file", &[], REMOVE),
-    value("tls-cipher-suites", &[], REMOVE),
-    value("tls-curve-preferences", &[], REMOVE),
-    value("tls-min-version", &[], REMOVE),
-    value("tls-private-key-file", &[], REMOVE),
-    value("tls-sni-cert-key", &[], REMOVE),
-];
-
 /// Flags that only the program of one provider has, and what replaces them. They would change what
 /// is done in the cloud. Other flags that nobody knows get the same advice, as far as it is general.
 const OF_PROVIDERS: &[(&str, &str)] = &[
@@ -267,7 +240,7 @@ const OF_PROVIDERS: &[(&str, &str)] = &[
 
 /// Returns all flags of upstream that Skydock does not have.
 pub fn foreign_flags() -> impl Iterator<Item = &'static ForeignFlag> {
-    GENERAL.iter().chain(SECURE_SERVING)
+    GENERAL.iter()
 }
 
 /// Returns the flag with this name.

@@ -6,7 +6,8 @@ use skydock_kube::election::TimingsError;
 
 use crate::{
     cli::{
-        IpamArgsError, ServiceArgsError, plugin_limits::PluginLimitsError, routes::RouteArgsError,
+        IpamArgsError, ServiceArgsError, ServingArgsError, plugin_limits::PluginLimitsError,
+        routes::RouteArgsError,
     },
     file::ConfigurationError,
 };
@@ -84,6 +85,9 @@ pub enum ConfigError {
     /// The flags of the service controller are not valid together.
     #[error(transparent)]
     Services(#[from] ServiceArgsError),
+    /// The flags of the HTTPS server are not valid.
+    #[error(transparent)]
+    Serving(#[from] ServingArgsError),
     /// The limits of the plugin are not valid together.
     #[error(transparent)]
     PluginLimits(#[from] PluginLimitsError),

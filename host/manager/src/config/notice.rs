@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use crate::{cli::CcmArgs, egress::EgressPolicy};
+use crate::{
+    cli::{BindAddress, CcmArgs},
+    egress::EgressPolicy,
+};
 
 /// A line for the log, which cannot be written before the flags of the log are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +69,14 @@ pub(super) fn of_command_line(args: &CcmArgs) -> Vec<Notice> {
         )))
     });
 
-    executables.chain(accepted).collect()
+    let open = match args.serving.metrics_bind_address {
+        BindAddress::At(address) if !address.ip().is_loopback() => Some(Notice::Warning(format!(
+            "--metrics-bind-address={address}: everybody who can reach this address can read all metrics; use --secure-port instead"
+        ))),
+        BindAddress::At(_) | BindAddress::Off => None,
+    };
+
+    executables.chain(accepted).chain(open).collect()
 }
 
 /// Returns which credentials have their secret in an environment variable that is not set.

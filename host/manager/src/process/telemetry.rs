@@ -6,16 +6,18 @@ use std::{
     env,
     io::{self, IsTerminal, Write as _},
     process::ExitCode,
+    sync::OnceLock,
 };
 
 use skydock_cloud::text::escape;
 use tracing::Subscriber;
 use tracing_subscriber::{
+    Registry,
     filter::{LevelFilter, Targets},
     fmt,
     fmt::MakeWriter,
-    layer::SubscriberExt as _,
-    registry,
+    layer::{Layer, SubscriberExt as _},
+    registry, reload,
     util::SubscriberInitExt as _,
 };
 
@@ -78,9 +80,10 @@ impl LogOptions {
 pub fn init(options: LogOptions) {
     let asked = env::var("RUST_LOG").ok().and_then(|text| text.parse().ok());
     let filter = asked.unwrap_or_else(|| options.filter());
+    let (filter, handle) = reload::Layer::new(filter);
 
     // An error means that a test has already set a subscriber, which is kept.
-    let _ = if options.json {
+    let started = if options.json {
         let lines = fmt::layer()
             .json()
             .flatten_event(true)
@@ -90,11 +93,39 @@ pub fn init(options: LogOptions) {
     } else {
         text(filter, io::stderr().is_terminal(), io::stderr).try_init()
     };
+    if started.is_ok() {
+        let _ = LEVEL.set((handle, options));
+    }
+}
+
+/// Where the verbosity of the log can be changed, and the options with which it started.
+static LEVEL: OnceLock<(reload::Handle<Targets, Registry>, LogOptions)> = OnceLock::new();
+
+/// Changes the verbosity of the log, also if `RUST_LOG` has set it.
+///
+/// # Errors
+/// What is expected instead of this text.
+pub fn set_verbosity(text: &str) -> Result<(), String> {
+    let expected = || "expected a number from 0 to 255, for example 4".to_owned();
+    let verbosity = text.parse().map_err(|_| expected())?;
+    let Some((handle, options)) = LEVEL.get() else {
+        return Err("the log has not been started by this program".to_owned());
+    };
+
+    let options = LogOptions {
+        verbosity,
+        ..*options
+    };
+    let changed = handle.reload(options.filter());
+    changed.map_err(|_| "the log has ended".to_owned())?;
+    tracing::info!(verbosity, "the verbosity of the log was changed");
+    Ok(())
 }
 
 /// Creates a subscriber that logs human-readable lines.
-fn text<W>(filter: Targets, color: bool, writer: W) -> impl Subscriber + Send + Sync
+fn text<F, W>(filter: F, color: bool, writer: W) -> impl Subscriber + Send + Sync
 where
+    F: Layer<Registry> + Send + Sync,
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     // Lines are lost if the disk is full or the reader has closed the pipe. Reporting this on the

@@ -65,7 +65,7 @@ fn cloud_provider(args: &[&str]) -> String {
 fn skydock(dir: &TempDir, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skydock"));
     command
-        .args([&*cloud_provider(args), "--metrics-bind-address=0"])
+        .args([&*cloud_provider(args), "--secure-port=0"])
         .args(args);
     command
         .current_dir(dir.path())
@@ -208,7 +208,7 @@ fn another_manifest_reaches_the_plugin_and_is_told_what_it_lacks() {
             "--allow-untagged-cloud",
             "--leader-elect=True",
             "--plugin-dir=plugins",
-            "--metrics-bind-address=0",
+            "--secure-port=0",
         ])
         .current_dir(dir.path())
         .env("HOME", dir.path())

@@ -41,8 +41,10 @@ impl Skydock {
     /// Starts the process in its own directory, which may already contain files.
     fn start(dir: TempDir, args: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_skydock"));
+        let serves = args.iter().any(|arg| arg.starts_with("--cloud-provider="));
         command
             .args(args)
+            .args(serves.then_some("--secure-port=0"))
             .current_dir(dir.path())
             .env("HOME", dir.path())
             .env("SECRET", "of the host");
@@ -56,7 +58,6 @@ impl Skydock {
         let args = [
             "--cloud-provider=hostile",
             &plugin,
-            "--metrics-bind-address=0",
             "--configure-cloud-routes=false",
         ];
         Self::start(dir, &[&args, more].concat())

@@ -92,6 +92,7 @@ impl Manager {
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--plugin-cache-dir={}", files.join("compiled").display()),
             format!("--cluster-name={CLUSTER}"),
+            "--secure-port=0".to_owned(),
             format!("--metrics-bind-address={address}"),
             "--configure-cloud-routes=false".to_owned(),
         ];

@@ -57,6 +57,7 @@ impl Host {
             ))
             .arg(format!("--cloud-config={}", config.display()))
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .arg("--secure-port=0")
             .arg(format!("--metrics-bind-address={metrics}"))
             .args(more);
         Ok(Self {

@@ -190,6 +190,8 @@ fn no_role_has_a_right_that_is_not_used() {
         "create leases",
         "create serviceaccounts",
         "create serviceaccounts/token",
+        "create subjectaccessreviews",
+        "create tokenreviews",
         "delete nodes",
         "get configmaps",
         "get leases",

@@ -1,6 +1,6 @@
 //! The Pods match the binary: flags are valid, and files are where the flags expect them.
 
-use std::{collections::BTreeSet, fs, net::SocketAddr, path::Path};
+use std::{collections::BTreeSet, fs, net::IpAddr, path::Path};
 
 use skydock::cli::{self, BindAddress, plugin_limits};
 use skydock_controllers::service::ServiceOptions;
@@ -196,12 +196,12 @@ fn every_mount_is_used_by_a_flag() {
 }
 
 #[test]
-fn probes_use_the_loopback_health_address() {
+fn probes_use_https_on_loopback() {
     for variant in all() {
-        let BindAddress::At(address) = variant.args.metrics_bind_address else {
-            panic!("nothing is served")
-        };
-        assert!(address.ip().is_loopback());
+        let serving = &variant.args.serving;
+        assert_eq!(serving.metrics_bind_address, BindAddress::Off);
+        assert!(serving.bind_address.is_unspecified());
+        let port = i32::from(serving.secure_port);
         let container = container(&variant.pod);
         let probes = [
             &container.startup_probe,
@@ -213,16 +213,19 @@ fn probes_use_the_loopback_health_address() {
                 .as_ref()
                 .and_then(|probe| probe.http_get.as_ref())
                 .expect("a probe by HTTP");
-            let port = serde_json::to_value(&asks.port).unwrap();
-            let asked: SocketAddr = format!("{}:{port}", asks.host.as_deref().unwrap())
-                .parse()
-                .unwrap();
-            assert_eq!(asked, address);
+            assert_eq!(serde_json::to_value(&asks.port).unwrap(), port);
+            assert_eq!(asks.scheme.as_deref(), Some("HTTPS"));
+            let host: IpAddr = asks.host.as_deref().unwrap().parse().unwrap();
+            assert!(host.is_loopback());
+            // Nobody may be asked whether the kubelet may do this.
+            let path = asks.path.as_ref().unwrap();
+            let open = &serving.authorization_always_allow_paths;
+            assert!(open.contains(path), "{path}");
         }
-        let port = &container.ports.as_ref().expect("a port")[0];
+        let served = &container.ports.as_ref().expect("a port")[0];
         assert_eq!(
-            (port.container_port, port.host_port),
-            (i32::from(address.port()), Some(port.container_port))
+            (served.container_port, served.host_port),
+            (port, Some(port))
         );
     }
 }

@@ -25,7 +25,7 @@ use tokio::{
 };
 
 /// The flags of all hosts, with periods that are short enough for a test.
-const FLAGS: [&str; 14] = [
+const FLAGS: [&str; 15] = [
     "--v=2",
     "--cloud-provider=static",
     "--leader-elect-lease-duration=6s",
@@ -37,6 +37,7 @@ const FLAGS: [&str; 14] = [
     "--allocate-node-cidrs=true",
     "--configure-cloud-routes=false",
     "--cluster-cidr=10.244.0.0/16",
+    "--secure-port=0",
     "--metrics-bind-address=0",
     "--node-deletion-interval=20s",
     "--cluster-name=chaos",

@@ -33,7 +33,7 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     )?;
     let nowhere = format!("--kubeconfig={}", nowhere.display());
     // Health is served before a plugin is loaded, and another process may use the same port.
-    let (provider, silent) = ("--cloud-provider=static", "--metrics-bind-address=0");
+    let (provider, silent) = ("--cloud-provider=static", "--secure-port=0");
     let cases: [(&str, Vec<&str>, &str); 7] = [
         (
             "a flag nobody knows",

@@ -73,14 +73,18 @@ pub(crate) fn arguments(
         .and_then(|container| container.args.as_ref())
         .context("no arguments")?;
     let mut args = Vec::new();
-    // Hosts on one machine cannot share a port.
-    for arg in given
-        .iter()
-        .filter(|arg| !arg.starts_with("--metrics-bind-address="))
-    {
+    for arg in given {
         args.push(moved(arg, "=", dir, plugins).into());
     }
-    args.push(format!("--kubeconfig={}", kubeconfig.display()).into());
+    // In a Pod, all three are its own account.
+    for flag in [
+        "kubeconfig",
+        "authentication-kubeconfig",
+        "authorization-kubeconfig",
+    ] {
+        args.push(format!("--{flag}={}", kubeconfig.display()).into());
+    }
+    args.push("--bind-address=127.0.0.1".into());
     args.push(format!("--leader-elect-retry-period={}s", RETRY.as_secs()).into());
     args.extend(FLAGS.map(OsString::from));
     Ok(args)

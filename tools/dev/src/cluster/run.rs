@@ -1,6 +1,6 @@
 //! Runs an embedded control plane, simulated kubelets, the manager and a plugin in one process.
 
-use std::{net::Ipv4Addr, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::Ipv4Addr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use skydock::{
@@ -144,9 +144,11 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         controllers: skydock_controllers::parse_controllers(&["*".to_owned()])?,
         options,
         election: None,
+        secure_serving: None,
         // Any free port, so that several clusters can run.
         serve: Some((Ipv4Addr::LOCALHOST, 0).into()),
         log: LogOptions::default(),
+        effective_flags: BTreeMap::new(),
         accepted_flags: Vec::new(),
         notices: Vec::new(),
     })

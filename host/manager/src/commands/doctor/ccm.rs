@@ -101,24 +101,31 @@ impl Ccm {
         ))
     }
 
-    /// Returns what it serves health on; `None` if that is not known.
-    pub(super) fn endpoint(&self) -> Option<Endpoint> {
-        if self.is_skydock() {
-            let address = self.flags.value("metrics-bind-address");
-            return Endpoint::parse("HTTP", address.unwrap_or("127.0.0.1:10258"));
-        }
-
+    /// Returns the servers that answer its probes; `None` if they are not known.
+    pub(super) fn endpoints(&self) -> Option<Vec<Endpoint>> {
         let port = match self.flags.value("secure-port") {
-            Some(port) => port.parse().ok().filter(|port| *port != 0)?,
-            None if self.is_usual => PORT,
+            Some(port) => port.parse().ok()?,
+            None if self.is_skydock() || self.is_usual => PORT,
             None => return None,
         };
-        let address = self.flags.value("bind-address").unwrap_or("0.0.0.0");
-        Some(Endpoint {
+        let secure = Endpoint {
             scheme: "HTTPS",
-            address: address.to_owned(),
+            address: self
+                .flags
+                .value("bind-address")
+                .unwrap_or("0.0.0.0")
+                .to_owned(),
             port,
-        })
+        };
+
+        let plain = match self.flags.value("metrics-bind-address") {
+            Some(address) if self.is_skydock() && address != "0" => {
+                Some(Endpoint::parse("HTTP", address)?)
+            }
+            _ => None,
+        };
+        let all = [Some(secure).filter(|_| port != 0), plain];
+        Some(all.into_iter().flatten().collect())
     }
 
     /// Returns the name of its account.
@@ -303,8 +310,9 @@ mod tests {
                 format!("{{spec: {{containers: [{{name: a, image: {image}, args: {args}}}]}}}}");
             Ccm::new(&workload(&yaml)).unwrap()
         };
+        let served = |ccm: &Ccm| ccm.endpoints().unwrap();
         let upstream = ccm("x/ccm", "[--secure-port, '10260', --leader-elect=False]");
-        assert_eq!(upstream.endpoint().unwrap().port, 10260);
+        assert_eq!(served(&upstream)[0].port, 10260);
         assert_eq!(upstream.lease(), None);
         let default = ccm("x/ccm", "[--leader-elect-resource-name=mine]");
         let lease = default.lease().unwrap();
@@ -312,23 +320,20 @@ mod tests {
             (lease.0.as_str(), lease.1.as_str()),
             ("kube-system", "mine")
         );
-        assert_eq!(default.endpoint().unwrap().scheme, "HTTPS");
+        assert_eq!(served(&default)[0].scheme, "HTTPS");
 
-        let skydock = ccm("x/skydock", "['--metrics-bind-address=[::1]:7']")
-            .endpoint()
-            .unwrap();
-        assert!(skydock.is_loopback() && skydock.port == 7 && skydock.scheme == "HTTP");
-        assert_eq!(
-            ccm("x/skydock", "[--metrics-bind-address=0]").endpoint(),
-            None
-        );
+        let skydock = ccm("x/skydock", "['--metrics-bind-address=[::1]:7']");
+        let [secure, plain] = served(&skydock).try_into().unwrap();
+        assert!(!secure.is_loopback() && secure.port == 10258 && secure.scheme == "HTTPS");
+        assert!(plain.is_loopback() && plain.port == 7 && plain.scheme == "HTTP");
+        let off = ccm("x/skydock", "[--secure-port=0]");
+        assert_eq!(served(&off), []);
+
         let script = "['-c', 'exec /x-cloud-controller-manager --secure-port=7']";
         let yaml = format!(
             "{{spec: {{containers: [{{name: a, image: x/ccm, command: [sh], args: {script}}}]}}}}"
         );
-        assert_eq!(
-            Ccm::new(&workload(&yaml)).unwrap().endpoint().unwrap().port,
-            7
-        );
+        let scripted = Ccm::new(&workload(&yaml)).unwrap();
+        assert_eq!(served(&scripted)[0].port, 7);
     }
 }

@@ -20,8 +20,6 @@ pub(super) struct Arguments {
     pub(super) kept: Vec<String>,
     /// What was dropped, and what is wrong, each with the reason.
     pub(super) notes: Vec<String>,
-    /// The port of upstream's server, if a flag sets it.
-    pub(super) secure_port: Option<u16>,
 }
 
 impl Arguments {
@@ -89,12 +87,7 @@ pub(super) fn sort(words: &[String]) -> Arguments {
             ..Arguments::default()
         };
     };
-    let mut arguments = Arguments {
-        secure_port: read
-            .foreign("secure-port")
-            .and_then(|port| port.parse().ok()),
-        ..Arguments::default()
-    };
+    let mut arguments = Arguments::default();
 
     if shell {
         arguments.notes.push(

@@ -99,14 +99,14 @@ fn a_deployment_is_migrated() {
         json!([
             "--cloud-provider=metal",
             "--leader-elect=true",
+            "--secure-port=10267",
             "--cluster-name=prod",
-            "--metrics-bind-address=127.0.0.1:10267",
             "--plugin-cache-dir=/var/cache/skydock/compiled"
         ])
     );
     assert_eq!(
         container["livenessProbe"]["httpGet"],
-        json!({"path": "/healthz", "port": 10267, "host": "127.0.0.1"})
+        json!({"path": "/healthz", "port": 10267, "scheme": "HTTPS"})
     );
     // As kubectl reads it.
     assert_eq!(pod["volumes"][0]["secret"]["defaultMode"], 0o440);
@@ -131,9 +131,7 @@ fn a_deployment_is_migrated() {
         ),
         ("--allow-untagged-cloud=true", "depends on the plugin"),
         ("--kube-api-qps=50", "no rate limit"),
-        ("--secure-port is a flag", "--metrics-bind-address"),
         ("--metal-zone", "options: {metal-zone: VALUE}"),
-        ("livenessProbe", "HTTPS became HTTP"),
         (
             "nobody reads the environment variables METAL_NETWORK:",
             "options",
@@ -194,11 +192,10 @@ fn a_static_pod_has_its_files_on_the_node() {
         spec["volumes"][0]["hostPath"]["path"],
         "/etc/kubernetes/skydock"
     );
-    // The Pod has an address of its own.
-    let args = spec["containers"][0]["args"].as_array().unwrap();
-    assert!(
-        args.contains(&"--metrics-bind-address=:10258".into()),
-        "{args:?}"
+    let container = &spec["containers"][0];
+    assert_eq!(
+        container["livenessProbe"]["httpGet"],
+        json!({"port": 10258, "scheme": "HTTPS"})
     );
     assert_eq!(
         configuration.credentials[0].cloud_conf(),
@@ -279,6 +276,35 @@ fn what_cannot_be_migrated_is_an_error() {
         let error = format!("{:#}", migrate(text, "skydock:1", None).unwrap_err());
         assert!(error.contains(words), "{error}");
     }
+}
+
+#[test]
+fn probes_by_http_are_moved_to_https_if_it_is_served() {
+    let probe = "livenessProbe: {httpGet: {path: /healthz, port: 10253}}";
+    let migrated = |args: &str| {
+        let container = format!("{{image: x/ccm, args: [{args}], {probe}}}");
+        let migration = migrate(&deployment(&container), "skydock:1", None).unwrap();
+        let (documents, _) = read(&migration);
+        let container = &documents[1]["spec"]["template"]["spec"]["containers"][0];
+        let asks = container["livenessProbe"]["httpGet"].clone();
+        (asks, container["args"].clone(), migration.notes)
+    };
+
+    let (asks, _, notes) = migrated("--port=10253, --secure-port=10300");
+    let https = json!({"path": "/healthz", "port": 10300, "scheme": "HTTPS"});
+    assert_eq!(asks, https);
+    let is_told = |note: &String| note.contains("livenessProbe: HTTP became HTTPS");
+    assert!(notes.iter().any(is_told), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("--port is a flag")));
+
+    // The Pod has an address of its own.
+    let (asks, args, _) = migrated("--secure-port=0");
+    assert_eq!(asks, json!({"path": "/healthz", "port": 10258}));
+    let args = args.as_array().unwrap();
+    assert!(
+        args.contains(&"--metrics-bind-address=:10258".into()),
+        "{args:?}"
+    );
 }
 
 /// Returns a Deployment with this container.

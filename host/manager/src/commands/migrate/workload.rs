@@ -384,10 +384,11 @@ fn programs(container: &Map<String, Value>) -> Vec<String> {
     .collect()
 }
 
-/// Lets probes ask Skydock's server, which is plain HTTP.
+/// Lets probes ask Skydock's server. Those by HTTPS do already, as the flags of the server stay.
 fn move_probes(container: &mut Map<String, Value>, arguments: &mut Arguments, on_host: bool) {
-    let port = arguments.secure_port.filter(|port| *port != 0);
-    let port = port.unwrap_or(PORT);
+    let port = arguments.value("secure-port");
+    let port = port.and_then(|port| port.parse().ok()).unwrap_or(PORT);
+    let is_secure = port != 0;
 
     let mut moved = false;
     for probe in PROBES {
@@ -395,29 +396,31 @@ fn move_probes(container: &mut Map<String, Value>, arguments: &mut Arguments, on
             .get_mut(probe)
             .and_then(connection)
             .and_then(Value::as_object_mut)
+            .filter(|get| get.get("scheme").is_none_or(|scheme| scheme != "HTTPS"))
         else {
             continue;
         };
         moved = true;
 
-        let was_https = get.remove("scheme").is_some_and(|scheme| scheme == "HTTPS");
-        get.insert("port".to_owned(), port.into());
-        if on_host {
-            get.insert("host".to_owned(), "127.0.0.1".into());
-        }
-        if was_https {
-            let note = format!("{probe}: HTTPS became HTTP, which Skydock serves");
+        if is_secure {
+            get.insert("port".to_owned(), port.into());
+            get.insert("scheme".to_owned(), "HTTPS".into());
+            let note = format!("{probe}: HTTP became HTTPS, which Skydock serves");
             arguments.notes.push(note);
+        } else {
+            get.insert("port".to_owned(), PORT.into());
+            if on_host {
+                get.insert("host".to_owned(), "127.0.0.1".into());
+            }
         }
     }
 
     // The kubelet asks the address of the Pod, unless that is the node's.
-    let host = if on_host { "127.0.0.1" } else { "" };
-    let is_default = port == PORT && (on_host || !moved);
-    if !is_default && arguments.value("metrics-bind-address").is_none() {
+    if !is_secure && moved && arguments.value("metrics-bind-address").is_none() {
+        let host = if on_host { "127.0.0.1" } else { "" };
         arguments
             .kept
-            .push(format!("--metrics-bind-address={host}:{port}"));
+            .push(format!("--metrics-bind-address={host}:{PORT}"));
         if host.is_empty() {
             let note = "metrics and health are plain HTTP on all addresses of the Pod, for its probes; restrict them with a NetworkPolicy";
             arguments.notes.push(note.to_owned());

@@ -145,7 +145,7 @@ const MANIFESTS: &[Manifest] = &[
         ],
         said: Starts(&["--log-json-split-stream=true has no effect"]),
     },
-    // What would change the cloud, or is served otherwise.
+    // What would change the cloud.
     Manifest {
         args: &["--cloud-provider=static", "--user-agent=cluster-1", "--v=2"],
         said: Rejected(&["--user-agent", "options: {user-agent: VALUE}"]),
@@ -170,16 +170,40 @@ const MANIFESTS: &[Manifest] = &[
         said: Rejected(&["--cidr-allocator-type=CloudAllocator is not supported"]),
     },
     Manifest {
+        args: &["--cloud-provider=static", "--tls-cipher-suites=A,B"],
+        said: Rejected(&["--tls-cipher-suites: \"A\" is not a cipher suite"]),
+    },
+    // HTTPS with authentication and authorization.
+    Manifest {
         args: &[
+            "/bin/metal-cloud-controller-manager",
+            "--cloud-provider=static",
             "--secure-port=10267",
-            "--authentication-kubeconfig",
-            "/x",
-            "--tls-cipher-suites=A,B",
+            "--bind-address=0.0.0.0",
+            "--authentication-kubeconfig=DIR/kubeconfig",
+            "--authorization-kubeconfig",
+            "DIR/kubeconfig",
+            "--authorization-always-allow-paths=/healthz,/livez,/metrics,/readyz",
+            "--tls-cert-file=/var/lib/tls/tls.crt",
+            "--tls-private-key-file=/var/lib/tls/tls.key",
+            "--tls-cipher-suites=TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256,\
+             TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+            "--tls-min-version=VersionTLS12",
+            "--permit-address-sharing=true",
         ],
-        said: Rejected(&[
-            "--secure-port",
-            "; --authentication-kubeconfig",
-            "; --tls-cipher-suites",
+        said: Starts(&["is ignored"]),
+    },
+    Manifest {
+        args: &[
+            "--cloud-provider=static",
+            "--tls-min-version=VersionTLS11",
+            "--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA",
+            "--metrics-bind-address=0.0.0.0:10253",
+        ],
+        said: Starts(&[
+            "--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA has no effect: it is not offered",
+            "versions below VersionTLS12 are not offered",
+            "--metrics-bind-address=0.0.0.0:10253: everybody who can reach this address",
         ]),
     },
     Manifest {

@@ -111,30 +111,37 @@ fn probe(ccm: &Ccm, field: &'static str, probe: &Probe) -> Option<Finding> {
             .why("the kubelet restarts the container, or never counts it as ready, because the probe cannot succeed")
     };
 
-    let Some(endpoint) = ccm.endpoint() else {
-        let off = ccm.is_skydock() && ccm.flags.value("metrics-bind-address") == Some("0");
-        return off.then(|| {
-            finding("--metrics-bind-address=0 turns the server off that it asks".to_owned()).patch(
-                &ccm.workload,
-                add_flag(ccm, "--metrics-bind-address=127.0.0.1:10258"),
-            )
+    let asks_loopback = target
+        .host
+        .is_some_and(|host| host == "localhost" || host.starts_with("127."));
+    let endpoints = ccm.endpoints()?;
+
+    let Some(first) = endpoints.first() else {
+        // The programs of other clouds have servers of their own.
+        let flag = match target.scheme {
+            Some("HTTP") if asks_loopback => format!("--metrics-bind-address=127.0.0.1:{port}"),
+            Some("HTTP") => format!("--metrics-bind-address=:{port}"),
+            _ => format!("--secure-port={port}"),
+        };
+        return ccm.is_skydock().then(|| {
+            finding("--secure-port=0 turns the server off that it asks".to_owned())
+                .patch(&ccm.workload, add_flag(ccm, &flag))
         });
     };
 
-    let Endpoint {
-        scheme,
-        address,
-        port: served,
-    } = &endpoint;
-    if port != *served {
-        // The programs of other clouds have servers of their own.
+    let Some(endpoint) = endpoints.iter().find(|it| it.port == port) else {
         return ccm.is_skydock().then(|| {
+            let same = |it: &&Endpoint| target.scheme.is_some_and(|asked| asked == it.scheme);
+            let Endpoint { port: served, .. } = endpoints.iter().find(same).unwrap_or(first);
             finding(format!(
                 "it asks port {port}, but the server has port {served}"
             ))
             .patch(&ccm.workload, set("port", (*served).into()))
         });
-    }
+    };
+    let Endpoint {
+        scheme, address, ..
+    } = endpoint;
     if let Some(asked) = target.scheme.filter(|asked| asked != scheme) {
         return Some(
             finding(format!(
@@ -144,21 +151,19 @@ fn probe(ccm: &Ccm, field: &'static str, probe: &Probe) -> Option<Finding> {
         );
     }
 
-    let asks_loopback = target
-        .host
-        .is_some_and(|host| host == "localhost" || host.starts_with("127."));
     if endpoint.is_loopback() && !asks_loopback {
         let on_host = ccm.workload.pod.host_network.unwrap_or_default();
         let finding = finding(format!(
             "it asks the address of the Pod, but the server has only {address}"
         ));
+        let everywhere = match *scheme {
+            "HTTP" => format!("--metrics-bind-address=:{port}"),
+            _ => "--bind-address=0.0.0.0".to_owned(),
+        };
         return Some(if on_host {
             finding.patch(&ccm.workload, set("host", address.as_str().into()))
         } else {
-            finding.patch(
-                &ccm.workload,
-                add_flag(ccm, &format!("--metrics-bind-address=:{port}")),
-            )
+            finding.patch(&ccm.workload, add_flag(ccm, &everywhere))
         });
     }
     None

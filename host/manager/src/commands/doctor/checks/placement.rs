@@ -361,7 +361,8 @@ fn without_selector(ccm: &Ccm) -> Option<PodPatch> {
 fn ports_of(ccm: &Ccm) -> Vec<HostPort> {
     let mut ports = host_ports(&ccm.workload.pod);
     let on_host = ccm.workload.pod.host_network.unwrap_or_default();
-    if let Some(endpoint) = ccm.endpoint().filter(|_| on_host) {
+    let endpoints = ccm.endpoints().filter(|_| on_host).unwrap_or_default();
+    for endpoint in endpoints {
         let port = HostPort::tcp(endpoint.port, &endpoint.address);
         if !ports.iter().any(|it| it.port == port.port) {
             ports.push(port);
@@ -433,18 +434,10 @@ pub(super) fn ports(facts: &Facts<'_>) -> Known<Vec<Finding>> {
                 quote(&other.workload.namespace),
                 quote(&other.workload.name)
             )),
-            _ => {
-                let flag = if ccm.is_skydock() {
-                    "--metrics-bind-address=127.0.0.1"
-                } else {
-                    "--secure-port"
-                };
-                let separator = if ccm.is_skydock() { ':' } else { '=' };
-                finding.text(format!(
-                    "set another port, for example {flag}{separator}{}, and the same in ports and probes of the Pod",
-                    port.saturating_add(10)
-                ))
-            }
+            _ => finding.text(format!(
+                "set another port, for example --secure-port={}, and the same in ports and probes of the Pod",
+                port.saturating_add(10)
+            )),
         });
     }
     Ok(findings)

@@ -434,7 +434,12 @@ fn the_probes_of_skydock_are_checked() {
     for (pod, container, saw) in [
         (
             on_host,
-            "livenessProbe: {httpGet: {port: 10258, scheme: HTTPS, host: 127.0.0.1}}",
+            "livenessProbe: {httpGet: {port: 10258, host: 127.0.0.1}}",
+            "serves HTTPS",
+        ),
+        (
+            on_host,
+            "args: ['--metrics-bind-address=:7'], livenessProbe: {httpGet: {port: 7, scheme: HTTPS}}",
             "serves HTTP",
         ),
         (
@@ -444,17 +449,17 @@ fn the_probes_of_skydock_are_checked() {
         ),
         (
             on_host,
-            "livenessProbe: {httpGet: {port: 10258}}",
+            "args: [--bind-address=127.0.0.1], livenessProbe: {httpGet: {port: 10258, scheme: HTTPS}}",
             "the address of the Pod",
         ),
         (
             "hostNetwork: false",
-            "livenessProbe: {tcpSocket: {port: 10258}}",
+            "args: ['--metrics-bind-address=127.0.0.1:7'], livenessProbe: {tcpSocket: {port: 7}}",
             "the address of the Pod",
         ),
         (
             on_host,
-            "args: [--metrics-bind-address=0], startupProbe: {httpGet: {port: metrics}}, ports: [{name: metrics, containerPort: 7}]",
+            "args: [--secure-port=0], startupProbe: {httpGet: {port: metrics}}, ports: [{name: metrics, containerPort: 7}]",
             "turns the server off",
         ),
         (
@@ -473,7 +478,7 @@ fn the_probes_of_skydock_are_checked() {
     for (pod, container) in [
         (
             on_host,
-            "livenessProbe: {httpGet: {port: 10258, host: 127.0.0.1}}, resources: {limits: {memory: 3Gi}}",
+            "livenessProbe: {httpGet: {port: 10258, scheme: HTTPS}}, resources: {limits: {memory: 3Gi}}",
         ),
         (
             "hostNetwork: false",

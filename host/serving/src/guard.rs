@@ -1,0 +1,85 @@
+//! Lets only requests through that are allowed.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    middleware::{self, Next},
+    response::Response,
+};
+use http::{HeaderValue, header};
+
+use crate::{
+    authenticator::Authenticator,
+    authorizer::{AlwaysAllowPaths, Authorizer, Verdict},
+    connections::Peer,
+    status,
+};
+
+/// What requests have to pass.
+pub(crate) struct Guard {
+    pub(crate) authenticator: Authenticator,
+    pub(crate) authorizer: Authorizer,
+    pub(crate) always_allowed: AlwaysAllowPaths,
+}
+
+/// Returns a router that is guarded, including paths that it does not have.
+pub(crate) fn guarded(router: Router, guard: Arc<Guard>) -> Router {
+    router.layer(middleware::from_fn_with_state(guard, pass))
+}
+
+async fn pass(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let mut response = guard.answer(request, next).await;
+    let headers = response.headers_mut();
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+impl Guard {
+    async fn answer(&self, mut request: Request, next: Next) -> Response {
+        let path = request.uri().path().to_owned();
+        let Some(peer) = request.extensions().get::<Arc<Peer>>().cloned() else {
+            return status::internal_error(&path);
+        };
+
+        // Health must not depend on the API server, so nobody is asked, also not about a token.
+        if self.always_allowed.contain(&path) {
+            peer.ends();
+            return next.run(request).await;
+        }
+
+        let authenticated = self
+            .authenticator
+            .authenticate(&peer.certificates, request.headers())
+            .await;
+        let user = match authenticated {
+            Ok(user) => user,
+            Err(_) => {
+                peer.ends();
+                return status::unauthorized();
+            }
+        };
+        if user.is_anonymous() {
+            peer.ends();
+        } else {
+            peer.is_authenticated();
+        }
+
+        let verb = request.method().as_str().to_ascii_lowercase();
+        match self.authorizer.authorize(&user, &verb, &path).await {
+            Ok(Verdict::Allowed) => {
+                // Nothing behind the guard needs it.
+                request.headers_mut().remove(header::AUTHORIZATION);
+                next.run(request).await
+            }
+            Ok(Verdict::Forbidden(reason)) => status::forbidden(&user.name, &verb, &path, &reason),
+            Err(error) => {
+                tracing::debug!(%error, path, "cannot authorize a request");
+                status::internal_error(&path)
+            }
+        }
+    }
+}
