@@ -67,6 +67,18 @@ fn linker(target: &str) -> (String, String) {
     (format!("CARGO_TARGET_{name}_LINKER"), format!("{gnu}-gcc"))
 }
 
+/// Builds the plugins, or only those with these names, in another process of this program: their
+/// sizes are not printed. Returns their folder.
+///
+/// # Errors
+/// If a plugin does not build.
+pub(crate) fn guests(root: &Path, names: &[String]) -> Result<PathBuf> {
+    let mut guests = Command::new(std::env::current_exe().context("cannot find this program")?);
+    guests.arg("guests").args(names);
+    watched("building the plugins", guests)?;
+    Ok(root.join("target/plugins"))
+}
+
 /// Builds the plugins, or only those with these names. Returns the command of a program that runs
 /// the host, with the paths of both.
 ///
@@ -78,15 +90,13 @@ pub(crate) fn with_plugins(
     host: &Path,
     names: &[String],
 ) -> Result<Command> {
-    let mut guests = Command::new(std::env::current_exe().context("cannot find this program")?);
-    guests.arg("guests").args(names);
-    watched("building the plugins", guests)?;
+    let plugins = guests(root, names)?;
     let mut command = Command::new(program);
     command
         .arg("--skydock")
         .arg(host)
         .arg("--plugins")
-        .arg(root.join("target/plugins"));
+        .arg(plugins);
     Ok(command)
 }
 

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::build;
 
@@ -42,6 +42,12 @@ fn plugins(story: &Path) -> Result<Vec<String>> {
         .arg("--list-plugins")
         .output()
         .context("cannot start the story")?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "the story cannot list its plugins: {}",
+        error.trim()
+    );
     let names = String::from_utf8_lossy(&output.stdout);
     Ok(names.lines().map(str::to_owned).collect())
 }

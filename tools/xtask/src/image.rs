@@ -1,7 +1,6 @@
 //! `cargo xtask image`: Skydock's image, without a container runtime.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
@@ -25,10 +24,7 @@ pub(crate) fn run(root: &Path, targets: &[String], name: Option<&str>) -> Result
             .arg(build::image(root, Some(target))?);
     }
 
-    let mut plugins = Command::new(std::env::current_exe().context("cannot find this program")?);
-    plugins.arg("guests");
-    build::watched("building the providers", plugins)?;
-    image.arg("--plugins").arg(root.join("target/plugins"));
+    image.arg("--plugins").arg(build::guests(root, &[])?);
     image.arg("--output").arg(root.join("target/image.tar"));
     if let Some(name) = name {
         image.args(["--name", name]);
