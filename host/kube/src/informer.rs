@@ -145,12 +145,16 @@ impl<K: Kind> Informer<K> {
     fn put(&self, mut entry: Entry<K>) -> String {
         let key = entry.key();
         let handlers = self.handlers();
-        let old = self.get(&key);
-        if let Some(old) = &old {
-            K::share(&mut entry, old);
-        }
-        let new = Arc::new(entry);
-        self.write().insert(key.clone(), Arc::clone(&new));
+        let (old, new) = {
+            let mut objects = self.write();
+            let old = objects.get(&key).cloned();
+            if let Some(old) = &old {
+                K::share(&mut entry, old);
+            }
+            let new = Arc::new(entry);
+            objects.insert(key.clone(), Arc::clone(&new));
+            (old, new)
+        };
 
         match &old {
             // A list has all objects, also those that have not changed.
