@@ -26,7 +26,7 @@ use crate::{
         accepted::{Accepted, Grown},
         error::{LoadError, LoadProblem, Stage},
         info::{GenerationInfo, Stopwatch},
-        source::{Digests, Files, PluginSource},
+        source::{Digests, Files, PluginSource, Settings},
     },
     words::text::Cause,
 };
@@ -386,53 +386,19 @@ impl Plugin {
         files: Files,
         before: Option<&Generation>,
     ) -> Result<Generation, LoadError> {
-        let Files {
-            component,
-            settings,
-            digests,
-            took,
-        } = files;
-
-        let mut watch = Stopwatch::start(took);
-        let digest = &digests.component;
-        // Kept if a later stage fails, so that it is not compiled again.
-        swap.code = self
-            .code(swap, &terms.runtime, component, digest, &mut watch)
-            .await?;
-
-        let candidate = Candidate {
-            number: swap.last_number + 1,
-            source: terms.source.component.clone(),
-            code: Arc::clone(&swap.code),
-            settings: &settings,
-            digests,
-        };
-        let loading = Generation::load(&terms.shared, candidate, watch, before);
-        Box::pin(loading).await
-    }
-
-    /// Returns the code of these bytes. The same bytes are never compiled or loaded twice by an
-    /// engine: if only the configuration changes, the code in service is used again.
-    async fn code(
-        &self,
-        swap: &Swap,
-        runtime: &Runtime,
-        component: Vec<u8>,
-        digest: &str,
-        watch: &mut Stopwatch,
-    ) -> Result<Arc<Code>, LoadError> {
-        let current = self.current();
-        let mut known = [&current.code, &swap.code]
-            .into_iter()
-            .chain(&swap.previous);
-        let is_it = |code: &&Arc<Code>| code.digest == digest && code.is_for(runtime);
-        if let Some(code) = known.find(is_it) {
-            return Ok(Arc::clone(code));
-        }
+        let current = Arc::clone(&self.current().code);
+        let latest = Arc::clone(&swap.code);
+        let known = [Some(current), Some(latest), swap.previous.clone()];
+        let known = known.into_iter().flatten().collect();
 
         let plugin = &self.shared.plugin;
-        let made = Code::make(runtime, plugin, component, digest.to_owned(), watch).await?;
-        Ok(Arc::new(made))
+        let compiled = Compiled::new(&terms.runtime, plugin, files, known).await?;
+        // Kept if a later stage fails, so that it is not compiled again.
+        swap.code = Arc::clone(&compiled.code);
+        let number = swap.last_number + 1;
+        compiled
+            .load(number, &terms.source, &terms.shared, before)
+            .await
     }
 
     /// Directs new calls to this generation. The previous one finishes its calls.
@@ -507,26 +473,72 @@ async fn first_generation(
     source: &PluginSource,
     shared: &Arc<Shared>,
 ) -> Result<Generation, LoadError> {
-    let Files {
-        component,
-        settings,
-        digests,
-        took,
-    } = read(source).await?;
+    let files = read(source).await?;
+    let compiled = Compiled::new(runtime, &shared.plugin, files, Vec::new()).await?;
+    compiled.load(1, source, shared, None).await
+}
 
-    let mut watch = Stopwatch::start(took);
-    let digest = digests.component.clone();
-    let code = Code::make(runtime, &shared.plugin, component, digest, &mut watch).await?;
+/// The files of a plugin, with the code of the component.
+struct Compiled {
+    code: Arc<Code>,
+    settings: Settings,
+    digests: Digests,
+    watch: Stopwatch,
+}
 
-    let candidate = Candidate {
-        number: 1,
-        source: source.component.clone(),
-        code: Arc::new(code),
-        settings: &settings,
-        digests,
-    };
-    // Boxed, because the future is large.
-    Box::pin(Generation::load(shared, candidate, watch, None)).await
+impl Compiled {
+    /// Compiles the component, unless its code is among the known ones. The same bytes are never
+    /// compiled or loaded twice by an engine: if only the configuration changes, the code in service
+    /// is used again.
+    async fn new(
+        runtime: &Runtime,
+        plugin: &str,
+        files: Files,
+        known: Vec<Arc<Code>>,
+    ) -> Result<Self, LoadError> {
+        let Files {
+            component,
+            settings,
+            digests,
+            took,
+        } = files;
+
+        let mut watch = Stopwatch::start(took);
+        let digest = &digests.component;
+        let is_it = |code: &Arc<Code>| code.digest == *digest && code.is_for(runtime);
+        let code = if let Some(code) = known.into_iter().find(is_it) {
+            code
+        } else {
+            let digest = digest.clone();
+            Arc::new(Code::make(runtime, plugin, component, digest, &mut watch).await?)
+        };
+
+        Ok(Self {
+            code,
+            settings,
+            digests,
+            watch,
+        })
+    }
+
+    /// Loads the generation with this number. With `before`, it must be able to replace that one.
+    async fn load(
+        self,
+        number: u64,
+        source: &PluginSource,
+        shared: &Arc<Shared>,
+        before: Option<&Generation>,
+    ) -> Result<Generation, LoadError> {
+        let candidate = Candidate {
+            number,
+            source: source.component.clone(),
+            code: self.code,
+            settings: &self.settings,
+            digests: self.digests,
+        };
+        // Boxed, because the future is large.
+        Box::pin(Generation::load(shared, candidate, self.watch, before)).await
+    }
 }
 
 fn attempted(files: &Result<Files, LoadError>) -> Attempted {
