@@ -418,3 +418,14 @@ pub fn node(name: &str) -> k8s::Node {
     }))
     .unwrap()
 }
+
+/// Returns nodes that have only these names.
+pub fn node_set(names: &[&str]) -> NodeSet {
+    let node = |name: &&str| {
+        Arc::new(Node {
+            name: (*name).to_owned(),
+            ..Node::default()
+        })
+    };
+    names.iter().map(node).collect()
+}

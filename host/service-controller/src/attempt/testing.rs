@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use async_trait::async_trait;
 use futures::FutureExt;
 use serde_json::Value;
-use skydock_cloud::{CloudError, Ingress, LoadBalancerStatus, Node, NodeSet};
-use skydock_controller_base::testing::{service, with};
+use skydock_cloud::{CloudError, Ingress, LoadBalancerStatus, NodeSet};
+use skydock_controller_base::testing::{node_set, service, with};
 use skydock_kube::{
     api::{Action, ApiError},
     informer::Entry,
@@ -292,22 +292,10 @@ impl Io for Script<'_> {
     }
 }
 
-pub(crate) fn nodes(names: &[&str]) -> NodeSet {
-    names
-        .iter()
-        .map(|name| {
-            Arc::new(Node {
-                name: (*name).to_owned(),
-                ..Node::default()
-            })
-        })
-        .collect()
-}
-
 /// Returns the nodes of [`NEW`].
 pub(crate) fn choice(names: &[&str]) -> SelectedNodes {
     SelectedNodes {
-        nodes: nodes(names),
+        nodes: node_set(names),
         fingerprint: Fingerprint::of(2),
     }
 }

@@ -65,7 +65,7 @@ fn located(instance: Instance, zone: Result<Zone, CloudError>) -> Result<Instanc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use skydock_controller_base::testing::{FakeCloud, every_error};
+    use skydock_controller_base::testing::{FakeCloud, every_error, node_set};
 
     fn instance(zone: Option<&str>, region: Option<&str>) -> Instance {
         Instance {
@@ -73,18 +73,6 @@ mod tests {
             region: region.map(Into::into),
             ..Instance::default()
         }
-    }
-
-    fn nodes(names: &[&str]) -> Vec<Arc<Node>> {
-        names
-            .iter()
-            .map(|name| {
-                Arc::new(Node {
-                    name: (*name).to_owned(),
-                    ..Node::default()
-                })
-            })
-            .collect()
     }
 
     fn cloud() -> FakeCloud {
@@ -131,7 +119,7 @@ mod tests {
                 .lock()
                 .unwrap()
                 .insert("a".into(), Err(error.clone()));
-            let answers = describe(&cloud, &nodes(&["a", "b"])).await.unwrap();
+            let answers = describe(&cloud, &node_set(&["a", "b"])).await.unwrap();
             let first = match error {
                 CloudError::ImplementedElsewhere => Ok(instance(Some("z1"), Some("r1"))),
                 error => Err(error),
@@ -145,7 +133,7 @@ mod tests {
         for error in every_error() {
             let cloud = cloud();
             *cloud.locate_whole.lock().unwrap() = Some(error.clone());
-            let answers = describe(&cloud, &nodes(&["a", "b"])).await;
+            let answers = describe(&cloud, &node_set(&["a", "b"])).await;
             match error {
                 CloudError::ImplementedElsewhere => {
                     assert_eq!(
@@ -164,11 +152,11 @@ mod tests {
     #[tokio::test]
     async fn only_nodes_that_were_described_are_located() {
         let cloud = cloud();
-        let answers = describe(&cloud, &nodes(&["x", "b"])).await.unwrap();
+        let answers = describe(&cloud, &node_set(&["x", "b"])).await.unwrap();
         assert_eq!(cloud.calls(), ["describe x,b", "locate b"]);
         assert!(matches!(answers[0], Err(CloudError::NotFound(_))));
         assert_eq!(answers[1], Ok(instance(Some("z9"), Some("r1"))));
-        assert!(describe(&cloud, &nodes(&["x"])).await.unwrap()[0].is_err());
+        assert!(describe(&cloud, &node_set(&["x"])).await.unwrap()[0].is_err());
         assert_eq!(cloud.calls().last().unwrap(), "describe x");
     }
 }

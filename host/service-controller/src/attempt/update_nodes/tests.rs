@@ -1,11 +1,9 @@
 use serde_json::json;
-use skydock_controller_base::testing::every_error;
+use skydock_controller_base::testing::{every_error, node_set};
 
 use super::*;
 use crate::{
-    attempt::testing::{
-        Answers, Call, NEW, OLD, PHASES, choice, entry, given, nodes, state, status,
-    },
+    attempt::testing::{Answers, Call, NEW, OLD, PHASES, choice, entry, given, state, status},
     plan::goal::Goal,
 };
 
@@ -72,7 +70,7 @@ fn other_nodes_are_sent_to_what_exists() {
             let (call, sent) = match phase {
                 _ if known => (nothing(), before),
                 Phase::Present | Phase::Ensuring { exists: true } | Phase::Rejected { .. } => {
-                    (Call::UpdateNodes(nodes(&["n"])), NEW)
+                    (Call::UpdateNodes(node_set(&["n"])), NEW)
                 }
                 Phase::Ensuring { exists: false } => {
                     (Call::Done(vec![Requeue::Ensure(second)]), before)
@@ -116,7 +114,12 @@ async fn an_attempt_before_its_time_is_postponed() {
             again(),
             later,
         ),
-        (Phase::Present, due, Call::UpdateNodes(nodes(&["n"])), NEW),
+        (
+            Phase::Present,
+            due,
+            Call::UpdateNodes(node_set(&["n"])),
+            NEW,
+        ),
         (Phase::Deleting, due, nothing(), due),
     ] {
         let (_, earlier) = state(phase, sent).updating(choice(&["n"]).fingerprint, now);
@@ -250,7 +253,7 @@ async fn a_failed_update_is_followed_by_an_ensure_or_a_retry() {
             // peace.
             let reported = asked && retry::warns(&error) && phase.exists();
             let events = if reported {
-                vec![Event::UpdateFailed(nodes(&["n"]), error.clone())]
+                vec![Event::UpdateFailed(node_set(&["n"]), error.clone())]
             } else {
                 vec![]
             };
@@ -285,7 +288,7 @@ fn a_failed_update_of_no_load_balancer_is_no_event() {
         };
         let ran = given(Goal::UpdateNodes, &entry).run(state(SERVED, OLD), answers);
         let done = ran.after("GetLoadBalancer");
-        let failed = vec![Event::UpdateFailed(nodes(&["n"]), error.clone())];
+        let failed = vec![Event::UpdateFailed(node_set(&["n"]), error.clone())];
         assert_eq!(
             done.events,
             if exists { failed } else { vec![] },
