@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::json;
 use skydock_cloud::reason;
 use skydock_controller_base::{
@@ -116,7 +116,7 @@ impl IpamController {
             let ledger = Arc::clone(&ledger);
 
             move |change| {
-                let mut ledger = lock(&ledger);
+                let mut ledger = ledger.lock();
                 match change {
                     Change::Added(new) => observe(&mut ledger, &queue, new),
                     // The node was recreated, and the cache has missed its deletion.
@@ -193,7 +193,7 @@ impl IpamController {
     /// so that the node cannot be removed from it in between: what is reserved for a node is
     /// released when the node is removed.
     fn decide(&self, key: &str) -> Option<(Arc<Entry<NodeKind>>, Decision)> {
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         let entry = self.context.nodes.get(key)?;
         let deleting = entry.object.deletion_timestamp.is_some();
         let decision = ledger.decide(&entry.view, deleting);
@@ -245,10 +245,6 @@ fn mask_flag(range: IpNet) -> &'static str {
     }
 }
 
-fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
-    ledger.lock()
-}
-
 fn observe(ledger: &mut Ledger, queue: &Queue<String>, entry: &Entry<NodeKind>) {
     if ledger.observe(&entry.view) {
         queue.add(entry.key(), Priority::Change);
@@ -271,7 +267,7 @@ impl Runner for IpamController {
         let this = &self;
         let sync = |key: String, _| async move {
             this.sync(&key).await;
-            wake(&mut lock(&this.ledger), &this.queue);
+            wake(&mut this.ledger.lock(), &this.queue);
         };
 
         if shutdown

@@ -28,7 +28,7 @@ use futures::{
     stream::{self, FuturesUnordered},
 };
 use kube::Client;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use skydock_cloud::{Capability, Presence, reason};
 use skydock_controller_base::{
     controller::{
@@ -201,7 +201,7 @@ impl LifecycleController {
         let mut decided = Vec::new();
         let mut unidentified = Vec::new();
 
-        let unsettled = self.unsettled().clone();
+        let unsettled = self.unsettled.lock().clone();
         for entry in unsettled
             .iter()
             .filter_map(|key| self.context.nodes.get(key))
@@ -258,7 +258,7 @@ impl LifecycleController {
 
     fn questions(&self, not_ready: Vec<NodeEntry>) -> Vec<(Question, crate::batches::BatchLimit)> {
         let now = Instant::now();
-        let mut memory = self.memory();
+        let mut memory = self.memory.lock();
         // A node that was ready in the meantime starts without its earlier answers.
         memory.retain(&not_ready.iter().map(|entry| entry.uid()).collect());
 
@@ -298,7 +298,8 @@ impl LifecycleController {
                     };
 
                     let still = |presence| {
-                        self.memory()
+                        self.memory
+                            .lock()
                             .get(entry.uid())
                             .is_some_and(|known| known.says(presence))
                     };
@@ -328,25 +329,13 @@ impl LifecycleController {
             uid,
         })
     }
-
-    fn unsettled(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.unsettled.lock()
-    }
-
-    fn memory(&self) -> MutexGuard<'_, LifecycleMemory> {
-        self.memory.lock()
-    }
-
-    fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock()
-    }
 }
 
 #[async_trait]
 impl Runner for LifecycleController {
     /// Forgets the answers of the previous plugin; the next pass checks all nodes anyway.
     fn recheck(&self) {
-        self.memory().clear();
+        self.memory.lock().clear();
     }
 
     /// Starts a pass every period. A pass that takes longer than a period continues in parallel to

@@ -27,7 +27,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use skydock_cloud::{Capability, NewRoute, NodeAddress, ProviderInfo, Route};
 use skydock_controller_base::{
     controller::{
@@ -212,10 +212,6 @@ impl RouteController {
             memory: Mutex::default(),
         }
     }
-
-    fn memory(&self) -> MutexGuard<'_, RouteMemory> {
-        self.memory.lock()
-    }
 }
 
 /// Returns true if the change of a node may affect routes. A node without Pod CIDRs has no routes,
@@ -250,7 +246,7 @@ fn interest(entry: &Entry<NodeKind>) -> Option<Interest<'_>> {
 impl Runner for RouteController {
     /// Forgets failures: a change that the previous plugin rejected may work with this one.
     fn recheck(&self) {
-        let mut memory = self.memory();
+        let mut memory = self.memory.lock();
         *memory = RouteMemory {
             forgotten: memory.forgotten + 1,
             ..RouteMemory::default()

@@ -12,7 +12,7 @@ use std::{
 };
 
 use kube::core::{Selector, SelectorExt};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::{CloudError, LoadBalancerStatus, Looked};
 use skydock_controller_base::calls::{progress::ProgressTracker, retry::RESTORES};
@@ -115,15 +115,15 @@ impl KnownService {
 
     /// Returns the version that was processed last.
     pub(crate) fn entry(&self) -> ServiceEntry {
-        Arc::clone(&self.lock().entry)
+        Arc::clone(&self.memory.lock().entry)
     }
 
     pub(crate) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
-        read(&self.lock().state)
+        read(&self.memory.lock().state)
     }
 
     pub(crate) fn update<T>(&self, update: impl FnOnce(&mut State) -> T) -> T {
-        let mut memory = self.lock();
+        let mut memory = self.memory.lock();
         let result = update(&mut memory.state);
 
         // What is in progress during later work is timed from its own start.
@@ -136,14 +136,14 @@ impl KnownService {
     /// Records what the provider has looked at of the nodes. Returns true if that is more than
     /// before.
     pub(crate) fn set_looked(&self, looked: Looked) -> bool {
-        let mut memory = self.lock();
+        let mut memory = self.memory.lock();
         let looked = looked.max(memory.looked_before);
         looked > std::mem::replace(&mut memory.state.looked, looked)
     }
 
     /// Continues where an earlier process has stopped.
     pub(crate) fn restore(&self, version: &ServiceEntry, build: u128, line: Line) {
-        let mut memory = self.lock();
+        let mut memory = self.memory.lock();
         let Line {
             looked,
             nodes,
@@ -169,13 +169,13 @@ impl KnownService {
 
     /// Forgets what an earlier process has found out about a provider that was replaced.
     pub(crate) fn forget_provider(&self) {
-        self.lock().looked_before = Looked::default();
+        self.memory.lock().looked_before = Looked::default();
     }
 
     /// Records that calls have succeeded: the last one to ensure the load balancer, and those after
     /// it. The nodes are those that were sent.
     pub(crate) fn settle(&self, ensured: Ensured) {
-        let mut memory = self.lock();
+        let mut memory = self.memory.lock();
         let looked = memory.state.looked;
         if let SentNodes::Nodes(nodes) = memory.state.sent {
             memory.settled = Some(Settled {
@@ -188,23 +188,26 @@ impl KnownService {
 
     /// Returns what is certain about the load balancer.
     pub(crate) fn settled(&self) -> Option<Settled> {
-        self.lock().settled.clone()
+        self.memory.lock().settled.clone()
     }
 
     /// The same, before a call after which it may not be true.
     pub(crate) fn take_settled(&self) -> Option<Settled> {
-        self.lock().settled.take()
+        self.memory.lock().settled.take()
     }
 
     /// Records that an operation failed. Returns for how long it has been in progress if this is to
     /// be reported.
     pub(crate) fn track_progress(&self, error: &CloudError, long: &Gauge) -> Option<Duration> {
-        self.lock().progress.track(error, long, Instant::now())
+        self.memory
+            .lock()
+            .progress
+            .track(error, long, Instant::now())
     }
 
     /// Returns when to restore what someone else has removed.
     pub(crate) fn restore_delay(&self, now: Instant) -> Duration {
-        let restores = &mut self.lock().restores;
+        let restores = &mut self.memory.lock().restores;
         let wait = restores.refilled_at().saturating_duration_since(now);
         if wait.is_zero() {
             restores.reserve(now)
@@ -225,10 +228,6 @@ impl KnownService {
     pub(crate) fn take_deferred(&self) -> Deferred {
         std::mem::take(&mut *self.deferred.lock())
     }
-
-    fn lock(&self) -> MutexGuard<'_, ServiceMemory> {
-        self.memory.lock()
-    }
 }
 
 /// All known Services, by key. An entry is removed when its load balancer is deleted.
@@ -241,22 +240,23 @@ pub(crate) struct KnownServices {
 
 impl KnownServices {
     pub(crate) fn get(&self, key: &str) -> Option<Arc<KnownService>> {
-        self.lock().get(key).cloned()
+        self.services.lock().get(key).cloned()
     }
 
     pub(crate) fn all(&self) -> Vec<(String, Arc<KnownService>)> {
-        self.lock()
+        self.services
+            .lock()
             .iter()
             .map(|(key, known)| (key.clone(), Arc::clone(known)))
             .collect()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.lock().len()
+        self.services.lock().len()
     }
 
     pub(crate) fn remove(&self, key: &str) {
-        self.lock().remove(key);
+        self.services.lock().remove(key);
     }
 
     /// Remembers a Service. Called before it is processed, so that changes of nodes also reach a
@@ -267,11 +267,11 @@ impl KnownServices {
     pub(crate) fn remember(&self, key: &str, entry: &ServiceEntry) -> Arc<KnownService> {
         let selector = self.selectors.in_use(&entry.view.node_selector);
 
-        let mut all = self.lock();
+        let mut all = self.services.lock();
         let new = || Arc::new(KnownService::new(Arc::clone(entry), selector.clone()));
         let known = all.entry(key.to_owned()).or_insert_with(new);
 
-        let mut memory = known.lock();
+        let mut memory = known.memory.lock();
         if entry.view.problem.is_none() || memory.entry.view.problem.is_some() {
             memory.entry = Arc::clone(entry);
             memory.selector = selector;
@@ -285,15 +285,11 @@ impl KnownServices {
     /// with the same name can use its key.
     pub(crate) fn set_aside(&self, key: &str, uid: &str) -> String {
         let aside = format!("{key}@{uid}");
-        let mut all = self.lock();
+        let mut all = self.services.lock();
         if let Some(known) = all.remove(key) {
             all.insert(aside.clone(), known);
         }
         aside
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<KnownService>>> {
-        self.services.lock()
     }
 }
 

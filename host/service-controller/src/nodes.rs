@@ -6,7 +6,7 @@ pub(crate) mod selection;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use prometheus_client::metrics::histogram::Histogram;
 use skydock_controller_base::controller::context::spawn_joined;
 use skydock_kube::queue::{Bucket, Priority, Rate};
@@ -60,16 +60,12 @@ impl Drop for Pass {
 impl Passes {
     /// Returns for how long to gather changes of nodes before the next pass.
     pub(crate) fn delay(&self) -> Duration {
-        let next = self.pace().refilled_at();
+        let next = self.pace.lock().refilled_at();
         NODE_CHANGE_DEBOUNCE.max(next.saturating_duration_since(Instant::now()))
     }
 
     fn count(&self) {
-        self.pace().reserve(Instant::now());
-    }
-
-    fn pace(&self) -> MutexGuard<'_, Bucket> {
-        self.pace.lock()
+        self.pace.lock().reserve(Instant::now());
     }
 
     fn begin(&self, key: &str, pass: &Arc<Pass>) {

@@ -25,7 +25,7 @@ impl LifecycleController {
     /// Deletes the nodes that the last answers have marked, unless they are too many.
     pub(super) async fn delete_marked(&self, stop: &CancellationToken) {
         // No node is in question, as mostly.
-        if self.memory().is_empty() && self.metrics.deletions_held.get() == 0 {
+        if self.memory.lock().is_empty() && self.metrics.deletions_held.get() == 0 {
             return;
         }
 
@@ -79,8 +79,8 @@ impl LifecycleController {
     fn would_delete(&self) -> bool {
         let brake = &self.options.brake;
         let nodes = self.counted();
-        let memory = self.memory();
-        let mut history = self.history();
+        let memory = self.memory.lock();
+        let mut history = self.history.lock();
         let deleted = history.within(brake.interval, Instant::now());
         choice::would_delete(&nodes, &deleted, brake, &memory)
     }
@@ -129,8 +129,8 @@ impl LifecycleController {
         let now = Instant::now();
         let brake = &self.options.brake;
         let nodes = self.counted();
-        let mut memory = self.memory();
-        let mut history = self.history();
+        let mut memory = self.memory.lock();
+        let mut history = self.history.lock();
 
         let choice = choice::choose(
             &nodes,
@@ -194,12 +194,12 @@ impl LifecycleController {
 
         // This may have waited for a long time: if the cloud has given another answer since, or the
         // plugin was replaced, the node is not deleted.
-        if !self.memory().take_released(entry.uid()) {
+        if !self.memory.lock().take_released(entry.uid()) {
             return;
         }
 
         // Counted before the request, whose answer may be lost.
-        self.history().add(entry.uid(), Instant::now());
+        self.history.lock().add(entry.uid(), Instant::now());
 
         let name = entry.name();
         // A dry run reports it once, and not as done.

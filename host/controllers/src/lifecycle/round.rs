@@ -87,7 +87,7 @@ impl<'a> Round<'a> {
         } = answered;
 
         let controller = self.controller;
-        let mut memory = controller.memory();
+        let mut memory = controller.memory.lock();
 
         // Otherwise the answer is from the previous plugin, or about a node that was ready in the
         // meantime.

@@ -160,7 +160,7 @@ async fn a_node_is_deleted_by_its_uid_after_the_second_answer() {
 #[tokio::test(start_paused = true)]
 async fn passes_look_only_at_nodes_that_are_not_settled() {
     let bench = bench();
-    let unsettled = || Vec::from_iter(bench.controller.unsettled().clone());
+    let unsettled = || Vec::from_iter(bench.controller.unsettled.lock().clone());
     bench.has_ready(3);
     bench.has("n1", &json!({"metadata": {"resourceVersion": "2"}}));
     assert_eq!(unsettled(), ["n1"]);

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use skydock_cloud::Node;
 
 /// Names of nodes that are due, and nodes that are not to be looked up until they change.
@@ -37,7 +37,7 @@ impl Due {
         nodes: impl IntoIterator<Item = Arc<Node>>,
         all: bool,
     ) -> Vec<String> {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if all {
             state.skipped.clear();
         }
@@ -65,33 +65,29 @@ impl Due {
     }
 
     pub(super) fn contains(&self, name: &str) -> bool {
-        self.state().names.contains_key(name)
+        self.0.lock().names.contains_key(name)
     }
 
     /// Returns how often nodes have been marked. A query records this number when it starts, so
     /// that a node that became due during the query, maybe because the plugin was replaced, stays
     /// due after the answer.
     pub(super) fn marks(&self) -> u64 {
-        self.state().marks
+        self.0.lock().marks
     }
 
     /// Records that the node was looked up, or that it is too late for that. `asked` is the number
     /// of marks when the query started.
     pub(super) fn done(&self, name: &str, asked: u64) {
-        self.state().done(name, asked);
+        self.0.lock().done(name, asked);
     }
 
     /// Records that the cloud has no answer for the node until it changes. `asked` is the number of
     /// marks when the query started.
     pub(super) fn skip_until_change(&self, node: &Arc<Node>, asked: u64) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if state.done(&node.name, asked) {
             state.skipped.insert(node.name.clone(), Arc::clone(node));
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock()
     }
 }
 

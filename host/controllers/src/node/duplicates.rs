@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use skydock_cloud::{AddressKind, Node, reason};
 use skydock_controller_base::{controller::context::ControllerContext, objects::kinds::NodeKind};
 use skydock_kube::{
@@ -145,7 +145,7 @@ impl Duplicates {
                 Change::Deleted(old) => (old, Claim::of(&old.view), BTreeSet::new()),
             };
 
-            let found = index.index().replace(entry.name(), &old, &new);
+            let found = index.index.lock().replace(entry.name(), &old, &new);
             if found.is_empty() {
                 return;
             }
@@ -174,10 +174,6 @@ impl Duplicates {
         duplicates
     }
 
-    fn index(&self) -> MutexGuard<'_, Index> {
-        self.index.lock()
-    }
-
     /// Returns the name of a node other than this one that has this provider ID, or is about to get
     /// it, and is ready. If there is none, this one is about to get it: nodes of one batch are
     /// written at the same time.
@@ -198,7 +194,7 @@ impl Duplicates {
             return Some(other.clone());
         }
 
-        let index = self.index();
+        let index = self.index.lock();
         let claim = Claim::ProviderId(id.into());
         let other = index
             .nodes(&claim)

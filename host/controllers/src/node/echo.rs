@@ -7,7 +7,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use skydock_cloud::NodeAddress;
 use skydock_controller_base::objects::kinds::NodeKind;
 use skydock_kube::informer::Entry;
@@ -38,13 +38,13 @@ impl Echo {
             shown,
         };
 
-        self.expected().insert(node.name().to_owned(), expected);
+        self.0.lock().insert(node.name().to_owned(), expected);
         Expectation(receiver)
     }
 
     /// Ends the wait if this version of the node has the expected addresses.
     pub(super) fn show(&self, node: &NodeEntry) {
-        let mut expected = self.expected();
+        let mut expected = self.0.lock();
         let fits = |it: &Expected| it.uid == node.uid() && it.addresses == node.view.addresses;
         if expected.get(node.name()).is_some_and(fits)
             && let Some(it) = expected.remove(node.name())
@@ -56,11 +56,7 @@ impl Echo {
 
     /// Ends the wait for a node that was deleted.
     pub(super) fn forget(&self, name: &str) {
-        self.expected().remove(name);
-    }
-
-    fn expected(&self) -> MutexGuard<'_, HashMap<String, Expected>> {
-        self.0.lock()
+        self.0.lock().remove(name);
     }
 }
 
@@ -106,7 +102,7 @@ mod tests {
         echo.show(&entry("2", "10.0.0.2"));
         echo.show(&entry("1", "10.0.0.2"));
         assert_eq!(expectation.shown().await.unwrap().uid(), "1");
-        assert!(echo.expected().is_empty());
+        assert!(echo.0.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ mod reported;
 
 use std::{collections::HashMap, time::Duration};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use skydock_cloud::CloudError;
 use skydock_controller_base::{
@@ -66,12 +66,8 @@ impl Remembered {
 }
 
 impl NodeMemory {
-    fn nodes(&self) -> MutexGuard<'_, HashMap<String, Remembered>> {
-        self.0.lock()
-    }
-
     fn note<R>(&self, name: &str, note: impl FnOnce(&mut Remembered) -> R) -> R {
-        let mut nodes = self.nodes();
+        let mut nodes = self.0.lock();
         let remembered = nodes.entry(name.to_owned()).or_default();
         let result = note(remembered);
         if remembered.is_nothing() {
@@ -81,7 +77,7 @@ impl NodeMemory {
     }
 
     fn change(&self, name: &str, change: impl FnOnce(&mut Remembered)) {
-        if self.nodes().contains_key(name) {
+        if self.0.lock().contains_key(name) {
             self.note(name, change);
         }
     }
@@ -99,7 +95,7 @@ impl NodeMemory {
 
     /// Returns true if the cache still contains the version from before the initialization.
     pub(super) fn is_initialized(&self, entry: &Entry<NodeKind>) -> bool {
-        let nodes = self.nodes();
+        let nodes = self.0.lock();
         nodes
             .get(entry.name())
             .and_then(|node| node.initialized.as_deref())
@@ -109,7 +105,7 @@ impl NodeMemory {
     /// Returns the nodes that were initialized and have not changed since.
     #[cfg(test)]
     pub(super) fn initialized(&self) -> std::collections::HashSet<String> {
-        let nodes = self.nodes();
+        let nodes = self.0.lock();
         nodes
             .iter()
             .filter(|(_, node)| node.initialized.is_some())
@@ -156,7 +152,8 @@ impl NodeMemory {
 
     /// Returns how large a batch with this node may be.
     pub(super) fn batch_limit(&self, name: &str) -> BatchLimit {
-        self.nodes()
+        self.0
+            .lock()
             .get(name)
             .and_then(|node| node.batch_limit)
             .unwrap_or_default()
@@ -173,7 +170,7 @@ impl NodeMemory {
     /// Forgets what the previous plugin has caused: another one may handle larger batches, and its
     /// failures are news.
     pub(super) fn forget_plugin(&self) {
-        self.nodes().retain(|_, node| {
+        self.0.lock().retain(|_, node| {
             node.batch_limit = None;
             node.reported = ReportedFailures::default();
             !node.is_nothing()
@@ -214,7 +211,7 @@ impl NodeMemory {
 
     /// Returns how long to wait before the node is initialized or repaired again.
     pub(super) fn restore_delay(&self, name: &str, now: Instant) -> Duration {
-        let nodes = self.nodes();
+        let nodes = self.0.lock();
         let restores = nodes.get(name).and_then(|node| node.restores.as_ref());
         restores.map_or(Duration::ZERO, |restores| {
             restores.refilled_at().saturating_duration_since(now)
@@ -223,7 +220,7 @@ impl NodeMemory {
 
     /// Forgets a node that was deleted.
     pub(super) fn forget(&self, name: &str) {
-        self.nodes().remove(name);
+        self.0.lock().remove(name);
     }
 }
 
@@ -288,6 +285,6 @@ mod tests {
         memory.clear_progress("c");
         memory.set_batch_limit("d", BatchLimit::default());
         memory.changed("e");
-        assert!(memory.nodes().is_empty());
+        assert!(memory.0.lock().is_empty());
     }
 }

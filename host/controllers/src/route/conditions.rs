@@ -7,7 +7,7 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::json;
 use skydock_controller_base::{calls::retry::RetryWhen, controller::context::ControllerContext};
 use skydock_kube::{
@@ -52,7 +52,7 @@ impl Conditions {
     /// Queues the condition of a node to be written, unless the node has it.
     pub(super) fn want(&self, entry: &NodeEntry, network: Network) {
         let name = entry.name();
-        let mut wanted = self.lock();
+        let mut wanted = self.wanted.lock();
         let before = wanted.get(name);
 
         if before
@@ -92,7 +92,7 @@ impl Conditions {
 
     /// Makes one more attempt to write the remaining conditions.
     pub(super) async fn finish(&self) {
-        let names: Vec<String> = self.lock().keys().cloned().collect();
+        let names: Vec<String> = self.wanted.lock().keys().cloned().collect();
         stream::iter(names)
             .for_each_concurrent(WRITERS, |name| async move {
                 self.write(&name).await;
@@ -102,7 +102,7 @@ impl Conditions {
 
     /// Writes a condition; returns when to write it again.
     async fn write(&self, name: &str) -> RetryWhen {
-        let wanted = self.lock().get(name).cloned();
+        let wanted = self.wanted.lock().get(name).cloned();
         let Some(Wanted {
             entry,
             network,
@@ -141,16 +141,12 @@ impl Conditions {
         let again = error.map_or(RetryWhen::OnChange, |error| RetryWhen::after_write(&error));
 
         // Another condition may have been wanted during the request.
-        let mut wanted = self.lock();
+        let mut wanted = self.wanted.lock();
         let same = |now: &Wanted| now.network == network && now.entry.uid() == entry.uid();
         if again == RetryWhen::OnChange && wanted.get(name).is_some_and(same) {
             wanted.remove(name);
         }
 
         again
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Wanted>> {
-        self.wanted.lock()
     }
 }

@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
     pub(super) fn list(&mut self) {
         // Counted even if the list fails, as in upstream.
         self.controller.metrics.syncs.inc();
-        self.state.begin_list(&self.controller.memory());
+        self.state.begin_list(&self.controller.memory.lock());
         self.started = Instant::now();
         let provider = Arc::clone(&self.controller.context.provider);
         self.tasks
@@ -114,11 +114,11 @@ impl<'a> Run<'a> {
             Event::Listed(listed) => self.listed(listed, now),
             Event::Created(done, begun) => {
                 self.state
-                    .created(&mut controller.memory(), done, begun, (now, &long))
+                    .created(&mut controller.memory.lock(), done, begun, (now, &long))
             }
             Event::Deleted(done, begun) => {
                 self.state
-                    .deleted(&mut controller.memory(), done, begun, (now, &long))
+                    .deleted(&mut controller.memory.lock(), done, begun, (now, &long))
             }
         };
 
@@ -129,14 +129,18 @@ impl<'a> Run<'a> {
     fn listed(&mut self, listed: Result<Vec<Route>, CloudError>, now: Instant) -> Effects {
         let controller = self.controller;
         controller.queue.done(&());
-        let ended = self.state.end_list(&controller.memory());
+        let ended = self.state.end_list(&controller.memory.lock());
         let Some(meanwhile) = ended else {
             return Effects::default();
         };
 
         let routes = match listed {
             Ok(routes) => routes,
-            Err(error) => return self.state.list_failed(&mut controller.memory(), error, now),
+            Err(error) => {
+                return self
+                    .state
+                    .list_failed(&mut controller.memory.lock(), error, now);
+            }
         };
         let near_limit = self.measure(routes.len(), now);
 
@@ -148,9 +152,12 @@ impl<'a> Run<'a> {
         let nodes: Vec<_> = entries.iter().map(|entry| &*entry.view).collect();
         let plan = plan::plan(routes, &nodes, &controller.cidrs);
 
-        let mut effects =
-            self.state
-                .listed(&mut controller.memory(), &meanwhile, (plan, entries), now);
+        let mut effects = self.state.listed(
+            &mut controller.memory.lock(),
+            &meanwhile,
+            (plan, entries),
+            now,
+        );
         effects.reports.splice(0..0, near_limit);
         effects
     }
@@ -165,7 +172,7 @@ impl<'a> Run<'a> {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         metrics.routes.set(gauge(routes));
         metrics.limit.set(gauge(limit.unwrap_or(0)));
-        self.controller.memory().near_limit(routes, limit, now)
+        self.controller.memory.lock().near_limit(routes, limit, now)
     }
 
     fn perform(
@@ -180,7 +187,7 @@ impl<'a> Run<'a> {
         let controller = self.controller;
         reports.iter().for_each(|report| controller.report(report));
 
-        let begun = controller.memory().forgotten;
+        let begun = controller.memory.lock().forgotten;
         for batch in self.work.batches(due.deletes) {
             let work = self.work.clone();
             self.tasks
@@ -206,7 +213,7 @@ impl<'a> Run<'a> {
 
     /// Returns when something is to be retried.
     pub(super) fn next_try(&self) -> Next {
-        self.state.next_try(&self.controller.memory())
+        self.state.next_try(&self.controller.memory.lock())
     }
 
     fn schedule(&mut self) {

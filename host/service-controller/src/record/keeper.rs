@@ -11,7 +11,7 @@ use k8s_openapi::{
     ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{Api, Client, api::PostParams};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use skydock_kube::{
     api::{Action, ApiError, with_deadline},
     election::Note,
@@ -260,10 +260,10 @@ impl Keeper {
             .filter(|key| !kept.contains(key))
             .collect();
         if except.len() > MOST_EXCEPTIONS {
-            return self.stale().change(Instant::now());
+            return self.stale.lock().change(Instant::now());
         }
 
-        *self.vouched() = adopted;
+        *self.vouched.lock() = adopted;
         writing.marked = sha256(&found.record);
         writing.except = except;
         let text = self.mark(&writing, &writing.except);
@@ -273,16 +273,16 @@ impl Keeper {
     /// Must be called before a call that may change the load balancer of the Service with this UID.
     /// Returns when the next process does not believe its line.
     pub(crate) async fn doubt(&self, uid: &str) {
-        self.waiting().insert(uid.to_owned());
+        self.waiting.lock().insert(uid.to_owned());
         let mut writing = self.writing.lock().await;
 
         // Those that wait for the lock get the same mark. But the task that has taken them may have
         // been canceled, so each looks for its own Service.
-        let mut waiting = std::mem::take(&mut *self.waiting());
+        let mut waiting = std::mem::take(&mut *self.waiting.lock());
         waiting.insert(uid.to_owned());
         let now = unix_time();
         let doubted: Vec<_> = {
-            let vouched = self.vouched();
+            let vouched = self.vouched.lock();
             let lines = waiting.iter().filter_map(|uid| vouched.get_key_value(uid));
             let lines = lines.filter(|(_, line)| now < line.until);
             lines.map(|(uid, line)| (uid.clone(), line.key)).collect()
@@ -301,16 +301,16 @@ impl Keeper {
         // Only once it is confirmed: this task may be canceled before.
         writing.except = except;
         for (uid, _) in &doubted {
-            self.vouched().remove(uid);
+            self.vouched.lock().remove(uid);
         }
-        self.stale().change(Instant::now());
+        self.stale.lock().change(Instant::now());
     }
 
     /// The same as [`Keeper::doubt`] for all Services, if these are too many to be excepted.
     pub(crate) async fn doubt_many(&self, services: usize) {
         if services > MOST_EXCEPTIONS {
             let mut writing = self.writing.lock().await;
-            if !self.vouched().is_empty() {
+            if !self.vouched.lock().is_empty() {
                 self.remove_mark(&mut writing).await;
             }
         }
@@ -319,29 +319,29 @@ impl Keeper {
     async fn remove_mark(&self, writing: &mut Writing) {
         self.store.note.set(None).await;
         writing.except.clear();
-        self.vouched().clear();
-        self.stale().change(Instant::now());
+        self.vouched.lock().clear();
+        self.stale.lock().change(Instant::now());
     }
 
     /// Must be called after a successful call for a Service with this UID.
     pub(crate) fn settled(&self, uid: &str) {
-        let line = self.vouched().get(uid).copied();
+        let line = self.vouched.lock().get(uid).copied();
         match line {
             // It says so already, but not for long.
-            Some(_) => self.stale().ended += 1,
-            None => self.stale().change(Instant::now()),
+            Some(_) => self.stale.lock().ended += 1,
+            None => self.stale.lock().change(Instant::now()),
         }
     }
 
     /// Returns true if a record is to be written.
     pub(crate) fn is_due(&self) -> bool {
-        let lines = self.vouched().len();
-        self.stale().is_due(lines, Instant::now())
+        let lines = self.vouched.lock().len();
+        self.stale.lock().is_due(lines, Instant::now())
     }
 
     /// Returns true if something has changed since the last record.
     pub(crate) fn has_changed(&self) -> bool {
-        self.stale().changed.is_some()
+        self.stale.lock().changed.is_some()
     }
 
     /// Writes a record and its mark. `lines` returns the lines with the UIDs of their Services. It
@@ -349,7 +349,7 @@ impl Keeper {
     pub(crate) async fn write(&self, lines: impl FnOnce() -> Vec<(String, Key, Line)>) {
         let mut writing = self.writing.lock().await;
         let now = Instant::now();
-        *self.stale() = Stale {
+        *self.stale.lock() = Stale {
             not_before: Some(now + BETWEEN),
             ..Stale::default()
         };
@@ -364,7 +364,7 @@ impl Keeper {
                 Err(error) => {
                     self.warn(&mut writing, &error);
                     {
-                        let mut stale = self.stale();
+                        let mut stale = self.stale.lock();
                         stale.change(now);
                         stale.not_before = Some(now + AFTER_FAILURE);
                     }
@@ -383,7 +383,7 @@ impl Keeper {
             let (key, until) = (*key, until(line));
             (uid.clone(), Vouched { key, until })
         });
-        *self.vouched() = vouched.collect();
+        *self.vouched.lock() = vouched.collect();
         writing.marked = sha256(&bytes);
         writing.except.clear();
         writing.failed = false;
@@ -404,18 +404,6 @@ impl Keeper {
                 "cannot keep which nodes the load balancers have, so that a restart sends them again: {error}"
             );
         }
-    }
-
-    fn vouched(&self) -> MutexGuard<'_, HashMap<String, Vouched>> {
-        self.vouched.lock()
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.waiting.lock()
-    }
-
-    fn stale(&self) -> MutexGuard<'_, Stale> {
-        self.stale.lock()
     }
 }
 
