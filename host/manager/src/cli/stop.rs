@@ -32,11 +32,9 @@ impl Stop {
             return ExitCode::SUCCESS;
         }
 
-        telemetry::print_line(&format!(
-            "{} (see {} --help)",
-            escape(&self.sentence()),
-            self.command()
-        ));
+        let command = self.command();
+        let sentence = self.sentence_of(&command);
+        telemetry::print_line(&format!("{} (see {command} --help)", escape(&sentence)));
         ExitCode::from(2)
     }
 
@@ -64,6 +62,10 @@ impl Stop {
 
     /// Returns the error as one line.
     pub(super) fn sentence(&self) -> String {
+        self.sentence_of(&self.command())
+    }
+
+    fn sentence_of(&self, command: &str) -> String {
         let error = match &self.0 {
             Why::Clap(error) => error,
             Why::Rejected(sentences) => return sentences.join("; "),
@@ -101,7 +103,7 @@ impl Stop {
             _ => String::new(),
         };
         // Subcommands do not have the flags of other programs.
-        let advice = if self.command() == PROGRAM {
+        let advice = if command == PROGRAM {
             advice(error).unwrap_or_default()
         } else {
             String::new()
