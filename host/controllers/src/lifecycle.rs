@@ -201,11 +201,12 @@ impl LifecycleController {
         let mut decided = Vec::new();
         let mut unidentified = Vec::new();
 
-        let unsettled = self.unsettled.lock().clone();
-        for entry in unsettled
-            .iter()
-            .filter_map(|key| self.context.nodes.get(key))
-        {
+        let unsettled: Vec<_> = {
+            let keys = self.unsettled.lock();
+            let found = keys.iter().filter_map(|key| self.context.nodes.get(key));
+            found.collect()
+        };
+        for entry in unsettled {
             if plan::unidentified(&entry.view) {
                 unidentified.push(Arc::clone(&entry));
             }
