@@ -2,19 +2,17 @@
 //!
 //! Every flag that is parsed here has an effect. The words are read as upstream reads them
 //! (`arguments`); upstream's flags that Skydock does not have are accepted with a warning, or
-//! rejected by name (`upstream`).
+//! rejected by name (`arguments/upstream.rs`).
 //!
 //! A flag is a field of the `Args` struct of its group, in `cli/`; the comment on the field is the
 //! text of `--help`. It becomes a field of the options of its controller, such as
 //! `LifecycleOptions`, which have the same default. [`crate::config`] checks all flags together,
 //! and [`crate::ccm`] passes the options to [`skydock_controllers::run()`]. If upstream has the
-//! flag, remove it from the tables in `upstream`. `docs/flags.md` is then out of date; the beginning of that
-//! page says how it is written.
+//! flag, remove it from the tables in `arguments/upstream.rs`. `docs/flags.md` is then out of date;
+//! the beginning of that page says how it is written.
 
 pub(crate) mod arguments;
 mod effective;
-pub(crate) mod executable;
-pub mod feature_gates;
 mod ipam;
 mod nodes;
 mod plugin;
@@ -23,7 +21,6 @@ pub mod routes;
 mod services;
 mod serving;
 mod stop;
-mod upstream;
 
 use std::{
     collections::BTreeMap,
@@ -40,6 +37,8 @@ use jiff::SignedDuration;
 use self::stop::{Why, is_request};
 
 pub use self::arguments::AcceptedFlag;
+pub use self::arguments::feature_gates::FeatureGate;
+pub use self::arguments::upstream::{ForeignFlag, Otherwise, Takes, foreign_flags};
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
 pub use self::plugin::{
@@ -49,7 +48,6 @@ pub use self::plugin::{
 pub use self::services::{ServiceArgs, ServiceArgsError};
 pub use self::serving::{ServingArgs, ServingArgsError};
 pub use self::stop::Stop;
-pub use self::upstream::{ForeignFlag, Otherwise, Takes, foreign_flags};
 
 const PROGRAM: &str = "skydock";
 

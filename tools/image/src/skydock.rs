@@ -21,7 +21,7 @@ const PEM_LINE: usize = 64;
 /// links to Skydock, so that manifests with `command` work with another image. Skydock itself knows
 /// programs by the same list.
 pub fn links() -> impl Iterator<Item = &'static str> {
-    include_str!("../../../host/manager/src/cli/executables.txt").lines()
+    include_str!("../../../host/manager/src/cli/arguments/executables.txt").lines()
 }
 
 /// Returns Skydock's image, with this program, which must be linked statically, and the providers

@@ -5,6 +5,10 @@
 //! values that begin with a dash, empty words, empty items of lists, and the empty value of a flag
 //! that is then not set.
 
+pub(crate) mod executable;
+pub(super) mod feature_gates;
+pub(super) mod upstream;
+
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
@@ -12,13 +16,11 @@ use std::{
 
 use clap::CommandFactory as _;
 
-use super::{
-    Cli,
-    executable::{self, Word},
-    feature_gates,
-    stop::MISTAKES,
-    upstream::{self, ForeignFlag, Otherwise, Takes},
+use self::{
+    executable::Word,
+    upstream::{ForeignFlag, Otherwise, Takes},
 };
+use super::{Cli, stop::MISTAKES};
 
 /// A flag that Skydock accepts although it does not have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +132,7 @@ fn forms(cli: &clap::Command) -> BTreeMap<String, Form> {
 }
 
 /// Parses a boolean like Go's `strconv.ParseBool`.
-pub(super) fn parse_bool(text: &str) -> Option<bool> {
+fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),

@@ -9,7 +9,7 @@ use skydock_controllers::{
 };
 
 use super::{
-    feature_gates::{self, FeatureGate},
+    arguments::feature_gates::{self, FeatureGate},
     parse_duration,
 };
 

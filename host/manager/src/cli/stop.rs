@@ -5,7 +5,7 @@ use std::{fmt, process::ExitCode};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use skydock_cloud::text::escape;
 
-use super::{PROGRAM, upstream};
+use super::{PROGRAM, arguments::upstream};
 use crate::process::telemetry;
 
 /// Why parsing ended: an error, or `--help` or `--version`.

@@ -209,7 +209,7 @@ fn feature_gates_of_upstream_are_accepted() {
     assert_eq!(
         accepted(&format!("AllAlpha=false,{own}=false,")),
         (
-            vec![feature_gates::FeatureGate::WatchBasedRoutes(false)],
+            vec![FeatureGate::WatchBasedRoutes(false)],
             vec![(
                 "--feature-gates=AllAlpha=false".to_owned(),
                 "Skydock does not have this gate".to_owned()

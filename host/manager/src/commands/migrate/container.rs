@@ -8,7 +8,7 @@ use super::script;
 use crate::{
     cli::{
         self,
-        executable::{Word, recognize},
+        arguments::executable::{Word, recognize},
     },
     config,
 };

@@ -1,6 +1,6 @@
 //! Finds the command line of a cloud-controller-manager in a script for a shell.
 
-use crate::cli::executable::{Word, recognize};
+use crate::cli::arguments::executable::{Word, recognize};
 
 /// Returns the words of the first command in a script that starts a cloud-controller-manager, with
 /// variables of the shell in the notation of Kubernetes; `None` if there is none.

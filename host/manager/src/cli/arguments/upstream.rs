@@ -263,7 +263,7 @@ impl ForeignFlag {
 }
 
 /// What to write instead of a flag that sets something in the cloud.
-pub(super) fn option_instead(name: &str) -> String {
+pub(in crate::cli) fn option_instead(name: &str) -> String {
     format!(
         "remove it, and write `options: {{{name}: VALUE}}` for the plugin in the file of --config, if its README lists such an option"
     )
@@ -290,8 +290,8 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    const OPERATING: &str = include_str!("../../../../docs/operating.md");
-    const README: &str = include_str!("../../../../README.md");
+    const OPERATING: &str = include_str!("../../../../../docs/operating.md");
+    const README: &str = include_str!("../../../../../README.md");
     /// Flags of cargo, kubectl, `skydock dev` and `skydock plugin new`.
     const OTHERS: &[&str] = &[
         "quick",

@@ -1,6 +1,6 @@
 //! `--feature-gates`.
 
-use super::arguments::parse_bool;
+use super::parse_bool;
 
 /// Routes are checked when nodes change; without it, upstream only checks them periodically.
 const WATCH_BASED_ROUTES: &str = "CloudControllerManagerWatchBasedRoutesReconciliation";
@@ -17,7 +17,7 @@ pub enum FeatureGate {
 }
 
 /// Parses `NAME=BOOL`.
-pub(super) fn parse(text: &str) -> Result<FeatureGate, String> {
+pub(in crate::cli) fn parse(text: &str) -> Result<FeatureGate, String> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| format!("expected NAME=BOOL, for example {WATCH_BASED_ROUTES}=false"))?;
