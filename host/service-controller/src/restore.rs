@@ -11,7 +11,7 @@ use crate::{
     ServiceController, ServiceEntry,
     digest::Digest,
     known::KnownService,
-    plan::{schedule, status},
+    plan::{class_annotation, schedule, status},
     record::{
         Key, Line,
         keeper::{Keeper, Vouched, unix_time},
@@ -47,7 +47,7 @@ impl ServiceController {
         for entry in self.services.list() {
             let key = Key::new(build, &entry.object);
             let line = record.line(key, now, keeper.period());
-            if let Some(line) = line.filter(|_| self.waits_for_check(&entry)) {
+            if let Some(line) = line.filter(|_| self.can_wait(&entry)) {
                 let until = line.until(keeper.period());
                 self.known
                     .remember(&entry.key(), &entry)
@@ -84,6 +84,15 @@ impl ServiceController {
     /// Returns true for a Service that has its load balancer.
     fn waits_for_check(&self, entry: &ServiceEntry) -> bool {
         schedule::appeared(&entry.object, &self.options.classes) == Some(Priority::Recheck)
+    }
+
+    /// Returns true for a Service that lacks nothing that its next check fixes. A process that runs
+    /// fixes it sooner, but what changed without a leader, or just before a leader ended, is found
+    /// here.
+    fn can_wait(&self, entry: &ServiceEntry) -> bool {
+        self.waits_for_check(entry)
+            && class_annotation::live_to_write(&entry.object).is_none()
+            && !self.address_holders.has_conflict(entry)
     }
 
     /// Writes a record whenever one is due.

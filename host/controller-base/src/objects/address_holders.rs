@@ -318,6 +318,16 @@ impl AddressHolders {
         }
     }
 
+    /// Returns true if the load balancer of this Service has an address that another object has.
+    pub fn has_conflict(&self, service: &Entry<ServiceKind>) -> bool {
+        let key = service.key();
+        let claims = Claims::of_service(&key, &service.object);
+        let conflicting = self
+            .index()
+            .conflicting(&claims.addresses, &self.left_to_others);
+        conflicting.contains(key.as_str())
+    }
+
     /// Adds a handler. It is called with the key of each Service whose load balancer has an address
     /// that another object gets.
     pub fn subscribe(&self, handler: impl Fn(String) + Send + 'static) {

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, sync::Mutex};
 
 use k8s_openapi::api::coordination::v1::Lease;
+use skydock_controller_base::objects::constants::ANNOTATION_CLASS;
 use skydock_kube::election::{NoteWriter, note};
 use tokio::task::JoinHandle;
 
@@ -232,6 +233,50 @@ async fn what_an_update_is_not_needed_for_is_doubt_too() {
         sleep(Duration::from_secs(5)).await;
         assert_eq!(process.bench.calls(), ["ensure b n1,n2"], "{change}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_annotation_that_was_lost_without_a_leader_is_restored() {
+    const CLASS: &str = "example.com/internal";
+    let options = || ServiceOptions {
+        classes: Classes {
+            named: BTreeSet::from([CLASS.to_owned()]),
+            unnamed: true,
+        },
+        ..ServiceOptions::default()
+    };
+    let looked = Looked::Targets;
+    let without = with(&one("a"), &json!({"spec": {"loadBalancerClass": CLASS}}));
+    let annotations = json!({ANNOTATION_CLASS: format!("{CLASS}@uid-a")});
+    let complete = with(&without, &json!({"metadata": {"annotations": annotations}}));
+
+    let mut left = Left::default();
+    for calls in [&["ensure a n1,n2"][..], &[]] {
+        let services = [complete.clone()];
+        let process = left
+            .start_with(&nodes(), &services, looked, options())
+            .await;
+        sleep(MINUTE).await;
+        assert_eq!(process.bench.calls(), calls);
+        process.kill(&mut left);
+    }
+
+    let process = left
+        .start_with(&nodes(), &[without], looked, options())
+        .await;
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(process.bench.calls(), ["ensure a n1,n2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_that_another_object_got_without_a_leader_is_doubt() {
+    let left = left_by(Looked::Targets).await;
+    let mut services = services();
+    let other = json!({"spec": {"type": "ClusterIP", "clusterIPs": ["192.0.2.1"]}});
+    services.push(with(&service("other"), &other));
+    let process = left.start(&nodes(), &services).await;
+    sleep(MINUTE).await;
+    assert_eq!(process.sent(), 3, "all have this address");
 }
 
 #[tokio::test(start_paused = true)]
