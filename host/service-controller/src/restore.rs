@@ -146,6 +146,11 @@ impl ServiceController {
             return None;
         }
 
+        // The next process does not know what this one is yet to write.
+        if self.written_annotations.is_waiting(present.uid()) {
+            return None;
+        }
+
         // What was written for the provider has changed the Service since.
         let written_by_skydock = |key: &str, value: Option<&str>| {
             let uid = present.uid();

@@ -51,18 +51,22 @@ pub struct Notes {
     /// When objects were written last, unless that was long ago.
     last: Mutex<HashMap<String, Instant>>,
     pace: Mutex<Bucket>,
-    pending: Mutex<PendingAnnotations>,
+    pending: Arc<Mutex<PendingAnnotations>>,
     written: Arc<WrittenAnnotations>,
 }
 
 /// Annotations written on each Service, by UID. They come back with the next version of the
 /// Service, where they must not be taken for a user's change.
 #[derive(Default)]
-pub struct WrittenAnnotations(Mutex<HashMap<String, Last>>);
+pub struct WrittenAnnotations {
+    last: Mutex<HashMap<String, Last>>,
+    /// Those that are yet to be written, also on nodes.
+    pending: Arc<Mutex<PendingAnnotations>>,
+}
 
 impl WrittenAnnotations {
     fn all(&self) -> MutexGuard<'_, HashMap<String, Last>> {
-        self.0.lock()
+        self.last.lock()
     }
 
     /// Returns true if this annotation of the Service, or its removal, was written here.
@@ -71,6 +75,19 @@ impl WrittenAnnotations {
             .get(uid)
             .and_then(|written| written.iter().find(|(written, _)| written == key))
             .is_some_and(|(_, written)| written.as_deref() == value)
+    }
+
+    /// Returns true if an annotation of the Service waits to be written.
+    pub fn is_waiting(&self, uid: &str) -> bool {
+        let pending = self.pending.lock();
+        pending.has(&key(ObjectKind::Service, uid))
+    }
+
+    /// Makes an annotation wait.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn waits(&self, note: Note) {
+        let key = key_of(&note.object);
+        self.pending.lock().add(&key, note);
     }
 
     fn remember(&self, uid: &str, annotations: &Annotations) {
@@ -127,7 +144,7 @@ impl Notes {
             queue,
             last: Mutex::default(),
             pace: Mutex::new(Bucket::full(PACE, Instant::now())),
-            pending: Mutex::default(),
+            pending: Arc::clone(&written.pending),
             written,
         }
     }
@@ -143,7 +160,7 @@ impl Notes {
 
     /// Queues a note. Values of the same object and key that still wait are overwritten.
     pub fn take(&self, note: Note) {
-        let key = key(&note.object);
+        let key = key_of(&note.object);
         let object = note.object.clone();
         let omitted = self.pending().add(&key, note);
 
@@ -173,7 +190,7 @@ impl Notes {
         let mut last = self.last();
         let now = Instant::now();
         last.retain(|_, last| now.duration_since(*last) < APART);
-        last.insert(key(object), now);
+        last.insert(key_of(object), now);
     }
 
     /// Returns the annotations of an object in the cache.
@@ -310,8 +327,12 @@ impl Notes {
 }
 
 /// Returns what identifies an object here.
-fn key(object: &ObjectName) -> String {
-    format!("{:?} {}", object.kind, object.uid)
+fn key_of(object: &ObjectName) -> String {
+    key(object.kind, &object.uid)
+}
+
+fn key(kind: ObjectKind, uid: &str) -> String {
+    format!("{kind:?} {uid}")
 }
 
 /// Returns true if the object already has the wanted annotations.
@@ -420,6 +441,34 @@ mod tests {
         let last = api.requests().pop().unwrap().body;
         let written = last["metadata"]["annotations"].as_object().unwrap();
         assert_eq!(written.len(), 15, "64 KiB are not exceeded");
+    }
+
+    #[tokio::test]
+    async fn an_annotation_waits_until_it_is_written() {
+        let (api, services) = (FakeApi::default(), Arc::<Informer<ServiceKind>>::default());
+        let metrics = SharedMetrics::register(&mut Registry::default());
+        let notes = Notes::new(
+            (api.client(), api.client()),
+            (Arc::default(), Arc::clone(&services)),
+            Arc::new(FakeCloud::default()),
+            &metrics,
+        );
+        services.apply(service("web"));
+        let written = notes.written();
+        assert!(!written.is_waiting("uid-web"));
+
+        notes.take(Note {
+            object: ObjectName::service(&services.get("ns/web").unwrap().view.service),
+            annotations: [("a".to_owned(), Some("1".to_owned()))].into(),
+        });
+        assert!(written.is_waiting("uid-web") && !written.is_waiting("uid-other"));
+
+        let path = "/api/v1/namespaces/ns/services/web/status";
+        api.fail("PATCH", path, 500, "InternalError");
+        notes.finish().await;
+        assert!(written.is_waiting("uid-web"), "it is tried again");
+        notes.finish().await;
+        assert!(!written.is_waiting("uid-web"));
     }
 
     #[tokio::test]

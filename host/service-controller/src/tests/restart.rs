@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, sync::Mutex};
 
 use k8s_openapi::api::coordination::v1::Lease;
+use skydock_cloud::{Note, ObjectName};
 use skydock_controller_base::objects::constants::ANNOTATION_CLASS;
 use skydock_kube::election::{NoteWriter, note};
 use tokio::task::JoinHandle;
@@ -305,6 +306,24 @@ async fn a_status_that_could_not_be_written_is_written_after_a_restart() {
     let process = left.start(&nodes(), &[changed]).await;
     sleep(Duration::from_secs(5)).await;
     assert_eq!(process.bench.calls(), ["ensure a n1,n2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_that_waits_to_be_written_is_doubt() {
+    let mut left = Left::default();
+    let process = left.start(&nodes(), &services()).await;
+    let controller = &process.bench.controller;
+    let waiting = controller.services.get("ns/b").unwrap();
+    controller.written_annotations.waits(Note {
+        object: ObjectName::service(&waiting.view.service),
+        annotations: [("a".to_owned(), Some("1".to_owned()))].into(),
+    });
+    sleep(MINUTE).await;
+    process.kill(&mut left);
+
+    let process = left.start(&nodes(), &services()).await;
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(process.bench.calls(), ["ensure b n1,n2"]);
 }
 
 #[tokio::test(start_paused = true)]

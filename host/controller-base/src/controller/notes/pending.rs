@@ -63,6 +63,11 @@ impl PendingAnnotations {
         self.objects.keys().cloned().collect()
     }
 
+    /// Returns true if something waits for an object.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.objects.contains_key(key)
+    }
+
     /// Returns what waits for an object.
     pub(super) fn of(&self, key: &str) -> Option<(ObjectName, Annotations)> {
         let object = self.objects.get(key)?;
