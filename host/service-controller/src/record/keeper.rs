@@ -158,6 +158,8 @@ pub(crate) struct Keeper {
     store: RecordStore,
     /// Period of checks.
     period: Duration,
+    /// The wall clock at the start, in seconds since the Unix epoch, and when that was.
+    started: (u64, Instant),
     /// Locked while record or mark are written.
     writing: tokio::sync::Mutex<Writing>,
     /// The lines of the record that the mark does not except, by the UIDs of their Services.
@@ -214,6 +216,7 @@ impl Keeper {
         Self {
             store,
             period,
+            started: (unix_time(), Instant::now()),
             writing: tokio::sync::Mutex::default(),
             vouched: Mutex::default(),
             waiting: Mutex::default(),
@@ -280,7 +283,7 @@ impl Keeper {
         // been canceled, so each looks for its own Service.
         let mut waiting = std::mem::take(&mut *self.waiting.lock());
         waiting.insert(uid.to_owned());
-        let now = unix_time();
+        let now = self.earliest_time();
         let doubted: Vec<_> = {
             let vouched = self.vouched.lock();
             let lines = waiting.iter().filter_map(|uid| vouched.get_key_value(uid));
@@ -314,6 +317,13 @@ impl Keeper {
                 self.remove_mark(&mut writing).await;
             }
         }
+    }
+
+    /// Returns the wall clock, without what it was set forward since the start. A line that has ended
+    /// only by a clock that is wrong counts for a process whose clock is right.
+    fn earliest_time(&self) -> u64 {
+        let (time, start) = self.started;
+        unix_time().min(time.saturating_add(start.elapsed().as_secs()))
     }
 
     async fn remove_mark(&self, writing: &mut Writing) {

@@ -138,6 +138,29 @@ async fn a_call_waits_until_the_next_process_doubts_its_line() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_clock_that_was_set_forward_ends_no_line() {
+    for (forward, waits) in [(0, false), (7200, true)] {
+        let mut process = Process::new(None);
+        process.keeper.started.0 -= forward;
+        let mut lines = lines(1);
+        // It ended a while ago, by the clock of this process.
+        lines[0].2.checked -= PERIOD.as_secs() + 60;
+        let record = process.writes(&lines).await;
+        let call = process.keeper.doubt("0");
+        tokio::pin!(call);
+        assert_eq!(call.as_mut().now_or_never().is_none(), waits);
+        if waits {
+            process.renewing(call).await;
+        }
+        assert_eq!(
+            process.believes(&record),
+            usize::from(!waits),
+            "if it counts"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_that_is_canceled_while_it_waits_leaves_the_others_waiting() {
     let process = Process::new(None);
     let record = process.writes(&lines(3)).await;
