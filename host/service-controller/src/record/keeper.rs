@@ -164,9 +164,23 @@ pub(crate) struct Keeper {
     writing: tokio::sync::Mutex<Writing>,
     /// The lines of the record that the mark does not except, by the UIDs of their Services.
     vouched: Mutex<HashMap<String, Vouched>>,
+    /// The record that is being written. If that was canceled, it stays until the next one.
+    recording: Mutex<Recording>,
     /// The UIDs of Services whose lines are waiting to be excepted.
     waiting: Mutex<HashSet<String>>,
     stale: Mutex<Stale>,
+}
+
+/// What a record that is being written is about.
+#[derive(Default)]
+enum Recording {
+    /// None is being written.
+    #[default]
+    Nothing,
+    /// Its lines are being gathered, perhaps that of any Service.
+    All,
+    /// It has the lines of the Services with these UIDs.
+    Of(HashSet<String>),
 }
 
 #[derive(Default)]
@@ -219,6 +233,7 @@ impl Keeper {
             started: (unix_time(), Instant::now()),
             writing: tokio::sync::Mutex::default(),
             vouched: Mutex::default(),
+            recording: Mutex::default(),
             waiting: Mutex::default(),
             stale: Mutex::default(),
         }
@@ -276,6 +291,10 @@ impl Keeper {
     /// Must be called before a call that may change the load balancer of the Service with this UID.
     /// Returns when the next process does not believe its line.
     pub(crate) async fn doubt(&self, uid: &str) {
+        if !self.may_have_line(uid) {
+            return;
+        }
+
         self.waiting.lock().insert(uid.to_owned());
         let mut writing = self.writing.lock().await;
 
@@ -317,6 +336,18 @@ impl Keeper {
                 self.remove_mark(&mut writing).await;
             }
         }
+    }
+
+    /// Returns false if no record, not even one that is being written, can have a line of the Service
+    /// with this UID that counts. Its calls need not wait, however slow the API server is.
+    fn may_have_line(&self, uid: &str) -> bool {
+        // In this order: `write` vouches for the lines before it forgets that it has recorded them.
+        let is_recorded = match &*self.recording.lock() {
+            Recording::Nothing => false,
+            Recording::All => true,
+            Recording::Of(uids) => uids.contains(uid),
+        };
+        is_recorded || self.vouched.lock().contains_key(uid)
     }
 
     /// Returns the wall clock, without what it was set forward since the start. A line that has ended
@@ -364,7 +395,17 @@ impl Keeper {
             ..Stale::default()
         };
 
+        // Before the lines are gathered, so that no call begins unnoticed meanwhile.
+        *self.recording.lock() = Recording::All;
         let lines = lines();
+        let uids = lines.iter().map(|(uid, ..)| uid.clone()).collect();
+        *self.recording.lock() = Recording::Of(uids);
+
+        self.write_lines(&mut writing, &lines).await;
+        *self.recording.lock() = Recording::Nothing;
+    }
+
+    async fn write_lines(&self, writing: &mut Writing, lines: &[(String, Key, Line)]) {
         let record: Record = lines.iter().map(|(_, key, line)| (*key, *line)).collect();
         let bytes = record.encode();
         let before = writing.found.as_ref();
@@ -372,8 +413,9 @@ impl Keeper {
             match self.store.write(before, &bytes).await {
                 Ok(found) => writing.found = Some(found),
                 Err(error) => {
-                    self.warn(&mut writing, &error);
+                    self.warn(writing, &error);
                     {
+                        let now = Instant::now();
                         let mut stale = self.stale.lock();
                         stale.change(now);
                         stale.not_before = Some(now + AFTER_FAILURE);
@@ -397,7 +439,7 @@ impl Keeper {
         writing.marked = sha256(&bytes);
         writing.except.clear();
         writing.failed = false;
-        let text = self.mark(&writing, &BTreeSet::new());
+        let text = self.mark(writing, &BTreeSet::new());
         self.store.note.set(text).await;
     }
 

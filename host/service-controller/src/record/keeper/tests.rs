@@ -138,6 +138,31 @@ async fn a_call_waits_until_the_next_process_doubts_its_line() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slow_record_delays_only_calls_that_it_is_about() {
+    let process = Process::new(None);
+    process.api.hang("POST", ALL);
+    let lines = lines(2);
+    let writing = process.keeper.write(|| lines.clone());
+    tokio::pin!(writing);
+    assert!(writing.as_mut().now_or_never().is_none());
+    assert!(process.keeper.doubt("new").now_or_never().is_some());
+    assert!(process.keeper.doubt("0").now_or_never().is_none());
+
+    // It is not answered.
+    writing.await;
+    assert!(process.keeper.doubt("0").now_or_never().is_some());
+
+    // A call that begins while the lines are gathered may be about one of them.
+    let gathering = || {
+        let doubting = process.keeper.doubt("new").now_or_never();
+        assert!(doubting.is_none());
+        lines.clone()
+    };
+    process.renewing(process.keeper.write(gathering)).await;
+    assert!(process.keeper.doubt("new").now_or_never().is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_clock_that_was_set_forward_ends_no_line() {
     for (forward, waits) in [(0, false), (7200, true)] {
         let mut process = Process::new(None);
