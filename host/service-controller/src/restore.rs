@@ -95,7 +95,8 @@ impl ServiceController {
             && !self.address_holders.has_conflict(entry)
     }
 
-    /// Writes a record whenever one is due.
+    /// Writes a record whenever one is due, and one at the shutdown: calls that are in flight may
+    /// outlast the process.
     pub(crate) async fn keep_records(&self, shutdown: &CancellationToken) {
         while shutdown.run_until_cancelled(sleep(LOOK)).await.is_some() {
             if let Some(keeper) = &self.keeper
@@ -104,6 +105,7 @@ impl ServiceController {
                 self.write_record(keeper).await;
             }
         }
+        self.keep_last_record().await;
     }
 
     /// Writes a record if there was no time for it before.

@@ -28,6 +28,7 @@ struct Bench {
     cloud: Arc<FakeCloud>,
     controller: Arc<ServiceController>,
     registry: Registry,
+    shutdown: CancellationToken,
 }
 
 fn bench() -> Bench {
@@ -80,13 +81,14 @@ fn bench_on(
             records,
         },
     ));
-    let running = Arc::clone(&controller);
-    tokio::spawn(async move { running.run(CancellationToken::new()).await });
+    let (running, shutdown) = (Arc::clone(&controller), CancellationToken::new());
+    tokio::spawn(running.run(shutdown.clone()));
     Bench {
         api,
         cloud,
         controller,
         registry,
+        shutdown,
     }
 }
 

@@ -351,6 +351,25 @@ async fn a_call_is_doubted_by_the_next_process() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_outlasts_the_shutdown_costs_no_other_service() {
+    let mut left = Left::default();
+    let process = left.start(&nodes(), &services()).await;
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(process.sent(), 3);
+
+    // It is too early for another record than that of the shutdown.
+    let changed = json!({"metadata": {"resourceVersion": "2"}, "spec": {"ports": [{"port": 81, "nodePort": 30081}]}});
+    process.bench.cloud.ensure_takes(MINUTE);
+    process.bench.has(with(&services()[0], &changed)).await;
+    process.bench.shutdown.cancel();
+    sleep(Duration::from_secs(5)).await;
+    process.kill(&mut left);
+
+    let process = left.start(&nodes(), &services()).await;
+    assert_eq!(process.sent(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nodes_that_could_not_be_sent_are_sent_after_a_restart() {
     for error in [
         CloudError::Unavailable("no".into()),
