@@ -372,6 +372,7 @@ impl Elector {
         let observed = Observed::update(self.observed.take(), spec, now);
         let step = plan::step(&observed, &self.candidate, now);
         let unreleased = observed.is_of_another(&self.candidate);
+        let unattended = observed.unattended(&self.candidate, Timestamp::now());
         self.observed = Some(observed);
 
         match step {
@@ -380,6 +381,9 @@ impl Elector {
                 // Set before the write: if its answer is lost, the next attempt finds its own
                 // Lease.
                 self.unreleased.fetch_or(unreleased, Ordering::SeqCst);
+                if let Some(unattended) = unattended {
+                    self.note.acquires(unattended);
+                }
                 self.write(lease.unwrap_or_default()).await?;
                 Ok(None)
             }

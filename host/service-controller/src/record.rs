@@ -35,9 +35,15 @@ const FORMAT: u8 = 1;
 /// Maximum number of Services that a mark excepts. If there would be more, there is no mark.
 pub(crate) const MOST_EXCEPTIONS: usize = 64;
 
-/// Maximum difference between the clocks of two replicas: a line ends that much earlier for the
-/// process that reads it than for the one that has written it.
+/// Maximum difference between the clocks of two replicas, or a quarter of the period of checks if
+/// that is less: a line ends that much earlier for the process that reads it than for the one that
+/// has written it.
 const SKEW: Duration = Duration::from_secs(60);
+
+/// Longest time without a leader after which a record is believed. A hand-over takes less, even if
+/// the last leader was killed; in more, a program that does not use this Lease may have changed load
+/// balancers, such as another cloud-controller-manager that was tried.
+const LONGEST_UNATTENDED: Duration = Duration::from_secs(120);
 
 /// Identifies a Service, what it says, and the provider that has ensured its load balancer. A
 /// different build or configuration of the plugin may choose other members.
@@ -218,7 +224,8 @@ pub(crate) fn believed(held: &Held, record: &[u8]) -> Record {
     };
 
     let is_last = mark.lease == held.uid && mark.holder.checked_add(1) == Some(held.transitions);
-    if !is_last || mark.record != sha256(record) {
+    let is_recent = held.unattended <= LONGEST_UNATTENDED;
+    if !is_last || !is_recent || mark.record != sha256(record) {
         return Record::default();
     }
 

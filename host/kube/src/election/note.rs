@@ -4,7 +4,7 @@
 //! it, and whoever acquires the Lease later finds it. An annotation that cannot be written is a
 //! renewal that fails, so nobody waits longer for it than the replica leads.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::sync::watch;
@@ -18,6 +18,9 @@ pub struct Held {
     pub transitions: i32,
     /// The annotation. It is that of an earlier holder until this one has set it.
     pub text: Option<String>,
+    /// How long nobody had renewed the Lease when this holder acquired it. Clocks of two replicas are
+    /// compared for it.
+    pub unattended: Duration,
     /// Number of the last text in it; 0 until this holder has set one.
     number: u64,
 }
@@ -44,6 +47,7 @@ pub struct NoteWriter {
     key: &'static str,
     wanted: watch::Receiver<Wanted>,
     held: watch::Sender<Option<Held>>,
+    unattended: Duration,
 }
 
 /// Returns a note with this annotation, and its writer.
@@ -55,6 +59,7 @@ pub fn note(key: &'static str) -> (Note, NoteWriter) {
         key,
         wanted: following,
         held: confirming,
+        unattended: Duration::ZERO,
     };
     (Note { wanted, held }, writer)
 }
@@ -92,6 +97,11 @@ impl NoteWriter {
         }
     }
 
+    /// Must be called before the write that acquires the Lease, with how long nobody has renewed it.
+    pub fn acquires(&mut self, unattended: Duration) {
+        self.unattended = unattended;
+    }
+
     /// Puts the text into these annotations. Returns its number, for [`NoteWriter::confirm`].
     pub fn apply(&self, annotations: &mut Option<BTreeMap<String, String>>) -> u64 {
         let Wanted { number, text } = self.wanted.borrow().clone();
@@ -115,6 +125,7 @@ impl NoteWriter {
             uid: lease.metadata.uid.clone().unwrap_or_default(),
             transitions: spec.and_then(|spec| spec.lease_transitions).unwrap_or(0),
             text: annotations.and_then(|all| all.get(self.key)).cloned(),
+            unattended: self.unattended,
             number,
         }));
     }
@@ -134,7 +145,8 @@ mod tests {
 
     #[test]
     fn the_text_of_an_earlier_holder_stays_until_another_is_set() {
-        let (note, writer) = note("note");
+        let (note, mut writer) = note("note");
+        writer.acquires(Duration::from_secs(7));
         let before = BTreeMap::from([("a", "b"), ("note", "old")]);
         let before = before
             .into_iter()
@@ -144,7 +156,9 @@ mod tests {
 
         let number = writer.apply(&mut annotations);
         writer.confirm(&lease(annotations.clone()), number);
-        assert_eq!(note.held().unwrap().text.as_deref(), Some("old"));
+        let held = note.held().unwrap();
+        assert_eq!(held.text.as_deref(), Some("old"));
+        assert_eq!(held.unattended, Duration::from_secs(7));
 
         assert!(note.set(None).now_or_never().is_none());
         let number = writer.apply(&mut annotations);

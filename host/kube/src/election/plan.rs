@@ -118,6 +118,20 @@ impl Observed {
         !holder.is_empty() && holder != candidate.identity
     }
 
+    /// Returns how long nobody has renewed the Lease; `None` if this candidate holds it. The only
+    /// comparison with the clock of another machine, and no rule of the election depends on it.
+    pub(super) fn unattended(&self, candidate: &Candidate, now: Timestamp) -> Option<Duration> {
+        if self.spec.holder_identity.as_deref() == Some(&candidate.identity) {
+            return None;
+        }
+
+        let Some(MicroTime(renewed)) = self.spec.renew_time else {
+            return Some(Duration::MAX);
+        };
+        // A time in the future was written with another clock.
+        Some(Duration::try_from(now.duration_since(renewed)).unwrap_or_default())
+    }
+
     /// Returns the observation after a read of the Lease; its time restarts if anything in the
     /// Lease has changed.
     pub(super) fn update(before: Option<Self>, spec: LeaseSpec, now: Instant) -> Self {
@@ -339,6 +353,21 @@ mod tests {
             held(without_holder, &candidate("a"), now).lease_transitions,
             Some(4)
         );
+    }
+
+    #[test]
+    fn a_lease_is_unattended_since_its_last_renewal() {
+        let unattended = |spec: LeaseSpec, now: &str| {
+            let observed = Observed::new(spec, Instant::now());
+            observed.unattended(&candidate("a"), now.parse().unwrap())
+        };
+        for holder in ["b", ""] {
+            assert_eq!(unattended(lease(holder, 15, T0), T1), Some(2 * SECOND));
+            let other_clock = unattended(lease(holder, 15, T1), T0);
+            assert_eq!(other_clock, Some(Duration::ZERO));
+        }
+        assert_eq!(unattended(lease("a", 15, T0), T1), None);
+        assert_eq!(unattended(LeaseSpec::default(), T1), Some(Duration::MAX));
     }
 
     #[test]

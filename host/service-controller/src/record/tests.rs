@@ -120,6 +120,17 @@ fn only_the_last_holders_mark_of_this_record_counts() {
 }
 
 #[test]
+fn a_record_is_not_believed_after_a_long_time_without_leader() {
+    let bytes = record().encode();
+    let text = Mark::text(&held("a", 4, None), &sha256(&bytes), &BTreeSet::new());
+    for (seconds, lines) in [(0, 4), (120, 4), (121, 0)] {
+        let mut held = held("a", 5, text.as_deref());
+        held.unattended = Duration::from_secs(seconds);
+        assert_eq!(believed(&held, &bytes).0.len(), lines, "{seconds}");
+    }
+}
+
+#[test]
 fn a_line_ends_before_the_next_check_is_due() {
     let one = Record::from_iter([(Key(1), line(Looked::Targets, 7, 10_000))]);
     for (now, period, counts) in [
