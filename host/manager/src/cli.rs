@@ -331,7 +331,8 @@ pub struct CcmArgs {
     #[arg(short, long, value_name = "LEVEL", value_parser = parse_verbosity, default_value_t = 0,
           help_heading = "Logs and flags")]
     pub v: u8,
-    /// Log format.
+    /// Log format. Lines in JSON have the keys of other components of Kubernetes: ts, caller, msg, v,
+    /// err.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LoggingFormat::Text, help_heading = "Logs and flags")]
     pub logging_format: LoggingFormat,
 

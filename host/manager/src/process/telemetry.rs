@@ -1,5 +1,6 @@
 //! Output to standard error: the log, and the error with which the process ends.
 
+mod json;
 mod line;
 
 use std::{
@@ -84,12 +85,7 @@ pub fn init(options: LogOptions) {
 
     // An error means that a test has already set a subscriber, which is kept.
     let started = if options.json {
-        let lines = fmt::layer()
-            .json()
-            .flatten_event(true)
-            .log_internal_errors(false)
-            .with_writer(io::stderr);
-        registry().with(filter).with(lines).try_init()
+        json(filter, io::stderr).try_init()
     } else {
         text(filter, io::stderr().is_terminal(), io::stderr).try_init()
     };
@@ -139,9 +135,29 @@ where
     registry().with(filter).with(lines)
 }
 
-/// Prints the error with its causes as one line.
+/// Creates a subscriber that logs lines in JSON.
+fn json<F, W>(filter: F, writer: W) -> impl Subscriber + Send + Sync
+where
+    F: Layer<Registry> + Send + Sync,
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let lines = fmt::layer()
+        .fmt_fields(json::Json)
+        .event_format(json::Json)
+        .log_internal_errors(false)
+        .with_writer(writer);
+
+    registry().with(filter).with(lines)
+}
+
+/// Prints the error with its causes as one line, or logs it if the log is in JSON.
 pub fn fail(error: &anyhow::Error) -> ExitCode {
-    print_line(&one_line(error));
+    let line = one_line(error);
+    if LEVEL.get().is_some_and(|(_, options)| options.json) {
+        tracing::error!(error = line, "Skydock has failed");
+    } else {
+        print_line(&line);
+    }
     ExitCode::FAILURE
 }
 
@@ -249,6 +265,60 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn json_has_the_keys_of_kubernetes_components() {
+        let buffer = Buffer::default();
+        let writer = buffer.clone();
+        let options = LogOptions {
+            quiet: false,
+            json: true,
+            verbosity: 6,
+        };
+        let subscriber = json(options.filter(), move || writer.clone());
+        let odd = "a\n\"b\"\u{1b}";
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!(
+                count = 3,
+                ratio = 0.5,
+                on = true,
+                r#type = odd,
+                "started {odd}"
+            );
+            let cause = io::Error::other(odd);
+            tracing::error!(error = &cause as &dyn std::error::Error, "call failed");
+            let span = tracing::info_span!("plugin_call", plugin = "p");
+            let _in = span.enter();
+            tracing::debug!(target: "plugin", object = Option::<String>::None, "in a call");
+        });
+        let log = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<serde_json::Value> = log
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+
+        let target = "skydock::process::telemetry::tests";
+        for (line, expected) in lines.iter().zip([
+            serde_json::json!({
+                "msg": format!("started {odd}"), "v": 0, "level": "INFO", "logger": target,
+                "count": 3, "ratio": 0.5, "on": true, "type": odd,
+            }),
+            serde_json::json!({"msg": "call failed", "level": "ERROR", "logger": target, "err": odd}),
+            serde_json::json!({
+                "msg": "in a call", "v": 4, "level": "DEBUG", "logger": "plugin",
+                "span": {"name": "plugin_call", "plugin": "p"},
+            }),
+        ]) {
+            let mut line = line.clone();
+            let line = line.as_object_mut().unwrap();
+            let caller = line.remove("caller").unwrap();
+            assert!(caller.as_str().unwrap().starts_with("process/telemetry.rs:"));
+            assert!(line.remove("ts").unwrap().as_f64().unwrap() > 1.7e12);
+            assert_eq!(*line, *expected.as_object().unwrap());
+        }
+        assert_eq!(lines.len(), 3, "{log}");
+        assert!(log.starts_with("{\"ts\":"), "{log}");
     }
 
     // Holds: SEC-15
