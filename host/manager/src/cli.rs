@@ -438,7 +438,8 @@ const LONGEST_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Parses a duration in Go's notation: `15s`, `5m0s`, `1h30m`, `100ms`; `0` is zero.
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    if text == "0" {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    if ["0", "-0"].contains(&text) {
         return Ok(Duration::ZERO);
     }
 
@@ -455,8 +456,8 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// Parses what Go accepts in addition: parts in any order, fractions in each, and no digit before a
-/// point.
+/// Parses what Go accepts in addition: parts in any order, fractions in each, no digit before or after
+/// a point, and another letter for microseconds.
 fn sum_of_parts(text: &str) -> Option<SignedDuration> {
     let is_number = |c: char| c.is_ascii_digit() || c == '.';
     let mut rest = text;
@@ -468,7 +469,14 @@ fn sum_of_parts(text: &str) -> Option<SignedDuration> {
         let end = end.map_or(rest.len(), |length| unit + length);
 
         let (part, after) = rest.split_at_checked(end)?;
-        let part: SignedDuration = format!("0{part}").parse().ok()?;
+        let (number, unit) = part.split_at_checked(unit)?;
+        if number == "." {
+            return None;
+        }
+        let number = number.trim_end_matches('.');
+        // The Greek letter stands for the sign.
+        let unit = unit.replace('\u{3bc}', "\u{b5}");
+        let part: SignedDuration = format!("0{number}{unit}").parse().ok()?;
         sum = Some(part.checked_add(sum.unwrap_or_default())?);
         rest = after;
     }
@@ -480,13 +488,15 @@ fn parse_count(text: &str) -> Result<usize, String> {
         .map_err(|_| "expected a number, for example 10".to_owned())
 }
 
-/// Parses a log verbosity, which is a number as in klog.
+/// Parses a log verbosity, which is a number as in klog. From 255, there is nothing more to log.
 ///
 /// # Errors
 /// What is expected instead.
 pub fn parse_verbosity(text: &str) -> Result<u8, String> {
-    text.parse()
-        .map_err(|_| "expected a number from 0 to 255, for example 4".to_owned())
+    let level: i32 = text
+        .parse()
+        .map_err(|_| "expected a number from 0 to 255, for example 4".to_owned())?;
+    Ok(u8::try_from(level.max(0)).unwrap_or(u8::MAX))
 }
 
 fn parse_cidr(text: &str) -> Result<IpNet, String> {

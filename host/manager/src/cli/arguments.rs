@@ -1,9 +1,9 @@
 //! Reads a command line like upstream's, which pflag parses, and gives clap the words that it
 //! understands.
 //!
-//! What pflag accepts and clap does not: booleans such as `True`, underscores in names of flags,
-//! values that begin with a dash, empty words, empty items of lists, and the empty value of a flag
-//! that is then not set.
+//! What pflag accepts and clap does not: booleans such as `True`, integers such as `0x10`, underscores
+//! in names of flags, values that begin with a dash, empty words, empty and quoted items of lists, and
+//! the empty value of a flag that is then not set.
 
 pub(crate) mod executable;
 pub(super) mod feature_gates;
@@ -66,6 +66,8 @@ enum Form {
     Bool,
     /// A value.
     Value {
+        /// Whether it is an integer.
+        integer: bool,
         /// Whether it is a list, whose items a comma separates.
         list: bool,
         /// Whether the empty value means that the flag is not set.
@@ -75,6 +77,9 @@ enum Form {
 
 /// Names of values that are texts, so that the empty one means that the flag is not set.
 const TEXTS: [&str; 7] = ["FILE", "DIR", "URL", "CIDR", "CLASS", "SUITE", "CURVE"];
+
+/// Names of values that are integers.
+const INTEGERS: [&str; 3] = ["N", "BITS", "PORT"];
 
 /// Lists that are one text for upstream, so that a later value replaces an earlier one.
 const ONE_TEXT: [&str; 2] = ["cluster-cidr", "service-cluster-ip-range"];
@@ -122,6 +127,7 @@ fn forms(cli: &clap::Command) -> BTreeMap<String, Form> {
             _ if !arg.get_action().takes_values() => Form::Switch,
             Some("BOOL") => Form::Bool,
             name => Form::Value {
+                integer: name.is_some_and(|name| INTEGERS.contains(&name)),
                 list: arg.get_value_delimiter().is_some(),
                 may_be_empty: name.is_some_and(|name| TEXTS.contains(&name)),
             },
@@ -138,6 +144,33 @@ fn parse_bool(text: &str) -> Option<bool> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
         _ => None,
     }
+}
+
+/// Parses an integer like Go's `strconv.ParseInt` with base 0, which reads Go's literals.
+fn parse_integer(text: &str) -> Option<i64> {
+    let (negative, unsigned) = match text.strip_prefix('-') {
+        Some(unsigned) => (true, unsigned),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+
+    let lower = unsigned.to_ascii_lowercase();
+    let prefixes = [("0x", 16), ("0o", 8), ("0b", 2), ("0", 8)];
+    let prefixed = prefixes.into_iter().find_map(|(prefix, radix)| {
+        let digits = lower.strip_prefix(prefix)?;
+        (!digits.is_empty()).then_some((digits, radix))
+    });
+
+    // An underscore is between digits, or after a prefix.
+    let start = if prefixed.is_some() { "0" } else { "" };
+    let (digits, radix) = prefixed.unwrap_or((lower.as_str(), 10));
+    let separated = format!("{start}{digits}");
+    let mut groups = separated.split('_');
+    if !groups.all(|group| !group.is_empty() && group.chars().all(|it| it.is_digit(radix))) {
+        return None;
+    }
+
+    let number = i64::from_str_radix(&digits.replace('_', ""), radix).ok()?;
+    Some(if negative { -number } else { number })
 }
 
 /// Reads the words one by one.
@@ -246,12 +279,21 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
                     (_, Some(value), None) => self.pass(format!("{flag}={value}")),
                 }
             }
-            Form::Value { list, may_be_empty } => {
+            Form::Value {
+                integer,
+                list,
+                may_be_empty,
+            } => {
                 let Some(mut value) = value.or_else(|| self.next_value()) else {
                     return self.pass(flag);
                 };
 
+                if integer && let Some(number) = parse_integer(&value) {
+                    value = number.to_string();
+                }
                 if list {
+                    // Items are those of CSV. None may contain a comma.
+                    value.retain(|it| it != '"');
                     let items = value.split(',').filter(|item| !item.trim().is_empty());
                     value = items.collect::<Vec<_>>().join(",");
                 }
@@ -400,4 +442,44 @@ fn is_foreign_controller(name: &str) -> bool {
 
 fn begins_with(word: &OsStr, start: &str) -> bool {
     word.as_encoded_bytes().starts_with(start.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_gos_literals() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("10", Some(10)),
+            ("+10", Some(10)),
+            ("-10", Some(-10)),
+            ("0x1f", Some(31)),
+            ("0X1F", Some(31)),
+            ("0o17", Some(15)),
+            ("017", Some(15)),
+            ("0b101", Some(5)),
+            ("-0x10", Some(-16)),
+            ("1_000", Some(1000)),
+            ("0x_1f", Some(31)),
+            ("0_17", Some(15)),
+            ("", None),
+            ("-", None),
+            ("+-1", None),
+            ("0x", None),
+            ("0x-1", None),
+            ("08", None),
+            ("1__0", None),
+            ("_1", None),
+            ("1_", None),
+            ("0x1_", None),
+            ("0b2", None),
+            ("1.5", None),
+            ("9223372036854775808", None),
+            ("ten", None),
+        ] {
+            assert_eq!(parse_integer(text), number, "{text}");
+        }
+    }
 }

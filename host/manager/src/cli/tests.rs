@@ -136,12 +136,44 @@ fn values_are_read_as_by_pflag() {
         (&["--cluster_name=c"], &["--cluster-name=c"]),
         (&["--controllers", "-route,*"], &["--controllers=-route,*"]),
         (&["--controllers=*,,-route,"], &["--controllers=*,-route"]),
+        (
+            &["--controllers=\"*\",\"-route\""],
+            &["--controllers=*,-route"],
+        ),
+        (
+            &["--feature-gates= CloudControllerManagerWatchBasedRoutesReconciliation = F "],
+            &["--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=false"],
+        ),
         (&["--leader-elect=False"], &["--leader-elect=false"]),
         (&["--leader-elect=0"], &["--leader-elect=false"]),
         (&["--leader-elect=t"], &["--leader-elect"]),
+        (
+            &["--leader-elect=T", "--leader-elect=F"],
+            &["--leader-elect=f"],
+        ),
+        (&["--leader-elect=FALSE"], &["--leader-elect=0"]),
+        (
+            &["--leader-elect=TRUE", "--dry-run=1"],
+            &["--leader-elect", "--dry-run"],
+        ),
         (&["--dry-run=true"], &["--dry-run"]),
         (&["--dry-run=false"], &[]),
         (&["--v=2", "--v=4"], &["--v=4"]),
+        (&["--v=1000"], &["--v=255"]),
+        (&["--v", "-1"], &["--v=0"]),
+        (
+            &["--concurrent-node-syncs=0x1F"],
+            &["--concurrent-node-syncs=31"],
+        ),
+        (
+            &["--concurrent-node-syncs", "1_0"],
+            &["--concurrent-node-syncs=10"],
+        ),
+        (&["--secure-port=0b1_01"], &["--secure-port=5"]),
+        (
+            &["--node-cidr-mask-size=+25"],
+            &["--node-cidr-mask-size=25"],
+        ),
         (
             &["--cluster-cidr=10.0.0.0/8", "--cluster-cidr", "fd00::/56"],
             &["--cluster-cidr=fd00::/56"],
@@ -415,6 +447,18 @@ fn parses_go_durations() {
         ("1m1m", 120_000),
         ("0", 0),
         ("0s", 0),
+        ("+0", 0),
+        ("-0", 0),
+        ("-0s", 0),
+        ("+1m", 60_000),
+        ("5.s", 5_000),
+        ("1.h.5m", 3_630_000),
+        ("007s", 7_000),
+        ("2000us", 2),
+        ("2000µs", 2),
+        ("2000μs", 2),
+        ("3000000ns", 3),
+        ("1m0.5s", 60_500),
     ] {
         assert_eq!(
             parse_duration(text),
@@ -422,7 +466,9 @@ fn parses_go_durations() {
             "{text}"
         );
     }
-    for wrong in ["-5s", "", ".", ".s", "s", "5", "1h5", "1h-5m", "soon"] {
+    for wrong in [
+        "-5s", "", "+", ".", ".s", "s", "5", "1h5", "1h-5m", "1.2.3s", "1h.s", "soon",
+    ] {
         assert!(parse_duration(wrong).is_err(), "{wrong}");
     }
 }
