@@ -43,7 +43,7 @@ pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
 pub use self::plugin::{
     AcceptedArgs, Forwarded, InspectArgs, InspectFormat, PluginCommand, PluginTool, PrecompileArgs,
-    ToolCommand,
+    ReplayArgs, ToolCommand,
 };
 pub use self::services::{ServiceArgs, ServiceArgsError};
 pub use self::serving::{ServingArgs, ServingArgsError};

@@ -7,3 +7,4 @@ pub mod doctor;
 pub mod inspect;
 pub mod migrate;
 pub mod precompile;
+pub(crate) mod replay;

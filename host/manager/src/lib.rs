@@ -103,6 +103,12 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<ExitCo
             until(&shutdown, precompile, "the plugin was compiled").await
         }
         Some(Command::Plugin {
+            command: PluginCommand::Replay(args),
+        }) => {
+            let replay = Box::pin(commands::replay::run(args));
+            return until(&shutdown, replay, "all calls were repeated").await;
+        }
+        Some(Command::Plugin {
             command: PluginCommand::Accepted(args),
         }) => {
             let show = Box::pin(accepted::run(args));
@@ -132,11 +138,11 @@ async fn examine(args: cli::DoctorArgs, shutdown: &CancellationToken) -> ExitCod
 }
 
 /// Runs a command until `shutdown`; `end` says what has not happened if it is stopped.
-async fn until(
+async fn until<T>(
     shutdown: &CancellationToken,
-    command: impl Future<Output = anyhow::Result<()>>,
+    command: impl Future<Output = anyhow::Result<T>>,
     end: &str,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<T> {
     let ended = shutdown.run_until_cancelled(command).await;
     ended.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before {end}")))
 }

@@ -1,7 +1,7 @@
 //! Recordings of hosts (`--record`): searched for secrets, replayed with the plugin that was
 //! recorded, and with a changed one.
 //!
-//! What is run is `skydock-dev plugin replay`, as for an incident.
+//! What is run is `skydock plugin replay`, as for an incident.
 
 mod edit;
 
@@ -157,7 +157,7 @@ impl Tapes {
 
     /// Replays everything with this plugin.
     async fn replay(&self, plugin: &Path) -> Result<Replay> {
-        let program = Paths::of_checkout()?.skydock.with_file_name("skydock-dev");
+        let program = Paths::of_checkout()?.skydock;
         let mut command = Command::new(&program);
         command
             .args(["plugin", "replay"])

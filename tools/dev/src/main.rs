@@ -1,7 +1,6 @@
 //! The program for plugin developers: `skydock dev` runs the manager on an embedded control plane,
 //! `skydock plugin new` creates a provider, `skydock plugin build` builds one, `skydock plugin
-//! test` checks one, `skydock plugin bench` measures one, and `skydock plugin replay` repeats
-//! recorded calls.
+//! test` checks one, and `skydock plugin bench` measures one.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +9,6 @@ mod build;
 mod cli;
 mod cluster;
 mod new;
-mod replay;
 mod subject;
 mod test;
 #[cfg(test)]
@@ -55,12 +53,6 @@ fn run() -> anyhow::Result<ExitCode> {
             let stopped = "stopped before all calls were measured";
             Process::start()?
                 .run(|shutdown| Box::pin(or_stopped(shutdown, bench::run(args), stopped)))?;
-        }
-        Some(PluginTool::Replay) => {
-            let args = replay::ReplayArgs::parse_from(args);
-            let stopped = "stopped before all calls were repeated";
-            return Process::start()?
-                .run(|shutdown| Box::pin(or_stopped(shutdown, replay::run(args), stopped)));
         }
     }
 

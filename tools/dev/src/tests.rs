@@ -6,10 +6,7 @@ use std::fmt::Write as _;
 use clap::{Arg, Command, CommandFactory as _};
 use skydock::cli::{Cli, ForeignFlag, Otherwise, Takes, foreign_flags};
 
-use crate::{
-    bench::BenchArgs, build::BuildArgs, cli::DevArgs, new::NewArgs, replay::ReplayArgs,
-    test::TestArgs,
-};
+use crate::{bench::BenchArgs, build::BuildArgs, cli::DevArgs, new::NewArgs, test::TestArgs};
 
 /// Stands for the heading of flags without one.
 const OTHERS: &str = "";
@@ -90,7 +87,6 @@ fn page() -> String {
                 "skydock plugin new" => NewArgs::command(),
                 "skydock plugin build" => BuildArgs::command(),
                 "skydock plugin test" => TestArgs::command(),
-                "skydock plugin replay" => ReplayArgs::command(),
                 "skydock plugin bench" => BenchArgs::command(),
                 _ => command.clone(),
             };

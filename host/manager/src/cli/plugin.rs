@@ -26,6 +26,12 @@ pub enum PluginCommand {
     /// A replacement of a plugin, also after a restart, may import and request no more than that,
     /// unless the configuration allows it.
     Accepted(AcceptedArgs),
+    /// Repeat recorded calls with a plugin, and show where it first does something else: another
+    /// request, another call of Skydock, or another answer. The exit code is 1 if it does, or if a
+    /// recording cannot be read.
+    ///
+    /// The plugin sees what the recorded one has seen. It needs no cluster and no cloud.
+    Replay(ReplayArgs),
     /// Tools for developers.
     #[command(flatten)]
     Tool(ToolCommand),
@@ -46,9 +52,6 @@ pub enum ToolCommand {
     /// Measure the calls of a plugin: time, CPU time, memory and requests.
     #[command(disable_help_flag = true)]
     Bench(Forwarded),
-    /// Repeat recorded calls with a plugin, and show where it does something else.
-    #[command(disable_help_flag = true)]
-    Replay(Forwarded),
 }
 
 impl ToolCommand {
@@ -60,7 +63,6 @@ impl ToolCommand {
             Self::Build(given) => (PluginTool::Build, given.arguments),
             Self::Test(given) => (PluginTool::Test, given.arguments),
             Self::Bench(given) => (PluginTool::Bench, given.arguments),
-            Self::Replay(given) => (PluginTool::Replay, given.arguments),
         }
     }
 }
@@ -73,7 +75,6 @@ pub enum PluginTool {
     Build,
     Test,
     Bench,
-    Replay,
 }
 
 impl PluginTool {
@@ -149,6 +150,19 @@ pub struct PrecompileArgs {
     #[arg(long, value_name = "DIR")]
     pub cache_dir: PathBuf,
     /// Resource limit of the plugin. May be repeated.
+    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
+          long_help = plugin_limits::help())]
+    pub plugin_limits: Vec<plugin_limits::PluginLimit>,
+}
+
+/// Flags of `skydock plugin replay`.
+#[derive(Args, Debug)]
+pub struct ReplayArgs {
+    /// The directory of --record, or one of its files.
+    pub recordings: PathBuf,
+    /// The plugin: a WebAssembly component, the recorded one or another.
+    pub plugin: PathBuf,
+    /// Resource limit of the plugin, for example memory=256Mi. May be repeated; --help lists all.
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help())]
     pub plugin_limits: Vec<plugin_limits::PluginLimit>,

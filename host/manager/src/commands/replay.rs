@@ -3,44 +3,20 @@
 
 use std::{
     io::{self, Write as _},
-    path::PathBuf,
     process::ExitCode,
 };
 
 use anyhow::Context as _;
-use clap::Parser;
-use skydock::{
-    cli::{COMPILER, plugin_limits},
-    config::default_cache_dir,
-};
 use skydock_cloud::text::escape;
 use skydock_controllers::service::ServiceOptions;
 use skydock_sandbox::{
     Compiler, Replay, ReplayError, Replayed, Runtime, RuntimeOptions, ScriptError, Taping,
 };
 
-/// Repeat recorded calls with a plugin, and show where it first does something else: another
-/// request, another call of Skydock, or another answer. The exit code is 1 if it does, or if a
-/// recording cannot be read.
-///
-/// The plugin sees what the recorded one has seen. It needs no cluster and no cloud.
-#[derive(Debug, Parser)]
-#[command(
-    name = "skydock-dev",
-    bin_name = "skydock plugin replay",
-    version,
-    max_term_width = 120
-)]
-pub(crate) struct ReplayArgs {
-    /// The directory of --record, or one of its files.
-    pub(crate) recordings: PathBuf,
-    /// The plugin: a WebAssembly component, the recorded one or another.
-    pub(crate) plugin: PathBuf,
-    /// Resource limit of the plugin, for example memory=256Mi. May be repeated; --help lists all.
-    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
-          long_help = plugin_limits::help())]
-    pub(crate) plugin_limits: Vec<plugin_limits::PluginLimit>,
-}
+use crate::{
+    cli::{COMPILER, ReplayArgs, plugin_limits},
+    config::default_cache_dir,
+};
 
 /// Replays all recordings, and reports each.
 ///
