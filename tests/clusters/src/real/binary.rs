@@ -264,6 +264,15 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_names_the_version_that_is_tested() {
+        let go_mod = include_str!("../../control-plane/go.mod");
+        let version = word_after(go_mod, "k8s.io/kubernetes").unwrap();
+        let (minor, _) = version[1..].rsplit_once('.').unwrap();
+        let page = include_str!("../../../../docs/operating.md");
+        assert!(page.contains(&format!("tested with Kubernetes {minor},")));
+    }
+
+    #[test]
     fn linker_flags_set_the_version() {
         let flags = linker_flags("v1.36.3");
         assert!(

@@ -292,8 +292,10 @@ mod tests {
 
     const OPERATING: &str = include_str!("../../../../../docs/operating.md");
     const README: &str = include_str!("../../../../../README.md");
-    /// Flags of cargo, kubectl, `skydock dev` and `skydock plugin new`.
+    /// Flags of cargo, kubectl, skopeo, `skydock dev` and `skydock plugin new`.
     const OTHERS: &[&str] = &[
+        "all",
+        "preserve-digests",
         "quick",
         "release",
         "target",
