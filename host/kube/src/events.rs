@@ -140,7 +140,12 @@ impl Recorder {
     /// Publishes an event, or drops it if too many wait.
     pub fn publish(&self, mut notice: Notice) {
         notice.message = (self.sanitize)(&notice.message);
-        tracing::debug!(object = notice.object.name, reason = notice.reason, "event: {}", notice.message);
+        tracing::debug!(
+            object = notice.object.name,
+            reason = notice.reason,
+            "event: {}",
+            notice.message
+        );
 
         let queue = if notice.is_urgent() {
             &self.urgent
