@@ -1,6 +1,10 @@
 //! Rules about the object: who serves it; in its modules, whether and how soon a change matters
 //! (`schedule`), what a Service needs (`goal`), what its class annotation says, what happens to its
 //! finalizer, and whether statuses differ. All functions are pure.
+//!
+//! A rule belongs in the module of the question that it answers; a further step for a Service is a
+//! case of `Goal`, which `attempt.rs` carries out. `known/state.rs` has the rules about what was
+//! done before.
 
 pub(crate) mod class_annotation;
 pub(crate) mod finalizer;

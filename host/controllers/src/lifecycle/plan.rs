@@ -3,6 +3,10 @@
 //!
 //! [`decide`] says for how long, and how often, the cloud has to report that an instance does not
 //! exist before its node is deleted. `brake.rs` says how many nodes may be.
+//!
+//! A rule that needs no answer of the cloud belongs in [`precheck`], any other in [`decide`]. What
+//! else is done about a node is a case of their results, which `round.rs` carries out, or of
+//! [`Change`], which `apply.rs` writes.
 
 use std::time::Duration;
 

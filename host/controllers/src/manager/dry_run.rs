@@ -1,6 +1,8 @@
 //! Dry run: changes are logged and not made. Questions to the cloud are passed on, changes of the
 //! cloud are not; the API server validates writes without storing them (see
 //! [`skydock_kube::dry_run`]).
+//!
+//! The text about a call that changes the cloud is in the case of `Cloud::instead` for it.
 
 use std::sync::Arc;
 
