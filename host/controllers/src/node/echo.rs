@@ -4,6 +4,9 @@
 //! was outdated. Once the watch has delivered the result of one patch, the next one is cheap; if it
 //! is sent immediately, both together cost the API server about twice as much. Besides, the taints
 //! of the delivered version are known.
+//!
+//! `write_addresses` in `initialize.rs` waits. The handler in `NodeController::new` calls
+//! [`Echo::show`] for each version of a node, which ends the wait.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
