@@ -19,6 +19,7 @@ use super::{
     plan::{
         initialize::{Initialization, Rejection, initialize},
         need::{Need, need},
+        uninitialized,
     },
 };
 
@@ -238,6 +239,8 @@ impl NodeController {
         }
     }
 
+    /// Ends the work on a node after its last write. A write that failed is retried; it gets an event
+    /// only if the node waits for its initialization.
     pub(super) fn finish(&self, entry: &NodeEntry, result: Result<(), ApiError>) {
         let Err(error) = result else {
             return self.queue.forget(&entry.key());
@@ -250,8 +253,10 @@ impl NodeController {
             self.context.api_error(entry.name(), &error);
         } else if self.memory.is_news(entry, &message, Instant::now()) {
             self.context.api_error(entry.name(), &error);
-            self.context
-                .warning(entry, reason::FAILED_TO_INITIALIZE, message);
+            if uninitialized(&entry.view) {
+                self.context
+                    .warning(entry, reason::FAILED_TO_INITIALIZE, message);
+            }
         } else {
             let context = &self.context;
             context.metrics.error(context.controller, "kubernetes");
