@@ -17,10 +17,9 @@ use crate::{
     cloud::Cloud,
     load_balancing::common::{
         annotation::{self, Annotations},
-        name,
+        errors, name,
         node_rules::{ClusterGroups, NodeGroups},
         targets::InstanceNetwork,
-        warning,
     },
     tags::Cluster,
 };
@@ -157,7 +156,7 @@ impl Cloud<'_> {
         let revoked = self.change_access(&revoke.collect::<Vec<_>>());
 
         let errors = [granted, revoked].into_iter().filter_map(Result::err);
-        warning::join_errors(errors.collect()).map_or(Ok(()), Err)
+        errors::join(errors.collect()).map_or(Ok(()), Err)
     }
 
     /// Removes the rules that allow traffic from these groups, except for groups that other load

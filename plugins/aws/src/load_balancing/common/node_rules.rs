@@ -11,6 +11,7 @@ use skydock_sdk::{
 };
 
 use super::{
+    errors,
     lock::Lock,
     name,
     rule_change::{Changed, RuleChange},
@@ -435,7 +436,7 @@ impl Cloud<'_> {
             }
         }
 
-        warning::join_errors(errors).map_or(Ok(is_done), Err)
+        errors::join(errors).map_or(Ok(is_done), Err)
     }
 
     /// Reads the cluster's groups and the nodes' own groups.

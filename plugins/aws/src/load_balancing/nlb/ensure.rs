@@ -24,7 +24,7 @@ use crate::{
     cloud::Cloud,
     load_balancing::common::{
         annotation::{self, Annotations, Kind},
-        applied,
+        applied, errors,
         immutable::{self, ImmutableProperty},
         node_rules::Expected,
         targets::{self, Awaited, InstanceNetwork, Targets},
@@ -135,7 +135,7 @@ fn change(
     errors.extend(unclear);
     errors.extend(awaited.error(cloud, service));
 
-    warning::join_errors(errors).map_or(Ok(()), Err)
+    errors::join(errors).map_or(Ok(()), Err)
 }
 
 /// Rejects a load balancer that AWS failed to create, or with the tag of another cluster. A load
