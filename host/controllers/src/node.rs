@@ -26,7 +26,7 @@ use skydock_controller_base::{
         context::ControllerContext,
         descriptor::{Descriptor, NeedsServices},
     },
-    objects::kinds::NodeKind,
+    objects::kinds::{NodeEntry, NodeKind},
 };
 use skydock_kube::{
     informer::{Change, Entry},
@@ -44,8 +44,6 @@ use crate::{ClientName, batches::Lanes, pause::Pause};
 const WRITERS: usize = 32;
 /// Minimum period; a shorter one is replaced by this.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
-
-type NodeEntry = Arc<Entry<NodeKind>>;
 
 /// What is known of the controller before it runs.
 pub static CONTROLLER: Descriptor = Descriptor {

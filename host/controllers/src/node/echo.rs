@@ -12,14 +12,11 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, MutexGuard};
 use skydock_cloud::NodeAddress;
-use skydock_controller_base::objects::kinds::NodeKind;
-use skydock_kube::informer::Entry;
+use skydock_controller_base::objects::kinds::NodeEntry;
 use tokio::{sync::oneshot, time::timeout};
 
 /// Maximum time to wait. A watch is a few milliseconds behind, and under load some hundred.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-type NodeEntry = Arc<Entry<NodeKind>>;
 
 /// Addresses that are waited for, by name of the node.
 #[derive(Default)]
@@ -83,6 +80,7 @@ mod tests {
     use serde_json::json;
     use skydock_cloud::AddressKind;
     use skydock_controller_base::testing::{node, with};
+    use skydock_kube::informer::Entry;
 
     use super::*;
 
