@@ -44,8 +44,8 @@ impl NodeController {
     /// Initializes a node: writes the addresses first, so that no Pods are scheduled to a node that
     /// cannot be reached, and then the rest.
     ///
-    /// Turns are given in order, so that the second patch of a node waits until all nodes of its
-    /// batch have their addresses. This distance between the two patches saves the API server some
+    /// `writers` gives permits in order, so that the second patch of a node waits until all nodes of
+    /// its batch have their addresses. This distance between the two patches saves the API server some
     /// 10 % of the time.
     pub(super) async fn initialize(
         &self,
@@ -76,15 +76,21 @@ impl NodeController {
         self.finish(&latest, Ok(()));
     }
 
-    /// Returns what to write, unless another node has the provider ID.
-    fn plan(&self, entry: &NodeEntry, instance: &Instance) -> Result<Initialization, Rejection> {
+    /// Returns what to write, and claims the provider ID for this node, unless another node has it.
+    fn plan_and_claim(
+        &self,
+        entry: &NodeEntry,
+        instance: &Instance,
+    ) -> Result<Initialization, Rejection> {
         let mut plan = initialize(&entry.view, instance)?;
         let info = self.context.provider.info();
         plan.annotations
             .keep_room(&entry.view.annotations, |key| info.may_annotate(key));
 
         if let Some(id) = &plan.provider_id
-            && let Some(other) = self.duplicates.ready(id, entry.name(), &self.context.nodes)
+            && let Some(other) =
+                self.duplicates
+                    .claim_provider_id(id, entry.name(), &self.context.nodes)
         {
             let id = id.clone();
             return Err(Rejection::TakenProviderId { id, other });
@@ -101,7 +107,7 @@ impl NodeController {
         writers: &Semaphore,
     ) -> Result<(), Unfinished> {
         let permit = writers.acquire().await;
-        let Some(wanted) = self.plan(entry, instance)?.addresses else {
+        let Some(wanted) = self.plan_and_claim(entry, instance)?.addresses else {
             return Ok(());
         };
 
@@ -130,7 +136,7 @@ impl NodeController {
     }
 
     /// Writes everything else. Returns the version of the node that was changed: the latest one,
-    /// because others may have written the node while this waited for its turn.
+    /// because others may have written the node while this waited for its permit.
     async fn write_rest(
         &self,
         asked: &NodeEntry,
@@ -144,7 +150,7 @@ impl NodeController {
         });
         let latest = latest.ok_or(Unfinished::Needless)?;
 
-        let plan = self.plan(&latest, instance)?;
+        let plan = self.plan_and_claim(&latest, instance)?;
         let written = apply::initialize(&self.client, &latest, &plan).await?;
 
         for rejected in plan
