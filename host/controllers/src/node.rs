@@ -14,6 +14,7 @@ mod keep;
 mod memory;
 pub(crate) mod metrics;
 pub mod plan;
+mod report;
 mod round;
 mod sync;
 
@@ -83,7 +84,8 @@ impl Default for NodeOptions {
     }
 }
 
-/// The node controller. `initialize.rs` initializes a node, and `keep.rs` keeps it up to date.
+/// The node controller. `initialize.rs` initializes a node, `keep.rs` keeps it up to date, and
+/// `report.rs` reports what fails.
 pub(crate) struct NodeController {
     context: ControllerContext,
     metrics: NodeMetrics,
