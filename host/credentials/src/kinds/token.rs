@@ -75,7 +75,7 @@ impl<S: TokenSource> TokenCredential<S> {
             .is_some_and(|mask| mask.is_subject(&head.headers));
 
         self.place.strip(&mut head.headers);
-        let (used, token) = self.renewed.get().await?;
+        let (version, token) = self.renewed.get().await?;
         self.place.insert(&mut head.headers, &token.value)?;
 
         // The plugin has sent the handle, which Keystone does not know.
@@ -85,7 +85,7 @@ impl<S: TokenSource> TokenCredential<S> {
                 .insert(&mut head.headers, &token.value)?;
         }
 
-        Ok(Prepared::Send { used })
+        Ok(Prepared::Send { version })
     }
 }
 
@@ -124,16 +124,16 @@ impl<S: TokenSource> Credential for TokenCredential<S> {
             .map_err(|failure| failure.named(self.name()))
     }
 
-    fn accepted(&self, used: u64, kind: RequestKind) {
-        self.renewed.accepted(used, kind);
+    fn accepted(&self, version: u64, kind: RequestKind) {
+        self.renewed.accepted(version, kind);
     }
 
-    async fn rejected(&self, used: u64, kind: RequestKind) -> bool {
-        self.renewed.rejected(used, kind).await
+    async fn rejected(&self, version: u64, kind: RequestKind) -> bool {
+        self.renewed.rejected(version, kind).await
     }
 
-    async fn changed(&self, used: u64) -> bool {
-        self.renewed.changed(used).await
+    async fn changed(&self, version: u64) -> bool {
+        self.renewed.changed(version).await
     }
 
     fn mask(&self, head: &mut response::Parts) {

@@ -29,9 +29,9 @@ use crate::{
     rules::compiled::Limits,
 };
 
-/// Part of the limit of the first byte, as a divisor, after which a request that is canceled counts
-/// as not answered: the default limit is longer than a call may take.
-const PATIENCE: u32 = 3;
+/// Divisor of the limit of the first byte: a request that is canceled after this part of it counts
+/// as not answered, because the default limit is longer than a call may take.
+const FIRST_BYTE_DIVISOR: u32 = 3;
 
 /// What all attempts to send a request have in common.
 pub(super) struct Outgoing {
@@ -113,8 +113,8 @@ impl Admitted {
             .sign(client)
             .prepare(head.clone(), buffered.as_ref())
             .await?;
-        let (signed, credential_version) = match signed {
-            Signed::Send(signed, credential_version) => (signed, credential_version),
+        let (signed, version) = match signed {
+            Signed::Send { head, version } => (head, version),
             Signed::Answer(answer) => return mask_whole(client, answer).map(Some),
         };
         if let Some(credential) = &client.rule.credential {
@@ -123,8 +123,7 @@ impl Admitted {
         }
 
         // A streamed body is kept for another attempt, which only a credential can cause.
-        let may_repeat =
-            credential_version.is_some() && buffered.is_none() && attempts.retries.none_renewed();
+        let may_repeat = version.is_some() && buffered.is_none() && attempts.retries.none_renewed();
         let memory = may_repeat.then(|| BodyMemory::of(&self.capacity, self.kind));
         let progress = Progress::new(self.meter.sent.clone(), memory);
         let request = Request::from_parts(signed, attempts.upload(outgoing, &progress));
@@ -142,7 +141,7 @@ impl Admitted {
         };
 
         let body = buffered.or_else(|| progress.whole());
-        self.receive(outgoing, attempts, answer, credential_version, body)
+        self.receive(outgoing, attempts, answer, version, body)
             .await
     }
 
@@ -188,7 +187,9 @@ impl Admitted {
             ..
         } = outgoing;
         let limits = &client.rule.limits;
-        let passed = self.host.enter(self.kind, limits.first_byte / PATIENCE)?;
+        let passed = self
+            .host
+            .enter(self.kind, limits.first_byte / FIRST_BYTE_DIVISOR)?;
 
         let http_client = client.clients.get(self.kind);
         let revoked = self.revoked(head, client);

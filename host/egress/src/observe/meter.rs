@@ -25,6 +25,13 @@ use crate::{
     target::Target,
 };
 
+/// Maximum number of actions of a request in the audit: a plugin chooses them, and should not fill
+/// the file with one request.
+const MAX_ACTIONS: usize = 16;
+
+/// Maximum bytes of each of these actions.
+const MAX_ACTION_BYTES: usize = 128;
+
 /// The measurement of a request, from its admission until its answer is read or it is canceled.
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -203,17 +210,12 @@ fn without_secrets(path: &str) -> String {
     format!("{}{query}", shown.strip_prefix(HOST).unwrap_or(path))
 }
 
-/// Maximum number of actions of a request in the audit, and maximum bytes of each: a plugin chooses
-/// them, and should not fill the file with one request.
-const TOLD: (usize, usize) = (16, 128);
-
 /// Returns the beginning of the list of actions, with the beginning of each.
 fn without_the_rest(named: &[String]) -> Vec<String> {
-    let (most, bytes) = TOLD;
-    let logged = named.iter().take(most);
-    let logged = logged.map(|action| beginning(action, bytes).into_owned());
+    let logged = named.iter().take(MAX_ACTIONS);
+    let logged = logged.map(|action| beginning(action, MAX_ACTION_BYTES).into_owned());
 
-    let rest = named.len().saturating_sub(most);
+    let rest = named.len().saturating_sub(MAX_ACTIONS);
     let rest = (rest > 0).then(|| format!("… and {rest} more"));
     logged.chain(rest).collect()
 }

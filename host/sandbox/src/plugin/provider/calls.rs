@@ -10,7 +10,11 @@ use crate::{
     answers::Element,
     call_error::CallError,
     contract::{Guest, Running},
-    execution::{call_site::CallSite, generation::Generation, supervise::Scope},
+    execution::{
+        call_site::CallSite,
+        generation::Generation,
+        supervise::{Scope, Verdict},
+    },
     imports::{ClusterSlot, Notes, Subject},
     metrics::PluginMetrics,
     plugin::Plugin,
@@ -109,10 +113,10 @@ async fn supervised<'s, T: Send>(
     let answer = generation.call(function, subject, call).await;
     attempt.ended(match &answer {
         // An error of the cloud shows that the plugin works.
-        Ok(_) | Err(CallError::Cloud(_)) => Some(false),
-        Err(error) if error.is_plugin_failure() => Some(true),
-        // Others, such as a full queue, show nothing about the plugin.
-        Err(_) => None,
+        Ok(_) | Err(CallError::Cloud(_)) => Verdict::Works,
+        Err(error) if error.is_plugin_failure() => Verdict::Fails,
+        // For example a full queue.
+        Err(_) => Verdict::Unknown,
     });
 
     answer
