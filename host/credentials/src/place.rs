@@ -2,8 +2,7 @@
 
 use http::{HeaderMap, HeaderName, header};
 
-use crate::masking::secret::Secret;
-use crate::{config::Attach, sources::failure::Failure};
+use crate::{config::Attach, masking::secret::Secret, sources::failure::Failure};
 
 /// Headers with which a plugin could authenticate to any cloud, or change the meaning of a request
 /// after it was checked.

@@ -9,8 +9,10 @@ pub(crate) mod soap;
 use bytes::Bytes;
 use http::request::Parts;
 
-use crate::{credential::CredentialError, request::encode::unpercent};
-use crate::{place::Place, sources::failure::Failure};
+use crate::{
+    credential::CredentialError, place::Place, request::encode::unpercent,
+    sources::failure::Failure,
+};
 
 /// Returns true if the body determines what is requested. `place` is where the credential's secret
 /// is added, if it is added to requests.

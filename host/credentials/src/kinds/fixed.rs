@@ -8,10 +8,10 @@ use http::{HeaderMap, request, response};
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
-use crate::credential::{Credential, CredentialError, Prepared, RequestKind};
-use crate::masking::{answer_mask::AnswerMask, quotes::SHORTEST, secret::Secret};
 use crate::{
     config::{BasicConfig, HeaderConfig},
+    credential::{Credential, CredentialError, Prepared, RequestKind},
+    masking::{answer_mask::AnswerMask, quotes::SHORTEST, secret::Secret},
     place::{self, Place},
     secret_requests,
     sources::{
