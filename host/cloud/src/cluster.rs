@@ -188,7 +188,7 @@ pub trait Cluster: Send + Sync {
     /// Returns the node with this name.
     fn node(&self, name: &str) -> Option<Arc<Node>>;
 
-    /// Returns all Services of type LoadBalancer that this host serves, and all Services with the
+    /// Returns all Services of type LoadBalancer that Skydock serves, and all Services with the
     /// load balancer finalizer.
     fn services(&self) -> Vec<Arc<Service>>;
 
@@ -218,7 +218,7 @@ pub trait Cluster: Send + Sync {
     fn note(&self, note: Note);
 
     /// Reads an object as JSON. With `named_by`, only if that annotation has its name, and someone
-    /// other than this host wrote it. `reader` is the Service whose load balancer is being ensured:
+    /// other than Skydock wrote it. `reader` is the Service whose load balancer is being ensured:
     /// it is ensured again when the object changes, is created or is deleted.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Credentials of the host: it authenticates requests of plugins, and plugins never receive the
+//! Credentials: Skydock authenticates requests of plugins, and plugins never receive the
 //! secrets.
 //!
 //! The operator's configuration says which plugin, identified by its digest, may use which

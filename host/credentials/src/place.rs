@@ -113,7 +113,7 @@ impl Place {
     }
 }
 
-/// Removes headers that plugins must not send together with a credential of the host.
+/// Removes headers that plugins must not send together with a credential of Skydock.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     remove(headers, FROM_GUEST);
 }

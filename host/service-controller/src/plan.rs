@@ -38,7 +38,7 @@ pub fn needs_cleanup(service: &Service, classes: &Classes) -> bool {
     has_finalizer(service) && (unwanted || moved) && is_cleaned_up_here(service, classes)
 }
 
-/// Returns true if this host has to remove what the load balancer of a Service has left on it.
+/// Returns true if Skydock has to remove what the load balancer of a Service has left on it.
 ///
 /// The class with which it was created decides: the API server drops the class when the type of a
 /// Service changes.

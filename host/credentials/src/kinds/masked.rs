@@ -1,4 +1,4 @@
-//! Masked logins, for SDKs that must log in: the host answers their login, with a handle instead of
+//! Masked logins, for SDKs that must log in: Skydock answers their login, with a handle instead of
 //! the token.
 
 use bytes::Bytes;
@@ -137,7 +137,7 @@ impl Mask {
                 .is_some_and(|value| value.as_bytes() == self.handle.as_bytes())
     }
 
-    /// Returns the answer to a login: the one that the host received, with the handle instead of
+    /// Returns the answer to a login: the one that Skydock received, with the handle instead of
     /// the token.
     pub(crate) fn login(
         &self,
@@ -190,7 +190,7 @@ impl Mask {
             .then(|| only(pointer, value.clone()))
     }
 
-    /// Returns the answer to a logout. The host's session is kept.
+    /// Returns the answer to a logout. Skydock's session is kept.
     pub(crate) fn logout(&self) -> Response<Bytes> {
         let (status, kind, body) = match self.protocol {
             Protocol::VsphereSoap => (

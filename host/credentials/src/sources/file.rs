@@ -317,7 +317,7 @@ mod tests {
         let path = folder.path().join("secret");
         fs::write(&path, "first").unwrap();
         let later = SystemTime::now() + Duration::from_secs(10);
-        let (stamp, sure, _) = read(&path, None, later).unwrap().unwrap();
+        let Contents { stamp, sure, .. } = read(&path, None, later).unwrap().unwrap();
         assert!(sure);
         assert!(read(&path, Some((stamp, true)), later).unwrap().is_none());
         assert!(read(&path, Some((stamp, false)), later).unwrap().is_some());

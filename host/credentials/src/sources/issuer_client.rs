@@ -1,4 +1,4 @@
-//! Requests of the host to issuers. Errors quote only a short, redacted part of an issuer's answer.
+//! Requests of Skydock to issuers. Errors quote only a short, redacted part of an issuer's answer.
 
 use std::{
     sync::{

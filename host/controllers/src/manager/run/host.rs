@@ -113,7 +113,7 @@ impl Host {
         result
     }
 
-    /// Watches only the required objects, so that a host with fewer controllers needs fewer
+    /// Watches only the required objects, so that a process with fewer controllers needs fewer
     /// permissions.
     fn watch(&self) -> JoinSet<()> {
         let mut watching = JoinSet::new();
