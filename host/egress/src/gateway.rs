@@ -28,7 +28,7 @@ use crate::{
     limits::{
         connections::Connections,
         hosts::Hosts,
-        instance::{Capacity, Instance},
+        instance::{Capacity, InstanceRequests},
         shares::Kinds,
     },
     network::dial::{ClosedSource, Resolver, SystemResolver},
@@ -102,7 +102,7 @@ pub struct Options {
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// The plugin instance that sends the request.
-    pub instance: &'a Instance,
+    pub instance: &'a InstanceRequests,
     /// Before the plugin is in service, its requests are denied.
     pub phase: Phase,
     /// The capability that is called: each kind of calls has its share of the plugin's requests.

@@ -16,7 +16,7 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use skydock_credentials::{
     Credential, CredentialError, CredentialErrorKind, Prepared, RequestKind, Secret,
 };
-use skydock_egress::{Call, Cause, Code, Instance};
+use skydock_egress::{Call, Cause, Code, InstanceRequests};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     sync::Semaphore,
@@ -588,7 +588,7 @@ async fn the_total_size_of_buffered_bodies_is_limited() {
         },
         "limits: {concurrency: 64, rate: 1000, burst: 1000}",
     );
-    let instances: Vec<_> = (0..6).map(|_| Instance::default()).collect();
+    let instances: Vec<_> = (0..6).map(|_| InstanceRequests::default()).collect();
     let upload = |number: usize, size: usize, left: Duration| {
         let call = Call {
             instance: &instances[number % instances.len()],

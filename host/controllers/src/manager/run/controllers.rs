@@ -34,7 +34,8 @@ use crate::manager::{
     uid,
 };
 
-pub(super) struct Host {
+/// The controllers of one context, and what they share.
+pub(super) struct RunningControllers {
     context: Context,
     /// Set in a dry run.
     dry_run_log: Option<Arc<DryRunLog>>,
@@ -51,7 +52,7 @@ pub(super) struct Host {
     stop: CancellationToken,
 }
 
-impl Host {
+impl RunningControllers {
     pub(super) fn new(context: Context, dry_run_log: Option<Arc<DryRunLog>>) -> Self {
         let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) =
             Default::default();
