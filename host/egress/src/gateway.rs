@@ -9,12 +9,9 @@ mod denial;
 mod http_client;
 mod inspect;
 mod policy;
-mod receive;
 mod recheck;
 mod report_only;
-mod retry;
 mod send;
-mod sign;
 
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 

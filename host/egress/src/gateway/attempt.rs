@@ -1,5 +1,9 @@
 //! One attempt to send a request: it waits for its turn, is authenticated and sent.
 
+mod receive;
+mod retry;
+mod sign;
+
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -8,14 +12,16 @@ use hyper::body::Incoming;
 use skydock_credentials::AnswerMask;
 use tokio::time::Instant;
 
+use self::{
+    retry::{Retries, Retry},
+    sign::{Sign, Signed},
+};
 use super::{
     Admitted,
     answer::{Answer, mask_whole, paused},
     http_client::{Timeouts, Unanswered},
     inspect::Content,
     policy::RuleClient,
-    retry::{Retries, Retry},
-    sign::{Sign, Signed},
 };
 use crate::{
     body::upload::{Progress, Upload},
@@ -49,7 +55,7 @@ pub(super) struct Outgoing {
 pub(super) struct Attempts {
     /// The body, until it is sent.
     content: Option<Content>,
-    pub(super) retries: Retries,
+    retries: Retries,
     /// For all attempts, since an answer may quote a secret of an earlier one.
     pub(super) mask: AnswerMask,
 }
@@ -64,7 +70,7 @@ impl Attempts {
     }
 
     /// Prepares another attempt.
-    pub(super) fn repeat(&mut self, retry: Retry, body: Bytes) {
+    fn repeat(&mut self, retry: Retry, body: Bytes) {
         self.content = Some(Content::Buffered(body));
         self.retries.count(retry);
     }

@@ -6,7 +6,8 @@ use skydock_credentials::{
     server_time,
 };
 
-use super::{Admitted, attempt::Outgoing, http_client::Unanswered};
+use super::Outgoing;
+use crate::gateway::{Admitted, http_client::Unanswered};
 
 /// Maximum number of retries after the authentication of a request was rejected. The first renewal
 /// may have happened just before a change of the password took effect.

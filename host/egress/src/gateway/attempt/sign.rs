@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, Uri, header::HOST, request::Parts};
 use skydock_credentials::{CredentialError, CredentialErrorKind, Prepared, check_certificate};
 
-use super::denial::query_authenticates;
 use crate::{
+    gateway::denial::query_authenticates,
     request_error::{Cause, Code, RequestError},
     rules::{
         compiled::CompiledRule,

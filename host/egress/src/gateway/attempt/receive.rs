@@ -11,13 +11,12 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use skydock_credentials::{RequestKind, remove_session_headers};
 
-use super::{
-    Admitted,
-    answer::Answer,
-    attempt::{Attempts, Outgoing},
-    retry::Answered,
+use super::{Attempts, Outgoing, retry::Answered};
+use crate::{
+    gateway::{Admitted, answer::Answer},
+    limits::pace,
+    request_error::RequestError,
 };
-use crate::{limits::pace, request_error::RequestError};
 
 impl Admitted {
     /// Decides on an answer of the server: the request is sent again with better authentication, or
