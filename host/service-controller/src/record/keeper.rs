@@ -18,7 +18,7 @@ use skydock_kube::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::{Key, Line, MOST_EXCEPTIONS, Mark, Record, believed, sha256};
+use super::{Key, MOST_EXCEPTIONS, Mark, Record, ServiceLine, believed, sha256};
 use crate::digest::Digest;
 
 /// Annotation of the Lease with the mark.
@@ -344,9 +344,9 @@ impl Keeper {
         self.stale().changed.is_some()
     }
 
-    /// Writes a record and its mark. `lines` returns the lines with the UIDs of their Services. It
-    /// must not return one for which [`Keeper::doubt`] is being called.
-    pub(crate) async fn write(&self, lines: impl FnOnce() -> Vec<(String, Key, Line)>) {
+    /// Writes a record and its mark. `lines` must not return one of a Service for which
+    /// [`Keeper::doubt`] is being called.
+    pub(crate) async fn write(&self, lines: impl FnOnce() -> Vec<ServiceLine>) {
         let mut writing = self.writing.lock().await;
         let now = Instant::now();
         *self.stale() = Stale {
@@ -355,7 +355,7 @@ impl Keeper {
         };
 
         let lines = lines();
-        let record: Record = lines.iter().map(|(_, key, line)| (*key, *line)).collect();
+        let record: Record = lines.iter().map(|it| (it.key, it.line)).collect();
         let bytes = record.encode();
         let before = writing.found.as_ref();
         if before.is_none_or(|before| before.record != bytes) {
@@ -378,10 +378,9 @@ impl Keeper {
         }
 
         // Before the mark is confirmed, because this task may be canceled.
-        let until = |line: &Line| line.until(self.period);
-        let vouched = lines.iter().map(|(uid, key, line)| {
-            let (key, until) = (*key, until(line));
-            (uid.clone(), Vouched { key, until })
+        let vouched = lines.into_iter().map(|ServiceLine { uid, key, line }| {
+            let until = line.until(self.period);
+            (uid, Vouched { key, until })
         });
         *self.vouched() = vouched.collect();
         writing.marked = sha256(&bytes);
