@@ -4,8 +4,8 @@
 //!
 //! 1. here: its name, in one of the lists below;
 //! 2. the property of the load balancer that it sets: in `desired_load_balancer.rs` or `health.rs` of
-//!    the kind, or in `nlb/attributes.rs`; an attribute of target groups needs no annotation of its
-//!    own, but a name in `group_attributes` in `nlb/desired_load_balancer.rs`;
+//!    the kind, or in `nlb/desired_load_balancer/attributes.rs`; an attribute of target groups needs
+//!    no annotation of its own, but a name in `group_attributes` in `nlb/desired_load_balancer.rs`;
 //! 3. `applied.rs`, if the load balancer keeps the property when the annotation is removed: a field
 //!    of `Applied`, which `DesiredLoadBalancer::applied` sets and `DesiredLoadBalancer::undo` reads;
 //! 4. `README.md`: a row of the table.

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use skydock_sdk::{Result, types::Service};
 
 use super::{
-    attributes,
-    desired_load_balancer::{DesiredLoadBalancer, IpAddressType},
+    desired_load_balancer::{DesiredLoadBalancer, IpAddressType, attributes},
     steps::{self, Step},
 };
 use crate::{

@@ -9,8 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    attributes,
-    desired_load_balancer::{DesiredListener, DesiredLoadBalancer, DesiredTargetGroup, Security},
+    desired_load_balancer::{
+        DesiredListener, DesiredLoadBalancer, DesiredTargetGroup, Security, attributes,
+    },
     observed_load_balancer::ObservedLoadBalancer,
     steps::Step,
 };
