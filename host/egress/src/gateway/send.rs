@@ -35,7 +35,7 @@ use crate::{
         hosts::Host,
         instance::{Capacity, Permits, Ticket},
     },
-    observe::meter::Meter,
+    observe::meter::RequestMeter,
     request_error::{Cause, Code, RequestError},
     rules::{
         config::GuestAuth,
@@ -69,7 +69,7 @@ pub struct Admitted {
     /// Slots of the instance.
     pub(super) instance: Arc<Semaphore>,
     pub(super) ticket: Ticket,
-    pub(super) meter: Box<Meter>,
+    pub(super) meter: Box<RequestMeter>,
 }
 
 impl Admitted {

@@ -1,4 +1,4 @@
-//! Measurement of one request: when its `Meter` is dropped, it is counted in `metrics.rs`, and has its
+//! Measurement of one request: when its `RequestMeter` is dropped, it is counted in `metrics.rs`, and has its
 //! line in `audit.rs`.
 
 use std::{
@@ -34,7 +34,7 @@ const MAX_ACTION_BYTES: usize = 128;
 
 /// The measurement of a request, from its admission until its answer is read or it is canceled.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct RequestMeter {
     pub(crate) metrics: Arc<RuleMetrics>,
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) method: Method,
@@ -75,7 +75,7 @@ impl Audited {
     }
 }
 
-impl Meter {
+impl RequestMeter {
     pub(crate) fn start(self) -> Self {
         self.metrics.started();
         self
@@ -120,7 +120,7 @@ impl Meter {
     }
 }
 
-impl Drop for Meter {
+impl Drop for RequestMeter {
     fn drop(&mut self) {
         let took = self.started.elapsed();
         let sent = self.sent.load(Ordering::Relaxed);

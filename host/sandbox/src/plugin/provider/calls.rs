@@ -32,7 +32,7 @@ pub(super) struct BalancerCall<'a> {
 const CANCELED: &str = "canceled";
 
 /// Counts a call when it ends, also if its caller was canceled.
-struct Meter<'a> {
+struct CallMeter<'a> {
     metrics: &'a PluginMetrics,
     plugin: &'a str,
     function: Function,
@@ -41,7 +41,7 @@ struct Meter<'a> {
     trap: Option<&'static str>,
 }
 
-impl<'a> Meter<'a> {
+impl<'a> CallMeter<'a> {
     /// Begins a call. It counts as canceled if the meter is dropped before it has ended.
     fn new(metrics: &'a PluginMetrics, plugin: &'a str, function: Function) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl<'a> Meter<'a> {
     }
 }
 
-impl Drop for Meter<'_> {
+impl Drop for CallMeter<'_> {
     fn drop(&mut self) {
         self.metrics.call(
             self.plugin,
@@ -168,7 +168,7 @@ impl Plugin {
             function = function.name()
         );
 
-        let mut meter = Meter::new(&self.shared.metrics, plugin, function);
+        let mut meter = CallMeter::new(&self.shared.metrics, plugin, function);
         let answer = supervised(generation, function, subject, call);
         let answer = answer.instrument(span).await;
 
