@@ -205,8 +205,8 @@ pub trait Cluster: Send + Sync {
     /// not known.
     fn holders(&self, address: IpAddr) -> Vec<Holder>;
 
-    /// Returns the objects of the cluster that have this name, in lower case and without a dot at its
-    /// end.
+    /// Returns the objects of the cluster that have this name, in lower case and without a dot at
+    /// its end.
     fn named(&self, _name: &str) -> Vec<Holder> {
         Vec::new()
     }

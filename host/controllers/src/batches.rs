@@ -5,8 +5,8 @@
 //! elements that fail are alone. An element that failed alone is queried alone, in separate lanes,
 //! until it is answered; after that, the size of its batches doubles with each answer.
 //!
-//! [`ask_all`] calls [`Ask::ask`] for each batch, and then, before it returns, [`Ask::handle`] of the
-//! same [`Ask`] with the answers, or with the error of elements that are not retried.
+//! [`ask_all`] calls [`Ask::ask`] for each batch, and then, before it returns, [`Ask::handle`] of
+//! the same [`Ask`] with the answers, or with the error of elements that are not retried.
 
 use std::{
     sync::atomic::{AtomicU32, AtomicUsize, Ordering},
@@ -167,8 +167,8 @@ impl Lanes {
         self.strikes.load(Ordering::Relaxed) >= STRIKES
     }
 
-    /// Returns the lane of a batch whose first element has this `batch_limit`, for a provider that accepts
-    /// at most `max` elements.
+    /// Returns the lane of a batch whose first element has this `batch_limit`, for a provider that
+    /// accepts at most `max` elements.
     fn of(&self, batch_limit: BatchLimit, max: usize) -> &Semaphore {
         match batch_limit {
             BatchLimit { slow: true, .. } => &self.slow,
@@ -391,8 +391,8 @@ impl<A: Ask> Query<'_, A> {
         .await;
     }
 
-    /// Queries one of several elements alone, and returns true if it is answered: then it is handled
-    /// and removed from the batch.
+    /// Queries one of several elements alone, and returns true if it is answered: then it is
+    /// handled and removed from the batch.
     async fn answers_one(&self, batch: &mut Vec<Element<A::Item>>) -> bool {
         if batch.len() < 2 {
             return false;

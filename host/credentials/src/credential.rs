@@ -50,8 +50,8 @@ pub trait Credential: Send + Sync + fmt::Debug {
     /// renewed.
     async fn changed(&self, version: u64) -> bool;
 
-    /// Reports the time that a server has stated when it rejected the authentication. Returns true if
-    /// the credential follows it, so that a retry may succeed.
+    /// Reports the time that a server has stated when it rejected the authentication. Returns true
+    /// if the credential follows it, so that a retry may succeed.
     fn follow_clock(&self, server: jiff::Timestamp) -> bool {
         let _ = server;
         false

@@ -201,8 +201,8 @@ impl Gateway {
         self.shared.policy.load().warnings.clone()
     }
 
-    /// Returns the secrets of its credentials, also those of some time ago: recordings must have none
-    /// of them.
+    /// Returns the secrets of its credentials, also those of some time ago: recordings must have
+    /// none of them.
     #[must_use]
     pub fn secrets(&self) -> Vec<Secret> {
         self.shared.policy.load().secrets()

@@ -1,9 +1,9 @@
 //! One attempt at what a Service needs: its goal, who works on it, and what follows from a failure.
 //!
-//! `ensure.rs`, `cleanup.rs` and `update_nodes.rs` say, from top to bottom, what is done for a goal.
-//! What they decide is up to the functions of [`State`](crate::known::state::State) and the
-//! [plan](crate::plan), and all that they do goes through [`Io`]. The state that applies while a call
-//! is in flight is set before the call: its answer may never arrive.
+//! `ensure.rs`, `cleanup.rs` and `update_nodes.rs` say, from top to bottom, what is done for a
+//! goal. What they decide is up to the functions of [`State`](crate::known::state::State) and the
+//! [plan](crate::plan), and all that they do goes through [`Io`]. The state that applies while a
+//! call is in flight is set before the call: its answer may never arrive.
 
 mod apply;
 mod cleanup;

@@ -61,8 +61,8 @@ pub fn precheck(node: &Node, info: &ProviderInfo) -> Precheck {
     }
 }
 
-/// Returns true if nothing is to be done about a node, whoever owns it: it is ready, and has no taint
-/// of a stopped instance.
+/// Returns true if nothing is to be done about a node, whoever owns it: it is ready, and has no
+/// taint of a stopped instance.
 #[must_use]
 pub fn is_settled(node: &Node) -> bool {
     node.ready && back(node).is_empty()

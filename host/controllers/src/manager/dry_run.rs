@@ -48,9 +48,9 @@ impl Cloud {
         Err(CloudError::ImplementedElsewhere)
     }
 
-    /// Reports a call that would change the cloud, and returns an answer instead of making it. Calls
-    /// about load balancers succeed, so that what would follow is reported, too; others fail with
-    /// [`CloudError::ImplementedElsewhere`], after which nothing is changed or retried.
+    /// Reports a call that would change the cloud, and returns an answer instead of making it.
+    /// Calls about load balancers succeed, so that what would follow is reported, too; others fail
+    /// with [`CloudError::ImplementedElsewhere`], after which nothing is changed or retried.
     fn instead(&self, call: Call<'_>) -> Result<Answer, CloudError> {
         match call {
             Call::Ensure { service, nodes } => {

@@ -188,8 +188,8 @@ impl Duplicates {
     }
 
     /// Claims a provider ID for a node, which is about to get it: nodes of one batch are written at
-    /// the same time. Returns the name of another node that has the ID, or is about to get it, and is
-    /// ready; the ID is not claimed then.
+    /// the same time. Returns the name of another node that has the ID, or is about to get it, and
+    /// is ready; the ID is not claimed then.
     pub(super) fn claim_provider_id(
         &self,
         id: &str,

@@ -37,9 +37,9 @@ impl NodeController {
     /// Initializes a node: writes the addresses first, so that no Pods are scheduled to a node that
     /// cannot be reached, and then the rest.
     ///
-    /// `writers` gives permits in order, so that the second patch of a node waits until all nodes of
-    /// its batch have their addresses. This distance between the two patches saves the API server some
-    /// 10 % of the time.
+    /// `writers` gives permits in order, so that the second patch of a node waits until all nodes
+    /// of its batch have their addresses. This distance between the two patches saves the API
+    /// server some 10 % of the time.
     pub(super) async fn initialize(
         &self,
         entry: NodeEntry,

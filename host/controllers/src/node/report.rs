@@ -71,8 +71,8 @@ impl NodeController {
         }
     }
 
-    /// Ends the work on a node after its last write. A write that failed is retried; it gets an event
-    /// only if the node waits for its initialization.
+    /// Ends the work on a node after its last write. A write that failed is retried; it gets an
+    /// event only if the node waits for its initialization.
     pub(super) fn finish(&self, entry: &NodeEntry, result: Result<(), ApiError>) {
         let Err(error) = result else {
             return self.queue.forget(&entry.key());

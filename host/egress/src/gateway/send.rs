@@ -48,8 +48,9 @@ use crate::{
 const BESIDE_CREDENTIAL: &str = "it is beside the credential of the rule; if the cloud needs it, add it to `headers` of the rule";
 const OF_PROXIES: &str = "only proxies send it, to tell a server who is asking";
 
-/// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`], whose steps
-/// are in `inspect.rs`, `attempt.rs` and `recheck.rs`; `report_only.rs` looks at it beside them.
+/// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`], whose
+/// steps are in `inspect.rs`, `attempt.rs` and `recheck.rs`; `report_only.rs` looks at it beside
+/// them.
 pub struct Admitted {
     pub(super) shared: Arc<Shared>,
     /// The rules that it was admitted with.

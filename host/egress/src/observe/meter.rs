@@ -1,5 +1,5 @@
-//! Measurement of one request: when its `RequestMeter` is dropped, it is counted in `metrics.rs`, and has its
-//! line in `audit.rs`.
+//! Measurement of one request: when its `RequestMeter` is dropped, it is counted in `metrics.rs`,
+//! and has its line in `audit.rs`.
 
 use std::{
     sync::{
@@ -196,8 +196,8 @@ pub(crate) fn without_values(uri: &http::Uri) -> String {
     text
 }
 
-/// Returns a path for the log without what looks like a secret in it, such as the token of a webhook.
-/// Of the query, names that look generated are none.
+/// Returns a path for the log without what looks like a secret in it, such as the token of a
+/// webhook. Of the query, names that look generated are none.
 fn without_secrets(path: &str) -> String {
     // What is found in URLs depends on what is before the path.
     const HOST: &str = "https://hook";

@@ -1,5 +1,5 @@
-//! Servers whose clock differs from that of this machine, and that reject what is too old or from the
-//! future, like AWS and Microsoft Entra ID.
+//! Servers whose clock differs from that of this machine, and that reject what is too old or from
+//! the future, like AWS and Microsoft Entra ID.
 
 use std::sync::{
     Arc,

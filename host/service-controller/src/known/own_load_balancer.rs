@@ -1,7 +1,7 @@
 //! Whether a Service that is handed over has a load balancer of Skydock.
 //!
-//! Nothing is deleted in the cloud at a hand-over. An event tells whether a load balancer of Skydock
-//! stays there:
+//! Nothing is deleted in the cloud at a hand-over. An event tells whether a load balancer of
+//! Skydock stays there:
 //!
 //! | Load balancer | Finalizer, class annotation | Own load balancer |
 //! | --- | --- | --- |

@@ -119,8 +119,8 @@ impl ServiceController {
         keeper.write(lines).await;
     }
 
-    /// Returns what is recorded about the load balancer of a Service; `None` if something about it is
-    /// not certain.
+    /// Returns what is recorded about the load balancer of a Service; `None` if something about it
+    /// is not certain.
     fn line(&self, key: &str, known: &KnownService, build: u128) -> Option<ServiceLine> {
         let settled = known.settled()?;
         let ensured = &settled.ensured;

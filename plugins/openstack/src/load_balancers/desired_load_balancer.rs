@@ -515,8 +515,8 @@ fn second_family(service: &Service) -> Option<(&'static str, String)> {
     })
 }
 
-/// Returns the port at which only nodes with a Pod of the Service are healthy, if only these receive
-/// traffic. Without a monitor, the others would, too.
+/// Returns the port at which only nodes with a Pod of the Service are healthy, if only these
+/// receive traffic. Without a monitor, the others would, too.
 fn health_port(service: &Service) -> Option<u16> {
     let is_local = service.external_traffic_policy == TrafficPolicy::Local;
     Some(service.health_check_node_port).filter(|port| is_local && *port > 0)

@@ -306,8 +306,8 @@ fn of_container(
     }
 }
 
-/// Mounts what a container needs for the plugin with this name, except where it has a volume already.
-/// Returns what was mounted.
+/// Mounts what a container needs for the plugin with this name, except where it has a volume
+/// already. Returns what was mounted.
 fn add_mounts(
     container: &mut Map<String, Value>,
     name: &str,

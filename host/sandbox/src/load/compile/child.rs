@@ -1,7 +1,7 @@
 //! The process of the compiler: it reads one component, writes one file, and exits.
 //!
-//! It sets its own limits, and gives up what it does not need, before it reads the component. The host holds its standard input open:
-//! when the host ends, in whatever way, the compiler ends too.
+//! It sets its own limits, and gives up what it does not need, before it reads the component. The
+//! host holds its standard input open: when the host ends, in whatever way, the compiler ends too.
 
 use std::{
     fs::OpenOptions,

@@ -95,8 +95,8 @@ pub(super) struct Nodes<'a> {
 
 impl Cloud<'_> {
     /// Allows traffic from a load balancer's group to the nodes behind it. Other groups of the
-    /// cluster lose the rule, unless another load balancer with the same group, or a node whose group
-    /// is unknown, may need it.
+    /// cluster lose the rule, unless another load balancer with the same group, or a node whose
+    /// group is unknown, may need it.
     ///
     /// # Errors
     /// Fails if a request to AWS fails, or if the groups of all nodes are unclear.

@@ -104,8 +104,8 @@ pub(crate) fn ensure(
 /// Returns the state of the load balancer, if it exists.
 ///
 /// # Errors
-/// Fails if it belongs to another cluster, if the Service has a network load balancer instead, or if
-/// a request to AWS fails.
+/// Fails if it belongs to another cluster, if the Service has a network load balancer instead, or
+/// if a request to AWS fails.
 fn existing(
     cloud: &Cloud<'_>,
     cluster: &Cluster,

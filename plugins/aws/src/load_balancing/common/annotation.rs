@@ -196,8 +196,8 @@ impl<'a> Annotations<'a> {
         (valid, others.into_keys().collect())
     }
 
-    /// Returns true if the load balancer is internal: with any value of `internal` except `false`, or
-    /// with the scheme `internal`. If they contradict each other, it is not public.
+    /// Returns true if the load balancer is internal: with any value of `internal` except `false`,
+    /// or with the scheme `internal`. If they contradict each other, it is not public.
     ///
     /// # Errors
     /// Fails if the scheme is not valid.
@@ -210,8 +210,8 @@ impl<'a> Annotations<'a> {
         Ok(by_scheme || self.text(INTERNAL).is_some_and(|value| value != "false"))
     }
 
-    /// Rejects annotations that restrict clients in a way that is not supported, if ignoring them would
-    /// open the load balancer to more clients.
+    /// Rejects annotations that restrict clients in a way that is not supported, if ignoring them
+    /// would open the load balancer to more clients.
     ///
     /// # Errors
     /// Fails if there is such an annotation.
@@ -298,7 +298,8 @@ impl<'a> Annotations<'a> {
         sentences
     }
 
-    /// Returns a sentence about settings of TLS without effect, which leave a port without encryption.
+    /// Returns a sentence about settings of TLS without effect, which leave a port without
+    /// encryption.
     fn without_tls(self, service: &Service) -> Option<String> {
         let ports = service.ports.iter();
         // A word that is not a number has the number 0.

@@ -291,8 +291,8 @@ fn immutable_differences(context: Context<'_>, balancer: &LoadBalancer) -> Vec<S
     sentences
 }
 
-/// Returns the requested subnets by ID. If they do not exist, their names are returned as they are; if
-/// AWS does not answer, none, because nothing is known to differ.
+/// Returns the requested subnets by ID. If they do not exist, their names are returned as they are;
+/// if AWS does not answer, none, because nothing is known to differ.
 fn subnet_ids(context: Context<'_>, balancer: &LoadBalancer) -> BTreeSet<String> {
     let Context {
         cloud,

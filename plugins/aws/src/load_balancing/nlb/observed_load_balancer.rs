@@ -264,8 +264,8 @@ fn without_rejected(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Fo
     })
 }
 
-/// Returns the target groups of a load balancer from the answer to a request for them, without those
-/// that were not created for the Service, of which nothing is changed.
+/// Returns the target groups of a load balancer from the answer to a request for them, without
+/// those that were not created for the Service, of which nothing is changed.
 ///
 /// # Errors
 /// Fails if a request to AWS fails.
