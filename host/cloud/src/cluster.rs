@@ -165,7 +165,7 @@ pub enum ReadError {
 /// An annotation of a Service that grants the object whose name is its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedBy {
-    /// The Service.
+    /// The Service that has the annotation.
     pub service: ObjectName,
     /// Key of the annotation.
     pub annotation: String,
