@@ -32,7 +32,7 @@ use crate::{
     },
     limits::{
         host_limiter::HostLimiter,
-        hosts::Host,
+        hosts::HostState,
         instance::{Capacity, Permits, Ticket},
     },
     observe::meter::RequestMeter,
@@ -59,7 +59,7 @@ pub struct Admitted {
     pub(super) actions: Actions,
     pub(super) authentication: Authentication,
     pub(super) target: Target,
-    pub(super) host: Arc<Host>,
+    pub(super) host: Arc<HostState>,
     pub(super) kind: CallKind,
     pub(super) capacity: Arc<Capacity>,
     pub(super) started: Instant,
