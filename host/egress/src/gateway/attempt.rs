@@ -108,7 +108,7 @@ impl Admitted {
         attempts: &mut Attempts,
     ) -> Result<Option<Answer>, RequestError> {
         let Outgoing { head, client, .. } = outgoing;
-        if let Err(pause) = self.wait_for_turn(outgoing).await {
+        if let Err(pause) = self.wait_for_token(outgoing).await {
             return Ok(Some(Answer::FromSkydock(paused(pause))));
         }
 
@@ -155,7 +155,7 @@ impl Admitted {
     ///
     /// # Errors
     /// The remaining time of the pause, if the request should not wait for so long.
-    async fn wait_for_turn(&self, outgoing: &Outgoing) -> Result<(), Duration> {
+    async fn wait_for_token(&self, outgoing: &Outgoing) -> Result<(), Duration> {
         let request = TokenRequest {
             host: &self.host,
             rule: &outgoing.client.rule.name,
