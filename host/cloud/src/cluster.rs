@@ -165,7 +165,7 @@ pub enum ReadError {
 /// An annotation of a Service that grants the object whose name is its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedBy {
-    /// The Service.
+    /// The Service that has the annotation.
     pub service: ObjectName,
     /// Key of the annotation.
     pub annotation: String,
@@ -188,7 +188,7 @@ pub trait Cluster: Send + Sync {
     /// Returns the node with this name.
     fn node(&self, name: &str) -> Option<Arc<Node>>;
 
-    /// Returns all Services of type LoadBalancer that this host serves, and all Services with the
+    /// Returns all Services of type LoadBalancer that Skydock serves, and all Services with the
     /// load balancer finalizer.
     fn services(&self) -> Vec<Arc<Service>>;
 
@@ -205,8 +205,8 @@ pub trait Cluster: Send + Sync {
     /// not known.
     fn holders(&self, address: IpAddr) -> Vec<Holder>;
 
-    /// Returns the objects of the cluster that have this name, in lower case and without a dot at its
-    /// end.
+    /// Returns the objects of the cluster that have this name, in lower case and without a dot at
+    /// its end.
     fn named(&self, _name: &str) -> Vec<Holder> {
         Vec::new()
     }
@@ -218,7 +218,7 @@ pub trait Cluster: Send + Sync {
     fn note(&self, note: Note);
 
     /// Reads an object as JSON. With `named_by`, only if that annotation has its name, and someone
-    /// other than this host wrote it. `reader` is the Service whose load balancer is being ensured:
+    /// other than Skydock wrote it. `reader` is the Service whose load balancer is being ensured:
     /// it is ensured again when the object changes, is created or is deleted.
     ///
     /// # Errors

@@ -1,8 +1,10 @@
 //! What controllers and clouds exchange.
 //!
 //! What providers are to see of an object is a field here. `objects/convert` of
-//! `skydock-controller-base` fills it, from a Node as `objects/kinds/protobuf.rs` has decoded it, and
-//! `contract` of `skydock-sandbox` passes it on.
+//! `skydock-controller-base` fills it, from a Node as `objects/kinds/protobuf.rs` has decoded it,
+//! and `contract` of `skydock-sandbox` passes it on. What they answer is a field, too, which
+//! `contract` checks and fills. A plugin has only the fields of its version of the contract:
+//! `wit/README.md` says which version can have another one.
 
 mod holder;
 mod instance;

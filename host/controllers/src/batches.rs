@@ -4,6 +4,9 @@
 //! that no time is left for the others. Such a batch is split and retried at once, until the
 //! elements that fail are alone. An element that failed alone is queried alone, in separate lanes,
 //! until it is answered; after that, the size of its batches doubles with each answer.
+//!
+//! [`ask_all`] calls [`Ask::ask`] for each batch, and then, before it returns, [`Ask::handle`] of
+//! the same [`Ask`] with the answers, or with the error of elements that are not retried.
 
 use std::{
     sync::atomic::{AtomicU32, AtomicUsize, Ordering},
@@ -24,6 +27,14 @@ const SLOW: Duration = Duration::from_secs(5);
 /// Then a single element is queried, and if that fails too, the batch is given up. After a few more
 /// failures, the runtime would suspend calls to the plugin.
 const STRIKES: u32 = 4;
+
+/// Concurrent calls about parts of batches: if one is slow, the others still have a lane. With more
+/// lanes, the part with the failing element would fail repeatedly while the good parts, queried at
+/// the same time, are still in progress.
+const PIECES: usize = 2;
+
+/// Concurrent calls about single elements, some of which may take long.
+const SINGLE: usize = 4;
 
 /// How large a batch with this element may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,13 +134,6 @@ impl Failure<'_> {
     }
 }
 
-/// Concurrent calls about parts of batches: if one is slow, the others still have a lane. With more
-/// lanes, the part with the failing element would fail repeatedly while the good parts, queried at
-/// the same time, are still in progress.
-const PIECES: usize = 2;
-/// Concurrent calls about single elements, some of which may take long.
-const SINGLE: usize = 4;
-
 /// Limits the number of concurrent calls: a call waits for a place in the lane of its batch.
 #[derive(Debug)]
 pub(crate) struct Lanes {
@@ -163,8 +167,8 @@ impl Lanes {
         self.strikes.load(Ordering::Relaxed) >= STRIKES
     }
 
-    /// Returns the lane of a batch whose first element has this `batch_limit`, for a provider that accepts
-    /// at most `max` elements.
+    /// Returns the lane of a batch whose first element has this `batch_limit`, for a provider that
+    /// accepts at most `max` elements.
     fn of(&self, batch_limit: BatchLimit, max: usize) -> &Semaphore {
         match batch_limit {
             BatchLimit { slow: true, .. } => &self.slow,
@@ -305,7 +309,14 @@ impl<A: Ask> Query<'_, A> {
             drop(permit);
 
             match answer {
-                None => self.hand_out(batch, |element| (None, element.before)).await,
+                None => {
+                    self.hand_out(batch, |element| Answered {
+                        item: element.item,
+                        result: None,
+                        batch_limit: element.before,
+                    })
+                    .await;
+                }
                 Some(Ok(answers)) => self.answered(batch, answers).await,
                 Some(Err(error)) => {
                     let failure = Failure {
@@ -340,8 +351,10 @@ impl<A: Ask> Query<'_, A> {
 
     async fn answered(&self, batch: Vec<Element<A::Item>>, answers: Answers<A::Answer>) {
         let mut answers = complete(answers, batch.len());
-        self.hand_out(batch, |element| {
-            (answers.next(), element.batch_limit.answered(self.max))
+        self.hand_out(batch, |element| Answered {
+            item: element.item,
+            result: answers.next(),
+            batch_limit: element.batch_limit.answered(self.max),
         })
         .await;
     }
@@ -352,7 +365,7 @@ impl<A: Ask> Query<'_, A> {
         // A single element that takes long is moved out of the way of the others, whatever the
         // reason for its failure.
         let in_the_way = failure.size == 1 && failure.is_slow();
-        if !in_the_way && self.lanes.cloud_unavailable() && !self.is_there(&mut batch).await {
+        if !in_the_way && self.lanes.cloud_unavailable() && !self.answers_one(&mut batch).await {
             return self.give_up(batch, &each).await;
         }
 
@@ -362,8 +375,10 @@ impl<A: Ask> Query<'_, A> {
 
         let Some(size) = failure.retry_size() else {
             return self
-                .hand_out(batch, |element| {
-                    (Some(Err(each.clone())), element.batch_limit)
+                .hand_out(batch, |element| Answered {
+                    item: element.item,
+                    result: Some(Err(each.clone())),
+                    batch_limit: element.batch_limit,
                 })
                 .await;
         };
@@ -376,15 +391,15 @@ impl<A: Ask> Query<'_, A> {
         .await;
     }
 
-    /// Queries one of several elements alone. If it is answered, it is handled and removed from the
-    /// batch.
-    async fn is_there(&self, batch: &mut Vec<Element<A::Item>>) -> bool {
+    /// Queries one of several elements alone, and returns true if it is answered: then it is
+    /// handled and removed from the batch.
+    async fn answers_one(&self, batch: &mut Vec<Element<A::Item>>) -> bool {
         if batch.len() < 2 {
             return false;
         }
 
-        let turn = self.lanes.probes.fetch_add(1, Ordering::Relaxed) % batch.len();
-        let probe = vec![batch.swap_remove(turn)];
+        let index = self.lanes.probes.fetch_add(1, Ordering::Relaxed) % batch.len();
+        let probe = vec![batch.swap_remove(index)];
 
         match self.call(&probe).await {
             Some(Ok(answers)) => {
@@ -401,26 +416,21 @@ impl<A: Ask> Query<'_, A> {
     /// Handles the error of an unavailable cloud. The sizes of batches are not changed, because no
     /// element is at fault.
     async fn give_up(&self, batch: Vec<Element<A::Item>>, error: &CloudError) {
-        self.hand_out(batch, |element| (Some(Err(error.clone())), element.before))
-            .await;
+        self.hand_out(batch, |element| Answered {
+            item: element.item,
+            result: Some(Err(error.clone())),
+            batch_limit: element.before,
+        })
+        .await;
     }
 
     /// Has the asker handle the answer of each element.
     async fn hand_out(
         &self,
         batch: Vec<Element<A::Item>>,
-        mut answer: impl FnMut(&Element<A::Item>) -> (Option<Result<A::Answer, CloudError>>, BatchLimit)
-        + Send,
+        answer: impl FnMut(Element<A::Item>) -> Answered<A::Item, A::Answer> + Send,
     ) {
-        let answered = batch.into_iter().map(|element| {
-            let (result, batch_limit) = answer(&element);
-            Answered {
-                item: element.item,
-                result,
-                batch_limit,
-            }
-        });
-        let answered = answered.collect();
+        let answered = batch.into_iter().map(answer).collect();
         self.asker.handle(answered).await;
     }
 }

@@ -35,12 +35,9 @@ use skydock_controller_base::{
         context::{ControllerContext, Runner},
         descriptor::{Descriptor, NeedsServices},
     },
-    objects::kinds::NodeKind,
+    objects::kinds::NodeEntry,
 };
-use skydock_kube::{
-    dry_run::DryRunLog,
-    informer::{self, Entry},
-};
+use skydock_kube::{dry_run::DryRunLog, informer};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -53,7 +50,7 @@ use self::{
 };
 use crate::{
     ClientName,
-    batches::{Lanes, ask_all},
+    batches::{BatchLimit, Lanes, ask_all},
     node::plan::uninitialized,
     pause::Pause,
 };
@@ -64,8 +61,6 @@ const BATCHES: usize = 4;
 const WRITERS: usize = 16;
 /// Minimum period; a shorter one is replaced by this.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
-
-type NodeEntry = Arc<Entry<NodeKind>>;
 
 /// The node lifecycle controller.
 pub static CONTROLLER: Descriptor = Descriptor {
@@ -257,7 +252,7 @@ impl LifecycleController {
         }
     }
 
-    fn questions(&self, not_ready: Vec<NodeEntry>) -> Vec<(Question, crate::batches::BatchLimit)> {
+    fn questions(&self, not_ready: Vec<NodeEntry>) -> Vec<(Question, BatchLimit)> {
         let now = Instant::now();
         let mut memory = self.memory.lock();
         // A node that was ready in the meantime starts without its earlier answers.
@@ -284,40 +279,40 @@ impl LifecycleController {
     /// Changes taints. What fails is retried in the next pass.
     async fn taint(&self, decided: Vec<Tainting>) {
         stream::iter(decided)
-            .for_each_concurrent(
-                WRITERS,
-                |Tainting {
-                     entry,
-                     changes,
-                     presence,
-                 }| async move {
-                    // This may have waited for a long time: if anything has changed since, the next
-                    // pass decides again.
-                    let now = self.context.nodes.get(&entry.key());
-                    let Some(entry) = now.filter(|now| now.view == entry.view) else {
-                        return;
-                    };
-
-                    let still = |presence| {
-                        self.memory
-                            .lock()
-                            .get(entry.uid())
-                            .is_some_and(|known| known.says(presence))
-                    };
-                    if !presence.is_none_or(still) {
-                        return;
-                    }
-
-                    let Some(_claim) = self.claim(&entry) else {
-                        return;
-                    };
-
-                    if let Err(error) = apply::taints(&self.client, &entry, &changes).await {
-                        self.context.api_error(entry.name(), &error);
-                    }
-                },
-            )
+            .for_each_concurrent(WRITERS, |tainting| self.taint_one(tainting))
             .await;
+    }
+
+    async fn taint_one(&self, tainting: Tainting) {
+        let Tainting {
+            entry,
+            changes,
+            presence,
+        } = tainting;
+
+        // This may have waited for a long time: if anything has changed since, the next pass
+        // decides again.
+        let now = self.context.nodes.get(&entry.key());
+        let Some(entry) = now.filter(|now| now.view == entry.view) else {
+            return;
+        };
+
+        let still = |presence| {
+            self.memory.lock()
+                .get(entry.uid())
+                .is_some_and(|known| known.says(presence))
+        };
+        if !presence.is_none_or(still) {
+            return;
+        }
+
+        let Some(_claim) = self.claim(&entry) else {
+            return;
+        };
+
+        if let Err(error) = apply::taints(&self.client, &entry, &changes).await {
+            self.context.api_error(entry.name(), &error);
+        }
     }
 
     /// Returns `None` if the node is being written.
@@ -345,7 +340,7 @@ impl Runner for LifecycleController {
         let mut late = FuturesUnordered::new();
         while !shutdown.is_cancelled() {
             let mut pass: BoxFuture<'_, ()> = Box::pin(self.pass(&shutdown));
-            if beside(&mut late, timeout(self.options.period, &mut pass))
+            if wait_beside(&mut late, timeout(self.options.period, &mut pass))
                 .await
                 .is_err()
             {
@@ -355,7 +350,7 @@ impl Runner for LifecycleController {
             let rest = async {
                 tokio::select! { () = shutdown.cancelled() => {}, () = sleep(self.options.period) => {} }
             };
-            beside(&mut late, rest).await;
+            wait_beside(&mut late, rest).await;
         }
 
         // These start nothing new after the shutdown.
@@ -364,7 +359,7 @@ impl Runner for LifecycleController {
 }
 
 /// Waits for `this` while the others continue.
-async fn beside<T>(
+async fn wait_beside<T>(
     others: &mut FuturesUnordered<BoxFuture<'_, ()>>,
     this: impl Future<Output = T>,
 ) -> T {

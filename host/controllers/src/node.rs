@@ -14,6 +14,7 @@ mod keep;
 mod memory;
 pub(crate) mod metrics;
 pub mod plan;
+mod report;
 mod round;
 mod sync;
 
@@ -26,7 +27,7 @@ use skydock_controller_base::{
         context::ControllerContext,
         descriptor::{Descriptor, NeedsServices},
     },
-    objects::kinds::NodeKind,
+    objects::kinds::{NodeEntry, NodeKind},
 };
 use skydock_kube::{
     informer::{Change, Entry},
@@ -44,8 +45,6 @@ use crate::{ClientName, batches::Lanes, pause::Pause};
 const WRITERS: usize = 32;
 /// Minimum period; a shorter one is replaced by this.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
-
-type NodeEntry = Arc<Entry<NodeKind>>;
 
 /// What is known of the controller before it runs.
 pub static CONTROLLER: Descriptor = Descriptor {
@@ -85,7 +84,8 @@ impl Default for NodeOptions {
     }
 }
 
-/// The node controller. `initialize.rs` initializes a node, and `keep.rs` keeps it up to date.
+/// The node controller. `initialize.rs` initializes a node, `keep.rs` keeps it up to date, and
+/// `report.rs` reports what fails.
 pub(crate) struct NodeController {
     context: ControllerContext,
     metrics: NodeMetrics,

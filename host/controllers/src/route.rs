@@ -34,7 +34,7 @@ use skydock_controller_base::{
         context::{ControllerContext, Runner},
         descriptor::{Descriptor, NeedsServices},
     },
-    objects::kinds::NodeKind,
+    objects::kinds::{NodeEntry, NodeKind},
 };
 use skydock_kube::{
     informer::{self, Entry},
@@ -147,8 +147,6 @@ impl Reconciliation {
         }
     }
 }
-
-type NodeEntry = Arc<Entry<NodeKind>>;
 
 /// The route controller. What it reports is in `report.rs`.
 pub(crate) struct RouteController {

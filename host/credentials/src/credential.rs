@@ -36,22 +36,22 @@ pub trait Credential: Send + Sync + fmt::Debug {
         body: Option<&Bytes>,
     ) -> Result<Prepared, CredentialError>;
 
-    /// Reports that the cloud accepted the authentication with the number `used` that `prepare`
+    /// Reports that the cloud accepted `version` of the authentication that `prepare`
     /// added.
-    fn accepted(&self, used: u64, kind: RequestKind);
+    fn accepted(&self, version: u64, kind: RequestKind);
 
-    /// Reports that the cloud answered 401 to the authentication with the number `used`, and renews
+    /// Reports that the cloud answered 401 to `version` of the authentication, and renews
     /// it. Returns true if a retry may succeed. The number of renewals is limited for a `kind` of
     /// request that is always answered with 401.
-    async fn rejected(&self, used: u64, kind: RequestKind) -> bool;
+    async fn rejected(&self, version: u64, kind: RequestKind) -> bool;
 
-    /// Reports that the cloud answered 403 or 401 to the authentication with the number `used`.
+    /// Reports that the cloud answered 403 or 401 to `version` of the authentication.
     /// Returns true if there is another value because a file has changed; otherwise, nothing is
     /// renewed.
-    async fn changed(&self, used: u64) -> bool;
+    async fn changed(&self, version: u64) -> bool;
 
-    /// Reports the time that a server has stated when it rejected the authentication. Returns true if
-    /// the credential follows it, so that a retry may succeed.
+    /// Reports the time that a server has stated when it rejected the authentication. Returns true
+    /// if the credential follows it, so that a retry may succeed.
     fn follow_clock(&self, server: jiff::Timestamp) -> bool {
         let _ = server;
         false
@@ -76,8 +76,8 @@ pub struct RequestKind(pub u64);
 pub enum Prepared {
     /// The request can be sent.
     Send {
-        /// Number of the authentication that was added, for [`Credential::rejected`].
-        used: u64,
+        /// Version of the authentication that was added, for [`Credential::rejected`].
+        version: u64,
     },
     /// The request must not be sent: this is the answer to it.
     Answer(http::Response<Bytes>),

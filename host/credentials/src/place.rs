@@ -2,8 +2,7 @@
 
 use http::{HeaderMap, HeaderName, header};
 
-use crate::masking::secret::Secret;
-use crate::{config::Attach, sources::failure::Failure};
+use crate::{config::Attach, masking::secret::Secret, sources::failure::Failure};
 
 /// Headers with which a plugin could authenticate to any cloud, or change the meaning of a request
 /// after it was checked.
@@ -114,7 +113,7 @@ impl Place {
     }
 }
 
-/// Removes headers that plugins must not send together with a credential of the host.
+/// Removes headers that plugins must not send together with a credential of Skydock.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     remove(headers, FROM_GUEST);
 }

@@ -9,8 +9,10 @@ pub(crate) mod soap;
 use bytes::Bytes;
 use http::request::Parts;
 
-use crate::{credential::CredentialError, request::encode::unpercent};
-use crate::{place::Place, sources::failure::Failure};
+use crate::{
+    credential::CredentialError, place::Place, request::encode::unpercent,
+    sources::failure::Failure,
+};
 
 /// Returns true if the body determines what is requested. `place` is where the credential's secret
 /// is added, if it is added to requests.
@@ -18,8 +20,8 @@ pub(crate) fn needs_body(head: &Parts, place: Option<&Place>) -> bool {
     keystone::is_action(head) || soap::may_be_soap(head, place)
 }
 
-/// Returns an error if the answer to the request would be a secret. The lists of all clouds apply to
-/// each credential, since its type does not show which cloud it is for.
+/// Returns an error if the answer to the request would be a secret. The lists of all clouds apply
+/// to each credential, since its type does not show which cloud it is for.
 pub(crate) fn check(
     head: &Parts,
     body: Option<&[u8]>,

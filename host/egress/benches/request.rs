@@ -28,8 +28,8 @@ use skydock_credentials::{
     Credential, CredentialMetrics, Credentials, Dependencies, SystemClock, config::CredentialConfig,
 };
 use skydock_egress::{
-    Call, EgressMetrics, Gateway, GatewayDependencies, HostIssuer, Instance, Options, Phase,
-    Resolver, Settings, TlsConfig,
+    Call, EgressMetrics, Gateway, GatewayDependencies, HostIssuer, InstanceRequests, Options,
+    Phase, Resolver, Settings, TlsConfig,
 };
 use tokio::{
     net::TcpListener,
@@ -106,7 +106,7 @@ fn token(folder: &Path) -> Arc<dyn Credential> {
     credentials.bind("token", "bench", "sha256:0").unwrap()
 }
 
-async fn through(gateway: &Gateway, instance: &Instance, uri: &str) {
+async fn through(gateway: &Gateway, instance: &InstanceRequests, uri: &str) {
     let request = Request::get(uri)
         .header("accept", "application/json")
         .body(Full::<Bytes>::default())
@@ -158,7 +158,7 @@ fn compare(criterion: &mut Criterion) {
     let port = runtime.block_on(serve());
     let folder = tempfile::tempdir().unwrap();
     let signing = gateway(port, Some(token(folder.path())));
-    let (gateway, instance) = (gateway(port, None), Instance::default());
+    let (gateway, instance) = (gateway(port, None), InstanceRequests::default());
     let client = Client::builder(TokioExecutor::new()).build_http();
     let (named, plain) = (
         format!("http://api.example.com:{port}/v3/x"),
@@ -195,7 +195,7 @@ fn cpu_time(_: &mut Criterion) {
 
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let port = runtime.block_on(serve());
-    let (gateway, instance) = (gateway(port, None), Instance::default());
+    let (gateway, instance) = (gateway(port, None), InstanceRequests::default());
     let client = Client::builder(TokioExecutor::new()).build_http();
     let (named, plain) = (
         format!("http://api.example.com:{port}/v3/x"),

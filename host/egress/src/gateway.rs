@@ -9,12 +9,9 @@ mod denial;
 mod http_client;
 mod inspect;
 mod policy;
-mod receive;
 mod recheck;
 mod report_only;
-mod retry;
 mod send;
-mod sign;
 
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
@@ -28,7 +25,7 @@ use crate::{
     limits::{
         connections::Connections,
         hosts::Hosts,
-        instance::{Capacity, Instance},
+        instance::{Capacity, InstanceRequests},
         shares::Kinds,
     },
     network::dial::{ClosedSource, Resolver, SystemResolver},
@@ -102,7 +99,7 @@ pub struct Options {
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// The plugin instance that sends the request.
-    pub instance: &'a Instance,
+    pub instance: &'a InstanceRequests,
     /// Before the plugin is in service, its requests are denied.
     pub phase: Phase,
     /// The capability that is called: each kind of calls has its share of the plugin's requests.
@@ -204,8 +201,8 @@ impl Gateway {
         self.shared.policy.load().warnings.clone()
     }
 
-    /// Returns the secrets of its credentials, also those of some time ago: recordings must have none
-    /// of them.
+    /// Returns the secrets of its credentials, also those of some time ago: recordings must have
+    /// none of them.
     #[must_use]
     pub fn secrets(&self) -> Vec<Secret> {
         self.shared.policy.load().secrets()

@@ -24,7 +24,7 @@ mod target;
 pub use body::download::ResponseBody;
 pub use gateway::{Admitted, Call, Gateway, GatewayDependencies, Options, Phase};
 pub use limits::body_memory::MOST as MAX_BODY_MEMORY;
-pub use limits::instance::Instance;
+pub use limits::instance::InstanceRequests;
 pub use network::dial::{ClosedSource, Resolver, SystemResolver};
 pub use network::issuer::HostIssuer;
 pub use network::own::own_addresses;

@@ -3,6 +3,11 @@
 //! Writes are sent with `dryRun=All`, so that the API server admits or rejects them as usual and
 //! stores nothing; requests without a dry-run form are not sent at all (see `request`). As nothing
 //! changes, controllers come to the same conclusions again and again: each is reported once.
+//!
+//! The text about a write is in `describe_request`, and about an event in `describe_event`. A field
+//! whose value differs each time belongs in `VOLATILE_FIELDS`. A request in a further form is a
+//! case of `Action` in `request.rs`. What is not done in the cloud has its text in
+//! `manager/dry_run.rs` of `skydock-controllers`.
 
 mod request;
 
@@ -107,7 +112,7 @@ async fn send(
         .await
 }
 
-/// Describes a request.
+/// Returns what a write would do, in the words of the log.
 fn describe_request(method: &Method, path: &str, mut body: Value) -> String {
     let object = path.strip_prefix("/api/v1/").unwrap_or(path);
     remove_volatile_fields(&mut body);

@@ -36,7 +36,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use self::state::{Delayed, SlotState, State};
+use self::state::{Delayed, Dirty, Processing, SlotState, State};
 pub use self::{
     limiter::{Bucket, Limiter, Rate, with_jitter},
     metrics::{QueueMetrics, WorkqueueMetrics},
@@ -264,13 +264,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Marks an item as processed.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
-        if let Some((_, since)) = state.processing.remove(key) {
+        if let Some(Processing { since, .. }) = state.processing.remove(key) {
             self.metrics
                 .work_duration
                 .observe(since.elapsed().as_secs_f64());
         }
         // It was added again while it was processed.
-        if let Some(&(priority, _)) = state.dirty.get(key) {
+        if let Some(&Dirty { priority, .. }) = state.dirty.get(key) {
             state.ready.push(key.clone(), priority);
             self.metrics.depth.inc();
         }
@@ -290,7 +290,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         loop {
             let (total, longest) = self.lock().processing.values().fold(
                 (0.0, 0.0_f64),
-                |(total, longest), (_, since)| {
+                |(total, longest), Processing { since, .. }| {
                     let seconds = since.elapsed().as_secs_f64();
                     (total + seconds, longest.max(seconds))
                 },
@@ -307,9 +307,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             return;
         }
         let busy = state.processing.contains_key(&key);
-        if let Some((known, _)) = state.dirty.get_mut(&key) {
-            let raised = priority < *known;
-            *known = priority.min(*known);
+        if let Some(known) = state.dirty.get_mut(&key) {
+            let raised = priority < known.priority;
+            known.priority = priority.min(known.priority);
             // Moved to the items of the higher priority.
             if raised && !busy {
                 state.ready.push(key, priority);
@@ -318,7 +318,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
 
         self.metrics.adds.inc();
-        state.dirty.insert(key.clone(), (priority, Instant::now()));
+        let added = Instant::now();
+        state.dirty.insert(key.clone(), Dirty { priority, added });
 
         if !busy {
             state.ready.push(key, priority);
@@ -373,16 +374,20 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             };
 
             self.metrics.depth.dec();
-            let Some((_, added)) = state.dirty.remove(&key) else {
+            let Some(Dirty { added, .. }) = state.dirty.remove(&key) else {
                 continue;
             };
             self.metrics
                 .queue_duration
                 .observe(added.elapsed().as_secs_f64());
 
-            state
-                .processing
-                .insert(key.clone(), (priority, Instant::now()));
+            state.processing.insert(
+                key.clone(),
+                Processing {
+                    priority,
+                    since: Instant::now(),
+                },
+            );
             batch.push((key, priority));
         }
 

@@ -3,6 +3,9 @@
 //! A thread masks what is recorded and writes the files, so that neither that nor a slow or failing
 //! disk delays a call. What waits for it counts toward the memory of the plugin. What it cannot
 //! write is missing, and the log says so.
+//!
+//! A limit is a constant here, and enforced by `EventSender`, or by the thread in `writer.rs`. The
+//! limit for all files is that of `--record-limit`.
 
 mod event;
 mod writer;

@@ -88,10 +88,24 @@ fn masked(text: &[u8]) -> impl Iterator<Item = bool> {
         })
 }
 
-/// Returns the path of the first place at which two values differ, with both values there.
-pub(super) fn first(expected: &Value, came: &Value) -> Option<(String, String, String)> {
+/// A place at which two values differ.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Mismatch {
+    /// For example `.Ok[1].zone`; empty if it is the whole value.
+    pub(super) path: String,
+    /// What was recorded there.
+    pub(super) expected: String,
+    /// What came instead.
+    pub(super) came: String,
+}
+
+/// Returns the first place at which two values differ.
+pub(super) fn first(expected: &Value, came: &Value) -> Option<Mismatch> {
     let at = |key: String, one: &Value, other: &Value| {
-        first(one, other).map(|(path, expected, came)| (format!("{key}{path}"), expected, came))
+        first(one, other).map(|inner| Mismatch {
+            path: key + &inner.path,
+            ..inner
+        })
     };
     match (expected, came) {
         (one, other) if alike(one, other) => None,
@@ -103,12 +117,16 @@ pub(super) fn first(expected: &Value, came: &Value) -> Option<(String, String, S
             let mut pairs = one.iter().zip(other.values());
             pairs.find_map(|((key, one), other)| at(format!(".{key}"), one, other))
         }
-        (Value::Array(one), Value::Array(other)) => Some((
-            String::new(),
-            counted(one.len(), expected),
-            counted(other.len(), came),
-        )),
-        _ => Some((String::new(), shown(expected), shown(came))),
+        (Value::Array(one), Value::Array(other)) => Some(Mismatch {
+            path: String::new(),
+            expected: counted(one.len(), expected),
+            came: counted(other.len(), came),
+        }),
+        _ => Some(Mismatch {
+            path: String::new(),
+            expected: shown(expected),
+            came: shown(came),
+        }),
     }
 }
 
@@ -158,15 +176,22 @@ mod tests {
         let found = first(&one, &other).unwrap();
         assert_eq!(
             found,
-            (".Ok[1].Ok.zone".into(), "\"b\"".into(), "\"c\"".into())
+            Mismatch {
+                path: ".Ok[1].Ok.zone".into(),
+                expected: "\"b\"".into(),
+                came: "\"c\"".into()
+            }
         );
 
         other["Ok"][0]["Ok"]["labels"] = json!([["k", "v"]]);
         let found = first(&one, &other).unwrap();
         assert_eq!(
-            (&*found.0, &*found.1),
+            (&*found.path, &*found.expected),
             (".Ok[0].Ok.labels", "0 elements: []")
         );
-        assert_eq!(first(&json!({"Ok": 1}), &json!({"Err": 1})).unwrap().0, "");
+        assert_eq!(
+            first(&json!({"Ok": 1}), &json!({"Err": 1})).unwrap().path,
+            ""
+        );
     }
 }

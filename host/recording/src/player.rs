@@ -29,6 +29,17 @@ const STALL: Duration = Duration::from_secs(2);
 /// What records a line that the plugin has written to standard output or standard error.
 pub const LINE: &str = "stdio.line";
 
+/// What is recorded of a response.
+#[derive(Debug, Default)]
+pub struct RecordedResponse {
+    /// Its head, if there was an answer.
+    pub head: Option<ResponseHead>,
+    /// The pieces of its body.
+    pub pieces: VecDeque<Vec<u8>>,
+    /// How the exchange ended, if it did.
+    pub ending: Option<Ending>,
+}
+
 /// How a replay of one instance went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -220,21 +231,16 @@ impl Player {
         }
     }
 
-    /// Returns the response of an exchange, and the pieces of its body.
-    pub fn response(
-        &self,
-        exchange: u64,
-    ) -> (Option<ResponseHead>, VecDeque<Vec<u8>>, Option<Ending>) {
+    /// Takes the response of an exchange.
+    pub fn response(&self, exchange: u64) -> RecordedResponse {
         let mut playing = self.playing();
         let exchange = playing.exchanges.get_mut(&exchange);
 
         exchange
-            .map(|it| {
-                (
-                    it.response.take(),
-                    std::mem::take(&mut it.pieces),
-                    it.ending.take(),
-                )
+            .map(|it| RecordedResponse {
+                head: it.response.take(),
+                pieces: std::mem::take(&mut it.pieces),
+                ending: it.ending.take(),
             })
             .unwrap_or_default()
     }

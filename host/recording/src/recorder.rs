@@ -1,4 +1,11 @@
-//! Writes the tape of one instance.
+//! Writes the tape of one instance: a function here for each thing that an instance does or is
+//! told.
+//!
+//! What else is recorded is a case or a field of `Line` in `entry.rs`, and a function here that
+//! sends it as an `Event`: `Plain` only if no secret can be in it. `mask.rs` masks the others, and
+//! `archive/writer/recording_file.rs` keeps the parts of a body until they can be masked together.
+//! `script.rs` reads it again, and `player.rs` compares it with what the plugin does, or gives it
+//! to the plugin.
 
 use std::{
     sync::{

@@ -9,14 +9,14 @@ use crate::limits::Limits;
 /// The wall-clock time that a call may take, and the limit that sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// The time.
+    /// From when the call has an instance.
     pub limit: Duration,
     /// Key in `--plugin-limit`.
     key: &'static str,
 }
 
 impl Deadline {
-    /// Returns that of a call of this function.
+    /// Returns the deadline of a call of this function.
     pub fn of(function: Function, limits: &Limits) -> Self {
         if function.only_reads() {
             Self::of_read(limits)
@@ -25,7 +25,7 @@ impl Deadline {
         }
     }
 
-    /// Returns that of a call that changes nothing.
+    /// Returns the deadline of a call that changes nothing.
     pub fn of_read(limits: &Limits) -> Self {
         Self {
             limit: limits.read_deadline,
@@ -33,7 +33,7 @@ impl Deadline {
         }
     }
 
-    /// Returns that of a call that may change the cloud.
+    /// Returns the deadline of a call that may change the cloud.
     pub fn of_write(limits: &Limits) -> Self {
         Self {
             limit: limits.write_deadline,

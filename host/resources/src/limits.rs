@@ -1,4 +1,10 @@
-//! Limits of a plugin. They are always enforced: each limit has a default.
+//! Limits of what a plugin uses. They are always enforced: each limit has a default.
+//!
+//! A limit is a field of [`Limits`] with its default, and a `Key` in
+//! `host/manager/src/cli/plugin_limits.rs`, by which operators set it. `execution` in
+//! `skydock-sandbox` enforces what an instance or a call uses, `load/compile.rs` what the compiler
+//! uses, and `imports/log.rs` what is logged. It needs a row under "Limits of a plugin" in
+//! `docs/operating.md`.
 
 use std::time::Duration;
 

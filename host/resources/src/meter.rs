@@ -36,14 +36,14 @@ fn thread_clock() -> Duration {
 
 /// CPU time of one call. It is used by one thread at a time: the one that polls the call.
 #[derive(Debug, Default)]
-pub struct Meter {
+pub struct CpuMeter {
     /// Nanoseconds of all completed polls.
     used: AtomicU64,
     /// Time of the thread's clock at the start of the current poll.
     entered: AtomicU64,
 }
 
-impl Meter {
+impl CpuMeter {
     /// Returns the CPU time used so far. Must be called within the call.
     pub fn used(&self) -> Duration {
         self.used_at(thread_clock())
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn polls_add_up_and_the_time_between_is_not_charged() {
-        let meter = Meter::default();
+        let meter = CpuMeter::default();
         meter.enter(100 * MS);
         assert_eq!(meter.used_at(103 * MS), 3 * MS, "within a poll");
         meter.leave(105 * MS);
@@ -112,7 +112,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_cpu_time_is_charged() {
-        let meter = Meter::default();
+        let meter = CpuMeter::default();
         meter.charge(tokio::time::sleep(50 * MS)).await;
         let waited = meter.take();
         let work = || async {

@@ -1,10 +1,11 @@
-//! Rules for the answers of plugins, in any version of the contract: for addresses, names, texts and
-//! lists. What only one function answers is checked where it is converted, in
+//! Rules for the answers of plugins, in any version of the contract: for addresses, names, texts
+//! and lists. What only one function answers is checked where it is converted, in
 //! `contract/VERSION/exports/`.
 //!
-//! A limit is a constant beside its rule. A wrong answer is an [`AnswerError`], which names what is
-//! wrong and what is expected. The forms of Kubernetes' names, with their lengths, are in
-//! `words/keys.rs`.
+//! A limit is a constant beside its rule: for a load balancer's status in `ingress.rs`, for a
+//! node's addresses in `addresses.rs`, for labels and annotations in `pairs.rs`. A wrong answer is
+//! an [`AnswerError`], which names what is wrong and what is expected. The forms of Kubernetes'
+//! names, with their lengths, are in `words/keys.rs`.
 //!
 //! A plugin may be faulty or hostile; an answer that passes can be written to a Node or a Service.
 //! [`contract`](crate::contract) applies these rules when it converts an answer, so that nothing

@@ -1,9 +1,9 @@
 //! One attempt at what a Service needs: its goal, who works on it, and what follows from a failure.
 //!
-//! `ensure.rs`, `cleanup.rs` and `update_nodes.rs` say, from top to bottom, what is done for a goal.
-//! What they decide is up to the functions of [`State`](crate::known::state::State) and the
-//! [plan](crate::plan), and all that they do goes through [`Io`]. The state that applies while a call
-//! is in flight is set before the call: its answer may never arrive.
+//! `ensure.rs`, `cleanup.rs` and `update_nodes.rs` say, from top to bottom, what is done for a
+//! goal. What they decide is up to the functions of [`State`](crate::known::state::State) and the
+//! [plan](crate::plan), and all that they do goes through [`Io`]. The state that applies while a
+//! call is in flight is set before the call: its answer may never arrive.
 
 mod apply;
 mod cleanup;
@@ -21,7 +21,10 @@ use skydock_controller_base::{
     calls::retry::{self, RetryWhen},
     objects::convert::ConvertError,
 };
-use skydock_kube::{api::ApiError, queue::Priority};
+use skydock_kube::{
+    api::ApiError,
+    queue::{Limiter, Priority},
+};
 
 use self::{
     event::Event,
@@ -200,6 +203,22 @@ impl ServiceController {
             Requeue::Check => self.check_later(&key, attempt.goal),
             Requeue::Ensure(delay) => self.queue.add_after(key, delay, Priority::Change),
             Requeue::UpdateNodes => self.node_queue.add(nodes, Priority::Change),
+        }
+    }
+
+    /// Schedules the next check of a load balancer after an attempt at this goal. Without a period,
+    /// only that of a Service that does not exist is checked, after the longest back-off: nothing
+    /// else would delete it, and after a restart nobody knows about it.
+    fn check_later(&self, key: &str, goal: Goal) {
+        let gone = matches!(goal, Goal::Forget { .. });
+        if let Some(period) = self
+            .options
+            .check_period
+            .or_else(|| gone.then_some(Limiter::SERVICES.max))
+        {
+            self.queue.pace(self.options.pace(self.known.len()));
+            self.queue
+                .add_after(key.to_owned(), period, Priority::Recheck);
         }
     }
 }

@@ -29,7 +29,6 @@ mod nodes;
 mod options;
 pub mod plan;
 mod record;
-mod restore;
 mod sync;
 pub mod unserved;
 
@@ -84,10 +83,10 @@ const ADDRESS_CONFLICT_DELAY: Duration = Duration::from_secs(10);
 
 type ServiceEntry = Arc<Entry<ServiceKind>>;
 
-/// The service controller. `follow.rs` queues Services that change, and `sync.rs` takes them from the
-/// queue. `attempt.rs` lets one worker at a time do what a Service needs, which is in its modules `ensure`, `cleanup` and `update_nodes`.
-/// `nodes/follow.rs` queues a pass when nodes change, and `nodes.rs` finds the load balancers that
-/// need an update.
+/// The service controller. `follow.rs` queues Services that change, and `sync.rs` takes them from
+/// the queue. `attempt.rs` lets one worker at a time do what a Service needs, which is in its
+/// modules `ensure`, `cleanup` and `update_nodes`. `nodes/follow.rs` queues a pass when nodes
+/// change, and `nodes.rs` finds the load balancers that need an update.
 pub struct ServiceController {
     context: ControllerContext,
     metrics: ServiceMetrics,

@@ -1,4 +1,5 @@
-//! Metrics of the controller. `manager/metrics.rs` in `skydock-controllers` says how to add one.
+//! Metrics of the controller of load balancers. `manager/metrics.rs` in `skydock-controllers` says
+//! how to add one.
 
 use prometheus_client::{
     metrics::{

@@ -80,9 +80,9 @@ impl Classes {
         class.map_or(self.unnamed, |class| self.named.contains(class))
     }
 
-    /// Returns true if this host has to remove the finalizer of a Service with this class. Other
+    /// Returns true if Skydock has to remove the finalizer of a Service with this class. Other
     /// implementations use the same finalizer: if classes are configured, several of them share a
-    /// cluster, and each cleans up after itself. Without configured classes, this host cleans up
+    /// cluster, and each cleans up after itself. Without configured classes, Skydock cleans up
     /// after all, as upstream does: the class may have been set after the load balancer was
     /// created.
     #[must_use]

@@ -1,6 +1,10 @@
 //! Rules about the object: who serves it; in its modules, whether and how soon a change matters
 //! (`schedule`), what a Service needs (`goal`), what its class annotation says, what happens to its
 //! finalizer, and whether statuses differ. All functions are pure.
+//!
+//! A rule belongs in the module of the question that it answers; a further step for a Service is a
+//! case of `Goal`, which `attempt.rs` carries out. `known/state.rs` has the rules about what was
+//! done before.
 
 pub(crate) mod class_annotation;
 pub(crate) mod finalizer;
@@ -34,7 +38,7 @@ pub fn needs_cleanup(service: &Service, classes: &Classes) -> bool {
     has_finalizer(service) && (unwanted || moved) && is_cleaned_up_here(service, classes)
 }
 
-/// Returns true if this host has to remove what the load balancer of a Service has left on it.
+/// Returns true if Skydock has to remove what the load balancer of a Service has left on it.
 ///
 /// The class with which it was created decides: the API server drops the class when the type of a
 /// Service changes.

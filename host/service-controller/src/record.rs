@@ -3,16 +3,18 @@
 //!
 //! A ConfigMap contains a [`Record`]: a line for each Service whose load balancer has exactly the
 //! nodes in it. An annotation of the Lease, the [`Mark`], says which record is true, and for which
-//! Services it is not any more. `keeper.rs` writes both.
+//! Services it is not any more. `keeper.rs` writes both, and `restore.rs` says what is recorded,
+//! and continues with it.
 //!
 //! A line must never say more than is true, whenever the process is killed. So, before a call that
 //! may change a load balancer, its line is taken out of the mark, which has to be confirmed; a
 //! record is written before the mark that names it; and a mark counts only for the process that
 //! acquires the Lease after the one that has written it. Periodic checks are the exception: each
-//! load balancer is checked all the time, and a mark each time would cost more than it saves. A line
-//! ends when the next check of its Service is due.
+//! load balancer is checked all the time, and a mark each time would cost more than it saves. A
+//! line ends when the next check of its Service is due.
 
 pub(crate) mod keeper;
+mod restore;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -83,6 +85,14 @@ pub(crate) struct Line {
     pub(crate) nodes: u128,
     /// When it was last ensured, in seconds since the Unix epoch.
     pub(crate) checked: u64,
+}
+
+/// The line of a Service.
+#[derive(Clone)]
+pub(crate) struct ServiceLine {
+    uid: String,
+    key: Key,
+    line: Line,
 }
 
 impl Line {

@@ -4,16 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use skydock_controller_base::controller::context::{Runner, spawn_joined};
-use skydock_kube::queue::{Limiter, Priority};
+use skydock_kube::queue::Priority;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     ServiceController,
     known::state::State,
-    plan::{
-        goal::{self, Goal},
-        schedule,
-    },
+    plan::{goal, schedule},
 };
 
 #[async_trait]
@@ -93,21 +90,5 @@ impl ServiceController {
 
         let known = self.known.remember(key, &entry);
         self.attempt(key, &known, goal, Some(entry), priority).await;
-    }
-
-    /// Schedules the next check of a load balancer after an attempt at this goal. Without a period,
-    /// only that of a Service that does not exist is checked, after the longest back-off: nothing
-    /// else would delete it, and after a restart nobody knows about it.
-    pub(crate) fn check_later(&self, key: &str, goal: Goal) {
-        let gone = matches!(goal, Goal::Forget { .. });
-        if let Some(period) = self
-            .options
-            .check_period
-            .or_else(|| gone.then_some(Limiter::SERVICES.max))
-        {
-            self.queue.pace(self.options.pace(self.known.len()));
-            self.queue
-                .add_after(key.to_owned(), period, Priority::Recheck);
-        }
     }
 }

@@ -4,6 +4,8 @@
 //! the host logs in, and removes the settings that it knows from the text. Unsupported settings are
 //! rejected with name and line. Unknown settings are rejected with the most similar known one;
 //! upstream only logs a warning.
+//!
+//! A setting is a field here, and a row of the table of its section in `config/sections.rs`.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,5 @@
-//! The operator's configuration.
+//! The operator's configuration. An option is a field of `Config`, which `parse` checks.
+
 use serde::Deserialize;
 use skydock_sdk::{Result, plugin::Settings, types::CloudError};
 

@@ -1,5 +1,8 @@
 //! The inventory: the contents of the operator's file, read completely and checked before it is
 //! used.
+//!
+//! A setting is a field of the structure in `inventory/file.rs`, which `inventory/check.rs` checks
+//! and turns into one of [`Inventory`]. `README.md` describes it.
 
 use serde_saphyr::{Location, MessageFormatter, UserMessageFormatter};
 

@@ -1,9 +1,10 @@
 //! How a cloud starts.
+
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::settings::Settings;
 
-/// How a cloud starts.
+/// What a cloud has when it starts.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where it listens. Port 0, the default, is any free port.

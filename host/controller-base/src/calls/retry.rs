@@ -104,23 +104,46 @@ impl Consequence {
     /// Work in progress is not a failure, a conflict is retried within moments, and objects of
     /// other implementations are ignored.
     fn of(error: &CloudError) -> Self {
-        let (retry, warns, counts, is_temporary) = match error {
-            CloudError::ImplementedElsewhere => (RetryWhen::OnChange, false, false, false),
-            CloudError::Invalid(_) => (RetryWhen::OnChange, true, true, false),
-            CloudError::InProgress(retry) => (RetryWhen::when_asked(retry), false, false, true),
-            CloudError::Throttled(retry) => (RetryWhen::when_asked(retry), true, true, true),
-            CloudError::Conflict(_) => (RetryWhen::Soon, false, true, true),
-            CloudError::Unavailable(_) => (RetryWhen::BackOff, true, true, true),
-            CloudError::NotFound(_) | CloudError::Denied(_) | CloudError::Internal(_) => {
-                (RetryWhen::BackOff, true, true, false)
-            }
+        let failure = Self {
+            retry: RetryWhen::BackOff,
+            warns: true,
+            counts: true,
+            is_temporary: false,
         };
 
-        Self {
-            retry,
-            warns,
-            counts,
-            is_temporary,
+        match error {
+            CloudError::NotFound(_) | CloudError::Denied(_) | CloudError::Internal(_) => failure,
+            CloudError::Invalid(_) => Self {
+                retry: RetryWhen::OnChange,
+                ..failure
+            },
+            CloudError::ImplementedElsewhere => Self {
+                retry: RetryWhen::OnChange,
+                warns: false,
+                counts: false,
+                ..failure
+            },
+            CloudError::Unavailable(_) => Self {
+                is_temporary: true,
+                ..failure
+            },
+            CloudError::Throttled(retry) => Self {
+                retry: RetryWhen::when_asked(retry),
+                is_temporary: true,
+                ..failure
+            },
+            CloudError::Conflict(_) => Self {
+                retry: RetryWhen::Soon,
+                warns: false,
+                is_temporary: true,
+                ..failure
+            },
+            CloudError::InProgress(retry) => Self {
+                retry: RetryWhen::when_asked(retry),
+                warns: false,
+                counts: false,
+                is_temporary: true,
+            },
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What all controllers share: the cloud, the nodes, events and metrics.
+//! The trait of controllers, [`Runner`], and what all of them share: the cloud, the nodes, events,
+//! metrics, and tasks of their own ([`spawn_joined`]).
 
 pub mod metrics;
 
@@ -11,13 +12,14 @@ use skydock_kube::{
     events::{EventType, Recorder},
     informer::{Entry, Informer, Kind},
 };
+use tokio::task::JoinError;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use self::metrics::SharedMetrics;
-use crate::objects::kinds::NodeKind;
 use crate::{
     calls::retry::{self, RetryWhen},
     controller::descriptor::Controller,
+    objects::kinds::NodeKind,
 };
 
 /// A controller that can be run.
@@ -93,13 +95,16 @@ impl ControllerContext {
 /// Runs a future on a separate task, so that long computations do not delay others. The task ends
 /// when the caller is dropped, and its panic is passed on to the caller.
 pub async fn spawn_joined<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
-    match AbortOnDropHandle::new(tokio::spawn(work)).await {
+    joined(AbortOnDropHandle::new(tokio::spawn(work)).await).await
+}
+
+/// Returns the result of a task that has ended, or passes on its panic.
+pub async fn joined<T>(ended: Result<T, JoinError>) -> T {
+    match ended.map_err(JoinError::try_into_panic) {
         Ok(done) => done,
-        Err(ended) => match ended.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is shutting down, and the caller with it.
-            Err(_) => std::future::pending().await,
-        },
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        // The runtime is shutting down, and the caller with it.
+        Err(Err(_)) => std::future::pending().await,
     }
 }
 

@@ -47,6 +47,9 @@ struct Rest {
     addresses: Option<Vec<NodeAddress>>,
 }
 
+/// A version of a node in the cache.
+pub type NodeEntry = Arc<Entry<NodeKind>>;
+
 /// Nodes.
 #[derive(Debug)]
 pub struct NodeKind;

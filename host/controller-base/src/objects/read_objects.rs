@@ -334,7 +334,7 @@ impl ReadObjects {
 /// those from before the first apply.
 const TOGETHER: [&str; 2] = ["ancient-changes", "before-first-apply"];
 
-/// Returns true if it is known that someone other than this host wrote the current value of an
+/// Returns true if it is known that someone other than Skydock wrote the current value of an
 /// annotation. Whoever writes the same value after it is noted in `managedFields`, too.
 fn is_by_others(metadata: &ObjectMeta, annotation: &str) -> bool {
     let field = format!("f:{annotation}");

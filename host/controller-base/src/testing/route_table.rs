@@ -1,3 +1,5 @@
+//! A cloud with routes, for tests: it behaves like a real one unless told to fail.
+
 use std::{
     collections::{HashMap, VecDeque},
     sync::Mutex,

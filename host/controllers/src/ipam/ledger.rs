@@ -5,6 +5,9 @@
 //! one. CIDRs that were reserved for a node stay reserved until the node is deleted or has other
 //! Pod CIDRs. So a lost answer does no harm: the same CIDRs are written again, and no other node
 //! gets them in the meantime.
+//!
+//! A rule belongs in `Ledger::decide`, and what it decides is a case of `Decision`, which `ipam.rs`
+//! carries out. What may be wrong with a node's Pod CIDRs is a case of `Problem`.
 
 use std::{
     collections::{BTreeSet, HashMap},

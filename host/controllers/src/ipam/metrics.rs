@@ -1,4 +1,4 @@
-//! Metrics of the controller.
+//! Metrics of the controller that allocates Pod CIDRs. `manager/metrics.rs` says how to add one.
 
 use std::sync::atomic::AtomicU64;
 

@@ -1,4 +1,5 @@
-//! Metrics of the controller.
+//! Metrics of the controller that taints and deletes nodes. `manager/metrics.rs` says how to add
+//! one.
 
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 

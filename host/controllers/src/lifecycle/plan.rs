@@ -3,6 +3,10 @@
 //!
 //! [`decide`] says for how long, and how often, the cloud has to report that an instance does not
 //! exist before its node is deleted. `brake.rs` says how many nodes may be.
+//!
+//! A rule that needs no answer of the cloud belongs in [`precheck`], any other in [`decide`]. What
+//! else is done about a node is a case of their results, which `round.rs` carries out, or of
+//! [`Change`], which `apply.rs` writes.
 
 use std::time::Duration;
 
@@ -57,8 +61,8 @@ pub fn precheck(node: &Node, info: &ProviderInfo) -> Precheck {
     }
 }
 
-/// Returns true if nothing is to be done about a node, whoever owns it: it is ready, and has no taint
-/// of a stopped instance.
+/// Returns true if nothing is to be done about a node, whoever owns it: it is ready, and has no
+/// taint of a stopped instance.
 #[must_use]
 pub fn is_settled(node: &Node) -> bool {
     node.ready && back(node).is_empty()

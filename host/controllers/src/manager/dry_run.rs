@@ -1,6 +1,8 @@
 //! Dry run: changes are logged and not made. Questions to the cloud are passed on, changes of the
 //! cloud are not; the API server validates writes without storing them (see
 //! [`skydock_kube::dry_run`]).
+//!
+//! The text about a call that changes the cloud is in the case of `Cloud::instead` for it.
 
 use std::sync::Arc;
 
@@ -46,9 +48,9 @@ impl Cloud {
         Err(CloudError::ImplementedElsewhere)
     }
 
-    /// Reports a call that would change the cloud, and returns an answer instead of making it. Calls
-    /// about load balancers succeed, so that what would follow is reported, too; others fail with
-    /// [`CloudError::ImplementedElsewhere`], after which nothing is changed or retried.
+    /// Reports a call that would change the cloud, and returns an answer instead of making it.
+    /// Calls about load balancers succeed, so that what would follow is reported, too; others fail
+    /// with [`CloudError::ImplementedElsewhere`], after which nothing is changed or retried.
     fn instead(&self, call: Call<'_>) -> Result<Answer, CloudError> {
         match call {
             Call::Ensure { service, nodes } => {

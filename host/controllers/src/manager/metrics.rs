@@ -1,9 +1,9 @@
 //! Metrics of the controllers; those of a single controller are in its folder. Names, labels and
 //! buckets are upstream's, except those that begin with `skydock_`.
 //!
-//! A metric is a field and a `register` in the `metrics.rs` of what it is about: a controller, or
-//! `execution` in `skydock-sandbox`, `observe` in `skydock-egress`, `sources` in
-//! `skydock-credentials`, `config` in `skydock`. It needs a row under "Metrics" in
+//! A metric is a field and a `register` in the `metrics.rs` of what it is about: a controller,
+//! `queue` in `skydock-kube`, `skydock-sandbox` (plugins), `observe` in `skydock-egress`, `sources`
+//! in `skydock-credentials`, `config` in `skydock`. It needs a row under "Metrics" in
 //! `docs/operating.md`, which tests compare with the program, and an alert in
 //! `deploy/components/alerts` if somebody must act.
 

@@ -1,6 +1,6 @@
 //! Starts the controllers, fills their caches, and stops them in order.
 
-mod host;
+mod controllers;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -14,7 +14,7 @@ use skydock_service_controller::RecordStore;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use self::host::Host;
+use self::controllers::RunningControllers;
 use crate::{Controller, Metrics, Options, manager::dry_run};
 
 /// Dependencies of the controllers.
@@ -77,7 +77,7 @@ pub async fn run(mut context: Context, events: EventWriter) -> Result<(), RunErr
 
     let worked = context.worked.clone();
     let writing = tokio::spawn(events.run(context.clients.informers.clone(), worked.clone()));
-    let result = Box::pin(Host::new(context, dry_run_log).run()).await;
+    let result = Box::pin(RunningControllers::new(context, dry_run_log).run()).await;
 
     // Another process may lead from here on; only the last events are still to be written.
     worked.cancel();

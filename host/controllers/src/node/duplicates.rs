@@ -44,6 +44,13 @@ pub(super) struct Duplicates {
 #[derive(Default)]
 struct Index(BTreeSet<(Claim, Arc<str>)>);
 
+/// What a node claims although others do, too.
+struct Duplicate {
+    claim: Claim,
+    /// Their names.
+    others: Vec<Arc<str>>,
+}
+
 impl Claim {
     fn of(node: &Node) -> BTreeSet<Self> {
         let internal = node
@@ -101,13 +108,14 @@ impl Index {
             .map(|(_, name)| name)
     }
 
-    /// Replaces what a node claims. Returns what it has from now on like others, and these.
+    /// Replaces what a node claims. Returns each claim that it did not have before and that other
+    /// nodes have.
     fn replace(
         &mut self,
         name: &str,
         old: &BTreeSet<Claim>,
         new: &BTreeSet<Claim>,
-    ) -> Vec<(Claim, Vec<Arc<str>>)> {
+    ) -> Vec<Duplicate> {
         let name: Arc<str> = name.into();
         for gone in old.difference(new) {
             self.0.remove(&(gone.clone(), Arc::clone(&name)));
@@ -118,7 +126,8 @@ impl Index {
             let others: Vec<_> = self.nodes(claim).cloned().collect();
             self.0.insert((claim.clone(), Arc::clone(&name)));
             if !others.is_empty() {
-                duplicates.push((claim.clone(), others));
+                let claim = claim.clone();
+                duplicates.push(Duplicate { claim, others });
             }
         }
 
@@ -160,7 +169,7 @@ impl Duplicates {
                 }
             };
 
-            for (claim, others) in found {
+            for Duplicate { claim, others } in found {
                 report(entry, &claim, &others);
                 // Otherwise it was told when the second node came.
                 if let [other] = others.as_slice()
@@ -174,13 +183,13 @@ impl Duplicates {
         duplicates
     }
 
-    /// Returns the name of a node other than this one that has this provider ID, or is about to get
-    /// it, and is ready. If there is none, this one is about to get it: nodes of one batch are
-    /// written at the same time.
-    pub(super) fn ready(
+    /// Claims a provider ID for a node, which is about to get it: nodes of one batch are written at
+    /// the same time. Returns the name of another node that has the ID, or is about to get it, and
+    /// is ready; the ID is not claimed then.
+    pub(super) fn claim_provider_id(
         &self,
         id: &str,
-        except: &str,
+        node: &str,
         nodes: &Informer<NodeKind>,
     ) -> Option<String> {
         let mut promised = self.promised.lock();
@@ -190,7 +199,7 @@ impl Duplicates {
         });
 
         let is_ready = |name: &str| nodes.get(name).is_some_and(|entry| entry.view.ready);
-        if let Some(other) = promised.get(id).filter(|it| *it != except && is_ready(it)) {
+        if let Some(other) = promised.get(id).filter(|it| *it != node && is_ready(it)) {
             return Some(other.clone());
         }
 
@@ -198,12 +207,12 @@ impl Duplicates {
         let claim = Claim::ProviderId(id.into());
         let other = index
             .nodes(&claim)
-            .filter(|name| &***name != except)
+            .filter(|name| &***name != node)
             .find(|name| is_ready(name))
             .map(ToString::to_string);
 
         if other.is_none() {
-            promised.insert(id.to_owned(), except.to_owned());
+            promised.insert(id.to_owned(), node.to_owned());
         }
         other
     }
@@ -225,13 +234,13 @@ mod tests {
     }
 
     #[test]
-    fn a_double_is_found_once_and_until_it_is_gone() {
+    fn a_duplicate_is_found_once_and_until_it_is_gone() {
         let mut index = Index::default();
         let mut change = |name: &str, old: &[Claim], new: &[Claim]| {
             let set = |claims: &[Claim]| claims.iter().cloned().collect();
             let found = index.replace(name, &set(old), &set(new));
             let shown =
-                |(claim, others): (Claim, Vec<Arc<str>>)| format!("{claim} {}", others.join(","));
+                |Duplicate { claim, others }: Duplicate| format!("{claim} {}", others.join(","));
             found.into_iter().map(shown).collect::<Vec<_>>()
         };
         let (one, two) = ([id("x://1"), ip("10.0.0.1")], [id("x://1"), ip("10.0.0.2")]);
@@ -274,7 +283,7 @@ mod tests {
         apply("a", ready("1", None, "True"));
         apply("b", ready("1", None, "True"));
 
-        let taken = |id: &str, by: &str| duplicates.ready(id, by, &nodes);
+        let taken = |id: &str, by: &str| duplicates.claim_provider_id(id, by, &nodes);
         assert_eq!((taken("x://1", "a"), taken("x://1", "a")), (None, None));
         assert_eq!(taken("x://1", "b").as_deref(), Some("a"));
         assert_eq!(taken("x://2", "b"), None);

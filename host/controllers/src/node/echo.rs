@@ -4,19 +4,19 @@
 //! was outdated. Once the watch has delivered the result of one patch, the next one is cheap; if it
 //! is sent immediately, both together cost the API server about twice as much. Besides, the taints
 //! of the delivered version are known.
+//!
+//! `write_addresses` in `initialize.rs` waits. The handler in `NodeController::new` calls
+//! [`Echo::show`] for each version of a node, which ends the wait.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use skydock_cloud::NodeAddress;
-use skydock_controller_base::objects::kinds::NodeKind;
-use skydock_kube::informer::Entry;
+use skydock_controller_base::objects::kinds::NodeEntry;
 use tokio::{sync::oneshot, time::timeout};
 
 /// Maximum time to wait. A watch is a few milliseconds behind, and under load some hundred.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-type NodeEntry = Arc<Entry<NodeKind>>;
 
 /// Addresses that are waited for, by name of the node.
 #[derive(Default)]
@@ -76,6 +76,7 @@ mod tests {
     use serde_json::json;
     use skydock_cloud::AddressKind;
     use skydock_controller_base::testing::{node, with};
+    use skydock_kube::informer::Entry;
 
     use super::*;
 

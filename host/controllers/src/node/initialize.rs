@@ -3,14 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use skydock_cloud::{CloudError, Instance, reason};
-use skydock_controller_base::{
-    calls::{
-        progress::minutes,
-        retry::{self, RetryWhen},
-    },
-    objects::kinds::NodeKind,
-};
+use skydock_cloud::{Instance, reason};
+use skydock_controller_base::{calls::retry::RetryWhen, objects::kinds::NodeKind};
 use skydock_kube::{api::ApiError, informer::Entry};
 use tokio::{sync::Semaphore, time::Instant};
 
@@ -43,9 +37,9 @@ impl NodeController {
     /// Initializes a node: writes the addresses first, so that no Pods are scheduled to a node that
     /// cannot be reached, and then the rest.
     ///
-    /// Turns are given in order, so that the second patch of a node waits until all nodes of its
-    /// batch have their addresses. This distance between the two patches saves the API server some
-    /// 10 % of the time.
+    /// `writers` gives permits in order, so that the second patch of a node waits until all nodes
+    /// of its batch have their addresses. This distance between the two patches saves the API
+    /// server some 10 % of the time.
     pub(super) async fn initialize(
         &self,
         entry: NodeEntry,
@@ -75,15 +69,21 @@ impl NodeController {
         self.finish(&latest, Ok(()));
     }
 
-    /// Returns what to write, unless another node has the provider ID.
-    fn plan(&self, entry: &NodeEntry, instance: &Instance) -> Result<Initialization, Rejection> {
+    /// Returns what to write, and claims the provider ID for this node, unless another node has it.
+    fn plan_and_claim(
+        &self,
+        entry: &NodeEntry,
+        instance: &Instance,
+    ) -> Result<Initialization, Rejection> {
         let mut plan = initialize(&entry.view, instance)?;
         let info = self.context.provider.info();
         plan.annotations
             .keep_room(&entry.view.annotations, |key| info.may_annotate(key));
 
         if let Some(id) = &plan.provider_id
-            && let Some(other) = self.duplicates.ready(id, entry.name(), &self.context.nodes)
+            && let Some(other) =
+                self.duplicates
+                    .claim_provider_id(id, entry.name(), &self.context.nodes)
         {
             let id = id.clone();
             return Err(Rejection::TakenProviderId { id, other });
@@ -100,7 +100,7 @@ impl NodeController {
         writers: &Semaphore,
     ) -> Result<(), Unfinished> {
         let permit = writers.acquire().await;
-        let Some(wanted) = self.plan(entry, instance)?.addresses else {
+        let Some(wanted) = self.plan_and_claim(entry, instance)?.addresses else {
             return Ok(());
         };
 
@@ -129,7 +129,7 @@ impl NodeController {
     }
 
     /// Writes everything else. Returns the version of the node that was changed: the latest one,
-    /// because others may have written the node while this waited for its turn.
+    /// because others may have written the node while this waited for its permit.
     async fn write_rest(
         &self,
         asked: &NodeEntry,
@@ -143,7 +143,7 @@ impl NodeController {
         });
         let latest = latest.ok_or(Unfinished::Needless)?;
 
-        let plan = self.plan(&latest, instance)?;
+        let plan = self.plan_and_claim(&latest, instance)?;
         let written = apply::initialize(&self.client, &latest, &plan).await?;
 
         for rejected in plan
@@ -178,87 +178,6 @@ impl NodeController {
                 RetryWhen::BackOff.schedule(&self.queue, &entry.key());
             }
         }
-    }
-
-    pub(super) fn reject(&self, entry: &NodeEntry, error: &CloudError) {
-        let news = self.note_cloud_error(entry, error);
-        self.report_if_long(entry, error);
-
-        if news && retry::warns(error) {
-            self.context.warning(
-                entry,
-                reason::FAILED_TO_INITIALIZE,
-                format!("Node cannot be initialized: {error}"),
-            );
-        }
-
-        match RetryWhen::after(error) {
-            // They are retried together with the others of the same call.
-            RetryWhen::BackOff => {}
-            again => again.schedule(&self.queue, &entry.key()),
-        }
-    }
-
-    /// Counts an error of the cloud about a node, and logs it unless that was done lately. Returns
-    /// true if it is news.
-    pub(super) fn note_cloud_error(&self, entry: &NodeEntry, error: &CloudError) -> bool {
-        // What is retried only after a change is about something else each time.
-        let news = RetryWhen::after(error) == RetryWhen::OnChange
-            || !retry::counts(error)
-            || self
-                .memory
-                .is_news(entry, &error.to_string(), Instant::now());
-
-        if news {
-            self.context.cloud_error(entry.name(), error);
-        } else {
-            let context = &self.context;
-            context.metrics.error(context.controller, error.kind());
-            tracing::debug!(node = entry.name(), "again: {error}");
-        }
-        news
-    }
-
-    /// Reports an operation that has been in progress for a long time: it is not an error, so
-    /// nothing else reports it.
-    fn report_if_long(&self, entry: &NodeEntry, error: &CloudError) {
-        let long = self
-            .context
-            .metrics
-            .long_in_progress(self.context.controller);
-        if let Some(lasted) = self
-            .memory
-            .note_progress(entry.name(), error, &long, Instant::now())
-        {
-            let lasted = minutes(lasted);
-            let message =
-                format!("An operation on the instance has not finished after {lasted}: {error}");
-            self.context
-                .warning(entry, reason::STILL_IN_PROGRESS, message);
-        }
-    }
-
-    pub(super) fn finish(&self, entry: &NodeEntry, result: Result<(), ApiError>) {
-        let Err(error) = result else {
-            return self.queue.forget(&entry.key());
-        };
-
-        // What is retried within moments is not worth an event.
-        let again = RetryWhen::after_write(&error);
-        let message = format!("Node cannot be updated: {error}");
-        if again != RetryWhen::BackOff {
-            self.context.api_error(entry.name(), &error);
-        } else if self.memory.is_news(entry, &message, Instant::now()) {
-            self.context.api_error(entry.name(), &error);
-            self.context
-                .warning(entry, reason::FAILED_TO_INITIALIZE, message);
-        } else {
-            let context = &self.context;
-            context.metrics.error(context.controller, "kubernetes");
-            tracing::debug!(node = entry.name(), "again: {error}");
-        }
-
-        again.schedule(&self.queue, &entry.key());
     }
 }
 

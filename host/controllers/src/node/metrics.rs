@@ -1,4 +1,4 @@
-//! Metrics of the controller.
+//! Metrics of the controller that initializes nodes. `manager/metrics.rs` says how to add one.
 
 use prometheus_client::{
     metrics::histogram::{Histogram, exponential_buckets},

@@ -1,5 +1,9 @@
 //! Decides what to do about a node: what it needs before the cloud is asked (`need`), and what is
 //! written then (`initialize`, `repair`). All functions are pure.
+//!
+//! A question to the cloud begins in `need`. What is written of the answer is a field of the result
+//! of `initialize`, for a node that waits, or of `repair`, for one that is initialized; `addresses`
+//! and `labels` have the rules that both use. `node/initialize.rs` and `node/keep.rs` write it.
 
 pub mod addresses;
 pub mod initialize;

@@ -1,5 +1,6 @@
-//! One round of questions about nodes: has the cloud describe a batch; `answers.rs` has what follows.
-//! `batches.rs` calls it for each batch.
+//! One round of questions about nodes. `batches.rs` calls `ask` for each batch, which has the cloud
+//! describe it (`describe.rs`), and then `handle` with the answers, which initializes or updates
+//! each node (`answers.rs`).
 
 mod answers;
 mod describe;

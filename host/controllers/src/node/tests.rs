@@ -425,6 +425,33 @@ async fn derived_labels_are_patched_and_a_failure_is_retried() {
     assert_eq!(bench.cloud.calls(), Vec::<String>::new());
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_initialized_node_gets_no_event_about_initialization() {
+    let bench = bench_with(NodeOptions {
+        kept: SyncedFields {
+            addresses: false,
+            labels: false,
+        },
+        ..NodeOptions::default()
+    });
+    let labels = json!({"metadata": {"labels": {"failure-domain.beta.kubernetes.io/zone": "z1"}}});
+    bench.api.fail("PATCH", "/api/v1/nodes/a", 403, "Forbidden");
+    bench
+        .controller
+        .context
+        .nodes
+        .apply(with(&initialized("a"), &labels));
+    bench.start();
+    wait().await;
+
+    assert_eq!(bench.api.calls().first().unwrap(), "PATCH /api/v1/nodes/a");
+    assert_eq!(bench.events(), []);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
+    let line = "skydock_controller_errors_total{controller=\"cloud-node\",kind=\"kubernetes\"} 1";
+    assert!(text.lines().any(|other| other == line), "{text}");
+}
+
 // Holds: N-18
 #[tokio::test(start_paused = true)]
 async fn a_conflict_is_retried_soon_without_an_event() {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use skydock_cloud::{CloudError, NewRoute, Route};
+use skydock_controller_base::controller::context::joined;
 use skydock_kube::queue::Priority;
 use tokio::{
     task::JoinSet,
@@ -91,14 +92,8 @@ impl<'a> Run<'a> {
 
     /// Returns the next completed call; `None` if none is in progress.
     pub(super) async fn next(&mut self) -> Option<Event> {
-        match self.tasks.join_next().await? {
-            Ok(event) => Some(event),
-            Err(ended) => match ended.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is shutting down, and this with it.
-                Err(_) => std::future::pending().await,
-            },
-        }
+        let ended = self.tasks.join_next().await?;
+        Some(joined(ended).await)
     }
 
     /// Passes the result of a call to the state, and performs what follows from it.

@@ -1,4 +1,4 @@
-//! The `cloud.conf` of the OpenStack cloud-controller-manager: the host uses the secrets, and the
+//! The `cloud.conf` of the OpenStack cloud-controller-manager: Skydock uses the secrets, and the
 //! plugin receives the rest.
 
 use std::{collections::BTreeSet, ops::Range};
@@ -23,7 +23,7 @@ pub enum CloudConfError {
         /// What is wrong.
         problem: &'static str,
     },
-    /// It has a secret that is not one of those that the host removes.
+    /// It has a secret that is not one of those that Skydock removes.
     #[error(
         "{0}, but only `password`, `application-credential-secret`, `trustee-password` and `token` in section [Global] \
          are hidden from the plugin: remove it"
@@ -37,7 +37,7 @@ pub enum CloudConfError {
     },
 }
 
-/// Keys in `[Global]` whose values only the host uses.
+/// Keys in `[Global]` whose values only Skydock uses.
 const SECRETS: [&str; 4] = [
     "password",
     "application-credential-secret",
@@ -48,7 +48,7 @@ const SECRETS: [&str; 4] = [
 /// Keys in `[Global]` that may have no value, which means true.
 const BOOLEANS: [&str; 2] = ["tls-insecure", "use-clouds"];
 
-/// Returns the login for the host, and the text without its secrets and comments, line by line, for
+/// Returns the login for Skydock, and the text without its secrets and comments, line by line, for
 /// the plugin.
 ///
 /// # Errors

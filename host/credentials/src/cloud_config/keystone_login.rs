@@ -1,7 +1,9 @@
 //! Users and scopes of Keystone logins.
 
-use crate::config::{IssuerUrl, KeystoneConfig};
-use crate::masking::secret::Secret;
+use crate::{
+    config::{IssuerUrl, KeystoneConfig},
+    masking::secret::Secret,
+};
 
 /// A complete login.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{request, response};
 
-use crate::credential::{Credential, CredentialError, CredentialErrorKind, Prepared, RequestKind};
-use crate::masking::secret::Secret;
+use crate::{
+    credential::{Credential, CredentialError, CredentialErrorKind, Prepared, RequestKind},
+    masking::secret::Secret,
+};
 
 /// A placeholder for a credential that belongs to another plugin, or to another file of this
 /// plugin.

@@ -18,7 +18,7 @@ pub struct SessionConfig {
     /// Which plugin may use it.
     #[serde(rename = "for")]
     pub binding: Binding,
-    /// For SDKs that must log in: the host answers the plugin's login with the answer to its own
+    /// For SDKs that must log in: Skydock answers the plugin's login with the answer to its own
     /// login, in which a handle replaces the token.
     #[serde(default)]
     pub masked: bool,

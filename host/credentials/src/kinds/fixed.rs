@@ -8,10 +8,10 @@ use http::{HeaderMap, request, response};
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
-use crate::credential::{Credential, CredentialError, Prepared, RequestKind};
-use crate::masking::{answer_mask::AnswerMask, quotes::SHORTEST, secret::Secret};
 use crate::{
     config::{BasicConfig, HeaderConfig},
+    credential::{Credential, CredentialError, Prepared, RequestKind},
+    masking::{answer_mask::AnswerMask, quotes::SHORTEST, secret::Secret},
     place::{self, Place},
     secret_requests,
     sources::{
@@ -79,7 +79,7 @@ impl Fixed {
         }
     }
 
-    /// Returns the current value and its number.
+    /// Returns the version of the current value, and the value.
     async fn current(&self) -> Result<(u64, Secret), Failure> {
         let mut parts = Vec::new();
         for part in &self.parts {
@@ -108,7 +108,7 @@ impl Fixed {
         // A server can quote what was sent, which for basic authentication is the encoded pair.
         self.secrets_seen.note(&value);
 
-        // By the number, `changed` knows that a file has changed.
+        // By the version, `changed` knows that a file has changed.
         let mut last = self.last.lock();
         if last.1.as_ref() != Some(&value) {
             *last = (last.0.saturating_add(1), Some(value.clone()));
@@ -154,24 +154,24 @@ impl Credential for Fixed {
         let prepared = async {
             secret_requests::check(head, body.map(AsRef::as_ref), Some(&self.place))?;
             self.place.strip(&mut head.headers);
-            let (used, value) = self.current().await?;
+            let (version, value) = self.current().await?;
             self.place.insert(&mut head.headers, &value)?;
-            Ok(Prepared::Send { used })
+            Ok(Prepared::Send { version })
         };
         prepared
             .await
             .map_err(|failure: Failure| failure.named(&self.name))
     }
 
-    fn accepted(&self, _used: u64, _kind: RequestKind) {}
+    fn accepted(&self, _version: u64, _kind: RequestKind) {}
 
-    async fn rejected(&self, used: u64, _kind: RequestKind) -> bool {
+    async fn rejected(&self, version: u64, _kind: RequestKind) -> bool {
         // Nobody issues another value: only a changed file has one.
-        self.changed(used).await
+        self.changed(version).await
     }
 
-    async fn changed(&self, used: u64) -> bool {
-        self.current().await.is_ok_and(|(now, _)| now > used)
+    async fn changed(&self, version: u64) -> bool {
+        self.current().await.is_ok_and(|(now, _)| now > version)
     }
 
     fn mask(&self, head: &mut response::Parts) {

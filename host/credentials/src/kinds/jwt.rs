@@ -5,8 +5,7 @@ use ring::{digest, rand::SystemRandom, signature};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use serde_json::{Map, Value};
 
-use crate::sources::failure::Failure;
-use crate::{masking::secret::Secret, request::encode::base64url};
+use crate::{masking::secret::Secret, request::encode::base64url, sources::failure::Failure};
 
 /// Returns the header of an assertion: with the thumbprint of a certificate, by which Microsoft
 /// Entra ID finds the key, or with a key ID.

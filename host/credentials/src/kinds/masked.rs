@@ -1,4 +1,4 @@
-//! Masked logins, for SDKs that must log in: the host answers their login, with a handle instead of
+//! Masked logins, for SDKs that must log in: Skydock answers their login, with a handle instead of
 //! the token.
 
 use bytes::Bytes;
@@ -7,12 +7,21 @@ use jiff::Timestamp;
 use ring::rand::SystemRandom;
 use serde_json::{Value, json};
 
-use crate::{config::Capture, secret_requests::path_segments, sources::failure::Failure};
-use crate::{masking::secret::Secret, request::encode};
+use crate::{
+    config::Capture, masking::secret::Secret, request::encode, secret_requests::path_segments,
+    sources::failure::Failure,
+};
 
-/// The kinds of requests of a plugin.
+/// vSphere's answer to a logout.
+const LOGOUT_RESPONSE: &str = concat!(
+    r#"<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope "#,
+    r#"xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body>"#,
+    r#"<LogoutResponse xmlns="urn:vim25"></LogoutResponse></soapenv:Body></soapenv:Envelope>"#
+);
+
+/// What a request of a plugin is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Guest {
+pub(crate) enum Purpose {
     Login,
     Logout,
     Other,
@@ -81,32 +90,32 @@ impl Mask {
 
     /// Returns true for requests to the URL of logins.
     pub(crate) fn is_at_login(&self, head: &Parts) -> bool {
-        let same_place = place(&head.uri) == place(&self.url);
+        let same_origin = Origin::of(&head.uri) == Origin::of(&self.url);
         let login = path_segments(self.url.path());
 
         // A server may read another spelling of the path as the same, so every reading counts.
-        same_place
+        same_origin
             && path_segments(head.uri.path())
                 .iter()
                 .any(|path| login.contains(path))
     }
 
     /// Distinguishes logins and logouts from other requests.
-    pub(crate) fn recognize(&self, head: &Parts, body: Option<&Bytes>) -> Guest {
+    pub(crate) fn recognize(&self, head: &Parts, body: Option<&Bytes>) -> Purpose {
         if !self.is_at_login(head) {
-            return Guest::Other;
+            return Purpose::Other;
         }
 
         match self.protocol {
             // Keystone revokes a token with DELETE at the URL of logins.
-            Protocol::Keystone if head.method == Method::DELETE => Guest::Logout,
-            _ if head.method != self.method => Guest::Other,
+            Protocol::Keystone if head.method == Method::DELETE => Purpose::Logout,
+            _ if head.method != self.method => Purpose::Other,
             Protocol::VsphereSoap => match body.and_then(|body| operation(body)).as_deref() {
-                Some("Login") => Guest::Login,
-                Some("Logout") => Guest::Logout,
-                _ => Guest::Other,
+                Some("Login") => Purpose::Login,
+                Some("Logout") => Purpose::Logout,
+                _ => Purpose::Other,
             },
-            Protocol::Keystone | Protocol::Plain => Guest::Login,
+            Protocol::Keystone | Protocol::Plain => Purpose::Login,
         }
     }
 
@@ -128,7 +137,7 @@ impl Mask {
                 .is_some_and(|value| value.as_bytes() == self.handle.as_bytes())
     }
 
-    /// Returns the answer to a login: the one that the host received, with the handle instead of
+    /// Returns the answer to a login: the one that Skydock received, with the handle instead of
     /// the token.
     pub(crate) fn login(
         &self,
@@ -181,7 +190,7 @@ impl Mask {
             .then(|| only(pointer, value.clone()))
     }
 
-    /// Returns the answer to a logout. The host's session is kept.
+    /// Returns the answer to a logout. Skydock's session is kept.
     pub(crate) fn logout(&self) -> Response<Bytes> {
         let (status, kind, body) = match self.protocol {
             Protocol::VsphereSoap => (
@@ -246,35 +255,43 @@ fn only(pointer: &str, value: Value) -> Value {
 
 /// Returns JSON with the fields of both. Where they differ, that of the first is kept.
 fn merged(one: Value, other: Value) -> Value {
-    let (Value::Object(mut one), Value::Object(other)) = (one.clone(), other) else {
-        return one;
-    };
-
-    for (key, value) in other {
-        let value = one
-            .remove(&key)
-            .map_or(value.clone(), |before| merged(before, value));
-        one.insert(key, value);
+    match (one, other) {
+        (Value::Object(mut one), Value::Object(other)) => {
+            for (key, value) in other {
+                let value = match one.remove(&key) {
+                    Some(before) => merged(before, value),
+                    None => value,
+                };
+                one.insert(key, value);
+            }
+            Value::Object(one)
+        }
+        (one, _) => one,
     }
-
-    Value::Object(one)
 }
 
-/// vSphere's answer to a logout.
-const LOGOUT_RESPONSE: &str = concat!(
-    r#"<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope "#,
-    r#"xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body>"#,
-    r#"<LogoutResponse xmlns="urn:vim25"></LogoutResponse></soapenv:Body></soapenv:Envelope>"#
-);
+/// The origin of a URL, in lower case and with its port.
+#[derive(PartialEq, Eq)]
+struct Origin {
+    scheme: String,
+    host: String,
+    port: u16,
+}
 
-/// Returns scheme, host and port of a URL.
-fn place(uri: &Uri) -> (String, String, u16) {
-    let scheme = uri.scheme_str().unwrap_or_default().to_ascii_lowercase();
-    let port = uri
-        .port_u16()
-        .unwrap_or(if scheme == "http" { 80 } else { 443 });
-    let host = uri.host().unwrap_or_default().to_ascii_lowercase();
-    (scheme, host.trim_end_matches('.').to_owned(), port)
+impl Origin {
+    fn of(uri: &Uri) -> Self {
+        let scheme = uri.scheme_str().unwrap_or_default().to_ascii_lowercase();
+        let host = uri.host().unwrap_or_default().to_ascii_lowercase();
+        let port = uri
+            .port_u16()
+            .unwrap_or(if scheme == "http" { 80 } else { 443 });
+
+        Self {
+            scheme,
+            host: host.trim_end_matches('.').to_owned(),
+            port,
+        }
+    }
 }
 
 /// Returns the local name of the first element in a SOAP body.
@@ -303,7 +320,7 @@ mod tests {
 
     use super::*;
 
-    fn guest(mask: &Mask, method: &str, uri: &str, body: &str) -> Guest {
+    fn purpose(mask: &Mask, method: &str, uri: &str, body: &str) -> Purpose {
         let request = Request::builder().method(method).uri(uri).body(()).unwrap();
         mask.recognize(
             &request.into_parts().0,
@@ -331,45 +348,49 @@ mod tests {
             (
                 "POST",
                 "https://keystone.example.com/v3/auth/tokens",
-                Guest::Login,
+                Purpose::Login,
             ),
             (
                 "POST",
                 "https://KEYSTONE.example.com:443/v3//auth/tokens/?nocatalog",
-                Guest::Login,
+                Purpose::Login,
             ),
             (
                 "DELETE",
                 "https://keystone.example.com/v3/auth/tokens",
-                Guest::Logout,
+                Purpose::Logout,
             ),
             (
                 "GET",
                 "https://keystone.example.com/v3/auth/tokens",
-                Guest::Other,
+                Purpose::Other,
             ),
             (
                 "POST",
                 "https://keystone.example.com:5000/v3/auth/tokens",
-                Guest::Other,
+                Purpose::Other,
             ),
             (
                 "POST",
                 "http://keystone.example.com:443/v3/auth/tokens",
-                Guest::Other,
+                Purpose::Other,
             ),
             (
                 "POST",
                 "https://nova.example.com/v3/auth/tokens",
-                Guest::Other,
+                Purpose::Other,
             ),
             (
                 "POST",
                 "https://keystone.example.com/v3/users",
-                Guest::Other,
+                Purpose::Other,
             ),
         ] {
-            assert_eq!(guest(&mask, method, uri, "{}"), expected, "{method} {uri}");
+            assert_eq!(
+                purpose(&mask, method, uri, "{}"),
+                expected,
+                "{method} {uri}"
+            );
         }
     }
 
@@ -383,24 +404,30 @@ mod tests {
                 "<?xml version=\"1.0\"?><e:Envelope><e:Header><Login/></e:Header><e:Body>{inner}</e:Body></e:Envelope>"
             )
         };
-        for (inner, expected) in [
-            ("<Login xmlns=\"urn:vim25\">", Guest::Login),
-            ("<!-- x --><v:Login>", Guest::Login),
-            ("<Logout/>", Guest::Logout),
-            ("<FindByUuid>", Guest::Other),
-            ("<LoginByToken>", Guest::Other),
+        for (method, url, inner, expected) in [
+            (
+                "POST",
+                "/sdk/",
+                "<Login xmlns=\"urn:vim25\">",
+                Purpose::Login,
+            ),
+            ("POST", "/sdk", "<Login/>", Purpose::Login),
+            ("POST", "/sdk/", "<!-- x --><v:Login>", Purpose::Login),
+            ("POST", "/sdk/", "<Logout/>", Purpose::Logout),
+            ("POST", "/sdk/", "<FindByUuid>", Purpose::Other),
+            ("POST", "/sdk/", "<LoginByToken>", Purpose::Other),
+            ("POST", "/sdk", "<RetrieveProperties/>", Purpose::Other),
+            ("GET", "/sdk", "<Login/>", Purpose::Other),
         ] {
-            assert_eq!(
-                guest(
-                    &mask,
-                    "POST",
-                    "https://vcenter.example.com/sdk/",
-                    &envelope(inner)
-                ),
-                expected,
-                "{inner}"
-            );
+            let url = format!("https://vcenter.example.com{url}");
+            let found = purpose(&mask, method, &url, &envelope(inner));
+            assert_eq!(found, expected, "{method} {url} {inner}");
         }
+
+        // The header is optional.
+        let body = "<Envelope><Body><Login/></Body></Envelope>";
+        let found = purpose(&mask, "POST", "https://vcenter.example.com/sdk", body);
+        assert_eq!(found, Purpose::Login);
 
         assert!(mask.logout().body().starts_with(b"<?xml"));
     }
@@ -468,33 +495,6 @@ mod tests {
             r#"{"data":{"token":"real"}}"#,
         ] {
             assert_eq!(shown(other), r#"{"data":{"token":"handle"}}"#);
-        }
-    }
-
-    #[test]
-    fn vsphere_logins_are_recognized_by_their_operation() {
-        let url = "https://vcenter.example.com:443/sdk".parse().unwrap();
-        let mask = Mask::new(
-            Protocol::VsphereSoap,
-            Method::POST,
-            url,
-            Capture::Cookie("vmware_soap_session".into()),
-        )
-        .unwrap();
-        let body = |operation: &str| format!("<Envelope><Body><{operation}/></Body></Envelope>");
-        for (method, operation, expected) in [
-            ("POST", "Login", Guest::Login),
-            ("POST", "Logout", Guest::Logout),
-            ("POST", "RetrieveProperties", Guest::Other),
-            ("GET", "Login", Guest::Other),
-        ] {
-            let found = guest(
-                &mask,
-                method,
-                "https://vcenter.example.com/sdk",
-                &body(operation),
-            );
-            assert_eq!(found, expected, "{method} {operation}");
         }
     }
 

@@ -98,7 +98,7 @@ impl<S: Source> Renewed<S> {
         &self.shared.source
     }
 
-    /// Returns the current value and its number. Waits if there is no valid one.
+    /// Returns the version of the current value, and the value. Waits if there is no valid one.
     pub(crate) async fn get(&self) -> Result<(u64, Arc<S::Value>), Failure> {
         self.start();
         let inputs = self.shared.source.inputs().await;
@@ -106,14 +106,14 @@ impl<S: Source> Renewed<S> {
 
         match ask {
             Ask::Have {
-                number,
+                version,
                 value,
                 first_use,
             } => {
                 if first_use {
                     self.shared.wake.notify_one();
                 }
-                Ok((number, value))
+                Ok((version, value))
             }
             Ask::Fail(failure) => Err(failure),
             Ask::Wait { attempts, valid } => {
@@ -134,33 +134,33 @@ impl<S: Source> Renewed<S> {
         }
     }
 
-    /// Reports that the cloud accepted the value with this number for this kind of request.
-    pub(crate) fn accepted(&self, used: u64, kind: RequestKind) {
-        self.shared.state().accept(used, kind);
+    /// Reports that the cloud accepted this version of the value for this kind of request.
+    pub(crate) fn accepted(&self, version: u64, kind: RequestKind) {
+        self.shared.state().accept(version, kind);
     }
 
-    /// Reports that the cloud rejected the value with this number for this kind of request. Returns
+    /// Reports that the cloud rejected this version of the value for this kind of request. Returns
     /// true if there is a newer value.
-    pub(crate) async fn rejected(&self, used: u64, kind: RequestKind) -> bool {
+    pub(crate) async fn rejected(&self, version: u64, kind: RequestKind) -> bool {
         self.start();
         loop {
-            let rejection = self.shared.state().reject(Instant::now(), used, kind);
+            let rejection = self.shared.state().reject(Instant::now(), version, kind);
             match rejection {
                 Rejection::Newer => return true,
                 Rejection::TooSoon => return false,
                 Rejection::Later(at) => sleep_until(at).await,
                 Rejection::Wait { attempts } => {
                     self.attempt_after(attempts).await;
-                    return self.shared.state().is_newer_than(used);
+                    return self.shared.state().is_newer_than(version);
                 }
             }
         }
     }
 
-    /// Returns true if there is a value with a higher number, which is obtained first if a file has
+    /// Returns true if there is a newer version, which is obtained first if a file has
     /// changed.
-    pub(crate) async fn changed(&self, used: u64) -> bool {
-        self.get().await.is_ok_and(|(number, _)| number > used)
+    pub(crate) async fn changed(&self, version: u64) -> bool {
+        self.get().await.is_ok_and(|(latest, _)| latest > version)
     }
 
     async fn attempt_after(&self, attempts: u64) {

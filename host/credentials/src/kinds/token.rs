@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{request, response};
 
-use crate::credential::{Credential, CredentialError, Prepared, RequestKind};
-use crate::masking::secret::Secret;
 use crate::{
+    credential::{Credential, CredentialError, Prepared, RequestKind},
     kinds::{
-        masked::{Guest, Mask},
+        masked::{Mask, Purpose},
         renewed::{Renewed, Source},
     },
+    masking::secret::Secret,
     place::{self, Place},
     secret_requests,
     sources::{failure::Failure, issuer_client::IssuerClient},
@@ -48,13 +48,13 @@ impl<S: TokenSource> TokenCredential<S> {
         head: &mut request::Parts,
         body: Option<&Bytes>,
     ) -> Result<Prepared, Failure> {
-        let guest = self
+        let purpose = self
             .mask
             .as_ref()
-            .map_or(Guest::Other, |mask| mask.recognize(head, body));
+            .map_or(Purpose::Other, |mask| mask.recognize(head, body));
 
-        match (guest, &self.mask) {
-            (Guest::Login, Some(mask)) => {
+        match (purpose, &self.mask) {
+            (Purpose::Login, Some(mask)) => {
                 mask.check()?;
                 let (_, token) = self.renewed.get().await?;
                 let answer = token.answer.as_ref();
@@ -62,7 +62,7 @@ impl<S: TokenSource> TokenCredential<S> {
                     .ok_or_else(|| Failure::unavailable("Skydock's own login is not available"))?;
                 return Ok(Prepared::Answer(mask.login(answer, &token.value)?));
             }
-            (Guest::Logout, Some(mask)) => return Ok(Prepared::Answer(mask.logout())),
+            (Purpose::Logout, Some(mask)) => return Ok(Prepared::Answer(mask.logout())),
             _ => {}
         }
 
@@ -75,7 +75,7 @@ impl<S: TokenSource> TokenCredential<S> {
             .is_some_and(|mask| mask.is_subject(&head.headers));
 
         self.place.strip(&mut head.headers);
-        let (used, token) = self.renewed.get().await?;
+        let (version, token) = self.renewed.get().await?;
         self.place.insert(&mut head.headers, &token.value)?;
 
         // The plugin has sent the handle, which Keystone does not know.
@@ -85,7 +85,7 @@ impl<S: TokenSource> TokenCredential<S> {
                 .insert(&mut head.headers, &token.value)?;
         }
 
-        Ok(Prepared::Send { used })
+        Ok(Prepared::Send { version })
     }
 }
 
@@ -124,16 +124,16 @@ impl<S: TokenSource> Credential for TokenCredential<S> {
             .map_err(|failure| failure.named(self.name()))
     }
 
-    fn accepted(&self, used: u64, kind: RequestKind) {
-        self.renewed.accepted(used, kind);
+    fn accepted(&self, version: u64, kind: RequestKind) {
+        self.renewed.accepted(version, kind);
     }
 
-    async fn rejected(&self, used: u64, kind: RequestKind) -> bool {
-        self.renewed.rejected(used, kind).await
+    async fn rejected(&self, version: u64, kind: RequestKind) -> bool {
+        self.renewed.rejected(version, kind).await
     }
 
-    async fn changed(&self, used: u64) -> bool {
-        self.renewed.changed(used).await
+    async fn changed(&self, version: u64) -> bool {
+        self.renewed.changed(version).await
     }
 
     fn mask(&self, head: &mut response::Parts) {

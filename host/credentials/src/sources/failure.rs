@@ -4,9 +4,11 @@ use std::fmt;
 
 use parking_lot::Mutex;
 
-use crate::credential::{CredentialError, CredentialErrorKind, IssuerError};
-use crate::masking::secret::{Secret, redact};
-use crate::sources::file::FileError;
+use crate::{
+    credential::{CredentialError, CredentialErrorKind, IssuerError},
+    masking::secret::{Secret, redact},
+    sources::file::FileError,
+};
 
 /// Why a credential could not be renewed or used. The caller adds the name of the credential.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -47,14 +47,23 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-#[derive(Clone, Debug)]
-struct Read {
+/// What was read from a file.
+struct Contents {
     stamp: Stamp,
     /// True if the timestamp was old enough when the file was read that every later change gets a
     /// different one.
     sure: bool,
     value: Secret,
-    /// Number of the value, from 1. It increases when the value changes.
+}
+
+/// What was read last.
+#[derive(Clone, Debug)]
+struct Read {
+    stamp: Stamp,
+    /// Like [`Contents::sure`].
+    sure: bool,
+    value: Secret,
+    /// Version of the value, from 1. It increases when the value changes.
     version: u64,
 }
 
@@ -91,7 +100,7 @@ impl SecretFile {
             })??;
 
         let mut guard = self.last.lock();
-        if let Some((stamp, sure, value)) = found {
+        if let Some(Contents { stamp, sure, value }) = found {
             // A concurrent reader may have finished first: its version is kept if the value is the
             // same.
             let version = match guard.as_ref() {
@@ -139,7 +148,7 @@ fn read(
     path: &Path,
     known: Option<(Stamp, bool)>,
     now: SystemTime,
-) -> Result<Option<(Stamp, bool, Secret)>, FileError> {
+) -> Result<Option<Contents>, FileError> {
     let failed = |error: io::Error| FileError::Read {
         path: path.to_owned(),
         kind: error.kind(),
@@ -190,11 +199,11 @@ fn read(
         .modified()
         .ok()
         .and_then(|modified| now.duration_since(modified).ok());
-    Ok(Some((
+    Ok(Some(Contents {
         stamp,
-        age.is_some_and(|age| age > COARSEST_STAMP),
-        Secret::new(value),
-    )))
+        sure: age.is_some_and(|age| age > COARSEST_STAMP),
+        value: Secret::new(value),
+    }))
 }
 
 fn stamp(metadata: &std::fs::Metadata) -> Stamp {
@@ -308,7 +317,7 @@ mod tests {
         let path = folder.path().join("secret");
         fs::write(&path, "first").unwrap();
         let later = SystemTime::now() + Duration::from_secs(10);
-        let (stamp, sure, _) = read(&path, None, later).unwrap().unwrap();
+        let Contents { stamp, sure, .. } = read(&path, None, later).unwrap().unwrap();
         assert!(sure);
         assert!(read(&path, Some((stamp, true)), later).unwrap().is_none());
         assert!(read(&path, Some((stamp, false)), later).unwrap().is_some());

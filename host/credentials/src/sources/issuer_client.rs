@@ -1,4 +1,4 @@
-//! Requests of the host to issuers. Errors quote only a short, redacted part of an issuer's answer.
+//! Requests of Skydock to issuers. Errors quote only a short, redacted part of an issuer's answer.
 
 use std::{
     sync::{
@@ -148,7 +148,8 @@ impl IssuerClient {
             return Ok(response);
         }
 
-        // Issuers answer with these to an assertion or a signature that a wrong clock makes invalid.
+        // Issuers answer with these to an assertion or a signature that a wrong clock makes
+        // invalid.
         if matches!(status.as_u16(), 400 | 401 | 403)
             && skew::server_time(response.headers()).is_some_and(|date| self.follow(date))
         {

@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::{
     limits::instance::Permits,
-    observe::meter::Meter,
+    observe::meter::RequestMeter,
     request_error::{Cause, Code, RequestError},
 };
 
@@ -30,7 +30,7 @@ use crate::{
 /// request until it is read or dropped, or until the deadline of the request.
 pub struct ResponseBody {
     form: Form,
-    meter: Option<Box<Meter>>,
+    meter: Option<Box<RequestMeter>>,
 }
 
 enum Form {
@@ -64,7 +64,7 @@ pub(crate) struct Bounds {
 
 impl ResponseBody {
     /// Creates a body that is completely available.
-    pub(crate) fn whole(body: Bytes, mut meter: Box<Meter>) -> Self {
+    pub(crate) fn whole(body: Bytes, mut meter: Box<RequestMeter>) -> Self {
         meter.received = body.len() as u64;
         Self {
             form: Form::Whole((!body.is_empty()).then_some(body)),
@@ -78,7 +78,7 @@ impl ResponseBody {
         bounds: Bounds,
         permits: Arc<Permits>,
         mask: AnswerMask,
-        meter: Box<Meter>,
+        meter: Box<RequestMeter>,
     ) -> Self {
         if body.is_end_stream() {
             return Self::whole(Bytes::new(), meter);

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     body::upload::too_long,
-    observe::meter::{self, Audited, Meter},
+    observe::meter::{self, Audited, RequestMeter},
     request_error::{About, Cause, Code, RequestError},
     rules::{
         compiled::{METHODS, Verdict},
@@ -76,7 +76,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     let capacity = shared.capacity.load_full();
     let ticket = call.instance.admit(&capacity, kind).map_err(by_first)?;
 
-    let meter = Meter {
+    let meter = RequestMeter {
         metrics: first.metrics.clone(),
         hosts: shared.hosts.clone(),
         method: head.method.clone(),

@@ -11,7 +11,7 @@ use super::policy::RuleClient;
 use crate::{
     body::download::{Bounds, ResponseBody},
     limits::instance::Permits,
-    observe::meter::Meter,
+    observe::meter::RequestMeter,
     request_error::RequestError,
     rules::headers::strip_hop_by_hop,
 };
@@ -68,7 +68,7 @@ pub(super) struct Sent {
 
 impl Sent {
     /// Converts the answer into the one that the plugin receives.
-    pub(super) fn into_response(self, mut meter: Box<Meter>) -> Response<ResponseBody> {
+    pub(super) fn into_response(self, mut meter: Box<RequestMeter>) -> Response<ResponseBody> {
         match self.answer {
             Answer::Network(mut answer) => {
                 clean(&mut answer, &mut meter);
@@ -85,7 +85,7 @@ impl Sent {
 }
 
 /// Removes what is only for Skydock from the head of an answer, and records its status.
-fn clean<B>(answer: &mut Response<B>, meter: &mut Meter) {
+fn clean<B>(answer: &mut Response<B>, meter: &mut RequestMeter) {
     strip_hop_by_hop(answer.headers_mut());
     // hyper's information about the connection is not for the plugin.
     answer.extensions_mut().clear();

@@ -1,5 +1,9 @@
 //! One attempt to send a request: it waits for its turn, is authenticated and sent.
 
+mod receive;
+mod retry;
+mod sign;
+
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -8,14 +12,16 @@ use hyper::body::Incoming;
 use skydock_credentials::AnswerMask;
 use tokio::time::Instant;
 
+use self::{
+    retry::{Retries, Retry},
+    sign::{Sign, Signed},
+};
 use super::{
     Admitted,
     answer::{Answer, mask_whole, paused},
     http_client::{Timeouts, Unanswered},
     inspect::Content,
     policy::RuleClient,
-    retry::{Retries, Retry},
-    sign::{Sign, Signed},
 };
 use crate::{
     body::upload::{Progress, Upload},
@@ -29,9 +35,9 @@ use crate::{
     rules::compiled::Limits,
 };
 
-/// Part of the limit of the first byte, as a divisor, after which a request that is canceled counts
-/// as not answered: the default limit is longer than a call may take.
-const PATIENCE: u32 = 3;
+/// Divisor of the limit of the first byte: a request that is canceled after this part of it counts
+/// as not answered, because the default limit is longer than a call may take.
+const FIRST_BYTE_DIVISOR: u32 = 3;
 
 /// What all attempts to send a request have in common.
 pub(super) struct Outgoing {
@@ -49,7 +55,7 @@ pub(super) struct Outgoing {
 pub(super) struct Attempts {
     /// The body, until it is sent.
     content: Option<Content>,
-    pub(super) retries: Retries,
+    retries: Retries,
     /// For all attempts, since an answer may quote a secret of an earlier one.
     pub(super) mask: AnswerMask,
 }
@@ -64,7 +70,7 @@ impl Attempts {
     }
 
     /// Prepares another attempt.
-    pub(super) fn repeat(&mut self, retry: Retry, body: Bytes) {
+    fn repeat(&mut self, retry: Retry, body: Bytes) {
         self.content = Some(Content::Buffered(body));
         self.retries.count(retry);
     }
@@ -102,7 +108,7 @@ impl Admitted {
         attempts: &mut Attempts,
     ) -> Result<Option<Answer>, RequestError> {
         let Outgoing { head, client, .. } = outgoing;
-        if let Err(pause) = self.wait_for_turn(outgoing).await {
+        if let Err(pause) = self.wait_for_token(outgoing).await {
             return Ok(Some(Answer::FromSkydock(paused(pause))));
         }
 
@@ -113,8 +119,8 @@ impl Admitted {
             .sign(client)
             .prepare(head.clone(), buffered.as_ref())
             .await?;
-        let (signed, credential_version) = match signed {
-            Signed::Send(signed, credential_version) => (signed, credential_version),
+        let (signed, version) = match signed {
+            Signed::Send { head, version } => (head, version),
             Signed::Answer(answer) => return mask_whole(client, answer).map(Some),
         };
         if let Some(credential) = &client.rule.credential {
@@ -123,8 +129,7 @@ impl Admitted {
         }
 
         // A streamed body is kept for another attempt, which only a credential can cause.
-        let may_repeat =
-            credential_version.is_some() && buffered.is_none() && attempts.retries.none_renewed();
+        let may_repeat = version.is_some() && buffered.is_none() && attempts.retries.none_renewed();
         let memory = may_repeat.then(|| BodyMemory::of(&self.capacity, self.kind));
         let progress = Progress::new(self.meter.sent.clone(), memory);
         let request = Request::from_parts(signed, attempts.upload(outgoing, &progress));
@@ -142,7 +147,7 @@ impl Admitted {
         };
 
         let body = buffered.or_else(|| progress.whole());
-        self.receive(outgoing, attempts, answer, credential_version, body)
+        self.receive(outgoing, attempts, answer, version, body)
             .await
     }
 
@@ -150,7 +155,7 @@ impl Admitted {
     ///
     /// # Errors
     /// The remaining time of the pause, if the request should not wait for so long.
-    async fn wait_for_turn(&self, outgoing: &Outgoing) -> Result<(), Duration> {
+    async fn wait_for_token(&self, outgoing: &Outgoing) -> Result<(), Duration> {
         let request = TokenRequest {
             host: &self.host,
             rule: &outgoing.client.rule.name,
@@ -188,7 +193,9 @@ impl Admitted {
             ..
         } = outgoing;
         let limits = &client.rule.limits;
-        let passed = self.host.enter(self.kind, limits.first_byte / PATIENCE)?;
+        let passed = self
+            .host
+            .enter(self.kind, limits.first_byte / FIRST_BYTE_DIVISOR)?;
 
         let http_client = client.clients.get(self.kind);
         let revoked = self.revoked(head, client);

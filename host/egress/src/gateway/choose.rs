@@ -45,10 +45,20 @@ enum Decision {
     Denied(Miss),
 }
 
+/// How near a rule comes to allowing a request: what of it the rule allows. A rule for this path is
+/// nearer than one for this method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Nearness {
+    Target,
+    Method,
+    Path,
+    /// The method and the path, but not the action.
+    MethodAndPath,
+}
+
 /// Why a rule does not allow a request.
 struct Miss {
-    /// How near the rule comes to allowing it.
-    nearness: u8,
+    nearness: Nearness,
     cause: Cause,
     /// What the rule does not allow, and what would.
     what: String,
@@ -72,7 +82,7 @@ pub(super) fn choose(
         meaning: OnceCell::new(),
     };
     let mut chosen = Vec::new();
-    let mut nearest: Option<(u8, Denial)> = None;
+    let mut nearest: Option<(Nearness, Denial)> = None;
     for client in rules {
         match request.judge(&client.rule)? {
             Decision::Allowed => {
@@ -122,18 +132,22 @@ impl Request<'_> {
     fn judge(&self, rule: &CompiledRule) -> Result<Decision, Denial> {
         let path = self.head.uri.path();
         let is_path_allowed = rule.permits_path(path);
+        let without_method = if is_path_allowed {
+            Nearness::Path
+        } else {
+            Nearness::Target
+        };
 
         if !rule.methods.contains(&self.head.method) {
             return Ok(Decision::Denied(Miss {
-                // A rule for this path is nearer than one for this method.
-                nearness: if is_path_allowed { 3 } else { 1 },
+                nearness: without_method,
                 cause: Cause::RuleMethod,
                 what: format!("method {}: add it to `methods`", self.head.method),
             }));
         }
         if let Some(named) = rule.denied_method(&self.named) {
             return Ok(Decision::Denied(Miss {
-                nearness: if is_path_allowed { 3 } else { 1 },
+                nearness: without_method,
                 cause: Cause::RuleMethod,
                 what: format!(
                     "the method `{}` that a parameter names",
@@ -149,7 +163,7 @@ impl Request<'_> {
             Verdict::Yes => Decision::Allowed,
             Verdict::Open => Decision::Open,
             Verdict::No => Decision::Denied(Miss {
-                nearness: 4,
+                nearness: Nearness::MethodAndPath,
                 cause: Cause::Action,
                 what: match rule.denied_action(self.actions) {
                     Some(action) => format!("the action {action}: add it to `actions`"),
@@ -178,7 +192,7 @@ impl Request<'_> {
             ),
         };
         Ok(Miss {
-            nearness: 2,
+            nearness: Nearness::Method,
             cause: Cause::Path,
             what,
         })

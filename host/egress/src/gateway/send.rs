@@ -32,10 +32,10 @@ use crate::{
     },
     limits::{
         host_limiter::HostLimiter,
-        hosts::Host,
+        hosts::HostState,
         instance::{Capacity, Permits, Ticket},
     },
-    observe::meter::Meter,
+    observe::meter::RequestMeter,
     request_error::{Cause, Code, RequestError},
     rules::{
         config::GuestAuth,
@@ -48,9 +48,9 @@ use crate::{
 const BESIDE_CREDENTIAL: &str = "it is beside the credential of the rule; if the cloud needs it, add it to `headers` of the rule";
 const OF_PROXIES: &str = "only proxies send it, to tell a server who is asking";
 
-/// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`], whose steps
-/// are in `inspect.rs`, `attempt.rs`, `recheck.rs`, `receive.rs` and `retry.rs`; `report_only.rs` looks
-/// at it beside them.
+/// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`], whose
+/// steps are in `inspect.rs`, `attempt.rs` and `recheck.rs`; `report_only.rs` looks at it beside
+/// them.
 pub struct Admitted {
     pub(super) shared: Arc<Shared>,
     /// The rules that it was admitted with.
@@ -59,7 +59,7 @@ pub struct Admitted {
     pub(super) actions: Actions,
     pub(super) authentication: Authentication,
     pub(super) target: Target,
-    pub(super) host: Arc<Host>,
+    pub(super) host: Arc<HostState>,
     pub(super) kind: CallKind,
     pub(super) capacity: Arc<Capacity>,
     pub(super) started: Instant,
@@ -70,7 +70,7 @@ pub struct Admitted {
     /// Slots of the instance.
     pub(super) instance: Arc<Semaphore>,
     pub(super) ticket: Ticket,
-    pub(super) meter: Box<Meter>,
+    pub(super) meter: Box<RequestMeter>,
 }
 
 impl Admitted {

@@ -30,7 +30,7 @@ impl Connections {
         }
     }
 
-    /// Returns a limit for requests of the host itself, without parts.
+    /// Returns a limit for requests of Skydock itself, without parts.
     pub(crate) fn of_host(most: usize) -> Self {
         Self {
             shares: ArcSwap::from_pointee(Shares::new(most, 0, Kinds::ALL)),

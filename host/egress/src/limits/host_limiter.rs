@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::{
     limits::{
-        hosts::Host,
+        hosts::HostState,
         pace::Bucket,
         shares::{Kinds, Shares},
     },
@@ -55,7 +55,7 @@ pub(crate) struct HostLimiter {
 /// A request that waits for a token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenRequest<'a> {
-    pub(crate) host: &'a Host,
+    pub(crate) host: &'a HostState,
     pub(crate) rule: &'a str,
     pub(crate) kind: CallKind,
     pub(crate) deadline: Instant,
@@ -134,7 +134,7 @@ mod tests {
     use crate::limits::hosts::Hosts;
 
     /// Returns a host and its limiter with this rate and burst.
-    fn limited(rate: f64, burst: u16) -> (Arc<Host>, Arc<HostLimiter>) {
+    fn limited(rate: f64, burst: u16) -> (Arc<HostState>, Arc<HostLimiter>) {
         let host = Hosts::default().named("a.example");
         let limits = Limits {
             rate,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     /// A request of the kind `Nodes` that has a minute.
-    fn soon<'a>(host: &'a Host, rule: &'a str) -> TokenRequest<'a> {
+    fn soon<'a>(host: &'a HostState, rule: &'a str) -> TokenRequest<'a> {
         let deadline = Instant::now() + Duration::from_secs(60);
         TokenRequest {
             host,

@@ -30,15 +30,16 @@ const MAX_HOSTS: usize = 1024;
 /// All hosts of a plugin.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
-    all: Mutex<HashMap<Target, Arc<Host>>>,
+    all: Mutex<HashMap<Target, Arc<HostState>>>,
     failing: Arc<FailingHosts>,
 }
 
 /// Hosts whose breaker was opened, and may have been closed since.
-type FailingHosts = Mutex<Vec<Weak<Host>>>;
+type FailingHosts = Mutex<Vec<Weak<HostState>>>;
 
+/// How a host answers, and the limits of requests to it.
 #[derive(Debug, Default)]
-pub(crate) struct Host {
+pub(crate) struct HostState {
     /// By kind of calls: if one API of a host hangs, calls that use another one are sent.
     breakers: PerKind<Mutex<Breaker>>,
     pauses: Pauses,
@@ -52,7 +53,7 @@ impl Hosts {
     ///
     /// # Errors
     /// If more hosts are in use than can be remembered.
-    pub(crate) fn get(&self, target: &Target) -> Result<Arc<Host>, RequestError> {
+    pub(crate) fn get(&self, target: &Target) -> Result<Arc<HostState>, RequestError> {
         let mut all = self.all.lock();
         if let Some(host) = all.get(target) {
             return Ok(host.clone());
@@ -72,9 +73,9 @@ impl Hosts {
             ));
         }
 
-        let host = Arc::new(Host {
+        let host = Arc::new(HostState {
             failing: Arc::clone(&self.failing),
-            ..Host::default()
+            ..HostState::default()
         });
         all.insert(target.clone(), host.clone());
         Ok(host)
@@ -89,7 +90,7 @@ impl Hosts {
     }
 }
 
-impl Host {
+impl HostState {
     /// Returns true if a breaker is open.
     fn is_open(&self, now: Instant) -> bool {
         self.breakers
@@ -176,7 +177,7 @@ impl Host {
 /// A request that the breaker let through.
 #[derive(Debug)]
 pub(crate) struct Passed {
-    host: Arc<Host>,
+    host: Arc<HostState>,
     kind: CallKind,
     pass: Pass,
     outcome: Outcome,
@@ -222,11 +223,11 @@ fn not_contacted(wait: Duration) -> RequestError {
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
-    use crate::target::{Host as Name, Scheme};
+    use crate::target::{Host, Scheme};
 
     impl Hosts {
         /// Returns the state of the host with this name, at the port of HTTPS.
-        pub(crate) fn named(&self, name: &str) -> Arc<Host> {
+        pub(crate) fn named(&self, name: &str) -> Arc<HostState> {
             self.get(&target(name)).unwrap()
         }
     }
@@ -234,7 +235,7 @@ pub(crate) mod testing {
     pub(crate) fn target(host: &str) -> Target {
         Target {
             scheme: Scheme::Https,
-            host: Name::parse(host).unwrap(),
+            host: Host::parse(host).unwrap(),
             port: 443,
         }
     }

@@ -51,15 +51,15 @@ impl Capacity {
     }
 }
 
-/// The requests of an instance of a plugin. Clones refer to the same instance.
+/// Counts and limits the requests of a plugin instance. Clones refer to the same instance.
 #[derive(Clone, Debug)]
-pub struct Instance {
+pub struct InstanceRequests {
     slots: Arc<Semaphore>,
     admitted: Arc<AtomicUsize>,
 }
 
-impl Default for Instance {
-    /// Returns an instance without requests.
+impl Default for InstanceRequests {
+    /// Returns those of an instance without requests.
     fn default() -> Self {
         Self {
             slots: Arc::new(Semaphore::new(INSTANCE_SLOTS)),
@@ -68,7 +68,7 @@ impl Default for Instance {
     }
 }
 
-impl Instance {
+impl InstanceRequests {
     /// Returns the number of requests that wait, are in progress, or whose answers are not read
     /// completely. A call that runs out of time while there are requests may have waited for the
     /// cloud, which is not counted as a failure of the plugin.
@@ -147,7 +147,7 @@ mod tests {
     fn requests_per_instance_and_per_plugin_are_limited() {
         let nodes = CallKind::Nodes;
         let plugin = Capacity::new(Kinds::ALL);
-        let one = Instance::default();
+        let one = InstanceRequests::default();
         let held: Vec<_> = (0..INSTANCE_MOST)
             .map(|_| one.admit(&plugin, nodes).unwrap())
             .collect();
@@ -158,13 +158,13 @@ mod tests {
         assert_eq!(one.in_flight(), INSTANCE_MOST);
         // Without the parts of the two other kinds.
         let others: Vec<_> = (3..PLUGIN_MOST / INSTANCE_MOST)
-            .map(|_| Instance::default())
+            .map(|_| InstanceRequests::default())
             .collect();
         let more: Vec<_> = others
             .iter()
             .flat_map(|it| (0..INSTANCE_MOST).map(|_| it.admit(&plugin, nodes).unwrap()))
             .collect();
-        let last = Instance::default();
+        let last = InstanceRequests::default();
         assert_eq!(
             last.admit(&plugin, nodes).unwrap_err().code(),
             Code::ConnectionLimitReached

@@ -64,7 +64,7 @@ struct Shared {
     resolver: Arc<dyn Resolver>,
     closed: ClosedSource,
     connections: Arc<Connections>,
-    /// `None` for requests of the host itself.
+    /// `None` for requests of Skydock itself.
     addresses: Option<AddressPolicy>,
     tls: Tls,
     proxy: Option<Target>,
@@ -110,7 +110,7 @@ impl Connector {
         }
     }
 
-    /// Creates a connector for requests of the host itself, which may go to any address.
+    /// Creates a connector for requests of Skydock itself, which may go to any address.
     pub(crate) fn of_host(
         resolver: Arc<dyn Resolver>,
         tls: TlsConfig,

@@ -1,4 +1,4 @@
-//! Requests of the host to issuers of credentials.
+//! Requests of Skydock to issuers of credentials.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ const CONNECTIONS: usize = 16;
 /// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// The client for requests of the host to issuers of credentials. All addresses are allowed,
+/// The client for requests of Skydock to issuers of credentials. All addresses are allowed,
 /// including metadata services, since they are configured by operators and not by plugins. No
 /// redirects, no proxy; time and size are limited.
 #[derive(Clone)]

@@ -1,5 +1,5 @@
-//! Measurement of one request: when its `Meter` is dropped, it is counted in `metrics.rs`, and has its
-//! line in `audit.rs`.
+//! Measurement of one request: when its `RequestMeter` is dropped, it is counted in `metrics.rs`,
+//! and has its line in `audit.rs`.
 
 use std::{
     sync::{
@@ -25,9 +25,16 @@ use crate::{
     target::Target,
 };
 
+/// Maximum number of actions of a request in the audit: a plugin chooses them, and should not fill
+/// the file with one request.
+const MAX_ACTIONS: usize = 16;
+
+/// Maximum bytes of each of these actions.
+const MAX_ACTION_BYTES: usize = 128;
+
 /// The measurement of a request, from its admission until its answer is read or it is canceled.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct RequestMeter {
     pub(crate) metrics: Arc<RuleMetrics>,
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) method: Method,
@@ -68,7 +75,7 @@ impl Audited {
     }
 }
 
-impl Meter {
+impl RequestMeter {
     pub(crate) fn start(self) -> Self {
         self.metrics.started();
         self
@@ -113,7 +120,7 @@ impl Meter {
     }
 }
 
-impl Drop for Meter {
+impl Drop for RequestMeter {
     fn drop(&mut self) {
         let took = self.started.elapsed();
         let sent = self.sent.load(Ordering::Relaxed);
@@ -189,8 +196,8 @@ pub(crate) fn without_values(uri: &http::Uri) -> String {
     text
 }
 
-/// Returns a path for the log without what looks like a secret in it, such as the token of a webhook.
-/// Of the query, names that look generated are none.
+/// Returns a path for the log without what looks like a secret in it, such as the token of a
+/// webhook. Of the query, names that look generated are none.
 fn without_secrets(path: &str) -> String {
     // What is found in URLs depends on what is before the path.
     const HOST: &str = "https://hook";
@@ -203,17 +210,12 @@ fn without_secrets(path: &str) -> String {
     format!("{}{query}", shown.strip_prefix(HOST).unwrap_or(path))
 }
 
-/// Maximum number of actions of a request in the audit, and maximum bytes of each: a plugin chooses
-/// them, and should not fill the file with one request.
-const TOLD: (usize, usize) = (16, 128);
-
 /// Returns the beginning of the list of actions, with the beginning of each.
 fn without_the_rest(named: &[String]) -> Vec<String> {
-    let (most, bytes) = TOLD;
-    let logged = named.iter().take(most);
-    let logged = logged.map(|action| beginning(action, bytes).into_owned());
+    let logged = named.iter().take(MAX_ACTIONS);
+    let logged = logged.map(|action| beginning(action, MAX_ACTION_BYTES).into_owned());
 
-    let rest = named.len().saturating_sub(most);
+    let rest = named.len().saturating_sub(MAX_ACTIONS);
     let rest = (rest > 0).then(|| format!("… and {rest} more"));
     logged.chain(rest).collect()
 }

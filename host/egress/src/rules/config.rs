@@ -1,8 +1,9 @@
 //! The `egress` list of a plugin in the configuration file.
 //!
 //! A field of a rule is one of [`EgressRule`]. `compiled/compile.rs` checks it and makes it part of
-//! the `CompiledRule`, which `gateway/choose.rs`, `gateway/inspect.rs` and `gateway/send.rs` ask; a
-//! limit on requests to a host is enforced in `limits/hosts.rs`. Operators read about it under "What
+//! the `CompiledRule`, which `gateway/choose.rs`, `gateway/inspect.rs` and `gateway/send.rs` ask;
+//! paths are compared in `path.rs`, and a limit on requests to a host is enforced in
+//! `limits/hosts.rs`. Operators read about it under "What
 //! a plugin may reach" in `docs/operating.md`.
 
 mod error;
@@ -34,8 +35,8 @@ pub struct EgressRule {
     /// `-`, at most 63 characters.
     pub name: String,
     /// Whether the rule is in force. In mode `report-only`, it allows and denies nothing: requests
-    /// that the other rules allow, and that this rule, with the others in this mode, would not allow
-    /// to its hosts, are logged and counted. Default: `enforce`.
+    /// that the other rules allow, and that this rule, with the others in this mode, would not
+    /// allow to its hosts, are logged and counted. Default: `enforce`.
     #[serde(default)]
     pub mode: Mode,
     /// Where requests may go: `scheme://host:port`. A host that starts with `*.` matches every name
@@ -189,9 +190,9 @@ pub struct RuleLimits {
     /// Maximum size of the body of an answer. Default 16MiB, at most 256MiB.
     #[serde(default)]
     pub response_body: Option<String>,
-    /// Maximum number of concurrent requests to one host. Default 36, at most 64. A quarter, at most
-    /// 8, is reserved for each kind of calls that the plugin serves: about nodes and zones, about
-    /// routes, and about load balancers.
+    /// Maximum number of concurrent requests to one host. Default 36, at most 64. A quarter, at
+    /// most 8, is reserved for each kind of calls that the plugin serves: about nodes and zones,
+    /// about routes, and about load balancers.
     #[serde(default)]
     pub concurrency: Option<u16>,
     /// Average number of requests to one host per second. Default 20, at most 10000.

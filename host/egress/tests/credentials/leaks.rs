@@ -12,7 +12,7 @@ use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use skydock_credentials::{Credential, CredentialError};
 use skydock_egress::{
-    Call, Code, Gateway, GatewayDependencies, Instance, Options, Phase, Settings,
+    Call, Code, Gateway, GatewayDependencies, InstanceRequests, Options, Phase, Settings,
 };
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -258,7 +258,7 @@ async fn seen(gateway: &Gateway, url: &str) -> Result<Vec<u8>, Code> {
 }
 
 async fn answer(gateway: &Gateway, request: Request<Full<Bytes>>) -> Result<Vec<u8>, Code> {
-    let instance = Instance::default();
+    let instance = InstanceRequests::default();
     let call = Call {
         instance: &instance,
         phase: Phase::Serving,

@@ -1,5 +1,5 @@
-//! Servers whose clock differs from that of this machine, and that reject what is too old or from the
-//! future, like AWS and Microsoft Entra ID.
+//! Servers whose clock differs from that of this machine, and that reject what is too old or from
+//! the future, like AWS and Microsoft Entra ID.
 
 use std::sync::{
     Arc,
@@ -12,7 +12,9 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
-use skydock_egress::{Call, Gateway, GatewayDependencies, Instance, Options, Phase, Settings};
+use skydock_egress::{
+    Call, Gateway, GatewayDependencies, InstanceRequests, Options, Phase, Settings,
+};
 
 use crate::{aws, world::World};
 
@@ -104,7 +106,7 @@ async fn status(world: &World, url: &str, yaml: &str) -> Result<u16, String> {
         ..Settings::default()
     };
     let gateway = Gateway::new("p", &settings, GatewayDependencies::default()).unwrap();
-    let instance = Instance::default();
+    let instance = InstanceRequests::default();
     let call = Call {
         instance: &instance,
         capability: skydock_cloud::Capability::Instances,

@@ -97,8 +97,8 @@ impl World {
         loop {
             let mut head = original.clone();
             let buffered = credential.needs_body(&head).then_some(&body);
-            let used = match credential.prepare(&mut head, buffered).await? {
-                Prepared::Send { used } => used,
+            let version = match credential.prepare(&mut head, buffered).await? {
+                Prepared::Send { version } => version,
                 Prepared::Answer(answer) => return Ok(shown(answer)),
             };
             let answer = self
@@ -107,11 +107,11 @@ impl World {
                 .await
                 .unwrap();
             if answer.status().is_success() {
-                credential.accepted(used, RequestKind(0));
+                credential.accepted(version, RequestKind(0));
             }
             if answer.status() == StatusCode::UNAUTHORIZED
                 && !tried
-                && credential.rejected(used, RequestKind(0)).await
+                && credential.rejected(version, RequestKind(0)).await
             {
                 tried = true;
                 continue;

@@ -16,7 +16,7 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use skydock_credentials::{
     Credential, CredentialError, CredentialErrorKind, Prepared, RequestKind, Secret,
 };
-use skydock_egress::{Call, Cause, Code, Instance};
+use skydock_egress::{Call, Cause, Code, InstanceRequests};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     sync::Semaphore,
@@ -73,37 +73,37 @@ impl Credential for Tokens {
                 b"masked",
             ))));
         }
-        let used = self.number.load(Ordering::SeqCst);
+        let version = self.number.load(Ordering::SeqCst);
         head.headers
-            .insert("authorization", format!("token-{used}").parse().unwrap());
+            .insert("authorization", format!("token-{version}").parse().unwrap());
         head.headers.insert("x-session", QUOTED.parse().unwrap());
-        if used == 0 {
+        if version == 0 {
             head.headers.insert("x-first", FIRST.parse().unwrap());
         }
         if self.leads_astray {
             head.uri = "http://evil.example/x?y".parse().unwrap();
             head.headers.insert("host", "evil.example".parse().unwrap());
         }
-        Ok(Prepared::Send { used })
+        Ok(Prepared::Send { version })
     }
 
-    fn accepted(&self, used: u64, _: RequestKind) {
-        self.told.lock().unwrap().push((used, None));
+    fn accepted(&self, version: u64, _: RequestKind) {
+        self.told.lock().unwrap().push((version, None));
     }
 
-    async fn rejected(&self, used: u64, kind: RequestKind) -> bool {
-        self.told.lock().unwrap().push((used, Some(kind)));
+    async fn rejected(&self, version: u64, kind: RequestKind) -> bool {
+        self.told.lock().unwrap().push((version, Some(kind)));
         self.renewals.fetch_add(1, Ordering::SeqCst);
         self.number
-            .compare_exchange(used, used + 1, Ordering::SeqCst, Ordering::SeqCst)
+            .compare_exchange(version, version + 1, Ordering::SeqCst, Ordering::SeqCst)
             .is_ok()
     }
 
-    async fn changed(&self, used: u64) -> bool {
+    async fn changed(&self, version: u64) -> bool {
         self.changes
             && self
                 .number
-                .compare_exchange(used, used + 1, Ordering::SeqCst, Ordering::SeqCst)
+                .compare_exchange(version, version + 1, Ordering::SeqCst, Ordering::SeqCst)
                 .is_ok()
     }
 
@@ -259,7 +259,7 @@ async fn a_credential_learns_which_kind_of_request_was_rejected() {
     assert!(told.iter().all(|(_, kind)| kind.is_some()), "{told:?}");
     let kinds: Vec<_> = told.iter().step_by(2).map(|(_, kind)| *kind).collect();
     assert_eq!(
-        told.iter().map(|(used, _)| *used).collect::<Vec<_>>(),
+        told.iter().map(|(version, _)| *version).collect::<Vec<_>>(),
         (5..15).collect::<Vec<_>>()
     );
     assert_eq!(kinds[0], kinds[1]);
@@ -588,7 +588,7 @@ async fn the_total_size_of_buffered_bodies_is_limited() {
         },
         "limits: {concurrency: 64, rate: 1000, burst: 1000}",
     );
-    let instances: Vec<_> = (0..6).map(|_| Instance::default()).collect();
+    let instances: Vec<_> = (0..6).map(|_| InstanceRequests::default()).collect();
     let upload = |number: usize, size: usize, left: Duration| {
         let call = Call {
             instance: &instances[number % instances.len()],

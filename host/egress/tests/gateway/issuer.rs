@@ -1,4 +1,4 @@
-//! The host's own requests to issuers of credentials.
+//! Skydock's own requests to issuers of credentials.
 
 use std::sync::Arc;
 

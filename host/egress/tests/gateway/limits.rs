@@ -15,7 +15,7 @@ use http::Response;
 use http_body_util::{Full, StreamBody};
 use hyper::body::Frame;
 use skydock_cloud::Capability;
-use skydock_egress::{Call, Closed, Code, Instance};
+use skydock_egress::{Call, Closed, Code, InstanceRequests};
 
 use crate::support::{Names, Plugin, Server, get, post, read, settings};
 
@@ -51,7 +51,9 @@ async fn concurrent_requests_per_instance_and_host_are_limited() {
             &server,
             &format!("limits: {{{limit}rate: 10000, burst: 10000}}"),
         );
-        let instances: Vec<_> = (0..instances).map(|_| Instance::default()).collect();
+        let instances: Vec<_> = (0..instances)
+            .map(|_| InstanceRequests::default())
+            .collect();
         let all = (0..60).map(|number| {
             let call = Call {
                 instance: &instances[number % instances.len()],
@@ -172,7 +174,7 @@ async fn retry_after_pauses_only_its_own_rule() {
 async fn retry_after_pauses_all_instances() {
     let server = weary().await;
     let plugin = Plugin::to(&server, "");
-    let other = Instance::default();
+    let other = InstanceRequests::default();
     let call = Call {
         instance: &other,
         ..plugin.call()
@@ -215,8 +217,8 @@ async fn a_path_that_hangs_does_not_delay_others() {
     // All limits have their defaults: 20 hanging requests, as many as concurrent Services, leave
     // capacity for nodes.
     let plugin = Plugin::to(&server, "");
-    let balancers: Vec<_> = (0..20).map(|_| Instance::default()).collect();
-    let nodes = Instance::default();
+    let balancers: Vec<_> = (0..20).map(|_| InstanceRequests::default()).collect();
+    let nodes = InstanceRequests::default();
     let hanging = balancers.iter().map(|instance| {
         let call = Call {
             instance,
@@ -264,7 +266,7 @@ async fn bodies_that_do_not_end_leave_nodes_their_share() {
         request.headers_mut().insert("content-type", form);
         request
     };
-    let balancers: Vec<_> = (0..8).map(|_| Instance::default()).collect();
+    let balancers: Vec<_> = (0..8).map(|_| InstanceRequests::default()).collect();
     let hanging = (0..8 * 8).map(|number| {
         let call = Call {
             instance: &balancers[number % balancers.len()],
@@ -305,7 +307,7 @@ async fn hanging_load_balancers_leave_nodes_their_share() {
     plugin.gateway.serves(&Capability::ALL.into());
 
     // More requests than a plugin may have, to two hosts.
-    let balancers: Vec<_> = (0..8).map(|_| Instance::default()).collect();
+    let balancers: Vec<_> = (0..8).map(|_| InstanceRequests::default()).collect();
     let hanging = (0..8 * 128).map(|number| {
         let call = Call {
             instance: &balancers[number % balancers.len()],
@@ -329,7 +331,7 @@ async fn hanging_load_balancers_leave_nodes_their_share() {
         // A host of its own, and one that hangs for load balancers.
         for server in [&servers[2], &servers[0]] {
             for capability in [Capability::Instances, Capability::Zones, Capability::Routes] {
-                let instance = Instance::default();
+                let instance = InstanceRequests::default();
                 let call = Call {
                     instance: &instance,
                     capability,

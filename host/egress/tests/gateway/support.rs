@@ -21,7 +21,7 @@ use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_cloud::{CallKind, Capability};
 use skydock_credentials::Credential;
 use skydock_egress::{
-    Call, Closed, EgressMetrics, Gateway, GatewayDependencies, Instance, Options, Phase,
+    Call, Closed, EgressMetrics, Gateway, GatewayDependencies, InstanceRequests, Options, Phase,
     RequestError, Resolver, ResponseBody, Settings,
 };
 use tokio::{
@@ -173,7 +173,7 @@ impl Resolver for Names {
 /// A plugin with one instance.
 pub(crate) struct Plugin {
     pub(crate) gateway: Gateway,
-    pub(crate) instance: Instance,
+    pub(crate) instance: InstanceRequests,
     pub(crate) names: Arc<Names>,
     registry: Registry,
 }
@@ -220,7 +220,7 @@ impl Plugin {
         gateway.serves(&[Capability::Instances].into());
         Self {
             gateway,
-            instance: Instance::default(),
+            instance: InstanceRequests::default(),
             names,
             registry,
         }

@@ -13,7 +13,7 @@ pub type FromProtobuf<O> = fn(Bytes) -> Result<O, DecodeError>;
 
 /// A kind of object that can be watched, and what is kept of each object.
 pub trait Kind: Debug + Sized + 'static {
-    /// The object.
+    /// The object as Kubernetes has it.
     type Object: Resource<DynamicType = ()>;
     /// The object as it is read from JSON.
     type Read: DeserializeOwned + Into<Self::Object>;

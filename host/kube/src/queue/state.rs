@@ -20,11 +20,10 @@ pub(super) struct State<K> {
     pub(super) ready: Ready<K>,
     /// Number of batches of changes handed out while a re-check waited.
     pub(super) preceded: u32,
-    /// Items that are ready, or become ready when their current processing ends, and when they were
-    /// added.
-    pub(super) dirty: HashMap<K, (Priority, Instant)>,
-    /// Items that are being processed, and since when.
-    pub(super) processing: HashMap<K, (Priority, Instant)>,
+    /// Items that are ready, or become ready when their current processing ends.
+    pub(super) dirty: HashMap<K, Dirty>,
+    /// Items that are being processed.
+    pub(super) processing: HashMap<K, Processing>,
     /// Items to be added later; the number distinguishes items with the same time.
     pub(super) delayed: BTreeMap<(Instant, u64), Delayed<K>>,
     pub(super) delayed_at: HashMap<K, (Instant, u64)>,
@@ -37,6 +36,16 @@ pub(super) struct State<K> {
     /// Until this time, only full batches are handed out.
     pub(super) held: Option<Instant>,
     pub(super) closed: bool,
+}
+
+pub(super) struct Dirty {
+    pub(super) priority: Priority,
+    pub(super) added: Instant,
+}
+
+pub(super) struct Processing {
+    pub(super) priority: Priority,
+    pub(super) since: Instant,
 }
 
 pub(super) struct Delayed<K> {
@@ -119,7 +128,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     fn rechecks_in_flight(&self) -> usize {
         self.processing
             .values()
-            .filter(|(priority, _)| *priority == Priority::Recheck)
+            .filter(|it| it.priority == Priority::Recheck)
             .count()
     }
 

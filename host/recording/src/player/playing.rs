@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{LINE, Outcome};
 use crate::{
     Difference, Diverged,
-    compare::{alike, first, short, shown},
+    compare::{Mismatch, alike, first, short, shown},
     entry::RequestHead,
     mask::Masks,
     script::{Ended, Exchange, RecordedCall, Script, Step},
@@ -207,9 +207,9 @@ impl Playing {
                 arguments: recorded,
                 ..
             }) if name == function => {
-                let (path, expected, came) =
-                    first(&recorded.value(), arguments).unwrap_or_default();
-                self.differs(format!("argument {function}{path}"), expected, came);
+                let found = first(&recorded.value(), arguments).unwrap_or_default();
+                let what = format!("argument {function}{}", found.path);
+                self.differs(what, found.expected, found.came);
             }
             Some(step) => self.differs(NEXT.to_owned(), self.described(&step), came),
             None => self.differs(NEXT.to_owned(), self.ending(), came),
@@ -240,17 +240,22 @@ impl Playing {
             .and_then(|it| it.request.clone());
         let expected = recorded.as_ref().map(value).unwrap_or_default();
 
-        if let Some((path, one, other)) = first(&expected, &came) {
-            let (what, one, other) = match recorded {
+        if let Some(found) = first(&expected, &came) {
+            let found = match recorded {
                 Some(recorded)
                     if (&recorded.method, &recorded.uri) != (&head.method, &head.uri) =>
                 {
-                    (String::new(), requested(&recorded), requested(head))
+                    Mismatch {
+                        path: String::new(),
+                        expected: requested(&recorded),
+                        came: requested(head),
+                    }
                 }
-                _ => (path, one, other),
+                _ => found,
             };
 
-            self.differs(format!("request {exchange}{what}"), one, other);
+            let what = format!("request {exchange}{}", found.path);
+            self.differs(what, found.expected, found.came);
             return None;
         }
 
@@ -276,8 +281,8 @@ impl Playing {
         self.outcome.uneven |= !self.recorded_call.steps.is_empty();
         match (&self.recorded_call.ended, came) {
             (Some(Ended::Answer(recorded)), Ok(answer)) => match first(&recorded.value(), answer) {
-                Some((path, expected, came)) => {
-                    self.differs(format!("answer{path}"), expected, came);
+                Some(found) => {
+                    self.differs(format!("answer{}", found.path), found.expected, found.came);
                 }
                 None => self.outcome.calls += 1,
             },

@@ -19,9 +19,9 @@ use crate::{answers::overlap::Overlap, execution::instance::Instance, imports::S
 /// from a burst, and are kept for a quarter of that time.
 const FEW: usize = 8;
 
-/// Fraction of the plugin's memory that must be free to keep an idle instance, as a divisor:
-/// running calls have priority.
-const RESERVE: usize = 4;
+/// Divisor of the plugin's memory: this part must be free to keep an idle instance, because running
+/// calls have priority.
+const FREE_MEMORY_DIVISOR: usize = 4;
 
 /// Idle instances, and permits for all instances.
 pub(crate) struct Pool {
@@ -118,7 +118,7 @@ impl Pool {
         // time, the second one sees the memory that the first has released.
         let mut idle = self.idle();
 
-        let scarce = memory.taken() > memory.limit() - memory.limit() / RESERVE;
+        let scarce = memory.taken() > memory.limit() - memory.limit() / FREE_MEMORY_DIVISOR;
         if !idle.closed && instance.uses_left > 0 && !instance.store.data().retired && !scarce {
             idle.instances.push(Waiting {
                 instance,

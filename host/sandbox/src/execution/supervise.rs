@@ -1,6 +1,6 @@
 //! Back-off of a capability whose calls fail repeatedly, so that a broken plugin is not called in a
-//! loop. Calls about Services of each namespace have one of their own: whoever can write there could
-//! make them fail.
+//! loop. Calls about Services of each namespace have one of their own: whoever can write there
+//! could make them fail.
 
 use std::{
     collections::BTreeMap,
@@ -97,6 +97,14 @@ pub(crate) struct Scope {
     pub(crate) namespace: Option<String>,
 }
 
+/// What a call shows about the plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Works,
+    Fails,
+    Unknown,
+}
+
 /// The breakers of one generation, for the scopes with recent failures.
 #[derive(Debug, Default)]
 pub(crate) struct Supervisor(Mutex<BTreeMap<Scope, Breaker>>);
@@ -114,24 +122,24 @@ impl Supervisor {
         Ok(Attempt {
             supervisor: self,
             scope,
-            failed: None,
+            verdict: Verdict::Unknown,
         })
     }
 
-    /// Records the result of a call; `None` if it shows nothing about the plugin.
-    fn record(&self, scope: &Scope, now: Instant, failed: Option<bool>) {
+    /// Records what a call shows.
+    fn record(&self, scope: &Scope, now: Instant, verdict: Verdict) {
         let mut breakers = self.breakers();
 
-        match failed {
+        match verdict {
             // One success is enough: only failures in a row count.
-            Some(false) => drop(breakers.remove(scope)),
-            Some(true) => {
+            Verdict::Works => drop(breakers.remove(scope)),
+            Verdict::Fails => {
                 // Namespaces come and go; without this, the map would have an entry for each one
                 // forever.
                 breakers.retain(|_, breaker| breaker.is_recent(now));
                 breakers.entry(scope.clone()).or_default().fail(now);
             }
-            None => {
+            Verdict::Unknown => {
                 if let Some(breaker) = breakers.get_mut(scope) {
                     breaker.pass();
                 }
@@ -146,20 +154,20 @@ impl Supervisor {
 pub(crate) struct Attempt<'a> {
     supervisor: &'a Supervisor,
     scope: Scope,
-    failed: Option<bool>,
+    verdict: Verdict,
 }
 
 impl Attempt<'_> {
-    /// Records the result of the call.
-    pub(crate) fn ended(mut self, failed: Option<bool>) {
-        self.failed = failed;
+    /// Records what the call shows.
+    pub(crate) fn ended(mut self, verdict: Verdict) {
+        self.verdict = verdict;
     }
 }
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         self.supervisor
-            .record(&self.scope, Instant::now(), self.failed);
+            .record(&self.scope, Instant::now(), self.verdict);
     }
 }
 
@@ -222,13 +230,13 @@ mod tests {
         let (supervisor, now) = (Supervisor::default(), Instant::now());
         let routes = scope(Capability::Routes, None);
         for _ in 0..TOLERATED {
-            supervisor.record(&routes, now, Some(true));
+            supervisor.record(&routes, now, Verdict::Fails);
         }
         assert!(supervisor.admit(routes.clone(), now).is_err());
 
-        supervisor.record(&routes, now, Some(false));
+        supervisor.record(&routes, now, Verdict::Works);
         for _ in 0..TOLERATED - 1 {
-            supervisor.record(&routes, now, Some(true));
+            supervisor.record(&routes, now, Verdict::Fails);
         }
         let admitted = supervisor.admit(routes, now);
         assert!(admitted.is_ok(), "failures must be in a row");
@@ -241,7 +249,7 @@ mod tests {
         let failing = [scope(Capability::Routes, None), balancers("a")];
         for failing in failing.iter().cycle().take(2 * TOLERATED as usize) {
             let attempt = supervisor.admit(failing.clone(), now).unwrap();
-            attempt.ended(Some(true));
+            attempt.ended(Verdict::Fails);
         }
         for scope in failing.clone() {
             assert!(supervisor.admit(scope.clone(), now).is_err(), "{scope:?}");
@@ -264,15 +272,15 @@ mod tests {
         let (supervisor, now) = (Supervisor::default(), Instant::now());
         let of = |number: u32| scope(Capability::LoadBalancers, Some(&format!("n{number}")));
         for number in 0..100 {
-            supervisor.record(&of(number), now, Some(true));
+            supervisor.record(&of(number), now, Verdict::Fails);
         }
-        supervisor.record(&of(0), now, None);
+        supervisor.record(&of(0), now, Verdict::Unknown);
         assert_eq!(supervisor.breakers().len(), 100);
 
-        supervisor.record(&of(1), now, Some(false));
-        supervisor.record(&of(0), now + FORGOTTEN, Some(true));
+        supervisor.record(&of(1), now, Verdict::Works);
+        supervisor.record(&of(0), now + FORGOTTEN, Verdict::Fails);
         assert_eq!(supervisor.breakers().len(), 1);
-        supervisor.record(&of(200), now, None);
+        supervisor.record(&of(200), now, Verdict::Unknown);
         assert_eq!(supervisor.breakers().len(), 1);
     }
 }

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use futures::future::BoxFuture;
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use skydock_cloud::Capability;
-use skydock_egress::{About, Call, Code, Gateway, Instance, Options, RequestError};
+use skydock_egress::{About, Call, Code, Gateway, InstanceRequests, Options, RequestError};
 use skydock_recording::Tape;
 use tokio::time::Instant;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
@@ -25,7 +25,7 @@ pub(super) struct Egress {
     generation: u64,
     /// Without a gateway, no request is allowed.
     gateway: Option<Arc<Gateway>>,
-    instance: Instance,
+    instance: InstanceRequests,
     pub(super) phase: Phase,
     /// Deadline of the current call.
     pub(super) deadline: Option<Instant>,
@@ -64,7 +64,7 @@ impl Egress {
         gateway: Option<Arc<Gateway>>,
         tape: Option<Tape>,
     ) -> Self {
-        let instance = Instance::default();
+        let instance = InstanceRequests::default();
         let phase = Phase::Loading;
 
         Self {

@@ -1,4 +1,8 @@
-//! Lines of a plugin in the host's log, cut off, escaped and rate-limited.
+//! Lines of a plugin in Skydock's log, cut off, escaped and rate-limited.
+//!
+//! A limit of the length of a text is a constant here, which `Shared::log` and `log_request`
+//! enforce; one of the rate is a `Bucket` of `Rate`. If operators can set it, it is a field of
+//! `Limits`, and `host/resources/src/limits.rs` says what else that needs.
 
 use std::time::Instant;
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use skydock_cloud::Capability;
 use skydock_egress::Gateway;
 use skydock_recording::Tape;
-use skydock_resources::meter::Meter;
+use skydock_resources::meter::CpuMeter;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
@@ -43,7 +43,7 @@ pub(crate) struct State {
     pub(crate) generation: u64,
     pub(crate) limiter: MemoryLimiter,
     /// CPU time of the current call.
-    pub(crate) meter: Arc<Meter>,
+    pub(crate) meter: Arc<CpuMeter>,
     /// Why the guest was interrupted.
     pub(crate) overrun: Option<Overrun>,
     /// Number of ticks when [`State::is_overdue`] was last called.

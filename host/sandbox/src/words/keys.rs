@@ -1,4 +1,7 @@
-//! Keys of labels and annotations, as Kubernetes has them.
+//! Names, and keys of labels and annotations, as Kubernetes has them.
+//!
+//! A length is a constant here, beside the function that enforces it. `answers/` calls that with
+//! the words of the error, which say what is expected.
 
 /// Maximum bytes of a DNS name, of a node's name and of a label's prefix (RFC 1123, and Kubernetes'
 /// own limit).

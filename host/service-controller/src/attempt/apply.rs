@@ -19,7 +19,7 @@ use crate::ServiceController;
 
 /// What is written to a Service.
 pub(crate) enum Write {
-    /// The finalizer and, if there is one, this class annotation, which later shows that this host
+    /// The finalizer and, if there is one, this class annotation, which later shows that Skydock
     /// has created the load balancer.
     AddFinalizer { class_annotation: Option<String> },
     /// The finalizer is removed, and with `class_annotation` the annotation.

@@ -88,7 +88,7 @@ impl Attempt<'_> {
     }
 
     /// Leaves the Service to the implementation that owns it, whose status it keeps: nothing that
-    /// happens to it waits for this host any more.
+    /// happens to it waits for Skydock any more.
     pub(crate) async fn hand_over(&self, io: &mut dyn Io) -> Outcome {
         let own_load_balancer = self.known.update(|state| {
             let own = OwnLoadBalancer::of(&self.entry.object, state);

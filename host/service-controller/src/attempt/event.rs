@@ -33,7 +33,7 @@ pub(crate) enum Event {
     DeleteFailed(String),
     /// Sending these nodes to the cloud failed.
     UpdateFailed(NodeSet, CloudError),
-    /// The provider leaves the Service to another implementation. The load balancer of this host
+    /// The provider leaves the Service to another implementation. The load balancer of Skydock
     /// stays in the cloud.
     HandedOver(OwnLoadBalancer),
     /// The cloud has answered for this time that an operation is in progress.

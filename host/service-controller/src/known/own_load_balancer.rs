@@ -1,7 +1,7 @@
-//! Whether a Service that is handed over has a load balancer of this host.
+//! Whether a Service that is handed over has a load balancer of Skydock.
 //!
-//! Nothing is deleted in the cloud at a hand-over. An event tells whether a load balancer of this
-//! host stays there:
+//! Nothing is deleted in the cloud at a hand-over. An event tells whether a load balancer of
+//! Skydock stays there:
 //!
 //! | Load balancer | Finalizer, class annotation | Own load balancer |
 //! | --- | --- | --- |
@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::Service;
 use super::state::State;
 use crate::plan::{class_annotation, finalizer::AddedBy, has_finalizer};
 
-/// Whether this host has a load balancer for a Service that it hands over, which stays in the cloud.
+/// Whether Skydock has a load balancer for a Service that it hands over, which stays in the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnLoadBalancer {
     None,

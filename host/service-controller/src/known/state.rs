@@ -201,7 +201,7 @@ impl State {
         }
     }
 
-    /// Returns true if the Service has, or is to have, a load balancer of this host.
+    /// Returns true if the Service has, or is to have, a load balancer of Skydock.
     pub(crate) fn kept(&self) -> bool {
         self.phase != Phase::LeftToOthers
     }

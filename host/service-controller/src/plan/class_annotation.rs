@@ -63,8 +63,8 @@ pub(super) fn is_left(service: &Service) -> bool {
     ClassAnnotation::of(service).is_some_and(|annotation| annotation.left)
 }
 
-/// Returns the live annotation, to be written on a Service that this host serves with a class;
-/// `None` if the Service has it or no class. The annotation of another host stays until that host
+/// Returns the live annotation, to be written on a Service that Skydock serves with a class;
+/// `None` if the Service has it or no class. The annotation of another Skydock stays until that
 /// has cleaned up. The annotation of a Service that has come back is replaced even if it has no
 /// class.
 #[must_use]
@@ -75,7 +75,7 @@ pub(crate) fn live_to_write(service: &Service) -> Option<String> {
 }
 
 /// Returns the annotation to be written with a finalizer that is left to another implementation:
-/// this host then removes it when the Service is deleted, also after a restart.
+/// Skydock then removes it when the Service is deleted, also after a restart.
 pub(super) fn left_to_write(service: &Service, classes: &Classes) -> String {
     let annotation = ClassAnnotation::of(service);
     let created_with = annotation.map_or_else(|| class(service), |annotation| annotation.class);

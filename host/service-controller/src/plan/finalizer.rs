@@ -1,4 +1,4 @@
-//! What happens to the finalizer when this host has nothing more to do for a Service.
+//! What happens to the finalizer when Skydock has nothing more to do for a Service.
 //!
 //! All implementations use the same finalizer, and the API server does not say who has added it.
 //! What this process knows is [`AddedBy`]; what an earlier process knew is in the
@@ -9,7 +9,7 @@
 //! | Service | Finalizer |
 //! | --- | --- |
 //! | without the finalizer | nothing to do |
-//! | that another host cleans up, by its class annotation or, without one, its class; unless this process has added the finalizer | kept |
+//! | that another Skydock cleans up, by its class annotation or, without one, its class; unless this process has added the finalizer | kept |
 //! | served by another implementation by now, and not being deleted | left: that implementation relies on it, as it may have found it |
 //! | other | removed, with the class annotation |
 //!
@@ -38,7 +38,7 @@ pub(crate) enum AddedBy {
     /// It is not known: this process has written neither the finalizer nor the class annotation.
     Unknown,
     /// Maybe another implementation: the finalizer was there when this process wrote the class
-    /// annotation, which therefore does not say that this host has added it.
+    /// annotation, which therefore does not say that Skydock has added it.
     MaybeOthers,
     /// This process.
     ThisProcess,

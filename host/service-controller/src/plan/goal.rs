@@ -8,7 +8,7 @@ use crate::Classes;
 /// What a Service needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing: it is not served by this host.
+    /// Nothing: it is not served by Skydock.
     Nothing,
     /// A load balancer that corresponds to its specification.
     Ensure,

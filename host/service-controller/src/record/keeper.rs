@@ -18,7 +18,7 @@ use skydock_kube::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::{Key, Line, MOST_EXCEPTIONS, Mark, Record, believed, sha256};
+use super::{Key, MOST_EXCEPTIONS, Mark, Record, ServiceLine, believed, sha256};
 use crate::digest::Digest;
 
 /// Annotation of the Lease with the mark.
@@ -385,9 +385,9 @@ impl Keeper {
         self.stale.lock().changed.is_some()
     }
 
-    /// Writes a record and its mark. `lines` returns the lines with the UIDs of their Services. It
-    /// must not return one for which [`Keeper::doubt`] is being called.
-    pub(crate) async fn write(&self, lines: impl FnOnce() -> Vec<(String, Key, Line)>) {
+    /// Writes a record and its mark. `lines` must not return one of a Service for which
+    /// [`Keeper::doubt`] is being called.
+    pub(crate) async fn write(&self, lines: impl FnOnce() -> Vec<ServiceLine>) {
         let mut writing = self.writing.lock().await;
         let now = Instant::now();
         *self.stale.lock() = Stale {
@@ -398,15 +398,15 @@ impl Keeper {
         // Before the lines are gathered, so that no call begins unnoticed meanwhile.
         *self.recording.lock() = Recording::All;
         let lines = lines();
-        let uids = lines.iter().map(|(uid, ..)| uid.clone()).collect();
+        let uids = lines.iter().map(|it| it.uid.clone()).collect();
         *self.recording.lock() = Recording::Of(uids);
 
-        self.write_lines(&mut writing, &lines).await;
+        self.write_lines(&mut writing, lines).await;
         *self.recording.lock() = Recording::Nothing;
     }
 
-    async fn write_lines(&self, writing: &mut Writing, lines: &[(String, Key, Line)]) {
-        let record: Record = lines.iter().map(|(_, key, line)| (*key, *line)).collect();
+    async fn write_lines(&self, writing: &mut Writing, lines: Vec<ServiceLine>) {
+        let record: Record = lines.iter().map(|it| (it.key, it.line)).collect();
         let bytes = record.encode();
         let before = writing.found.as_ref();
         if before.is_none_or(|before| before.record != bytes) {
@@ -430,10 +430,9 @@ impl Keeper {
         }
 
         // Before the mark is confirmed, because this task may be canceled.
-        let until = |line: &Line| line.until(self.period);
-        let vouched = lines.iter().map(|(uid, key, line)| {
-            let (key, until) = (*key, until(line));
-            (uid.clone(), Vouched { key, until })
+        let vouched = lines.into_iter().map(|ServiceLine { uid, key, line }| {
+            let until = line.until(self.period);
+            (uid, Vouched { key, until })
         });
         *self.vouched.lock() = vouched.collect();
         writing.marked = sha256(&bytes);

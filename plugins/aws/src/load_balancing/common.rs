@@ -2,6 +2,7 @@
 
 pub(crate) mod annotation;
 pub(crate) mod applied;
+pub(crate) mod errors;
 pub(crate) mod immutable;
 mod lock;
 pub(crate) mod name;

@@ -19,7 +19,6 @@ use crate::{
     tags::Cluster,
 };
 
-mod attributes;
 mod create;
 pub(crate) mod delete;
 mod desired_load_balancer;

@@ -1,6 +1,9 @@
 //! The annotations of Services, with upstream's names, and how their values are read.
 //!
-//! What an annotation asks for is decided in `desired_load_balancer.rs`; `README.md` has a table of all.
+//! An additional annotation is a constant with its name and a row of `KNOWN` here, the field of
+//! `DesiredLoadBalancer` that it sets, in `desired_load_balancer.rs`, and a row of the table in
+//! `README.md`. `plan.rs` compares the field with what exists; `immutable.rs` reports a difference
+//! that Octavia does not accept.
 
 use skydock_sdk::{Lookup, types::Service};
 

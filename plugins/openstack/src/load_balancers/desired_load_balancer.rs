@@ -182,7 +182,7 @@ impl DesiredLoadBalancer {
         let class = class(config, service)?;
         let (internal, rejected) = internal(config, service);
         let family = service.ip_families.first().copied();
-        let (vip, member_subnet, is_member_subnet_set) = vip_and_member_subnet(
+        let (vip, members) = vip_and_member_subnet(
             config,
             class.filter(|_| !internal),
             class,
@@ -198,8 +198,8 @@ impl DesiredLoadBalancer {
             internal,
             family,
             vip,
-            member_subnet,
-            is_member_subnet_set,
+            member_subnet: members.subnet,
+            is_member_subnet_set: members.is_set,
             moves_members: !annotation::text(service, annotation::MEMBER_SUBNET_ID, "").is_empty(),
             floating: FloatingIpSettings::of(config, class, service, internal),
             provider: lb.lb_provider.clone(),
@@ -515,8 +515,8 @@ fn second_family(service: &Service) -> Option<(&'static str, String)> {
     })
 }
 
-/// Returns the port at which only nodes with a Pod of the Service are healthy, if only these receive
-/// traffic. Without a monitor, the others would, too.
+/// Returns the port at which only nodes with a Pod of the Service are healthy, if only these
+/// receive traffic. Without a monitor, the others would, too.
 fn health_port(service: &Service) -> Option<u16> {
     let is_local = service.external_traffic_policy == TrafficPolicy::Local;
     Some(service.health_check_node_port).filter(|port| is_local && *port > 0)
@@ -540,7 +540,15 @@ fn internal(config: &Config, service: &Service) -> (bool, Option<String>) {
     }
 }
 
-/// Returns the VIP, the subnet of the members, and whether it was set for them. As in upstream, the class takes precedence over
+/// The subnet of the members of a load balancer.
+struct MemberSubnet {
+    /// Empty if none is set.
+    subnet: String,
+    /// True if it was set for the members, not only for the load balancer.
+    is_set: bool,
+}
+
+/// Returns the VIP and the subnet of the members. As in upstream, the class takes precedence over
 /// annotations for the VIP of an external Service.
 fn vip_and_member_subnet(
     config: &Config,
@@ -549,7 +557,7 @@ fn vip_and_member_subnet(
     service: &Service,
     internal: bool,
     family: Option<IpFamily>,
-) -> (Vip, String, bool) {
+) -> (Vip, MemberSubnet) {
     let defaults = &config.load_balancer.class;
     let of = |key: &str, of_class: fn(&Class) -> &String| {
         let annotated = annotation::text(service, key, "");
@@ -567,8 +575,10 @@ fn vip_and_member_subnet(
     let member_subnet = of(annotation::MEMBER_SUBNET_ID, |class| {
         &class.member_subnet_id
     });
-    let is_member_subnet_set = !member_subnet.is_empty();
-    let member_subnet = not_empty(&member_subnet, &subnet);
+    let member_subnet = MemberSubnet {
+        subnet: not_empty(&member_subnet, &subnet),
+        is_set: !member_subnet.is_empty(),
+    };
 
     // Otherwise, the requested address is that of the floating IP.
     let wants_address = internal || family == Some(IpFamily::Ipv6);
@@ -588,7 +598,7 @@ fn vip_and_member_subnet(
             .filter(|_| wants_address)
             .unwrap_or_default(),
     };
-    (vip, member_subnet, is_member_subnet_set)
+    (vip, member_subnet)
 }
 
 /// Returns the name of an IP family.

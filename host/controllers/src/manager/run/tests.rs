@@ -12,7 +12,7 @@ use tokio::{
     time::{Duration, Instant, sleep, timeout},
 };
 
-use super::{host::Host, *};
+use super::{controllers::RunningControllers, *};
 use crate::{ClusterCidrs, ClusterCidrsError, controllers, ipam::IpamOptions, route::RouteOptions};
 
 mod provider;
@@ -315,9 +315,9 @@ async fn a_skipped_service_controller_starts_once_services_are_listed() {
         Options::default(),
     );
     context.enabled = [&service::CONTROLLER as Controller].into();
-    let mut host = Host::new(context, None);
-    host.nodes.complete();
-    let services = Arc::clone(&host.services);
+    let mut controllers = RunningControllers::new(context, None);
+    controllers.nodes.complete();
+    let services = Arc::clone(&controllers.services);
 
     // The first event after `node cache synced` says that the controller is skipped.
     let skips = std::sync::atomic::AtomicUsize::new(0);
@@ -327,15 +327,15 @@ async fn a_skipped_service_controller_starts_once_services_are_listed() {
         }
     }));
     assert!(
-        timeout(Duration::from_secs(60), host.control(Arc::default()))
+        timeout(Duration::from_secs(60), controllers.control(Arc::default()))
             .await
             .is_err()
     );
     assert!(
-        host.skipped.contains_key(&service::CONTROLLER),
+        controllers.skipped.contains_key(&service::CONTROLLER),
         "the list came before"
     );
-    assert!(host.started.contains_key(&service::CONTROLLER));
+    assert!(controllers.started.contains_key(&service::CONTROLLER));
 }
 
 #[tokio::test(start_paused = true)]
@@ -384,11 +384,12 @@ async fn a_worker_that_returns_ends_the_process_and_is_named() {
         api.answer("GET", path, 200, list(kind, &[]));
     }
     let (context, _events, bench) = context(api, &[], Options::default());
-    let mut host = Host::new(context, None);
-    let worker = host.tasks.spawn(sleep(Duration::from_secs(60)));
-    host.names
+    let mut controllers = RunningControllers::new(context, None);
+    let worker = controllers.tasks.spawn(sleep(Duration::from_secs(60)));
+    controllers
+        .names
         .insert(worker.id(), "node-route-controller".to_owned());
-    let bench = bench(tokio::spawn(host.run()));
+    let bench = bench(tokio::spawn(controllers.run()));
     sleep(Duration::from_secs(59)).await;
     assert!(!bench.running.is_finished());
     let error = bench.ends().await;

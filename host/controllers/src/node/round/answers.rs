@@ -48,7 +48,7 @@ impl Round<'_> {
             self.controller.queue.retry_together(failed, takes_token);
         }
 
-        // The turns of the round limit the writes.
+        // The permits of `writers` limit the writes.
         stream::iter(answers)
             .for_each_concurrent(None, |(entry, answer)| self.follow(entry, answer))
             .await;

@@ -75,10 +75,10 @@ impl AwsCredential {
 
         // The request is checked first: one that is denied causes no request to an issuer.
         let scope = scope(head, body, &self.allowed)?;
-        let (used, keys) = self.keys.get().await?;
+        let (version, keys) = self.keys.get().await?;
 
         sign(head, body, &keys, &scope, self.keys.source().issuer().now())?;
-        Ok(Prepared::Send { used })
+        Ok(Prepared::Send { version })
     }
 }
 
@@ -106,16 +106,16 @@ impl Credential for AwsCredential {
             .map_err(|failure| failure.named(self.name()))
     }
 
-    fn accepted(&self, used: u64, kind: RequestKind) {
-        self.keys.accepted(used, kind);
+    fn accepted(&self, version: u64, kind: RequestKind) {
+        self.keys.accepted(version, kind);
     }
 
-    async fn rejected(&self, used: u64, kind: RequestKind) -> bool {
-        self.keys.rejected(used, kind).await
+    async fn rejected(&self, version: u64, kind: RequestKind) -> bool {
+        self.keys.rejected(version, kind).await
     }
 
-    async fn changed(&self, used: u64) -> bool {
-        self.keys.changed(used).await
+    async fn changed(&self, version: u64) -> bool {
+        self.keys.changed(version).await
     }
 
     fn follow_clock(&self, server: jiff::Timestamp) -> bool {

@@ -1,4 +1,4 @@
-//! The host's own requests to STS.
+//! Skydock's own requests to STS.
 
 use bytes::Bytes;
 use http::{Request, Response, header};

@@ -1,4 +1,4 @@
-//! Tokens of the instance's own identity, from metadata services. Only the host sends these
+//! Tokens of the instance's own identity, from metadata services. Only Skydock sends these
 //! requests; plugins cannot.
 
 use bytes::Bytes;

@@ -12,7 +12,7 @@ use super::{
 use crate::{RequestKind, sources::failure::Failure};
 
 struct Current<T> {
-    number: u64,
+    version: u64,
     value: Arc<T>,
     renew: Option<Instant>,
     expires: Option<Instant>,
@@ -34,7 +34,7 @@ struct Failed {
 pub(crate) struct State<T> {
     current: Option<Current<T>>,
     failed: Option<Failed>,
-    numbers: u64,
+    versions: u64,
     attempts: u64,
     /// When the current attempt began.
     running: Option<Instant>,
@@ -46,7 +46,7 @@ pub(crate) struct State<T> {
 pub(crate) enum Ask<T> {
     /// The value. At its first use, the task must be woken because the value is now in use.
     Have {
-        number: u64,
+        version: u64,
         value: Arc<T>,
         first_use: bool,
     },
@@ -74,7 +74,7 @@ impl<T> Default for State<T> {
         Self {
             current: None,
             failed: None,
-            numbers: 0,
+            versions: 0,
             attempts: 0,
             running: None,
             wanted: false,
@@ -110,7 +110,7 @@ impl<T> State<T> {
             {
                 let first_use = !std::mem::replace(&mut current.used, true);
                 Ask::Have {
-                    number: current.number,
+                    version: current.version,
                     value: Arc::clone(&current.value),
                     first_use,
                 }
@@ -143,30 +143,30 @@ impl<T> State<T> {
         match &mut self.current {
             Some(current) if current.is_valid(now) => {
                 current.used = true;
-                Ok((current.number, Arc::clone(&current.value)))
+                Ok((current.version, Arc::clone(&current.value)))
             }
             _ => Err(self.failure()),
         }
     }
 
-    /// Records that the cloud accepted the value with this number for this kind of request.
-    pub(crate) fn accept(&mut self, used: u64, kind: RequestKind) {
+    /// Records that the cloud accepted this version of the value for this kind of request.
+    pub(crate) fn accept(&mut self, version: u64, kind: RequestKind) {
         if let Some(current) = self
             .current
             .as_mut()
-            .filter(|current| current.number == used)
+            .filter(|current| current.version == version)
         {
             current.accepted = true;
             self.rejections.forgive(kind);
         }
     }
 
-    /// Records that the cloud rejected the value with this number for this kind of request.
-    pub(crate) fn reject(&mut self, now: Instant, used: u64, kind: RequestKind) -> Rejection {
+    /// Records that the cloud rejected this version of the value for this kind of request.
+    pub(crate) fn reject(&mut self, now: Instant, version: u64, kind: RequestKind) -> Rejection {
         let Some(current) = self
             .current
             .as_mut()
-            .filter(|current| current.number <= used)
+            .filter(|current| current.version <= version)
         else {
             return if self.current.is_some() {
                 Rejection::Newer
@@ -193,11 +193,11 @@ impl<T> State<T> {
         }
     }
 
-    /// Returns true if there is a value with a higher number.
-    pub(crate) fn is_newer_than(&self, used: u64) -> bool {
+    /// Returns true if there is a newer version.
+    pub(crate) fn is_newer_than(&self, version: u64) -> bool {
         self.current
             .as_ref()
-            .is_some_and(|current| current.number > used)
+            .is_some_and(|current| current.version > version)
     }
 
     /// Returns how long the value is still valid: `Some(None)` if it does not expire, `None` if
@@ -254,11 +254,11 @@ impl<T> State<T> {
 
         match result {
             Ok(issued) => {
-                self.numbers = self.numbers.saturating_add(1);
+                self.versions = self.versions.saturating_add(1);
                 self.failed = None;
                 let after = |wait: Duration| now.checked_add(wait);
                 self.current = Some(Current {
-                    number: self.numbers,
+                    version: self.versions,
                     value: Arc::new(issued.value),
                     renew: issued
                         .lifetime
@@ -332,7 +332,7 @@ mod tests {
         assert!(
             state
                 .outcome(last)
-                .is_ok_and(|(number, value)| (number, *value) == (1, "v"))
+                .is_ok_and(|(version, value)| (version, *value) == (1, "v"))
         );
         assert!(state.outcome(now + LIFETIME).is_err());
         assert_eq!(state.valid_for(now), Some(Some(LIFETIME)));
@@ -356,7 +356,7 @@ mod tests {
         let mut state = with_value(now);
         for expected in [true, false, false] {
             assert!(
-                matches!(state.ask(now, 1), Ask::Have { number: 1, first_use, .. } if first_use == expected)
+                matches!(state.ask(now, 1), Ask::Have { version: 1, first_use, .. } if first_use == expected)
             );
         }
     }

@@ -198,28 +198,29 @@ async fn only_one_request_waits_for_an_issuer_that_hangs() {
 #[tokio::test(start_paused = true)]
 async fn a_value_has_changed_if_its_file_has() {
     let (source, renewed) = counting(3600);
-    let (used, _) = renewed.get().await.unwrap();
-    assert!(!renewed.changed(used).await);
+    let (version, _) = renewed.get().await.unwrap();
+    assert!(!renewed.changed(version).await);
 
     source.inputs.store(1, SeqCst);
-    assert!(renewed.changed(used).await);
-    assert!(!renewed.changed(used + 1).await);
+    assert!(renewed.changed(version).await);
+    assert!(!renewed.changed(version + 1).await);
     assert_eq!(source.attempts.load(SeqCst), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn several_rejections_of_one_version_renew_once() {
     let (source, renewed) = counting(3600);
-    let (used, _) = renewed.get().await.unwrap();
+    let (version, _) = renewed.get().await.unwrap();
     let all = (0..10).map(|_| Arc::clone(&renewed));
-    let all = all
-        .map(|renewed| tokio::spawn(async move { renewed.rejected(used, RequestKind(1)).await }));
+    let all = all.map(|renewed| {
+        tokio::spawn(async move { renewed.rejected(version, RequestKind(1)).await })
+    });
     for task in all.collect::<Vec<_>>() {
         assert!(task.await.unwrap());
     }
 
     assert!(
-        renewed.rejected(used, RequestKind(1)).await,
+        renewed.rejected(version, RequestKind(1)).await,
         "one that comes late finds the new one"
     );
     assert_eq!(source.attempts.load(SeqCst), 2);
@@ -230,8 +231,8 @@ async fn several_rejections_of_one_version_renew_once() {
 async fn a_cloud_that_rejects_everything_causes_few_renewals() {
     let (source, renewed) = counting(3600);
     for _ in 0..60 {
-        let (used, _) = renewed.get().await.unwrap();
-        renewed.rejected(used, RequestKind(1)).await;
+        let (version, _) = renewed.get().await.unwrap();
+        renewed.rejected(version, RequestKind(1)).await;
         seconds(1).await;
     }
 
@@ -242,8 +243,8 @@ async fn a_cloud_that_rejects_everything_causes_few_renewals() {
     );
 
     for _ in 0..600 {
-        let (used, _) = renewed.get().await.unwrap();
-        renewed.rejected(used, RequestKind(1)).await;
+        let (version, _) = renewed.get().await.unwrap();
+        renewed.rejected(version, RequestKind(1)).await;
         seconds(1).await;
     }
 
@@ -275,12 +276,12 @@ async fn a_second_renewal_waits_for_a_second() {
     }
 
     let renewed = Renewed::new(Quick(AtomicU64::new(0)), CredentialMetrics::default());
-    let (used, _) = renewed.get().await.unwrap();
+    let (version, _) = renewed.get().await.unwrap();
     let start = Instant::now();
-    assert!(renewed.rejected(used, RequestKind(1)).await);
+    assert!(renewed.rejected(version, RequestKind(1)).await);
     assert_eq!(Instant::now(), start, "the first time at once");
 
-    assert!(renewed.rejected(used + 1, RequestKind(1)).await);
+    assert!(renewed.rejected(version + 1, RequestKind(1)).await);
     assert_eq!(Instant::now(), start + Duration::from_secs(1));
     assert_eq!(*renewed.get().await.unwrap().1, 2);
 }
@@ -289,9 +290,9 @@ async fn a_second_renewal_waits_for_a_second() {
 async fn values_revoked_one_by_one_are_renewed_immediately() {
     let (source, renewed) = counting(3600);
     for revoked in 1..=10 {
-        let (used, _) = renewed.get().await.unwrap();
+        let (version, _) = renewed.get().await.unwrap();
         seconds(3).await;
-        assert!(renewed.rejected(used, RequestKind(1)).await, "{revoked}");
+        assert!(renewed.rejected(version, RequestKind(1)).await, "{revoked}");
     }
     assert_eq!(source.attempts.load(SeqCst), 11);
 }
@@ -300,10 +301,10 @@ async fn values_revoked_one_by_one_are_renewed_immediately() {
 async fn a_path_that_always_rejects_does_not_use_up_all_renewals() {
     let (source, renewed) = counting(3600);
     for _ in 0..60 {
-        let (used, _) = renewed.get().await.unwrap();
-        renewed.accepted(used, RequestKind(2));
-        if renewed.rejected(used, RequestKind(1)).await {
-            renewed.rejected(used + 1, RequestKind(1)).await;
+        let (version, _) = renewed.get().await.unwrap();
+        renewed.accepted(version, RequestKind(2));
+        if renewed.rejected(version, RequestKind(1)).await {
+            renewed.rejected(version + 1, RequestKind(1)).await;
         }
         seconds(2).await;
     }
@@ -314,18 +315,18 @@ async fn a_path_that_always_rejects_does_not_use_up_all_renewals() {
         "the first, and two for each of two requests"
     );
 
-    let (used, _) = renewed.get().await.unwrap();
-    renewed.accepted(used, RequestKind(2));
+    let (version, _) = renewed.get().await.unwrap();
+    renewed.accepted(version, RequestKind(2));
     assert!(
-        renewed.rejected(used, RequestKind(2)).await,
+        renewed.rejected(version, RequestKind(2)).await,
         "it may have been revoked"
     );
 
     seconds(300).await;
-    let (used, _) = renewed.get().await.unwrap();
-    renewed.accepted(used, RequestKind(2));
+    let (version, _) = renewed.get().await.unwrap();
+    renewed.accepted(version, RequestKind(2));
     assert!(
-        renewed.rejected(used, RequestKind(1)).await,
+        renewed.rejected(version, RequestKind(1)).await,
         "the path may have been fixed"
     );
 }
@@ -333,11 +334,11 @@ async fn a_path_that_always_rejects_does_not_use_up_all_renewals() {
 #[tokio::test(start_paused = true)]
 async fn reports_a_failed_renewal_after_a_rejection() {
     let (source, renewed) = counting(3600);
-    let (used, _) = renewed.get().await.unwrap();
+    let (version, _) = renewed.get().await.unwrap();
 
     fail(&source, Some(Failure::unavailable("down")));
-    assert!(!renewed.rejected(used, RequestKind(1)).await);
-    assert!(!renewed.rejected(used, RequestKind(1)).await);
+    assert!(!renewed.rejected(version, RequestKind(1)).await);
+    assert!(!renewed.rejected(version, RequestKind(1)).await);
     assert_eq!(source.attempts.load(SeqCst), 2);
     // The service may be wrong, so the old value is used, and renewed as soon as another attempt is
     // allowed.
@@ -439,7 +440,7 @@ async fn an_attempt_without_a_result_is_a_failure() {
 
         seconds(60).await;
         let next = timeout(Duration::from_secs(60), renewed.get()).await;
-        let (number, value) = next.expect("the task is started again").unwrap();
-        assert_eq!((number, *value), (1, 2), "panics: {panics}");
+        let (version, value) = next.expect("the task is started again").unwrap();
+        assert_eq!((version, *value), (1, 2), "panics: {panics}");
     }
 }

@@ -8,7 +8,7 @@ fn tried_at(address: &str) -> Action {
     Action::DryRunInQuery(address.parse().unwrap())
 }
 
-/// Covers all requests that the host sends to the API server.
+/// Covers all requests that Skydock sends to the API server.
 #[test]
 fn every_request_of_the_host_is_sent_as_a_dry_run() {
     for (method, address, expected) in [

@@ -27,7 +27,7 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// A Lease is expired if it was not renewed for this long. The clocks of machines differ.
 const EXPIRED: SignedDuration = SignedDuration::from_secs(60);
 
-/// A check.
+/// Looks for one thing that keeps nodes waiting for their cloud.
 pub(super) struct Check {
     /// Its name in reports.
     pub(super) id: &'static str,

@@ -264,8 +264,8 @@ fn of_container(
 ) -> Done {
     let words = container::words(&Value::Object(container.clone()));
     let mut arguments = container::sort(&words);
-
     let provider = arguments.value("cloud-provider").map(str::to_owned);
+
     if let (Some(plugin), Some(provider)) = (plugin, &provider)
         && plugin.name != *provider
     {
@@ -281,10 +281,43 @@ fn of_container(
 
     let name = plugin.map(|plugin| plugin.name.as_str());
     let name = name.or(provider.as_deref()).unwrap_or_default();
+    let mounts = add_mounts(container, name, &mut notes);
+    notes.extend(about_resources(container, &mounts, place));
+    notes.extend(programs(container));
+
+    let cloud = Cloud {
+        plugin,
+        provider: provider.as_deref(),
+        cloud_config: None,
+        secrets: &configuration::secrets(container),
+    };
+    let text = configuration_text(container, &arguments, cloud, &mut notes);
+    let configuration = mounts.contains(&Mount::Configuration).then_some(text);
+    notes.extend(configuration.as_deref().and_then(configuration::to_mount));
+
+    container.remove("command");
+    container.insert("args".to_owned(), arguments.kept.into());
+    container.insert("image".to_owned(), image.into());
+
+    Done {
+        mounts,
+        configuration,
+        notes,
+    }
+}
+
+/// Mounts what a container needs for the plugin with this name, except where it has a volume
+/// already. Returns what was mounted.
+fn add_mounts(
+    container: &mut Map<String, Value>,
+    name: &str,
+    notes: &mut Vec<String>,
+) -> Vec<Mount> {
     let mut mounts = vec![Mount::Configuration, Mount::Cache];
     if !configuration::is_in_image(name) {
         mounts.push(Mount::Plugins);
     }
+
     mounts.retain(|mount| {
         let is_taken = mounts_at(container, mount.path());
         if is_taken && *mount != Mount::Cache {
@@ -299,59 +332,67 @@ fn of_container(
         }
         !is_taken
     });
+
     push(
         container,
         "volumeMounts",
         "mountPath",
         mounts.iter().map(|mount| mount.mount()),
     );
+    mounts
+}
 
-    if let Some(limit) = container
+/// Returns what is said about the memory limit and the plugin's image.
+fn about_resources(
+    container: &Map<String, Value>,
+    mounts: &[Mount],
+    place: &Place,
+) -> impl Iterator<Item = String> + use<> {
+    let limit = container
         .get("resources")
-        .and_then(|it| it.pointer("/limits/memory"))
-    {
-        notes.push(format!(
+        .and_then(|it| it.pointer("/limits/memory"));
+    let memory = limit.map(|limit| {
+        format!(
             "the memory limit {limit} was not changed: Skydock needs more than other cloud-controller-managers, see deploy/base"
-        ));
-    }
-    if mounts.contains(&Mount::Plugins) && *place != Place::Node {
-        notes.push(format!(
+        )
+    });
+
+    let has_image = mounts.contains(&Mount::Plugins) && *place != Place::Node;
+    let image = has_image.then(|| {
+        format!(
             "the plugin is mounted from its image, which needs Kubernetes 1.35: replace {}, or mount the plugin in another way",
             configuration::PLUGIN_IMAGE
-        ));
-    }
-    notes.extend(programs(container));
+        )
+    });
 
-    let secrets = configuration::secrets(container);
-    notes.extend(configuration::unread(container, &secrets, &arguments.kept));
-    let cloud_config = arguments.value("cloud-config").map(str::to_owned);
-    let expanded = cloud_config
-        .as_deref()
-        .and_then(|path| configuration::expand(path, container));
-    if let (Some(path), None) = (&cloud_config, &expanded) {
+    memory.into_iter().chain(image)
+}
+
+/// Returns the configuration file of a container, for this cloud and the file of `--cloud-config`.
+fn configuration_text(
+    container: &Map<String, Value>,
+    arguments: &Arguments,
+    cloud: Cloud<'_>,
+    notes: &mut Vec<String>,
+) -> String {
+    notes.extend(configuration::unread(
+        container,
+        cloud.secrets,
+        &arguments.kept,
+    ));
+
+    let path = arguments.value("cloud-config");
+    let expanded = path.and_then(|path| configuration::expand(path, container));
+    if let (Some(path), None) = (path, &expanded) {
         notes.push(format!(
             "--cloud-config={path}: the manifest does not set the variable; if a credential reads that file, write its path as `cloudConf`"
         ));
     }
 
-    let text = configuration::text(&Cloud {
-        plugin,
-        provider: provider.as_deref(),
+    configuration::text(&Cloud {
         cloud_config: expanded.as_deref(),
-        secrets: &secrets,
-    });
-    let configuration = mounts.contains(&Mount::Configuration).then_some(text);
-    notes.extend(configuration.as_deref().and_then(configuration::to_mount));
-
-    container.remove("command");
-    container.insert("args".to_owned(), arguments.kept.into());
-    container.insert("image".to_owned(), image.into());
-
-    Done {
-        mounts,
-        configuration,
-        notes,
-    }
+        ..cloud
+    })
 }
 
 /// Returns true if the container has a volume at this path.

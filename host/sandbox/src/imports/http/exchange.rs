@@ -21,7 +21,8 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use skydock_credentials::Secret;
 use skydock_recording::{
-    COMPRESSED, Ending, Fields, Player, Recorder, RequestHead, ResponseHead, Timeouts,
+    COMPRESSED, Ending, Fields, Player, RecordedResponse, Recorder, RequestHead, ResponseHead,
+    Timeouts,
 };
 use wasmtime_wasi_http::{RequestOptions, WasiBody};
 
@@ -128,7 +129,11 @@ pub(super) fn play(
             player.sending(sending);
         }
 
-        let (head, pieces, ending) = player.response(exchange);
+        let RecordedResponse {
+            head,
+            pieces,
+            ending,
+        } = player.response(exchange);
         match (head, ending) {
             (Some(head), ending) => Ok(response(
                 head,

@@ -1,7 +1,7 @@
 //! The process of the compiler: it reads one component, writes one file, and exits.
 //!
-//! It sets its own limits, and gives up what it does not need, before it reads the component. The host holds its standard input open:
-//! when the host ends, in whatever way, the compiler ends too.
+//! It sets its own limits, and gives up what it does not need, before it reads the component. The
+//! host holds its standard input open: when the host ends, in whatever way, the compiler ends too.
 
 use std::{
     fs::OpenOptions,
@@ -26,16 +26,32 @@ const NICENESS: i32 = 10;
 pub fn compile_as_child() -> u8 {
     match compile() {
         Ok(()) => 0,
-        Err((code, reason)) => {
-            // The host reads it, and cuts it off.
+        Err(Failure { code, reason }) => {
+            // Skydock reads it, and cuts it off.
             let _ = writeln!(io::stderr(), "{reason}");
             code
         }
     }
 }
 
-fn compile() -> Result<(), (u8, String)> {
-    let failed = |what: &str, error: io::Error| (FAILED, format!("{what}: {error}"));
+/// Why there is no machine code.
+struct Failure {
+    /// The exit code.
+    code: u8,
+    reason: String,
+}
+
+impl Failure {
+    fn new(code: u8, reason: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason: reason.into(),
+        }
+    }
+}
+
+fn compile() -> Result<(), Failure> {
+    let failed = |what: &str, error: io::Error| Failure::new(FAILED, format!("{what}: {error}"));
 
     let mut input = io::stdin();
     let order =
@@ -45,7 +61,7 @@ fn compile() -> Result<(), (u8, String)> {
     // After the limits, because the sandbox denies what sets the niceness and the OOM score.
     #[cfg(target_os = "linux")]
     super::sandbox::enter()
-        .map_err(|error| (FAILED, format!("cannot restrict the process: {error}")))?;
+        .map_err(|error| Failure::new(FAILED, format!("cannot restrict the process: {error}")))?;
 
     let mut component = Vec::new();
     let length = (&mut input)
@@ -53,7 +69,7 @@ fn compile() -> Result<(), (u8, String)> {
         .read_to_end(&mut component);
     if length.map_err(|error| failed("cannot read the component", error))? as u64 != order.component
     {
-        return Err((FAILED, "the component is truncated".to_owned()));
+        return Err(Failure::new(FAILED, "the component is truncated"));
     }
 
     // Only after the component, because the thread reads the rest of the same input.
@@ -62,17 +78,15 @@ fn compile() -> Result<(), (u8, String)> {
     let machine_code = Engine::new(&engine::config(
         Some(order.reservation).filter(|bytes| *bytes > 0),
     ))
-    .map_err(|error| (FAILED, format!("{error:#}")))?
+    .map_err(|error| Failure::new(FAILED, format!("{error:#}")))?
     .precompile_component(&component)
     .map_err(|error| {
-        (
-            if error.is::<OutOfMemory>() {
-                OUT_OF_MEMORY
-            } else {
-                MALFORMED
-            },
-            format!("{error:#}"),
-        )
+        let code = if error.is::<OutOfMemory>() {
+            OUT_OF_MEMORY
+        } else {
+            MALFORMED
+        };
+        Failure::new(code, format!("{error:#}"))
     })?;
 
     let seal = artifacts::seal(&component, &machine_code);

@@ -10,7 +10,11 @@ use crate::{
     answers::Element,
     call_error::CallError,
     contract::{Guest, Running},
-    execution::{call_site::CallSite, generation::Generation, supervise::Scope},
+    execution::{
+        call_site::CallSite,
+        generation::Generation,
+        supervise::{Scope, Verdict},
+    },
     imports::{ClusterSlot, Notes, Subject},
     metrics::PluginMetrics,
     plugin::Plugin,
@@ -28,7 +32,7 @@ pub(super) struct BalancerCall<'a> {
 const CANCELED: &str = "canceled";
 
 /// Counts a call when it ends, also if its caller was canceled.
-struct Meter<'a> {
+struct CallMeter<'a> {
     metrics: &'a PluginMetrics,
     plugin: &'a str,
     function: Function,
@@ -37,7 +41,7 @@ struct Meter<'a> {
     trap: Option<&'static str>,
 }
 
-impl<'a> Meter<'a> {
+impl<'a> CallMeter<'a> {
     /// Begins a call. It counts as canceled if the meter is dropped before it has ended.
     fn new(metrics: &'a PluginMetrics, plugin: &'a str, function: Function) -> Self {
         Self {
@@ -64,7 +68,7 @@ impl<'a> Meter<'a> {
     }
 }
 
-impl Drop for Meter<'_> {
+impl Drop for CallMeter<'_> {
     fn drop(&mut self) {
         self.metrics.call(
             self.plugin,
@@ -109,10 +113,10 @@ async fn supervised<'s, T: Send>(
     let answer = generation.call(function, subject, call).await;
     attempt.ended(match &answer {
         // An error of the cloud shows that the plugin works.
-        Ok(_) | Err(CallError::Cloud(_)) => Some(false),
-        Err(error) if error.is_plugin_failure() => Some(true),
-        // Others, such as a full queue, show nothing about the plugin.
-        Err(_) => None,
+        Ok(_) | Err(CallError::Cloud(_)) => Verdict::Works,
+        Err(error) if error.is_plugin_failure() => Verdict::Fails,
+        // For example a full queue.
+        Err(_) => Verdict::Unknown,
     });
 
     answer
@@ -164,7 +168,7 @@ impl Plugin {
             function = function.name()
         );
 
-        let mut meter = Meter::new(&self.shared.metrics, plugin, function);
+        let mut meter = CallMeter::new(&self.shared.metrics, plugin, function);
         let answer = supervised(generation, function, subject, call);
         let answer = answer.instrument(span).await;
 

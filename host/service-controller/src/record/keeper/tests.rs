@@ -11,6 +11,7 @@ use skydock_kube::{
 use tokio::{task::unconstrained, time::sleep};
 
 use super::*;
+use crate::record::Line;
 
 const ALL: &str = "/api/v1/namespaces/kube-system/configmaps";
 const ONE: &str = "/api/v1/namespaces/kube-system/configmaps/ccm-load-balancer-nodes";
@@ -73,7 +74,7 @@ impl Process {
     }
 
     /// Lets the keeper write a record of these Services. The ConfigMap does not exist.
-    async fn writes(&self, lines: &[(String, Key, Line)]) -> Vec<u8> {
+    async fn writes(&self, lines: &[ServiceLine]) -> Vec<u8> {
         self.renewing(self.keeper.write(|| lines.to_vec())).await;
         bytes(lines)
     }
@@ -103,19 +104,23 @@ async fn killed(future: impl Future<Output = ()>) {
     assert!(timeout(Duration::from_secs(1), future).await.is_err());
 }
 
-fn lines(count: u128) -> Vec<(String, Key, Line)> {
+fn lines(count: u128) -> Vec<ServiceLine> {
     let line = Line {
         looked: Looked::Targets,
         nodes: 1,
         checked: unix_time(),
     };
     (0..count)
-        .map(|number| (number.to_string(), Key(number), line))
+        .map(|number| ServiceLine {
+            uid: number.to_string(),
+            key: Key(number),
+            line,
+        })
         .collect()
 }
 
-fn bytes(lines: &[(String, Key, Line)]) -> Vec<u8> {
-    let lines = lines.iter().map(|(_, key, line)| (*key, *line));
+fn bytes(lines: &[ServiceLine]) -> Vec<u8> {
+    let lines = lines.iter().map(|it| (it.key, it.line));
     lines.collect::<Record>().encode()
 }
 
@@ -321,9 +326,9 @@ async fn a_record_is_found_and_vouched_for_again() {
     assert_eq!(loaded.0.len(), 3);
     assert_eq!(process.believes(&record), 0, "not yet by the one after it");
 
-    let vouched = |(uid, key, line): &(String, Key, Line)| {
-        let (key, until) = (*key, line.until(PERIOD));
-        (uid.clone(), Vouched { key, until })
+    let vouched = |it: &ServiceLine| {
+        let (key, until) = (it.key, it.line.until(PERIOD));
+        (it.uid.clone(), Vouched { key, until })
     };
     let adopted = all[..2].iter().map(vouched).collect();
     process.renewing(process.keeper.adopt(adopted)).await;

@@ -17,10 +17,9 @@ use crate::{
     cloud::Cloud,
     load_balancing::common::{
         annotation::{self, Annotations},
-        name,
+        errors, name,
         node_rules::{ClusterGroups, NodeGroups},
         targets::InstanceNetwork,
-        warning,
     },
     tags::Cluster,
 };
@@ -96,8 +95,8 @@ pub(super) struct Nodes<'a> {
 
 impl Cloud<'_> {
     /// Allows traffic from a load balancer's group to the nodes behind it. Other groups of the
-    /// cluster lose the rule, unless another load balancer with the same group, or a node whose group
-    /// is unknown, may need it.
+    /// cluster lose the rule, unless another load balancer with the same group, or a node whose
+    /// group is unknown, may need it.
     ///
     /// # Errors
     /// Fails if a request to AWS fails, or if the groups of all nodes are unclear.
@@ -157,7 +156,7 @@ impl Cloud<'_> {
         let revoked = self.change_access(&revoke.collect::<Vec<_>>());
 
         let errors = [granted, revoked].into_iter().filter_map(Result::err);
-        warning::join_errors(errors.collect()).map_or(Ok(()), Err)
+        errors::join(errors.collect()).map_or(Ok(()), Err)
     }
 
     /// Removes the rules that allow traffic from these groups, except for groups that other load

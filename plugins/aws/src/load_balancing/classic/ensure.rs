@@ -20,7 +20,7 @@ use crate::{
     cloud::Cloud,
     load_balancing::common::{
         annotation::{Annotations, Kind},
-        applied, immutable, name, security_group,
+        applied, errors, immutable, name, security_group,
         targets::{self, Targets},
         warning,
     },
@@ -98,14 +98,14 @@ pub(crate) fn ensure(
     errors.extend(cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR));
     errors.extend(awaited.error(cloud, service));
 
-    warning::join_errors(errors).map_or_else(|| Ok(status(balancer)), Err)
+    errors::join(errors).map_or_else(|| Ok(status(balancer)), Err)
 }
 
 /// Returns the state of the load balancer, if it exists.
 ///
 /// # Errors
-/// Fails if it belongs to another cluster, if the Service has a network load balancer instead, or if
-/// a request to AWS fails.
+/// Fails if it belongs to another cluster, if the Service has a network load balancer instead, or
+/// if a request to AWS fails.
 fn existing(
     cloud: &Cloud<'_>,
     cluster: &Cluster,

@@ -9,7 +9,7 @@ use super::{access, changes::change_instances, find, observed_load_balancer::rea
 use crate::{
     cloud::Cloud,
     load_balancing::common::{
-        name,
+        errors, name,
         targets::{self, Targets},
         warning,
     },
@@ -50,5 +50,5 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, targets: &Targets) ->
     errors.extend(cloud.warn_rejected(service, &rejected));
     errors.extend(cloud.still_warned(service, warning::NODE_GROUP_UNCLEAR));
     errors.extend(awaited.error(cloud, service));
-    warning::join_errors(errors).map_or(Ok(()), Err)
+    errors::join(errors).map_or(Ok(()), Err)
 }

@@ -4,7 +4,8 @@
 //!
 //! 1. here: its name, in one of the lists below;
 //! 2. the property of the load balancer that it sets: in `desired_load_balancer.rs` or `health.rs` of
-//!    the kind, or in `nlb/attributes.rs`;
+//!    the kind, or in `nlb/desired_load_balancer/attributes.rs`; an attribute of target groups needs
+//!    no annotation of its own, but a name in `group_attributes` in `nlb/desired_load_balancer.rs`;
 //! 3. `applied.rs`, if the load balancer keeps the property when the annotation is removed: a field
 //!    of `Applied`, which `DesiredLoadBalancer::applied` sets and `DesiredLoadBalancer::undo` reads;
 //! 4. `README.md`: a row of the table.
@@ -195,8 +196,8 @@ impl<'a> Annotations<'a> {
         (valid, others.into_keys().collect())
     }
 
-    /// Returns true if the load balancer is internal: with any value of `internal` except `false`, or
-    /// with the scheme `internal`. If they contradict each other, it is not public.
+    /// Returns true if the load balancer is internal: with any value of `internal` except `false`,
+    /// or with the scheme `internal`. If they contradict each other, it is not public.
     ///
     /// # Errors
     /// Fails if the scheme is not valid.
@@ -209,8 +210,8 @@ impl<'a> Annotations<'a> {
         Ok(by_scheme || self.text(INTERNAL).is_some_and(|value| value != "false"))
     }
 
-    /// Rejects annotations that restrict clients in a way that is not supported, if ignoring them would
-    /// open the load balancer to more clients.
+    /// Rejects annotations that restrict clients in a way that is not supported, if ignoring them
+    /// would open the load balancer to more clients.
     ///
     /// # Errors
     /// Fails if there is such an annotation.
@@ -297,7 +298,8 @@ impl<'a> Annotations<'a> {
         sentences
     }
 
-    /// Returns a sentence about settings of TLS without effect, which leave a port without encryption.
+    /// Returns a sentence about settings of TLS without effect, which leave a port without
+    /// encryption.
     fn without_tls(self, service: &Service) -> Option<String> {
         let ports = service.ports.iter();
         // A word that is not a number has the number 0.

@@ -11,6 +11,7 @@ use skydock_sdk::{
 };
 
 use super::{
+    errors,
     lock::Lock,
     name,
     rule_change::{Changed, RuleChange},
@@ -220,11 +221,11 @@ fn path_mtu_changes(there: &Rules, after: &BTreeSet<Rule>) -> (Rules, Rules) {
 /// The security groups of the nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeGroups {
-    /// The groups that must allow the traffic: for each instance the group with the cluster's tag, or
-    /// its only group.
+    /// The groups that must allow the traffic: for each instance the group with the cluster's tag,
+    /// or its only group.
     pub(crate) open: BTreeSet<String>,
-    /// The groups that are not opened but keep their rules: instances have several of them that could
-    /// be the nodes' group.
+    /// The groups that are not opened but keep their rules: instances have several of them that
+    /// could be the nodes' group.
     pub(crate) kept: BTreeSet<String>,
     /// Sentences about these instances.
     unclear: Vec<String>,
@@ -435,7 +436,7 @@ impl Cloud<'_> {
             }
         }
 
-        warning::join_errors(errors).map_or(Ok(is_done), Err)
+        errors::join(errors).map_or(Ok(is_done), Err)
     }
 
     /// Reads the cluster's groups and the nodes' own groups.

@@ -1,5 +1,7 @@
 //! What a Service requests of a network load balancer.
 
+pub(super) mod attributes;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use skydock_sdk::{
@@ -7,10 +9,7 @@ use skydock_sdk::{
     types::{IpFamily, IpFamilyPolicy, Service, ServicePort, Transport},
 };
 
-use super::{
-    attributes,
-    health::{self, Health},
-};
+use super::health::{self, Health};
 use crate::{
     cloud::invalid,
     config::Config,

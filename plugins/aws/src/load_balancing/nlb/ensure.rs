@@ -24,7 +24,7 @@ use crate::{
     cloud::Cloud,
     load_balancing::common::{
         annotation::{self, Annotations, Kind},
-        applied,
+        applied, errors,
         immutable::{self, ImmutableProperty},
         node_rules::Expected,
         targets::{self, Awaited, InstanceNetwork, Targets},
@@ -135,7 +135,7 @@ fn change(
     errors.extend(unclear);
     errors.extend(awaited.error(cloud, service));
 
-    warning::join_errors(errors).map_or(Ok(()), Err)
+    errors::join(errors).map_or(Ok(()), Err)
 }
 
 /// Rejects a load balancer that AWS failed to create, or with the tag of another cluster. A load
@@ -291,8 +291,8 @@ fn immutable_differences(context: Context<'_>, balancer: &LoadBalancer) -> Vec<S
     sentences
 }
 
-/// Returns the requested subnets by ID. If they do not exist, their names are returned as they are; if
-/// AWS does not answer, none, because nothing is known to differ.
+/// Returns the requested subnets by ID. If they do not exist, their names are returned as they are;
+/// if AWS does not answer, none, because nothing is known to differ.
 fn subnet_ids(context: Context<'_>, balancer: &LoadBalancer) -> BTreeSet<String> {
     let Context {
         cloud,

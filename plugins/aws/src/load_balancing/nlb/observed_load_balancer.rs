@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use skydock_sdk::{Result, types::Service};
 
 use super::{
-    attributes,
-    desired_load_balancer::{DesiredLoadBalancer, IpAddressType},
+    desired_load_balancer::{DesiredLoadBalancer, IpAddressType, attributes},
     steps::{self, Step},
 };
 use crate::{
@@ -265,8 +264,8 @@ fn without_rejected(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Fo
     })
 }
 
-/// Returns the target groups of a load balancer from the answer to a request for them, without those
-/// that were not created for the Service, of which nothing is changed.
+/// Returns the target groups of a load balancer from the answer to a request for them, without
+/// those that were not created for the Service, of which nothing is changed.
 ///
 /// # Errors
 /// Fails if a request to AWS fails.

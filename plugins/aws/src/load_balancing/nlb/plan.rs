@@ -9,8 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    attributes,
-    desired_load_balancer::{DesiredListener, DesiredLoadBalancer, DesiredTargetGroup, Security},
+    desired_load_balancer::{
+        DesiredListener, DesiredLoadBalancer, DesiredTargetGroup, Security, attributes,
+    },
     observed_load_balancer::ObservedLoadBalancer,
     steps::Step,
 };
@@ -217,8 +218,8 @@ fn health_differs(wanted: &DesiredTargetGroup, group: &TargetGroup) -> bool {
             .is_some_and(|timeout| timeout != group.health_check_timeout_seconds)
 }
 
-/// Returns the listeners that are not requested: those that forward to a target group of the Service,
-/// and those of users.
+/// Returns the listeners that are not requested: those that forward to a target group of the
+/// Service, and those of users.
 pub(super) fn unrequested<'a>(
     desired: &DesiredLoadBalancer,
     observed: &'a ObservedLoadBalancer,

@@ -19,7 +19,7 @@ use crate::{
     },
     cloud::Cloud,
     load_balancing::common::{
-        name,
+        errors, name,
         node_rules::Expected,
         targets::{self, Awaited, Target, Targets},
         warning,
@@ -91,7 +91,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, nodes: &Targets) -> R
 
     errors.extend(warn_rejected(cloud, service, &rejected));
     errors.extend(awaited.error(cloud, service));
-    warning::join_errors(errors).map_or(Ok(()), Err)
+    errors::join(errors).map_or(Ok(()), Err)
 }
 
 /// Sends calls that change targets. Returns the targets that AWS rejected, and the errors of calls.

@@ -1,8 +1,7 @@
 use http::Request;
 
 use super::*;
-use crate::credential::CredentialErrorKind;
-use crate::masking::secret::Secret;
+use crate::{credential::CredentialErrorKind, masking::secret::Secret};
 
 fn head(uri: &str, headers: &[(&str, &str)]) -> Parts {
     let mut request = Request::post(uri);

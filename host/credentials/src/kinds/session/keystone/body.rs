@@ -3,8 +3,10 @@
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
-use crate::cloud_config::keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Named};
-use crate::masking::secret::Secret;
+use crate::{
+    cloud_config::keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Named},
+    masking::secret::Secret,
+};
 
 /// Returns the JSON of a login.
 pub(crate) fn of(login: &KeystoneLogin) -> Result<Zeroizing<String>, String> {

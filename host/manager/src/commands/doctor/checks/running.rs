@@ -12,7 +12,7 @@ use crate::commands::doctor::{
     ccm::Ccm,
     finding::{Finding, names, quote},
     scheduling::selects,
-    snapshot::{CONTROLLERS, Known, Lack, Origin},
+    snapshot::{CONTROLLERS, Known, Lack, Origin, Workload},
 };
 
 /// How long a leader may take to begin.
@@ -66,53 +66,76 @@ pub(super) fn missing(facts: &Facts<'_>) -> Known<Vec<Finding>> {
 /// Returns why a cloud-controller-manager in the cluster does not run.
 fn not_running(facts: &Facts<'_>, ccm: &Ccm, waiting: usize) -> Option<Finding> {
     let workload = &ccm.workload;
-    let namespace = quote(&workload.namespace);
     if workload.replicas == Some(0) {
-        return (waiting > 0).then(|| {
-            Finding::problem(workload.title(), "it has 0 replicas")
-                .why(format!("{waiting} nodes wait for it"))
-                .run(format!(
-                    "kubectl --namespace {namespace} scale {} {} --replicas=1",
-                    workload.kind.to_lowercase(),
-                    quote(&workload.name)
-                ))
-        });
+        return scaled_to_zero(workload, waiting);
     }
     if ccm.pods.iter().any(is_ready) {
         return None;
     }
 
-    let Some(pod) = ccm.pods.first() else {
-        let nodes = facts.nodes().ok()?;
-        let is_known = facts.pods().is_ok()
-            && facts.snapshot.notices.is_empty()
-            && CONTROLLERS.contains(&workload.kind.as_str());
-        let has_place = nodes.iter().any(|node| selects(&workload.pod, node));
-        return (is_known && has_place).then(|| {
-            Finding::problem(workload.title(), "it has no Pods")
-                .why("its controller cannot create them, for example because of a quota or of Pod security")
-                .run(format!(
-                    "kubectl --namespace {namespace} get events --field-selector reason=FailedCreate"
-                ))
-        });
-    };
-
-    let (_, name) = pod_name(pod);
-    let title = format!("Pod {}/{name}", workload.namespace);
-    if let Some(message) = unscheduled(pod) {
-        return Some(
-            Finding::problem(title, format!("no node runs it: {}", redacted(message)))
-                .why("nodes wait as long as it does not run; if D2 to D6 find why, that is below")
-                .run(format!(
-                    "kubectl --namespace {namespace} describe pod {}",
-                    quote(name)
-                )),
-        );
+    match ccm.pods.first() {
+        Some(pod) => not_scheduled(workload, pod).or_else(|| not_ready(facts, ccm, pod)),
+        None => without_pods(facts, workload),
     }
+}
+
+fn scaled_to_zero(workload: &Workload, waiting: usize) -> Option<Finding> {
+    (waiting > 0).then(|| {
+        Finding::problem(workload.title(), "it has 0 replicas")
+            .why(format!("{waiting} nodes wait for it"))
+            .run(format!(
+                "kubectl --namespace {} scale {} {} --replicas=1",
+                quote(&workload.namespace),
+                workload.kind.to_lowercase(),
+                quote(&workload.name)
+            ))
+    })
+}
+
+fn without_pods(facts: &Facts<'_>, workload: &Workload) -> Option<Finding> {
+    let nodes = facts.nodes().ok()?;
+    let is_known = facts.pods().is_ok()
+        && facts.snapshot.notices.is_empty()
+        && CONTROLLERS.contains(&workload.kind.as_str());
+    let has_place = nodes.iter().any(|node| selects(&workload.pod, node));
+
+    (is_known && has_place).then(|| {
+        Finding::problem(workload.title(), "it has no Pods")
+            .why("its controller cannot create them, for example because of a quota or of Pod security")
+            .run(format!(
+                "kubectl --namespace {} get events --field-selector reason=FailedCreate",
+                quote(&workload.namespace)
+            ))
+    })
+}
+
+fn not_scheduled(workload: &Workload, pod: &Pod) -> Option<Finding> {
+    let message = scheduler_message(pod)?;
+    let (_, name) = pod_name(pod);
+
+    Some(
+        Finding::problem(
+            format!("Pod {}/{name}", workload.namespace),
+            format!("no node runs it: {}", redacted(message)),
+        )
+        .why("nodes wait as long as it does not run; if D2 to D6 find why, that is below")
+        .run(format!(
+            "kubectl --namespace {} describe pod {}",
+            quote(&workload.namespace),
+            quote(name)
+        )),
+    )
+}
+
+/// Returns why the container in a Pod that has a node is not ready.
+fn not_ready(facts: &Facts<'_>, ccm: &Ccm, pod: &Pod) -> Option<Finding> {
     let status = container_status(pod, &ccm.container.name)?;
     let age = pod.metadata.creation_timestamp.as_ref();
     let is_new = age.is_some_and(|at| facts.snapshot.now.duration_since(at.0) < CREATED);
     let (saw, ran) = state(status).filter(|(_, ran)| *ran || !is_new)?;
+
+    let (_, name) = pod_name(pod);
+    let namespace = quote(&ccm.workload.namespace);
     let command = if ran {
         let previous = if status.restart_count > 0 {
             " --previous"
@@ -130,6 +153,8 @@ fn not_running(facts: &Facts<'_>, ccm: &Ccm, waiting: usize) -> Option<Finding> 
             quote(name)
         )
     };
+
+    let title = format!("Pod {}/{name}", ccm.workload.namespace);
     Some(
         Finding::problem(title, redacted(&saw).into_owned())
             .why("nodes wait as long as it does not run")
@@ -138,7 +163,7 @@ fn not_running(facts: &Facts<'_>, ccm: &Ccm, waiting: usize) -> Option<Finding> 
 }
 
 /// Returns what the scheduler says about a Pod that has no node.
-fn unscheduled(pod: &Pod) -> Option<&str> {
+fn scheduler_message(pod: &Pod) -> Option<&str> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let scheduled = conditions.iter().find(|it| it.type_ == "PodScheduled")?;
     (scheduled.status == "False").then(|| scheduled.message.as_deref().unwrap_or_default())

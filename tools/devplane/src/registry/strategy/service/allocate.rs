@@ -25,9 +25,11 @@ const CLUSTER_IPS: RangeInclusive<u32> =
 /// Default of `--service-node-port-range`.
 const NODE_PORTS: RangeInclusive<i64> = 30_000..=32_767;
 
-/// Number of the lowest addresses and ports that are reserved for Services that request a specific
-/// one, while others are free.
+/// Number of the lowest addresses that are reserved for Services that request a specific one, while
+/// others are free.
 const STATIC_IPS: u32 = 256;
+
+/// The same for ports.
 const STATIC_PORTS: i64 = 86;
 
 /// Returns an unused value, preferably one after the `lowest` ones.
@@ -50,19 +52,12 @@ where
 
 /// Allocates what a Service needs and does not have, and checks what it requests.
 pub(super) fn allocate(value: &mut Value, services: &dyn ServiceLister) -> Vec<Cause> {
-    let me = (
-        object::namespace(value).to_owned(),
-        object::name(value).to_owned(),
-    );
-
     // An update may keep what the Service itself has.
-    let others: Vec<&Value> = services
-        .services()
-        .into_iter()
-        .filter(|other| {
-            (object::namespace(other), object::name(other)) != (me.0.as_str(), me.1.as_str())
-        })
-        .collect();
+    let is_other = |other: &&Value| {
+        object::namespace(other) != object::namespace(value)
+            || object::name(other) != object::name(value)
+    };
+    let others: Vec<&Value> = services.services().into_iter().filter(is_other).collect();
 
     let mut causes = Vec::new();
     if Spec(value).needs_cluster_ip() {
@@ -103,11 +98,11 @@ fn check_families(value: &Value) -> Result<(), Cause> {
     let families = strings(value, "/spec/ipFamilies");
     if let Some(index) = families.iter().position(|family| *family != "IPv4") {
         // If an address is given, the error is about that address.
-        let given = ["", "None"].contains(&text(value, "/spec/clusterIP"));
-        let field = if given {
-            format!("spec.ipFamilies[{index}]")
-        } else {
+        let is_given = !["", "None"].contains(&text(value, "/spec/clusterIP"));
+        let field = if is_given {
             format!("spec.clusterIPs[{index}]")
+        } else {
+            format!("spec.ipFamilies[{index}]")
         };
 
         let family = families.get(index).copied().unwrap_or_default();

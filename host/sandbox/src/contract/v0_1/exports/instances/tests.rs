@@ -1,9 +1,10 @@
 use skydock_cloud::Pairs;
 
 use super::*;
-use crate::answers::Taken;
-use crate::contract::v0_1::bindings::skydock::provider::types as wit;
-use crate::grants::permissions::Permissions;
+use crate::{
+    answers::Taken, contract::v0_1::bindings::skydock::provider::types as wit,
+    grants::permissions::Permissions,
+};
 
 fn owner() -> Owned {
     Owned::with(

@@ -8,7 +8,7 @@ use crate::load_balancing::common::annotation::{self, Annotations};
 
 const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
 /// The prefix of the attributes of access logs.
-pub(super) const LOGS: &str = "access_logs.";
+pub(in crate::load_balancing::nlb) const LOGS: &str = "access_logs.";
 const LOGS_ENABLED: &str = "access_logs.s3.enabled";
 const LOGS_BUCKET: &str = "access_logs.s3.bucket";
 const LOGS_PREFIX: &str = "access_logs.s3.prefix";
@@ -39,7 +39,7 @@ pub(super) fn of(annotations: Annotations<'_>) -> Result<BTreeMap<String, String
 }
 
 /// Returns the default attributes of a new load balancer.
-pub(super) fn defaults() -> BTreeMap<String, String> {
+pub(in crate::load_balancing::nlb) fn defaults() -> BTreeMap<String, String> {
     BTreeMap::from([
         (CROSS_ZONE.to_owned(), "false".to_owned()),
         (LOGS_ENABLED.to_owned(), "false".to_owned()),

@@ -6,7 +6,8 @@ use skydock_credentials::{
     server_time,
 };
 
-use super::{Admitted, attempt::Outgoing, http_client::Unanswered};
+use super::Outgoing;
+use crate::gateway::{Admitted, http_client::Unanswered};
 
 /// Maximum number of retries after the authentication of a request was rejected. The first renewal
 /// may have happened just before a change of the password took effect.
@@ -72,8 +73,8 @@ fn is_repeatable(head: &Parts) -> bool {
 /// An answer to a request that a credential has authenticated.
 pub(super) struct Answered<'a> {
     pub(super) head: &'a response::Parts,
-    /// The version of the credential, if it has versions.
-    pub(super) credential_version: Option<u64>,
+    /// The version of the credential's authentication.
+    pub(super) version: Option<u64>,
     /// The whole body is in memory, which is needed to send the request again.
     pub(super) has_body: bool,
 }
@@ -99,7 +100,7 @@ impl Admitted {
             return Some(Retry::ClockCorrected);
         }
 
-        let version = answered.credential_version?;
+        let version = answered.version?;
         if !retries.may_renew_credential(status) || !answered.has_body {
             return None;
         }

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, Uri, header::HOST, request::Parts};
 use skydock_credentials::{CredentialError, CredentialErrorKind, Prepared, check_certificate};
 
-use super::denial::query_authenticates;
 use crate::{
+    gateway::denial::query_authenticates,
     request_error::{Cause, Code, RequestError},
     rules::{
         compiled::CompiledRule,
@@ -34,12 +34,25 @@ pub(super) struct Sign<'a> {
     pub(super) target: &'a Target,
 }
 
+/// What becomes of a request.
 pub(super) enum Signed {
-    Send(Parts, Option<u64>),
+    /// It is sent.
+    Send {
+        /// With the target and authentication of the rule.
+        head: Parts,
+        /// Version of the credential's authentication, if the rule has a credential.
+        version: Option<u64>,
+    },
+    /// The credential answers it.
     Answer(Response<Bytes>),
 }
 
 impl Sign<'_> {
+    /// Adds the secret of the rule's credential to a request, for the target that was allowed. All
+    /// authentication by the plugin is removed, unless the rule allows it.
+    ///
+    /// # Errors
+    /// If the credential is not available, or does not authenticate this request.
     pub(super) async fn prepare(
         &self,
         mut head: Parts,
@@ -53,13 +66,16 @@ impl Sign<'_> {
                 check_certificate(&certificate.name, &head, body)
                     .map_err(|error| without_credential(&error))?;
             }
-            return Ok(Signed::Send(head, None));
+            return Ok(Signed::Send {
+                head,
+                version: None,
+            });
         };
 
         let prepared = credential.prepare(&mut head, body).await;
-        let used = match prepared.map_err(|error| without_credential(&error))? {
+        let version = match prepared.map_err(|error| without_credential(&error))? {
             Prepared::Answer(answer) => return Ok(Signed::Answer(answer)),
-            Prepared::Send { used } => used,
+            Prepared::Send { version } => Some(version),
         };
 
         // Only authentication that the credential has not replaced still has the value of the
@@ -75,7 +91,7 @@ impl Sign<'_> {
 
         // A credential must not change the target of a request.
         self.set_target(&mut head)?;
-        Ok(Signed::Send(head, Some(used)))
+        Ok(Signed::Send { head, version })
     }
 
     fn set_target(&self, head: &mut Parts) -> Result<(), RequestError> {

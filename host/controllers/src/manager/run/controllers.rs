@@ -34,7 +34,8 @@ use crate::manager::{
     uid,
 };
 
-pub(super) struct Host {
+/// The controllers of one context, and what they share.
+pub(super) struct RunningControllers {
     context: Context,
     /// Set in a dry run.
     dry_run_log: Option<Arc<DryRunLog>>,
@@ -51,7 +52,7 @@ pub(super) struct Host {
     stop: CancellationToken,
 }
 
-impl Host {
+impl RunningControllers {
     pub(super) fn new(context: Context, dry_run_log: Option<Arc<DryRunLog>>) -> Self {
         let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) =
             Default::default();
@@ -113,7 +114,7 @@ impl Host {
         result
     }
 
-    /// Watches only the required objects, so that a host with fewer controllers needs fewer
+    /// Watches only the required objects, so that a process with fewer controllers needs fewer
     /// permissions.
     fn watch(&self) -> JoinSet<()> {
         let mut watching = JoinSet::new();

@@ -11,13 +11,12 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use skydock_credentials::{RequestKind, remove_session_headers};
 
-use super::{
-    Admitted,
-    answer::Answer,
-    attempt::{Attempts, Outgoing},
-    retry::Answered,
+use super::{Attempts, Outgoing, retry::Answered};
+use crate::{
+    gateway::{Admitted, answer::Answer},
+    limits::pace,
+    request_error::RequestError,
 };
-use crate::{limits::pace, request_error::RequestError};
 
 impl Admitted {
     /// Decides on an answer of the server: the request is sent again with better authentication, or
@@ -27,7 +26,7 @@ impl Admitted {
         outgoing: &Outgoing,
         attempts: &mut Attempts,
         answer: Response<Incoming>,
-        credential_version: Option<u64>,
+        version: Option<u64>,
         body: Option<Bytes>,
     ) -> Result<Option<Answer>, RequestError> {
         let rule = &outgoing.client.rule;
@@ -39,7 +38,7 @@ impl Admitted {
         if let Some(credential) = &rule.credential {
             let answered = Answered {
                 head: &answer,
-                credential_version,
+                version,
                 has_body: body.is_some(),
             };
             let retry = self
@@ -50,7 +49,7 @@ impl Admitted {
                 return Ok(None);
             }
 
-            if let Some(version) = credential_version.filter(|_| answer.status.is_success()) {
+            if let Some(version) = version.filter(|_| answer.status.is_success()) {
                 credential.accepted(version, self.request_kind(&outgoing.head));
             }
             // Last, since masking changes what is read above.

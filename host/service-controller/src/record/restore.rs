@@ -13,7 +13,7 @@ use crate::{
     known::KnownService,
     plan::{class_annotation, schedule, status},
     record::{
-        Key, Line,
+        Key, ServiceLine,
         keeper::{Keeper, Vouched, unix_time},
     },
 };
@@ -130,9 +130,9 @@ impl ServiceController {
         keeper.write(lines).await;
     }
 
-    /// Returns what is recorded about the load balancer of a Service, with its UID; `None` if
-    /// something about it is not certain.
-    fn line(&self, key: &str, known: &KnownService, build: u128) -> Option<(String, Key, Line)> {
+    /// Returns what is recorded about the load balancer of a Service; `None` if something about it
+    /// is not certain.
+    fn line(&self, key: &str, known: &KnownService, build: u128) -> Option<ServiceLine> {
         let settled = known.settled()?;
         let ensured = &settled.ensured;
         let present = self.services.get(key)?;
@@ -167,7 +167,10 @@ impl ServiceController {
             return None;
         }
 
-        let recorded = Key::new(build, &present.object);
-        Some((present.uid().to_owned(), recorded, settled.line()))
+        Some(ServiceLine {
+            uid: present.uid().to_owned(),
+            key: Key::new(build, &present.object),
+            line: settled.line(),
+        })
     }
 }
