@@ -49,6 +49,11 @@ reasons! {
     OTHER_CIDR_ALLOCATOR = "OtherCIDRAllocator";
     /// Nodes whose instance does not exist are not deleted because they are too many. Ours.
     NODE_DELETION_STOPPED = "NodeDeletionStopped";
+    /// The serving certificate of a kubelet was approved. Ours.
+    SERVING_CERTIFICATE_APPROVED = "ServingCertificateApproved";
+    /// The cloud does not confirm a request for the serving certificate of a kubelet, or a kubelet
+    /// does not create such requests. Ours.
+    SERVING_CERTIFICATE_NOT_APPROVED = "ServingCertificateNotApproved";
     /// An operation in the cloud has been in progress for a long time. Ours.
     STILL_IN_PROGRESS = "StillInProgress";
     /// A load balancer is being created or updated.

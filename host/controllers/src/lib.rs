@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod batches;
+mod certificates;
 mod cidrs;
 pub mod ipam;
 pub mod lifecycle;
@@ -21,7 +22,9 @@ mod pause;
 pub mod route;
 
 pub use cidrs::{ClusterCidrs, ClusterCidrsError};
-pub use manager::list::{UnknownController, controllers, parse_controllers};
+pub use manager::list::{
+    UnknownController, controllers, controllers_off_by_default, parse_controllers,
+};
 pub use manager::metrics::Metrics;
 pub use manager::options::Options;
 pub use manager::run::{Context, RunError, run};

@@ -390,12 +390,20 @@ pub enum LoggingFormat {
 
 /// Returns the help of `--controllers`, with the names of all controllers.
 fn controllers_help() -> String {
-    let names: Vec<_> = skydock_controllers::controllers()
+    let off: Vec<_> = skydock_controllers::controllers_off_by_default()
         .map(|controller| controller.alias)
         .collect();
+    let on: Vec<_> = skydock_controllers::controllers()
+        .map(|controller| controller.alias)
+        .filter(|name| !off.contains(name))
+        .collect();
+
     format!(
-        "Controllers to run: `*` means all that the list does not name, `NAME` enables a controller, `-NAME` disables it. Names: {}",
-        names.join(", ")
+        "Controllers to run: `*` means all that the list does not name, `NAME` enables a controller, `-NAME` disables it. Names: {}. \
+         Only if named, for example `*,{}`: {}",
+        on.join(", "),
+        off.join(","),
+        off.join(", ")
     )
 }
 

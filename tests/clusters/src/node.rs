@@ -11,6 +11,10 @@ pub struct NodeSpec {
     pub provider_id: Option<String>,
     /// Labels in addition to those that every kubelet sets.
     pub labels: BTreeMap<String, String>,
+    /// Whether its kubelet has its own user, `system:node:NAME`, and requests its serving
+    /// certificate from the API server. Only for nodes with containers; the user needs the
+    /// ClusterRole `system:node`.
+    pub requests_certificate: bool,
 }
 
 impl NodeSpec {
@@ -22,6 +26,7 @@ impl NodeSpec {
             provider_id: Some(format!("kubemark://{name}")),
             name,
             labels: BTreeMap::new(),
+            requests_certificate: false,
         }
     }
 
@@ -39,6 +44,15 @@ impl NodeSpec {
     pub fn without_provider_id(self) -> Self {
         Self {
             provider_id: None,
+            ..self
+        }
+    }
+
+    /// Lets the kubelet request its serving certificate.
+    #[must_use]
+    pub fn requesting_certificate(self) -> Self {
+        Self {
+            requests_certificate: true,
             ..self
         }
     }

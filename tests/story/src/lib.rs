@@ -9,6 +9,7 @@
 mod chapters;
 pub mod figures;
 mod inventory;
+pub mod kubelet;
 pub mod narrator;
 mod stage;
 

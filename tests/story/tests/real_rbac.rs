@@ -42,6 +42,7 @@ use real_rbac::{
 };
 use serde_json::{Value, json};
 use skydock_clusters::{NodeSpec, Plane, RealPlane};
+use skydock_story::kubelet::{issued, request_certificate};
 use skydock_support::{
     Host, Paths, Seen, copy_folder, eventually, free_address, kubernetes::UNINITIALIZED,
 };
@@ -52,7 +53,13 @@ const LEASE: &str = "cloud-controller-manager";
 const RECORD: &str = "cloud-controller-manager-load-balancer-nodes";
 /// The component with a separate account for each controller, as used in the example.
 const SPLIT: &str = "components:\n  - ../components/secure-serving\n  - ../components/service-account-credentials\n";
-/// The same with a configuration file instead of flags.
+/// The same, with the approval of certificates.
+const ALL: &str = "components:
+  - ../components/secure-serving
+  - ../components/node-csr-approval
+  - ../components/service-account-credentials
+";
+/// One account, and a configuration file instead of flags.
 const CONFIGURED: &str = "configMapGenerator:
   - name: skydock-configuration
     files: [config.yaml]
@@ -60,7 +67,10 @@ const CONFIGURED: &str = "configMapGenerator:
 components:
   - ../components/secure-serving
   - ../components/configuration
+  - ../components/node-csr-approval
 ";
+const CERTIFICATES: &str = "certificates.k8s.io";
+const SIGNER: &str = "kubernetes.io/kubelet-serving";
 /// The node of the test: one of the machines in the example's inventory, with an address.
 const NODE: &str = "worker-1";
 const ADDRESS: &str = "198.18.0.1";
@@ -72,14 +82,7 @@ const LATER: Duration = Duration::from_secs(90);
 // Holds: P-43
 #[tokio::test(flavor = "multi_thread")]
 async fn one_service_account_has_exactly_the_needed_permissions() {
-    let with_configuration = |example: String| {
-        assert!(
-            example.contains(SPLIT),
-            "the example has the component no more"
-        );
-        example.replace(SPLIT, CONFIGURED)
-    };
-    check(&["skydock"], with_configuration).await;
+    check(&["skydock"], |example| with(&example, CONFIGURED)).await;
 }
 
 // Holds: P-45
@@ -87,7 +90,7 @@ async fn one_service_account_has_exactly_the_needed_permissions() {
 async fn each_service_account_has_exactly_the_needed_permissions() {
     check(
         &["node-controller", "service-controller", "skydock"],
-        |example| example,
+        |example| with(&example, ALL),
     )
     .await;
 }
@@ -158,6 +161,15 @@ async fn examples_are_accepted_and_grant_only_named_objects() {
             "{verb} {object} in {namespace}"
         );
     }
+}
+
+/// Replaces the components of the example.
+fn with(example: &str, components: &str) -> String {
+    assert!(
+        example.contains(SPLIT),
+        "the example has the component no more"
+    );
+    example.replace(SPLIT, components)
 }
 
 /// Applies the example with this change and runs the host. Exactly these accounts must have sent
@@ -376,6 +388,9 @@ impl<'a> Deployed<'a> {
         self.node_is_initialized()
             .await
             .with_context(|| first.last_words())?;
+        self.certificate_is_approved()
+            .await
+            .with_context(|| first.last_words())?;
         self.service_is_served()
             .await
             .with_context(|| first.last_words())?;
@@ -490,6 +505,27 @@ impl<'a> Deployed<'a> {
         })
         .await?;
         self.event(NODE, "Synced", 1).await
+    }
+
+    /// Requests a serving certificate as the kubelet of the node would.
+    async fn certificate_is_approved(&self) -> Result<()> {
+        self.plane
+            .kubectl(&[
+                "create",
+                "clusterrolebinding",
+                "nodes",
+                "--clusterrole=system:node",
+                "--group=system:nodes",
+            ])
+            .await?;
+        let admin = self.plane.kubeconfig_path();
+        request_certificate(admin, NODE, "serving", &[NODE, ADDRESS]).await?;
+        eventually(SOON, || async {
+            let certificate = issued(&self.client, "serving").await?;
+            Ok(Seen::when(certificate.is_some(), "no certificate"))
+        })
+        .await?;
+        self.event(NODE, "ServingCertificateApproved", 1).await
     }
 
     async fn node_is_deleted(&self) -> Result<()> {
@@ -626,6 +662,19 @@ impl<'a> Deployed<'a> {
             used.entry(request.account)
                 .or_default()
                 .insert(request.right);
+        }
+        // The API server asks for this permission while it handles a request for the other one.
+        let approval = Right::new(
+            "patch",
+            CERTIFICATES,
+            "certificatesigningrequests/approval",
+            None,
+        );
+        let approve = Right::new("approve", CERTIFICATES, "signers", Some(SIGNER));
+        for used in used.values_mut() {
+            if used.iter().any(|used| approval.covers(used)) {
+                used.insert(approve.clone());
+            }
         }
         let busy: Vec<_> = used.keys().map(String::as_str).collect();
         ensure!(busy == accounts, "requests came from {busy:?}");

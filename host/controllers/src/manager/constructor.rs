@@ -23,6 +23,8 @@ use crate::{
 /// How a controller is built.
 pub(crate) struct Constructor {
     pub(crate) controller: Controller,
+    /// Whether `*` in `--controllers` enables it.
+    pub(crate) by_default: bool,
     /// Returns the flag that disables it.
     pub(crate) disabled_by: fn(&Options) -> Option<&'static str>,
     pub(crate) build: fn(Setup<'_>) -> Result<Arc<dyn Runner>, Obstacle>,

@@ -12,6 +12,7 @@ use skydock_controller_base::controller::descriptor::Controller;
 use skydock_service_controller::{self as service, ServiceController};
 
 use crate::{
+    certificates::{self, CertificateController},
     ipam::{self, IpamController},
     lifecycle::{self, LifecycleController},
     maintenance::{self, MaintenanceController},
@@ -24,6 +25,7 @@ use crate::{
 pub(crate) const CONSTRUCTORS: &[Constructor] = &[
     Constructor {
         controller: &node::CONTROLLER,
+        by_default: true,
         disabled_by: |_| None,
         build: |setup| {
             Ok(Arc::new(NodeController::new(
@@ -36,6 +38,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
     },
     Constructor {
         controller: &lifecycle::CONTROLLER,
+        by_default: true,
         disabled_by: |_| None,
         build: |setup| {
             let options = setup.options.lifecycle;
@@ -52,6 +55,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
     },
     Constructor {
         controller: &service::CONTROLLER,
+        by_default: true,
         disabled_by: |_| None,
         build: |setup| {
             let services = Arc::clone(setup.services);
@@ -75,6 +79,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
     },
     Constructor {
         controller: &route::CONTROLLER,
+        by_default: true,
         disabled_by: |options| (!options.routes.configure).then_some("--configure-cloud-routes"),
         build: |setup| {
             let RouteOptions {
@@ -96,6 +101,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
     },
     Constructor {
         controller: &ipam::CONTROLLER,
+        by_default: true,
         disabled_by: |options| {
             options
                 .ipam
@@ -121,14 +127,36 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
     },
     Constructor {
         controller: &maintenance::CONTROLLER,
+        by_default: true,
         disabled_by: |_| None,
         build: |setup| Ok(Arc::new(MaintenanceController::new(setup.context))),
+    },
+    Constructor {
+        controller: &certificates::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| {
+            let metrics = setup.metrics.certificates.clone();
+            Ok(Arc::new(CertificateController::new(
+                setup.context,
+                metrics,
+                setup.client,
+            )))
+        },
     },
 ];
 
 /// Returns all controllers, in the order in which they are started.
 pub fn controllers() -> impl Iterator<Item = Controller> {
     CONSTRUCTORS.iter().map(|it| it.controller)
+}
+
+/// Returns the controllers that run only if `--controllers` names them.
+pub fn controllers_off_by_default() -> impl Iterator<Item = Controller> {
+    CONSTRUCTORS
+        .iter()
+        .filter(|it| !it.by_default)
+        .map(|it| it.controller)
 }
 
 /// A name in `--controllers` that is not the name of a controller.
@@ -146,7 +174,8 @@ fn known() -> String {
 }
 
 /// Parses a `--controllers` list: `NAME` enables a controller, `-NAME` disables it, and `*` enables
-/// all that are not named. The first matching entry wins; an empty list disables all.
+/// all that are not named, except those that are off by default. The first matching entry wins; an
+/// empty list disables all.
 ///
 /// # Errors
 ///
@@ -179,14 +208,18 @@ pub fn parse_controllers<S: AsRef<str>>(
         named.push((controller, on));
     }
 
-    let enabled = |controller: &Controller| {
+    let enabled = |constructor: &&Constructor| {
         named
             .iter()
-            .find(|(named, _)| named == controller)
-            .map_or(all, |&(_, on)| on)
+            .find(|(named, _)| *named == constructor.controller)
+            .map_or(all && constructor.by_default, |&(_, on)| on)
     };
 
-    Ok(controllers().filter(enabled).collect())
+    Ok(CONSTRUCTORS
+        .iter()
+        .filter(enabled)
+        .map(|it| it.controller)
+        .collect())
 }
 
 #[cfg(test)]
@@ -243,6 +276,13 @@ mod tests {
                 "node-controller",
                 "cloud-maintenance-controller",
             ),
+            (
+                &certificates::CONTROLLER,
+                "certificatesigningrequest-approving-controller",
+                "node-csr-approval",
+                "node-controller",
+                "certificatesigningrequest-approving-controller",
+            ),
         ];
         for &(controller, name, alias, client, source) in table {
             assert_eq!((controller.name, controller.alias), (name, alias));
@@ -262,7 +302,10 @@ mod tests {
     // Holds: C-01
     #[test]
     fn a_star_enables_all_and_a_minus_disables_one() {
-        let all: BTreeSet<_> = controllers().collect();
+        let mut all: BTreeSet<_> = controllers().collect();
+        for controller in controllers_off_by_default() {
+            assert!(all.remove(controller));
+        }
         assert!(all.contains(&service::CONTROLLER));
         assert_eq!(parse(&["*"]), all);
         for off in ["-service", "-service-lb-controller"] {
@@ -272,6 +315,20 @@ mod tests {
                 "{off}"
             );
         }
+    }
+
+    #[test]
+    fn a_controller_that_is_off_by_default_must_be_named() {
+        let off: Vec<_> = controllers_off_by_default().collect();
+        assert_eq!(off, [&certificates::CONTROLLER]);
+        for named in [
+            "node-csr-approval",
+            "certificatesigningrequest-approving-controller",
+        ] {
+            let enabled = parse(&["*", named]);
+            assert_eq!(enabled, controllers().collect(), "{named}");
+        }
+        assert!(!parse(&["*", "-node-csr-approval"]).contains(&certificates::CONTROLLER));
     }
 
     // Holds: C-01

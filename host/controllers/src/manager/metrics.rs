@@ -12,8 +12,8 @@ use skydock_controller_base::controller::context::metrics::SharedMetrics;
 use skydock_service_controller::ServiceMetrics;
 
 use crate::{
-    ipam::metrics::IpamMetrics, lifecycle::metrics::LifecycleMetrics, node::metrics::NodeMetrics,
-    route::metrics::RouteMetrics,
+    certificates::metrics::CertificateMetrics, ipam::metrics::IpamMetrics,
+    lifecycle::metrics::LifecycleMetrics, node::metrics::NodeMetrics, route::metrics::RouteMetrics,
 };
 
 /// All metrics of the controllers. Clones share them.
@@ -26,6 +26,7 @@ pub struct Metrics {
     pub(crate) service: ServiceMetrics,
     pub(crate) route: RouteMetrics,
     pub(crate) ipam: IpamMetrics,
+    pub(crate) certificates: CertificateMetrics,
 }
 
 impl Metrics {
@@ -38,6 +39,7 @@ impl Metrics {
             service: ServiceMetrics::register(registry),
             route: RouteMetrics::register(registry),
             ipam: IpamMetrics::register(registry),
+            certificates: CertificateMetrics::register(registry),
         }
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn action(method: &Method, uri: &Uri, body: &[u8]) -> Result<Action, 
     let target = Target::parse(uri.path());
     let plain = target
         .as_ref()
-        .is_some_and(|target| matches!(target.subresource, None | Some("status")));
+        .is_some_and(|target| matches!(target.subresource, None | Some("status" | "approval")));
 
     match (method, target) {
         // Paths without a resource, for example `/version`.

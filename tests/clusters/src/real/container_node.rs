@@ -89,6 +89,14 @@ pub(super) async fn prepare(
     write("cni/pods.conflist", &pod_network())?;
     // The names of this machine's network are not resolved in that of the node.
     write("resolv.conf", "")?;
+    let own_kubeconfig = subfolder("kubeconfig");
+    let kubeconfig = if node.requests_certificate {
+        let admin = fs::read_to_string(kubeconfig).map_err(Error::io("read", kubeconfig))?;
+        write("kubeconfig", &as_kubelet(&admin, &node.name))?;
+        own_kubeconfig.as_path()
+    } else {
+        kubeconfig
+    };
 
     let port = format!("127.0.0.1:{port}");
     let mut arguments = vec![
@@ -120,6 +128,12 @@ pub(super) async fn prepare(
         format!("--node-labels={}", labels.join(",")),
     ]);
     Ok(arguments)
+}
+
+/// Returns the kubeconfig of a kubelet with its own user, which the admin impersonates.
+fn as_kubelet(admin: &str, node: &str) -> String {
+    let user = format!("  user:\n    as: system:node:{node}\n    as-groups: [system:nodes]\n");
+    admin.replace("  user:\n", &user)
 }
 
 /// Returns the folder of a node in which its kubelet looks for static Pods.
@@ -196,6 +210,7 @@ fn kubelet(node: &NodeSpec, folder: &Path) -> String {
         "providerID": node.provider_id.as_deref().unwrap_or_default(),
         "readOnlyPort": 0,
         "resolvConf": file("resolv.conf"),
+        "serverTLSBootstrap": node.requests_certificate,
         "staticPodPath": static_pods(folder),
         "volumePluginDir": file("volume-plugins"),
     })
@@ -234,5 +249,15 @@ mod tests {
         };
         assert_eq!(given(&NodeSpec::new("a")), "kubemark://a");
         assert_eq!(given(&NodeSpec::new("a").without_provider_id()), "");
+    }
+
+    #[test]
+    fn a_kubelet_with_its_own_user_is_impersonated() {
+        let admin = crate::real::command_line::kubeconfig(Path::new("/f"), 1, "secret");
+        let own = as_kubelet(&admin, "a");
+        let expected =
+            "  user:\n    as: system:node:a\n    as-groups: [system:nodes]\n    token: secret\n";
+        assert!(own.contains(expected), "{own}");
+        assert_eq!(own.matches("as: ").count(), 1, "{own}");
     }
 }

@@ -185,6 +185,7 @@ fn no_role_has_a_right_that_is_not_used() {
         }
     }
     let used = [
+        "approve signers",
         "create configmaps",
         "create events",
         "create leases",
@@ -197,15 +198,18 @@ fn no_role_has_a_right_that_is_not_used() {
         "get leases",
         "get namespaces",
         "get secrets",
+        "list certificatesigningrequests",
         "list leases",
         "list nodes",
         "list services",
+        "patch certificatesigningrequests/approval",
         "patch events",
         "patch nodes",
         "patch nodes/status",
         "patch services/status",
         "update configmaps",
         "update leases",
+        "watch certificatesigningrequests",
         "watch leases",
         "watch nodes",
         "watch services",

@@ -1,7 +1,9 @@
 //! The roles grant what the binary requires.
 
 use serde_json::Value;
-use skydock_controllers::{controllers, route, service::config_map};
+use skydock_controllers::{
+    Controller, controllers, controllers_off_by_default, route, service::config_map,
+};
 
 use crate::variants::{all, kustomization, text, yaml};
 
@@ -88,10 +90,41 @@ fn pods_use_the_service_account_of_the_role_binding() {
 
 #[test]
 fn the_route_controller_account_may_patch_node_status() {
-    let roles = documents("components/routes/rbac.yaml", "ClusterRole");
     let expected = serde_json::json!([{ "apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"] }]);
-    assert_eq!((roles.len(), &roles[0]["rules"]), (1, &expected));
-    let mut bindings = documents("components/routes/rbac.yaml", "ClusterRoleBinding");
+    component_grants("routes", &expected, &route::CONTROLLER);
+}
+
+// Holds: SEC-64
+#[test]
+fn the_approver_may_approve_only_serving_certificates() {
+    let group = "certificates.k8s.io";
+    let expected = serde_json::json!([
+        { "apiGroups": [group], "resources": ["certificatesigningrequests"], "verbs": ["list", "watch"] },
+        { "apiGroups": [group], "resources": ["certificatesigningrequests/approval"], "verbs": ["patch"] },
+        {
+            "apiGroups": [group],
+            "resources": ["signers"],
+            "resourceNames": ["kubernetes.io/kubelet-serving"],
+            "verbs": ["approve"],
+        },
+    ]);
+    let approver = controllers_off_by_default().next().unwrap();
+    component_grants("node-csr-approval", &expected, approver);
+
+    let patches = kustomization("components/node-csr-approval").patches;
+    let patches = patches.unwrap();
+    let argument = format!("value: --controllers={}\n", approver.alias);
+    assert!(patches[0].patch.contains(&argument), "{}", patches[0].patch);
+    assert!(text("base/deployment.yaml").contains("- --controllers=*\n"));
+}
+
+/// Checks that a component grants these permissions, and that they move to the account of the
+/// controller with `service-account-credentials`.
+fn component_grants(component: &str, rules: &Value, controller: Controller) {
+    let file = format!("components/{component}/rbac.yaml");
+    let roles = documents(&file, "ClusterRole");
+    assert_eq!((roles.len(), &roles[0]["rules"]), (1, rules));
+    let mut bindings = documents(&file, "ClusterRoleBinding");
     assert_eq!(bindings[0]["roleRef"]["name"], roles[0]["metadata"]["name"]);
     assert_eq!(bindings[0]["subjects"][0]["name"], "skydock");
     let patches = kustomization("components/service-account-credentials")
@@ -105,6 +138,6 @@ fn the_route_controller_account_may_patch_node_status() {
     json_patch::patch(&mut bindings[0], &operations).unwrap();
     assert_eq!(
         bindings[0]["subjects"][0]["name"],
-        route::CONTROLLER.client.as_str()
+        controller.client.as_str()
     );
 }

@@ -45,6 +45,18 @@ fn every_request_of_the_host_is_sent_as_a_dry_run() {
             tried_at("/api/v1/namespaces/ns?dryRun=All"),
         ),
         (
+            Method::GET,
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests?limit=100",
+            Action::Read,
+        ),
+        (
+            Method::PATCH,
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests/csr-1/approval",
+            tried_at(
+                "/apis/certificates.k8s.io/v1/certificatesigningrequests/csr-1/approval?dryRun=All",
+            ),
+        ),
+        (
             Method::POST,
             "/api/v1/namespaces/default/events",
             Action::Event,

@@ -212,7 +212,7 @@ const MANIFESTS: &[Manifest] = &[
     },
     Manifest {
         args: &["--controllers=*,node-csr-approval"],
-        said: Rejected(&["node-csr-approval"]),
+        said: Starts(&["the only plugin, static, serves"]),
     },
     Manifest {
         args: &[

@@ -283,7 +283,7 @@ pub(super) fn certificates(facts: &Facts<'_>) -> Known<Vec<Finding>> {
             ),
         )
         .why("nobody approves them: kubectl logs, exec and metrics of these nodes do not work")
-        .text("compare the addresses in each request with those of its node before you approve it")
+        .text("compare the addresses in each request with those of its node before you approve it, or let Skydock ask the cloud: --controllers=*,node-csr-approval")
         .run(format!("kubectl certificate approve {}", command.join(" "))),
     ])
 }
