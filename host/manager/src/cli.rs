@@ -40,6 +40,7 @@ use jiff::SignedDuration;
 use self::stop::{Why, is_request};
 
 pub use self::arguments::AcceptedFlag;
+pub(crate) use self::feature_gates::WATCH_BASED_ROUTES;
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
 pub use self::plugin::{
