@@ -1,5 +1,6 @@
 //! What all controllers share: the cloud, the nodes, events and metrics.
 
+pub mod counted;
 pub mod metrics;
 
 use std::sync::Arc;
