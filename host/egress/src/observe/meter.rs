@@ -30,6 +30,8 @@ use crate::{
 pub(crate) struct Meter {
     pub(crate) metrics: Arc<RuleMetrics>,
     pub(crate) hosts: Arc<Hosts>,
+    /// The label for the action that it names.
+    pub(crate) action: Arc<str>,
     pub(crate) method: Method,
     pub(crate) target: Target,
     pub(crate) path: String,
@@ -80,13 +82,14 @@ impl Meter {
         self.metrics = metrics.clone();
     }
 
-    /// Records by which rule the request is sent, for the audit.
+    /// Records by which rule the request is sent, and with which actions.
     pub(crate) fn decided(
         &mut self,
         rule: &CompiledRule,
         actions: &Actions,
         would_deny: Option<WouldDeny>,
     ) {
+        self.action = self.metrics.action(&actions.named);
         if let Some(audited) = &mut self.audit {
             audited.actions = without_the_rest(&actions.named);
             audited.credential = rule.credential.as_ref().map(|it| it.name().to_owned());
@@ -119,6 +122,7 @@ impl Drop for Meter {
         let sent = self.sent.load(Ordering::Relaxed);
 
         let end = End {
+            action: &self.action,
             method: &self.method,
             status: self.status,
             took,
