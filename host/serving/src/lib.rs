@@ -15,6 +15,7 @@ mod authenticator;
 mod authorizer;
 mod cache;
 mod connections;
+mod exposition;
 mod guard;
 mod review;
 pub mod secure;
