@@ -41,7 +41,7 @@ fn find_sources(dir: &Path, found: &mut Vec<PathBuf>) {
 
 /// Returns all metrics by their names in Prometheus, each with the source that registers it.
 /// Metrics without values are not exported, so the sources are searched.
-fn metrics() -> BTreeMap<String, PathBuf> {
+pub(crate) fn metrics() -> BTreeMap<String, PathBuf> {
     let (mut metrics, mut files) = (BTreeMap::new(), Vec::new());
     find_sources(&checkout().join("host"), &mut files);
 
@@ -91,7 +91,7 @@ fn first_text(code: &str) -> Option<&str> {
 }
 
 /// Returns all metrics in an expression, each with the labels and values of its matchers.
-fn selectors(expression: &str) -> Vec<(String, Vec<(String, String)>)> {
+pub(crate) fn selectors(expression: &str) -> Vec<(String, Vec<(String, String)>)> {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let mut found = Vec::new();
     let mut rest = expression;
