@@ -183,9 +183,9 @@ fn count_nodes(context: &ControllerContext, metrics: &NodeMetrics) {
         states::count(entries.iter().map(|entry| &*entry.view), &provider.info())
     };
 
-    let states = count.clone();
+    let count_all = count.clone();
     metrics.states.set(move || {
-        let counted = states();
+        let counted = count_all();
         Counted::States(vec![
             ("uninitialized", counted.uninitialized),
             ("initialized", counted.initialized),

@@ -15,7 +15,6 @@ mod authenticator;
 mod authorizer;
 mod cache;
 mod connections;
-mod exposition;
 mod guard;
 mod review;
 pub mod secure;

@@ -1,5 +1,7 @@
 //! What is served.
 
+mod exposition;
+
 use std::{sync::Arc, time::Duration};
 
 use axum::{
@@ -17,7 +19,8 @@ use prometheus_client::{
 use skydock_kube::election::{Leadership, LeaseAccess};
 use tokio::sync::watch::Receiver;
 
-use crate::{exposition::encoded, status};
+use self::exposition::encoded;
+use crate::status;
 
 /// A leader whose last renewal is older than the lease duration plus this time counts as blocked
 /// (P-22).

@@ -3,9 +3,9 @@
 //!
 //! A metric is a field and a `register` in the `metrics.rs` of what it is about: a controller, or
 //! `execution` in `skydock-sandbox`, `observe` in `skydock-egress`, `sources` in
-//! `skydock-credentials`, `config` in `skydock`. It needs a row under "Metrics" in
-//! `docs/operating.md`, which tests compare with the program, and an alert in
-//! `deploy/components/alerts` if somebody must act.
+//! `skydock-credentials`, `clients` in `skydock-kube`, `config` or `process` in `skydock`. It needs
+//! a row under "Metrics" in `docs/operating.md`, which tests compare with the program, and an alert
+//! in `deploy/components/alerts` if somebody must act.
 
 use prometheus_client::registry::Registry;
 use skydock_controller_base::controller::context::metrics::SharedMetrics;

@@ -9,7 +9,7 @@ use prometheus_client::{encoding::text::encode, registry::Registry};
 const OPENMETRICS: &str = "application/openmetrics-text";
 
 /// Returns the metrics in the format that these headers ask for, and its content type.
-pub(crate) fn encoded(
+pub(super) fn encoded(
     registry: &Registry,
     headers: &HeaderMap,
 ) -> Result<(&'static str, String), fmt::Error> {
