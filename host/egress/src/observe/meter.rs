@@ -82,14 +82,18 @@ impl Meter {
         self.metrics = metrics.clone();
     }
 
-    /// Records by which rule the request is sent, and with which actions.
+    /// Records which actions the request names, for metrics.
+    pub(crate) fn names(&mut self, actions: &[String]) {
+        self.action = self.metrics.action(actions);
+    }
+
+    /// Records by which rule the request is sent, for the audit.
     pub(crate) fn decided(
         &mut self,
         rule: &CompiledRule,
         actions: &Actions,
         would_deny: Option<WouldDeny>,
     ) {
-        self.action = self.metrics.action(&actions.named);
         if let Some(audited) = &mut self.audit {
             audited.actions = without_the_rest(&actions.named);
             audited.credential = rule.credential.as_ref().map(|it| it.name().to_owned());
