@@ -116,6 +116,9 @@ async fn start(
         .map(|election| Election::new(election, &mut registry));
     let metrics = ControllerMetrics::register(&mut registry);
     let egress = Arc::new(plugin::egress(&config, &mut registry)?);
+    if let Some(official) = config.metrics_compat {
+        egress.measure_as(official, &mut registry);
+    }
     let file_metrics = FileMetrics::register(&mut registry);
 
     let readiness = watch::Sender::new(Readiness::Starting);

@@ -18,7 +18,8 @@ use crate::{
     limits::hosts::Hosts,
     observe::{
         audit::{Audit, AuditLine, WouldDeny},
-        metrics::{End, RuleMetrics},
+        end::End,
+        metrics::RuleMetrics,
     },
     request_error::{About, RequestError},
     rules::compiled::CompiledRule,
@@ -128,6 +129,7 @@ impl Drop for Meter {
         let end = End {
             action: &self.action,
             method: &self.method,
+            path: &self.path,
             status: self.status,
             took,
             sent,

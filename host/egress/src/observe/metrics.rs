@@ -1,8 +1,11 @@
 //! Metrics of requests. Of their labels, a plugin chooses only the action, and few of these.
 
-use std::{collections::HashSet, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
-use http::Method;
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -10,6 +13,10 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
+use super::{
+    end::End,
+    official::{Official, OfficialMetrics},
+};
 use crate::request_error::Cause;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -67,6 +74,8 @@ struct Families {
     requests: Family<Request, Counter>,
     durations: Family<Timed, Histogram, fn() -> Histogram>,
     actions: KnownActions,
+    /// The same requests with the names of an official cloud-controller-manager.
+    official: OnceLock<OfficialMetrics>,
     in_flight: Family<Rule, Gauge>,
     sent: Family<Rule, Counter>,
     received: Family<Rule, Counter>,
@@ -84,6 +93,7 @@ impl Default for Families {
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
             actions: KnownActions::default(),
+            official: OnceLock::new(),
             in_flight: Family::default(),
             sent: Family::default(),
             received: Family::default(),
@@ -168,6 +178,13 @@ impl EgressMetrics {
         );
 
         Self(Arc::new(all))
+    }
+
+    /// Registers metrics of the same requests with the names of this official
+    /// cloud-controller-manager. Only the first counts.
+    pub fn also_as(&self, official: Official, registry: &mut Registry) {
+        let official = OfficialMetrics::register(official, registry);
+        let _ = self.0.official.set(official);
     }
 
     pub(crate) fn denied(&self, plugin: &Arc<str>, rule: &Arc<str>, cause: Cause) {
@@ -337,6 +354,9 @@ impl RuleMetrics {
         self.all.0.requests.get_or_create(&labels).inc();
         let durations = self.all.0.durations.get_or_create(&timed);
         durations.observe(end.took.as_secs_f64());
+        if let Some(official) = self.all.0.official.get() {
+            official.ended(end);
+        }
         self.all.breakers_open(self.plugin(), end.breakers_open);
     }
 
@@ -345,19 +365,6 @@ impl RuleMetrics {
         self.in_flight.dec();
         other.in_flight.inc();
     }
-}
-
-/// The outcome of a request.
-#[derive(Debug)]
-pub(crate) struct End<'a> {
-    pub(crate) action: &'a Arc<str>,
-    pub(crate) method: &'a Method,
-    pub(crate) status: Option<u16>,
-    pub(crate) took: Duration,
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
-    /// Open circuit breakers of the plugin's hosts.
-    pub(crate) breakers_open: usize,
 }
 
 #[cfg(test)]
