@@ -121,11 +121,11 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let mut measurement = Measurement::start(&request, Arc::clone(&self.host));
+        let measurement = Measurement::start(&request, Arc::clone(&self.host));
         let answer = self.service.call(request);
         async move {
             let answer = answer.await;
-            measurement.code = answer.as_ref().ok().map(|it| it.status().as_u16());
+            measurement.end(answer.as_ref().ok().map(|it| it.status().as_u16()));
             answer
         }
         .boxed()
@@ -162,6 +162,11 @@ impl Measurement {
             started: Instant::now(),
             code: None,
         }
+    }
+
+    /// Ends with the status code of the answer, if there is one.
+    fn end(mut self, code: Option<u16>) {
+        self.code = code;
     }
 }
 
