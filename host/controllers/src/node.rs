@@ -20,11 +20,12 @@ mod sync;
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use kube::Client;
 use skydock_cloud::Capability;
 use skydock_controller_base::{
     controller::{
-        context::ControllerContext,
+        context::{ControllerContext, counted::Counted},
         descriptor::{Descriptor, NeedsServices},
     },
     objects::kinds::{NodeEntry, NodeKind},
@@ -36,8 +37,12 @@ use skydock_kube::{
 use tokio::sync::mpsc;
 
 use self::{
-    due::Due, duplicates::Duplicates, echo::Echo, memory::NodeMemory, metrics::NodeMetrics,
-    plan::repair::SyncedFields,
+    due::Due,
+    duplicates::Duplicates,
+    echo::Echo,
+    memory::NodeMemory,
+    metrics::NodeMetrics,
+    plan::{repair::SyncedFields, states},
 };
 use crate::{ClientName, batches::Lanes, pause::Pause};
 
@@ -140,6 +145,8 @@ impl NodeController {
             }
         });
 
+        count_nodes(&context, &metrics);
+
         let options = NodeOptions {
             workers: options.workers.max(1),
             period: options.period.max(LEAST_PERIOD),
@@ -165,6 +172,31 @@ impl NodeController {
             slow_ones: tokio::sync::Mutex::new(slow_ones),
         }
     }
+}
+
+/// Lets metrics count the nodes of the cache.
+fn count_nodes(context: &ControllerContext, metrics: &NodeMetrics) {
+    let nodes = Arc::clone(&context.nodes);
+    let provider = Arc::clone(&context.provider);
+    let count = move || {
+        let entries = nodes.list();
+        states::count(entries.iter().map(|entry| &*entry.view), &provider.info())
+    };
+
+    let count_all = count.clone();
+    metrics.states.set(move || {
+        let counted = count_all();
+        Counted::States(vec![
+            ("uninitialized", counted.uninitialized),
+            ("initialized", counted.initialized),
+            ("foreign", counted.foreign),
+        ])
+    });
+    metrics.oldest_wait.set(move || {
+        let now = u64::try_from(Timestamp::now().as_second()).unwrap_or(0);
+        let since = count().waits_since;
+        Counted::One(since.map_or(0, |since| now.saturating_sub(since)))
+    });
 }
 
 /// Returns with which priority a node that appears in the cache is processed.

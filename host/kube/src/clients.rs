@@ -1,5 +1,6 @@
 //! Clients of the API server: how to reach it, and under which name.
 
+pub mod metrics;
 mod stack;
 mod unprocessed;
 

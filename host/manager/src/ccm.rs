@@ -18,7 +18,8 @@ use kube::Client;
 use prometheus_client::registry::Registry;
 use skydock_cloud::{CloudProvider, ProviderInfo};
 use skydock_controllers::{
-    ClientName, Clients, Context, Metrics as ControllerMetrics, recorder, route,
+    ClientName, Clients, Context, Metrics as ControllerMetrics, recorder,
+    route::{self, Reconciliation},
     service::{self, RecordStore},
 };
 use skydock_kube::{
@@ -38,11 +39,12 @@ use tokio_util::sync::CancellationToken;
 
 use self::election::{Election, Started};
 use crate::{
+    cli::WATCH_BASED_ROUTES,
     commands::accepted::AcceptedStore,
     config::{self, Config, FileMetrics, Followed},
     credentials,
     egress::Egress,
-    process::{blocking::blocking, report::Reporter},
+    process::{blocking::blocking, metrics as process_metrics, report::Reporter},
 };
 
 /// Runs until `shutdown`, and then completes the work in progress.
@@ -104,6 +106,9 @@ async fn start(
 ) -> anyhow::Result<(StartedManager, Option<Election>)> {
     // The server takes the registry, so all metrics are registered before it starts.
     let mut registry = Registry::default();
+    process_metrics::register(&mut registry);
+    process_metrics::register_features(&features(&config), &mut registry);
+    clients::metrics::register(&mut registry);
     let plugin_metrics = PluginMetrics::register(&mut registry);
     let election = config
         .election
@@ -111,6 +116,9 @@ async fn start(
         .map(|election| Election::new(election, &mut registry));
     let metrics = ControllerMetrics::register(&mut registry);
     let egress = Arc::new(plugin::egress(&config, &mut registry)?);
+    if let Some(official) = config.metrics_compat {
+        egress.measure_as(official, &mut registry);
+    }
     let file_metrics = FileMetrics::register(&mut registry);
 
     let readiness = watch::Sender::new(Readiness::Starting);
@@ -160,6 +168,16 @@ async fn start(
         process,
     };
     Ok((manager, election))
+}
+
+/// Returns upstream's feature gates that Skydock supports: their names, their stages, and whether they
+/// are enabled.
+fn features(config: &Config) -> [(&'static str, &'static str, bool); 1] {
+    let watches = matches!(
+        config.options.routes.reconciliation,
+        Reconciliation::OnChange { .. }
+    );
+    [(WATCH_BASED_ROUTES, "ALPHA", watches)]
 }
 
 /// Serves metrics and health at the addresses that there are for them, and returns these.
@@ -522,7 +540,7 @@ async fn join_elector(thread: thread::JoinHandle<()>, patience: Duration) {
 #[cfg(test)]
 mod tests {
     use prometheus_client::encoding::text::encode;
-    use skydock_kube::election::{ElectionMetrics as _, Timings};
+    use skydock_kube::election::Timings;
 
     use super::*;
 
@@ -531,6 +549,9 @@ mod tests {
     fn operating_md_lists_the_metrics_of_the_process() {
         let page = include_str!("../../../docs/operating.md");
         let mut registry = Registry::default();
+        process_metrics::register(&mut registry);
+        process_metrics::register_features(&[("a", "ALPHA", true)], &mut registry);
+        clients::metrics::register(&mut registry);
         FileMetrics::register(&mut registry);
         let second = Duration::from_secs(1);
         let timings = Timings {
@@ -543,8 +564,7 @@ mod tests {
             name: "b".into(),
             timings,
         };
-        // A family without series is not encoded.
-        Election::new(config, &mut registry).metrics.slow_path();
+        Election::new(config, &mut registry);
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         let names: Vec<_> = text
@@ -554,12 +574,11 @@ mod tests {
 
         for name in names {
             let is_listed = page.contains(&format!("`{name}`"));
-            assert!(
-                is_listed
-                    || (name.starts_with("leader_election_")
-                        && page.contains("`leader_election_…`")),
-                "{name}"
-            );
+            let families = ["leader_election_", "rest_client_", "process_"];
+            let is_in_family = families
+                .iter()
+                .any(|family| name.starts_with(family) && page.contains(&format!("`{family}…`")));
+            assert!(is_listed || is_in_family, "{name}");
         }
     }
 }

@@ -21,6 +21,7 @@ use skydock_controllers::{
     route,
     service::{self, ServiceOptions},
 };
+use skydock_egress::Official;
 use skydock_kube::{
     clients::ClusterAccess,
     election::{ElectionConfig, Timings, TimingsError},
@@ -87,6 +88,8 @@ pub struct Config {
     pub secure_serving: Option<SecureServing>,
     /// Address for plain HTTP, if enabled.
     pub serve: Option<SocketAddr>,
+    /// The official cloud-controller-manager whose names of metrics are served too.
+    pub metrics_compat: Option<Official>,
     /// Log options.
     pub log: LogOptions,
     /// All flags with the values that are in effect, without secrets.
@@ -204,6 +207,7 @@ impl Config {
             service_account_credentials: args.use_service_account_credentials,
             controllers,
             secure_serving,
+            metrics_compat: args.serving.metrics_compat,
             serve: match args.serving.metrics_bind_address {
                 BindAddress::At(address) => Some(address),
                 BindAddress::Off => None,

@@ -23,7 +23,7 @@ use skydock_credentials::{
 };
 use skydock_egress::{
     Audit, AuditConfig, ConfigErrors, EgressMetrics, EgressRule, Gateway, GatewayDependencies,
-    HostIssuer, Settings, TlsConfig, translated,
+    HostIssuer, Official, Settings, TlsConfig, translated,
 };
 use skydock_sandbox::{GatewayProvider, WithheldRule};
 
@@ -208,6 +208,11 @@ impl Egress {
             deny_all: Arc::new(deny_all),
             state,
         })
+    }
+
+    /// Registers metrics of requests with the names of this official cloud-controller-manager.
+    pub fn measure_as(&self, official: Official, registry: &mut Registry) {
+        self.dependencies.metrics.also_as(official, registry);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

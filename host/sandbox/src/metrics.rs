@@ -86,6 +86,7 @@ pub struct PluginMetrics {
     generation_info: Family<Generation, Gauge>,
     reloads: Family<Reload, Counter>,
     rejected: Family<Plugin, Gauge>,
+    last_good_in_use: Family<Plugin, Gauge>,
     compilations: Family<Compilation, Counter>,
 }
 
@@ -107,6 +108,7 @@ impl Default for PluginMetrics {
             generation_info: Family::default(),
             reloads: Family::default(),
             rejected: Family::default(),
+            last_good_in_use: Family::default(),
             compilations: Family::default(),
         }
     }
@@ -171,6 +173,11 @@ impl PluginMetrics {
             "rejected",
             "1 while the files of the plugin on disk are rejected",
             all.rejected.clone(),
+        );
+        registry.register(
+            "last_good_in_use",
+            "1 while the last good build is in service, because the plugin's file is bad",
+            all.last_good_in_use.clone(),
         );
 
         registry.register(
@@ -359,11 +366,20 @@ impl PluginMetrics {
 
     /// Records that the plugin's files are in service.
     pub(crate) fn unchanged(&self, plugin: &str) {
-        self.rejected
+        let labels = Plugin {
+            plugin: plugin.into(),
+        };
+        self.rejected.get_or_create(&labels).set(0);
+        self.last_good_in_use.get_or_create(&labels).set(0);
+    }
+
+    /// Records that the last good build is in service instead of the plugin's files.
+    pub(crate) fn last_good_serves(&self, plugin: &str) {
+        self.last_good_in_use
             .get_or_create(&Plugin {
                 plugin: plugin.into(),
             })
-            .set(0);
+            .set(1);
     }
 
     pub(crate) fn compiled(&self, plugin: &str, succeeded: bool) {
@@ -421,6 +437,7 @@ mod tests {
             generation_info,
             reloads,
             rejected,
+            last_good_in_use,
             compilations,
         } = all;
         let plugin = String::new;
@@ -443,7 +460,14 @@ mod tests {
         }));
         drop(cpu.get_or_create(&Plugin { plugin: plugin() }));
         drop(log_dropped.get_or_create(&Plugin { plugin: plugin() }));
-        for family in [&memory, &memory_peak, &handles, &generation, &rejected] {
+        for family in [
+            &memory,
+            &memory_peak,
+            &handles,
+            &generation,
+            &rejected,
+            &last_good_in_use,
+        ] {
             drop(family.get_or_create(&Plugin { plugin: plugin() }));
         }
         drop(traps.get_or_create(&Kind {

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use self::{
     fingerprint::Fingerprint,
-    state::{SentNodes, State},
+    state::{Health, SentNodes, State},
 };
 use super::{ServiceEntry, plan::status, record::Line};
 
@@ -255,6 +255,27 @@ impl KnownServices {
         self.services.lock().len()
     }
 
+    /// Counts the Services by state. `unknown` of them are not known, because they wait for their
+    /// first attempt.
+    pub(crate) fn count(&self, unknown: u64) -> Vec<(&'static str, u64)> {
+        let (mut ready, mut pending, mut failing, mut deleting) = (0, unknown, 0, 0);
+        for (_, known) in self.all() {
+            match known.read(State::health) {
+                Some(Health::Ready) => ready += 1,
+                Some(Health::Pending) => pending += 1,
+                Some(Health::Failing) => failing += 1,
+                Some(Health::Deleting) => deleting += 1,
+                None => {}
+            }
+        }
+        vec![
+            ("ready", ready),
+            ("pending", pending),
+            ("failing", failing),
+            ("deleting", deleting),
+        ]
+    }
+
     pub(crate) fn remove(&self, key: &str) {
         self.services.lock().remove(key);
     }
@@ -352,6 +373,24 @@ mod tests {
     fn odd(version: &str) -> ServiceEntry {
         let odd = json!({"service.beta.kubernetes.io/load-balancer-source-ranges": "odd"});
         entry(&json!({"metadata": {"resourceVersion": version, "annotations": odd}}))
+    }
+
+    #[test]
+    fn services_are_counted_by_state() {
+        let all = KnownServices::default();
+        for (name, served) in [("a", true), ("b", true), ("c", false)] {
+            let known = all.remember(&format!("ns/{name}"), &entry(&json!({})));
+            known.update(|state| *state = State::new(served));
+        }
+        let failing = all.get("ns/b").unwrap();
+        failing.update(|state| state.work().failed = true);
+        let expected = [
+            ("ready", 1),
+            ("pending", 3),
+            ("failing", 1),
+            ("deleting", 0),
+        ];
+        assert_eq!(all.count(2), expected);
     }
 
     /// Returns a selector for the nodes of this pool.

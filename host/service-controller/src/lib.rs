@@ -42,7 +42,7 @@ use skydock_cloud::Capability;
 use skydock_controller_base::{
     controller::{
         clients::ClientName,
-        context::ControllerContext,
+        context::{ControllerContext, counted::Counted},
         descriptor::{Descriptor, NeedsServices},
         notes::WrittenAnnotations,
     },
@@ -60,6 +60,7 @@ use self::{
     follow::ServiceFollower,
     known::KnownServices,
     nodes::{NodeWork, Passes, follow::NodeFollower, selection::Selection},
+    plan::schedule,
     record::keeper::Keeper,
 };
 
@@ -172,6 +173,7 @@ impl ServiceController {
             restoring,
         };
 
+        controller.count_services();
         controller.follow_services();
 
         let queue = Arc::clone(&controller.queue);
@@ -190,6 +192,23 @@ impl ServiceController {
             .add_after(NodeWork::Pass, NODE_CHANGE_DEBOUNCE, Priority::Change);
 
         controller
+    }
+
+    /// Lets metrics count the Services.
+    fn count_services(&self) {
+        let services = Arc::clone(&self.services);
+        let known = Arc::clone(&self.known);
+        let classes = self.options.classes.clone();
+
+        self.metrics.states.set(move || {
+            let entries = services.list();
+            let waiting = entries.iter().filter(|entry| {
+                schedule::appeared(&entry.object, &classes).is_some()
+                    && known.get(&entry.key()).is_none()
+            });
+            let waiting = u64::try_from(waiting.count()).unwrap_or(u64::MAX);
+            Counted::States(known.count(waiting))
+        });
     }
 
     fn follow_services(&self) {

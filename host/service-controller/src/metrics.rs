@@ -8,6 +8,7 @@ use prometheus_client::{
     },
     registry::Registry,
 };
+use skydock_controller_base::controller::context::counted::{CountedGauge, Counts};
 
 /// Metrics of the service controller. Clones share them.
 #[derive(Clone)]
@@ -20,6 +21,8 @@ pub struct ServiceMetrics {
     pub(crate) nodesync_latency: Histogram,
     /// Seconds to update the nodes of one load balancer.
     pub(crate) update_loadbalancer_host_latency: Histogram,
+    /// Services by the state of their load balancers.
+    pub(crate) states: Counts,
 }
 
 impl ServiceMetrics {
@@ -31,6 +34,7 @@ impl ServiceMetrics {
             nodesync_error: Counter::default(),
             nodesync_latency: latency(),
             update_loadbalancer_host_latency: latency(),
+            states: Counts::default(),
         };
 
         registry.register(
@@ -53,6 +57,11 @@ impl ServiceMetrics {
             "Seconds to update the nodes of one load balancer",
             metrics.update_loadbalancer_host_latency.clone(),
         );
+        registry.register_collector(Box::new(CountedGauge::new(
+            "skydock_services",
+            "Services with a load balancer by its state: ready, pending, failing or deleting",
+            metrics.states.clone(),
+        )));
 
         metrics
     }

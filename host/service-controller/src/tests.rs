@@ -184,6 +184,19 @@ fn retry_after(seconds: u64) -> Retry {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn services_are_counted_by_state() {
+    let bench = bench();
+    let states = || {
+        let lines = bench.metric("skydock_services{");
+        let values = lines.iter().filter_map(|line| line.rsplit(' ').next());
+        values.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(states(), "0 0 0 0", "ready, pending, failing, deleting");
+    bench.serves().await;
+    assert_eq!(states(), "1 0 0 0");
+}
+
 // Holds: S-19, S-20, S-23, S-27, S-28
 #[tokio::test(start_paused = true)]
 async fn a_service_gets_finalizer_then_load_balancer_then_status() {

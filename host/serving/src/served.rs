@@ -1,22 +1,25 @@
 //! What is served.
 
+mod exposition;
+
 use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
     extract::{Path, RawQuery, State},
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
 use skydock_kube::election::{Leadership, LeaseAccess};
 use tokio::sync::watch::Receiver;
 
+use self::exposition::encoded;
 use crate::status;
 
 /// A leader whose last renewal is older than the lease duration plus this time counts as blocked
@@ -172,21 +175,17 @@ impl Indicators {
     }
 }
 
-async fn metrics(State(content): State<Arc<Content>>) -> Response {
-    encoded(&content.served.registry)
+async fn metrics(State(content): State<Arc<Content>>, headers: HeaderMap) -> Response {
+    values(&content.served.registry, &headers)
 }
 
-async fn slis(State(content): State<Arc<Content>>) -> Response {
-    encoded(&content.indicators.registry())
+async fn slis(State(content): State<Arc<Content>>, headers: HeaderMap) -> Response {
+    values(&content.indicators.registry(), &headers)
 }
 
-fn encoded(registry: &Registry) -> Response {
-    let mut text = String::new();
-    match encode(&mut text, registry) {
-        Ok(()) => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            (StatusCode::OK, [(header::CONTENT_TYPE, kind)], text).into_response()
-        }
+fn values(registry: &Registry, headers: &HeaderMap) -> Response {
+    match encoded(registry, headers) {
+        Ok((kind, text)) => (StatusCode::OK, [(header::CONTENT_TYPE, kind)], text).into_response(),
         Err(error) => status::plain(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
@@ -416,7 +415,7 @@ mod tests {
             failing(&content).await;
         }
         is_healthy(&content).await;
-        let (_, text) = text(slis(State(content)).await).await;
+        let (_, text) = text(slis(State(content), HeaderMap::new()).await).await;
         for line in [
             "kubernetes_healthcheck{name=\"apiServer\",type=\"readyz\"} 0",
             "kubernetes_healthcheck{name=\"ping\",type=\"healthz\"} 1",

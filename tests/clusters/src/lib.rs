@@ -25,4 +25,4 @@ pub use embedded::EmbeddedPlane;
 pub use error::Error;
 pub use node::NodeSpec;
 pub use plane::Plane;
-pub use real::{PAUSE, RealPlane, control_plane_binary, go_binary, go_tool};
+pub use real::{PAUSE, RealPlane, control_plane_binary, debian_tools, go_binary, go_tool};

@@ -1,6 +1,7 @@
 //! The trait of controllers, [`Runner`], and what all of them share: the cloud, the nodes, events,
 //! metrics, and tasks of their own ([`spawn_joined`]).
 
+pub mod counted;
 pub mod metrics;
 
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 //! buckets are upstream's, except those that begin with `skydock_`.
 //!
 //! A metric is a field and a `register` in the `metrics.rs` of what it is about: a controller,
-//! `queue` in `skydock-kube`, `skydock-sandbox` (plugins), `observe` in `skydock-egress`, `sources`
-//! in `skydock-credentials`, `config` in `skydock`. It needs a row under "Metrics" in
-//! `docs/operating.md`, which tests compare with the program, and an alert in
-//! `deploy/components/alerts` if somebody must act.
+//! `clients` or `queue` in `skydock-kube`, `skydock-sandbox` (plugins), `observe` in
+//! `skydock-egress`, `sources` in `skydock-credentials`, `config` or `process` in `skydock`. It
+//! needs a row under "Metrics" in `docs/operating.md`, which tests compare with the program, and an
+//! alert in `deploy/components/alerts` if somebody must act.
 
 use prometheus_client::registry::Registry;
 use skydock_controller_base::controller::context::metrics::SharedMetrics;

@@ -4,6 +4,7 @@ use prometheus_client::{
     metrics::histogram::{Histogram, exponential_buckets},
     registry::Registry,
 };
+use skydock_controller_base::controller::context::counted::{CountedGauge, Counts};
 
 #[derive(Clone)]
 pub(crate) struct NodeMetrics {
@@ -11,6 +12,10 @@ pub(crate) struct NodeMetrics {
     pub(super) taint_removal_delay: Histogram,
     /// Seconds from the creation of a node to the end of its initialization.
     pub(crate) initial_sync_delay: Histogram,
+    /// Nodes by state.
+    pub(super) states: Counts,
+    /// Age of the oldest node that waits for initialization.
+    pub(super) oldest_wait: Counts,
 }
 
 impl NodeMetrics {
@@ -19,6 +24,8 @@ impl NodeMetrics {
         let metrics = Self {
             taint_removal_delay: delay(),
             initial_sync_delay: delay(),
+            states: Counts::default(),
+            oldest_wait: Counts::default(),
         };
 
         registry.register(
@@ -31,6 +38,16 @@ impl NodeMetrics {
             "Seconds from the creation of a node to the end of its initialization",
             metrics.initial_sync_delay.clone(),
         );
+        registry.register_collector(Box::new(CountedGauge::new(
+            "skydock_nodes",
+            "Nodes by state: uninitialized, initialized, or foreign, whose provider IDs are those of other providers",
+            metrics.states.clone(),
+        )));
+        registry.register_collector(Box::new(CountedGauge::new(
+            "skydock_node_uninitialized_oldest_seconds",
+            "Age of the oldest node that waits for initialization, or 0",
+            metrics.oldest_wait.clone(),
+        )));
 
         metrics
     }

@@ -1,5 +1,5 @@
 //! Decides what to do about a node: what it needs before the cloud is asked (`need`), and what is
-//! written then (`initialize`, `repair`). All functions are pure.
+//! written then (`initialize`, `repair`), and what metrics count (`states`). All functions are pure.
 //!
 //! A question to the cloud begins in `need`. What is written of the answer is a field of the result
 //! of `initialize`, for a node that waits, or of `repair`, for one that is initialized; `addresses`
@@ -10,6 +10,7 @@ pub mod initialize;
 pub mod labels;
 pub mod need;
 pub mod repair;
+pub mod states;
 
 use skydock_cloud::{Node, ProviderInfo};
 use skydock_controller_base::objects::constants::TAINT_UNINITIALIZED;
@@ -43,6 +44,7 @@ mod tests {
         initialize::{Initialization, Rejection, initialize},
         need::{Need, need},
         repair::{Repair, SyncedFields, repair},
+        states::{NodeStates, count},
         *,
     };
 
@@ -57,6 +59,35 @@ mod tests {
             }],
             ..Node::default()
         }
+    }
+
+    #[test]
+    fn nodes_are_counted_by_their_state() {
+        let effect = TaintEffect::NoSchedule;
+        let created = |creation_timestamp, node: Node| Node {
+            creation_timestamp,
+            ..node
+        };
+        let initialized = |id: &str| Node {
+            provider_id: Some(id.to_owned()),
+            ..Node::default()
+        };
+        let nodes = [
+            created(300, tainted(effect, None)),
+            created(200, tainted(effect, Some("fake://a"))),
+            created(100, tainted(effect, Some("other://b"))),
+            created(100, initialized("fake://c")),
+            initialized("other://d"),
+            Node::default(),
+        ];
+        let expected = NodeStates {
+            uninitialized: 2,
+            initialized: 2,
+            foreign: 2,
+            waits_since: Some(200),
+        };
+        assert_eq!(count(&nodes, &info()), expected);
+        assert_eq!(count([], &info()), NodeStates::default());
     }
 
     fn fresh() -> Node {

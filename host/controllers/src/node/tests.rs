@@ -339,6 +339,39 @@ async fn an_invalid_node_waits_for_a_change_other_than_heartbeats() {
     assert_eq!(bench.cloud.calls().len(), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn nodes_that_wait_are_counted() {
+    let bench = bench();
+    let count = || {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
+        let value = |name: &str| -> u64 {
+            let mut lines = text.lines();
+            let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            value.unwrap().parse().unwrap()
+        };
+        (
+            value("skydock_nodes{state=\"uninitialized\"}"),
+            value("skydock_nodes{state=\"initialized\"}"),
+            value("skydock_node_uninitialized_oldest_seconds"),
+        )
+    };
+    assert_eq!(count(), (0, 0, 0));
+
+    bench.knows("a");
+    let created = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(1000);
+    let created = json!({"metadata": {"creationTimestamp": created.to_string()}});
+    let nodes = &bench.controller.context.nodes;
+    nodes.apply(with(&node("a"), &created));
+    let (waiting, done, oldest) = count();
+    assert_eq!((waiting, done), (1, 0));
+    assert!((1000..1100).contains(&oldest), "{oldest}");
+
+    bench.start();
+    wait().await;
+    assert_eq!(count(), (0, 1, 0));
+}
+
 // Holds: N-21
 #[tokio::test(start_paused = true)]
 async fn initialization_delays_are_measured_once_per_node() {

@@ -79,6 +79,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     let meter = RequestMeter {
         metrics: first.metrics.clone(),
         hosts: shared.hosts.clone(),
+        action: Arc::default(),
         method: head.method.clone(),
         path: meter::without_values(&head.uri),
         target: target.clone(),

@@ -121,6 +121,21 @@ impl Admitted {
         Ok(client)
     }
 
+    /// Returns the actions that a request names, as far as they are known without reading more of
+    /// it. Those that decide nothing are for metrics only.
+    pub(super) fn known_actions(&self, head: &Parts, content: &Content) -> Vec<String> {
+        let named = &self.actions.named;
+        if !named.is_empty() {
+            return named.clone();
+        }
+
+        let mut named = actions::of_head(head).unwrap_or_default().named;
+        if let Content::Buffered(bytes) = content {
+            named.extend(actions::of_body(&head.headers, bytes).unwrap_or_default());
+        }
+        named
+    }
+
     /// Returns what must be known before the request is sent, but is not in its head.
     fn needed_from_body(&self, head: &Parts) -> NeededFromBody {
         let any = |holds: &dyn Fn(&RuleClient) -> bool| self.candidates.iter().any(|it| holds(it));

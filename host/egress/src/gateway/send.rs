@@ -114,6 +114,8 @@ impl Admitted {
         self.meter.rule(&client.metrics);
         let would_deny = self.would_deny(&head);
         self.meter.decided(rule, &self.actions, would_deny);
+        let named = self.known_actions(&head, &content);
+        self.meter.names(&named);
 
         let limiter = self.host.limiter(&rule.limits, self.capacity.kinds);
         let permits = self.permits(slot, &limiter).await?;

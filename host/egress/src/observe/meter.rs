@@ -18,7 +18,8 @@ use crate::{
     limits::hosts::Hosts,
     observe::{
         audit::{Audit, AuditLine, WouldDeny},
-        metrics::{End, RuleMetrics},
+        end::End,
+        metrics::RuleMetrics,
     },
     request_error::{About, RequestError},
     rules::compiled::CompiledRule,
@@ -37,6 +38,8 @@ const MAX_ACTION_BYTES: usize = 128;
 pub(crate) struct RequestMeter {
     pub(crate) metrics: Arc<RuleMetrics>,
     pub(crate) hosts: Arc<Hosts>,
+    /// The label for the action that it names.
+    pub(crate) action: Arc<str>,
     pub(crate) method: Method,
     pub(crate) target: Target,
     pub(crate) path: String,
@@ -87,6 +90,11 @@ impl RequestMeter {
         self.metrics = metrics.clone();
     }
 
+    /// Records which actions the request names, for metrics.
+    pub(crate) fn names(&mut self, actions: &[String]) {
+        self.action = self.metrics.action(actions);
+    }
+
     /// Records by which rule the request is sent, for the audit.
     pub(crate) fn decided(
         &mut self,
@@ -126,7 +134,9 @@ impl Drop for RequestMeter {
         let sent = self.sent.load(Ordering::Relaxed);
 
         let end = End {
+            action: &self.action,
             method: &self.method,
+            path: &self.path,
             status: self.status,
             took,
             sent,

@@ -1,14 +1,22 @@
-//! Metrics of requests. No label is chosen by a plugin.
+//! Metrics of requests. Of their labels, a plugin chooses only the action, and few of these.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
-use http::Method;
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
 
+use super::{
+    end::End,
+    official::{Official, OfficialMetrics},
+};
 use crate::request_error::Cause;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -26,6 +34,15 @@ struct Rule {
 struct Request {
     plugin: Arc<str>,
     rule: Arc<str>,
+    method: String,
+    code: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Timed {
+    plugin: Arc<str>,
+    rule: Arc<str>,
+    action: Arc<str>,
     method: String,
     code: &'static str,
 }
@@ -55,7 +72,10 @@ pub struct EgressMetrics(Arc<Families>);
 #[derive(Debug)]
 struct Families {
     requests: Family<Request, Counter>,
-    durations: Family<Rule, Histogram, fn() -> Histogram>,
+    durations: Family<Timed, Histogram, fn() -> Histogram>,
+    actions: KnownActions,
+    /// The same requests with the names of an official cloud-controller-manager.
+    official: OnceLock<OfficialMetrics>,
     in_flight: Family<Rule, Gauge>,
     sent: Family<Rule, Counter>,
     received: Family<Rule, Counter>,
@@ -72,6 +92,8 @@ impl Default for Families {
         Self {
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
+            actions: KnownActions::default(),
+            official: OnceLock::new(),
             in_flight: Family::default(),
             sent: Family::default(),
             received: Family::default(),
@@ -99,7 +121,7 @@ impl EgressMetrics {
         );
         registry.register_with_unit(
             "request_duration",
-            "Seconds until the answer to a request is read, including waiting",
+            "Seconds until the answer to a request is read, including waiting, by rule, action, method and class of the status code, or `failed`",
             Unit::Seconds,
             all.durations.clone(),
         );
@@ -158,6 +180,13 @@ impl EgressMetrics {
         Self(Arc::new(all))
     }
 
+    /// Registers metrics of the same requests with the names of this official
+    /// cloud-controller-manager. Only the first counts.
+    pub fn also_as(&self, official: Official, registry: &mut Registry) {
+        let official = OfficialMetrics::register(official, registry);
+        let _ = self.0.official.set(official);
+    }
+
     pub(crate) fn denied(&self, plugin: &Arc<str>, rule: &Arc<str>, cause: Cause) {
         let labels = Denial {
             plugin: plugin.clone(),
@@ -209,7 +238,6 @@ impl EgressMetrics {
 
         // Not only at the first request, so that the metrics have zeros from the start.
         RuleMetrics {
-            durations: self.0.durations.get_or_create(&labels).clone(),
             in_flight: self.0.in_flight.get_or_create(&labels).clone(),
             sent: self.0.sent.get_or_create(&labels).clone(),
             received: self.0.received.get_or_create(&labels).clone(),
@@ -219,12 +247,50 @@ impl EgressMetrics {
     }
 }
 
+/// Maximum number of actions with a label of their own. AWS's providers use about 100.
+const MAX_ACTIONS: usize = 200;
+/// Maximum length of such an action in bytes.
+const MAX_ACTION: usize = 64;
+/// The label of all other actions, and of requests that name several.
+const OTHER: &str = "other";
+
+/// The actions that have a label of their own. A plugin chooses names of actions, which rules may
+/// allow by a pattern: it should neither fill memory with them nor show secrets.
+#[derive(Debug, Default)]
+struct KnownActions(Mutex<HashSet<Arc<str>>>);
+
+impl KnownActions {
+    fn label(&self, named: &[String]) -> Arc<str> {
+        let Some(action) = named.first() else {
+            return "".into();
+        };
+        if named.iter().any(|other| other != action) {
+            return OTHER.into();
+        }
+
+        let mut known = self.0.lock();
+        if let Some(label) = known.get(action.as_str()) {
+            return label.clone();
+        }
+
+        let is_name = action.len() <= MAX_ACTION
+            && action.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            && skydock_secrets::without_generated(action) == *action;
+        if !is_name || known.len() >= MAX_ACTIONS {
+            return OTHER.into();
+        }
+
+        let label: Arc<str> = action.as_str().into();
+        known.insert(label.clone());
+        label
+    }
+}
+
 /// The metrics of the requests of one rule, which are looked up once, and not for each request.
 #[derive(Debug)]
 pub(crate) struct RuleMetrics {
     all: EgressMetrics,
     labels: Rule,
-    durations: Histogram,
     in_flight: Gauge,
     sent: Counter,
     received: Counter,
@@ -243,6 +309,11 @@ impl RuleMetrics {
         self.all.denied(self.plugin(), self.rule(), cause);
     }
 
+    /// Returns the label for a request that names these actions.
+    pub(crate) fn action(&self, named: &[String]) -> Arc<str> {
+        self.all.0.actions.label(named)
+    }
+
     pub(crate) fn throttled(&self) {
         self.all.0.throttled.get_or_create(&self.labels).inc();
     }
@@ -253,7 +324,6 @@ impl RuleMetrics {
 
     pub(crate) fn ended(&self, end: &End<'_>) {
         self.in_flight.dec();
-        self.durations.observe(end.took.as_secs_f64());
         self.sent.inc_by(end.sent);
         self.received.inc_by(end.received);
 
@@ -273,7 +343,20 @@ impl RuleMetrics {
             code,
         };
 
+        let timed = Timed {
+            plugin: self.plugin().clone(),
+            rule: self.rule().clone(),
+            action: end.action.clone(),
+            method: end.method.to_string(),
+            code,
+        };
+
         self.all.0.requests.get_or_create(&labels).inc();
+        let durations = self.all.0.durations.get_or_create(&timed);
+        durations.observe(end.took.as_secs_f64());
+        if let Some(official) = self.all.0.official.get() {
+            official.ended(end);
+        }
         self.all.breakers_open(self.plugin(), end.breakers_open);
     }
 
@@ -284,14 +367,38 @@ impl RuleMetrics {
     }
 }
 
-/// The outcome of a request.
-#[derive(Debug)]
-pub(crate) struct End<'a> {
-    pub(crate) method: &'a Method,
-    pub(crate) status: Option<u16>,
-    pub(crate) took: Duration,
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
-    /// Open circuit breakers of the plugin's hosts.
-    pub(crate) breakers_open: usize,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_actions_have_a_label() {
+        let known = KnownActions::default();
+        let label = |named: &str| {
+            let named: Vec<String> = named.split_whitespace().map(str::to_owned).collect();
+            known.label(&named).to_string()
+        };
+        let long = "A".repeat(65);
+        for (named, expected) in [
+            ("", ""),
+            (
+                "DescribeLoadBalancerPolicyTypes",
+                "DescribeLoadBalancerPolicyTypes",
+            ),
+            ("RunInstances RunInstances", "RunInstances"),
+            ("RunInstances DescribeInstances", OTHER),
+            ("Describe.Instances", OTHER),
+            (long.as_str(), OTHER),
+            ("Describe4fQ9zK2mX7bT1vN8cR5wJ3hL6pD0s", OTHER),
+        ] {
+            assert_eq!(label(named), expected, "{named:?}");
+        }
+
+        for number in 2..300 {
+            let action = format!("Describe{number}");
+            let expected = if number < 200 { action.as_str() } else { OTHER };
+            assert_eq!(label(&action), expected);
+        }
+        assert_eq!(label("RunInstances"), "RunInstances");
+    }
 }

@@ -82,9 +82,22 @@ async fn requests_and_answers_are_passed_on_completely() {
         body.len() as u64
     );
     assert_eq!(
-        plugin.metric("request_duration_seconds_count{plugin=\"test\",rule=\"api\"}"),
+        plugin.metric("request_duration_seconds_count{plugin=\"test\",rule=\"api\",action=\"\",method=\"POST\",code=\"2xx\"}"),
         1
     );
+}
+
+#[tokio::test]
+async fn durations_are_measured_by_action() {
+    let server = Server::plain().await;
+    // Actions are known whether or not they decide.
+    for fields in ["actions: [Describe*]", ""] {
+        let plugin = Plugin::to(&server, fields);
+        let request = get(&server, "/?Action=DescribeThings");
+        plugin.fetch(request).await.unwrap();
+        let counted = "request_duration_seconds_count{plugin=\"test\",rule=\"api\",action=\"DescribeThings\",method=\"GET\",code=\"2xx\"}";
+        assert_eq!(plugin.metric(counted), 1, "{fields}");
+    }
 }
 
 #[tokio::test]

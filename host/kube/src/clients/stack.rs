@@ -15,9 +15,15 @@ use kube::{
     Config, Error,
     client::{Body, ClientBuilder, ConfigExt as _, DynBody, RustlsTlsError, retry::RetryPolicy},
 };
-use tower::{BoxError, ServiceBuilder, ServiceExt as _, retry::RetryLayer, util::BoxService};
+use tower::{
+    BoxError, Layer as _, ServiceBuilder, ServiceExt as _, layer::layer_fn, retry::RetryLayer,
+    util::BoxService,
+};
 
-use super::unprocessed::Unprocessed;
+use super::{
+    metrics::{Measure, count_retries},
+    unprocessed::Unprocessed,
+};
 
 /// After this time without data, a connection is checked by a ping. A dead connection blocks all
 /// requests that share it. client-go uses 30 s and 15 s, which is long; pings are cheap.
@@ -25,8 +31,10 @@ const PING: Duration = Duration::from_secs(10);
 /// The connection is closed if there is no answer to the ping within this time.
 const PONG: Duration = Duration::from_secs(5);
 
+/// What sends requests.
+type Boxed = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 /// The builder of a client.
-pub(super) type Stack = ClientBuilder<BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>>;
+pub(super) type Stack = ClientBuilder<Boxed>;
 
 /// Creates the stack. All requests and watches share a connection if the server supports HTTP/2;
 /// otherwise each takes one from a pool.
@@ -34,9 +42,12 @@ pub(super) type Stack = ClientBuilder<BoxService<Request<Body>, Response<Box<Dyn
 /// # Errors
 /// If TLS or the credentials in the configuration do not work.
 pub(super) fn shared(config: Config) -> Result<Stack, Error> {
+    let measure = Measure::requests_to(&config.cluster_url);
+
     // Only kube's own stack, which uses HTTP/1.1, supports proxies and exec plugins.
     if config.proxy_url.is_some() || config.auth_info.exec.is_some() {
-        return ClientBuilder::try_from(config);
+        let measured = layer_fn(|service: Boxed| Boxed::new(measure.layer(service)));
+        return Ok(ClientBuilder::try_from(config)?.with_layer(&measured));
     }
 
     let client = Client::builder(TokioExecutor::new())
@@ -50,6 +61,7 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
         .build::<_, Body>(connector(&config)?);
 
     let service = ServiceBuilder::new()
+        .map_request(count_retries)
         .layer(config.base_uri_layer())
         .option_layer(
             config
@@ -64,6 +76,7 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
         })
         // What the server has not processed is sent again, as by Go's client.
         .layer(RetryLayer::new(Unprocessed::default()))
+        .layer(measure)
         .map_err(BoxError::from)
         .service(client)
         .map_response(|response| {

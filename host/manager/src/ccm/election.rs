@@ -93,6 +93,9 @@ impl Election {
 
         // The metric must not be missing on a standby (P-23).
         metrics.leading(false);
+        let name = config.name.clone();
+        drop(metrics.slow_path.get_or_create(&LeaseLabel { name }));
+
         Self {
             config,
             state: watch::Sender::new(Leadership::Standby),

@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::{ArgAction, Args};
+use skydock_egress::Official;
 use skydock_serving::{
     AlwaysAllowPaths, PathError,
     secure::{AuthenticationOptions, AuthorizationOptions, RequestHeaderOptions, SecureServing},
@@ -149,6 +150,10 @@ pub struct ServingArgs {
     /// addresses, and `0` disables it.
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_bind_address)]
     pub metrics_bind_address: BindAddress,
+    /// Also serve metrics of requests to the cloud with the names of an official
+    /// cloud-controller-manager: `aws` or `openstack`.
+    #[arg(long, value_name = "NAME", value_parser = parse_official)]
+    pub metrics_compat: Option<Official>,
 }
 
 /// A minimum version that was asked for.
@@ -290,6 +295,14 @@ fn parse_port(text: &str) -> Result<u16, String> {
         .map_err(|_| "expected a port, for example 10258, or 0".to_owned())
 }
 
+fn parse_official(text: &str) -> Result<Official, String> {
+    match text {
+        "aws" => Ok(Official::Aws),
+        "openstack" => Ok(Official::OpenStack),
+        _ => Err("expected aws or openstack".to_owned()),
+    }
+}
+
 /// Parses an address; a blank one is all addresses, as upstream.
 fn parse_address(text: &str) -> Result<IpAddr, String> {
     match text.trim() {
@@ -350,9 +363,21 @@ mod tests {
 
         let args = super::super::parse(["skydock"]).unwrap().ccm.serving;
         assert_eq!(args.metrics_bind_address, BindAddress::Off);
+        assert_eq!(args.metrics_compat, None);
         assert_eq!(args.requestheader_username_headers, ["x-remote-user"]);
         assert_eq!(args.requestheader_group_headers, ["x-remote-group"]);
         assert_eq!(args.requestheader_extra_headers_prefix, ["x-remote-extra-"]);
+    }
+
+    #[test]
+    fn metrics_can_have_the_names_of_an_official_manager() {
+        for (name, expected) in [
+            ("aws", Ok(Official::Aws)),
+            ("openstack", Ok(Official::OpenStack)),
+            ("gce", Err("expected aws or openstack".to_owned())),
+        ] {
+            assert_eq!(parse_official(name), expected);
+        }
     }
 
     #[test]

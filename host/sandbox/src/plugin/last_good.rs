@@ -86,6 +86,7 @@ impl Plugin {
     }
 
     fn serves_instead(&self) {
+        self.shared.metrics.last_good_serves(&self.shared.plugin);
         let digest = self.generation().digest;
         tracing::warn!(
             plugin = self.name(),

@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
+use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_sandbox::{
     ClusterSlot, LoadError, Plugin, PluginMetrics, PluginSource, Reload, Runtime, RuntimeOptions,
     Stage,
@@ -11,11 +12,19 @@ use crate::support::{compiler, fixture, limits, source};
 
 /// Starts like a process that keeps its compiled plugins here.
 async fn start(dir: &Path, last_good: bool) -> Result<Arc<Plugin>, LoadError> {
+    start_with(dir, last_good, PluginMetrics::default()).await
+}
+
+async fn start_with(
+    dir: &Path,
+    last_good: bool,
+    metrics: PluginMetrics,
+) -> Result<Arc<Plugin>, LoadError> {
     let options = RuntimeOptions::new(compiler());
     let runtime = Runtime::new(RuntimeOptions {
         cache_dir: Some(dir.join("cache")),
         limits: limits(),
-        metrics: PluginMetrics::default(),
+        metrics,
         ..options
     });
     let source = PluginSource {
@@ -63,6 +72,33 @@ async fn a_bad_file_does_not_stop_a_restart_if_the_operator_wants_it() {
         panic!("a good file is put into service")
     };
     assert_ne!(now.digest, digest);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_metric_tells_that_the_last_good_build_serves() {
+    let mut registry = Registry::default();
+    let metrics = PluginMetrics::register(&mut registry);
+    let in_use = || {
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let start = "skydock_plugin_last_good_in_use{plugin=\"test\"} ";
+        let value = text.lines().find_map(|line| line.strip_prefix(start));
+        value.unwrap().to_owned()
+    };
+
+    let dir = files(&fs::read(fixture("good")).unwrap());
+    let plugin = start_with(dir.path(), true, metrics.clone()).await.unwrap();
+    assert_eq!(in_use(), "0");
+    keep(&plugin).await;
+    drop(plugin);
+
+    fs::write(dir.path().join("plugin.wasm"), "not a component").unwrap();
+    let plugin = start_with(dir.path(), true, metrics).await.unwrap();
+    assert_eq!(in_use(), "1");
+
+    fs::copy(fixture("good_v2"), dir.path().join("plugin.wasm")).unwrap();
+    plugin.reload().await.unwrap();
+    assert_eq!(in_use(), "0");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

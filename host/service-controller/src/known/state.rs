@@ -90,6 +90,19 @@ pub(crate) enum Announced {
     Deleted,
 }
 
+/// What metrics tell about a load balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    /// It is as the Service wants it, as far as is known.
+    Ready,
+    /// It is being created or changed, and no attempt has failed.
+    Pending,
+    /// The last attempt has failed, or the Service was rejected.
+    Failing,
+    /// It is being deleted, and no attempt has failed.
+    Deleting,
+}
+
 /// What to do about nodes that differ from those that were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follow {
@@ -204,6 +217,21 @@ impl State {
     /// Returns true if the Service has, or is to have, a load balancer of Skydock.
     pub(crate) fn kept(&self) -> bool {
         self.phase != Phase::LeftToOthers
+    }
+
+    /// Returns how the load balancer is; `None` if it is left to another implementation.
+    pub(crate) fn health(&self) -> Option<Health> {
+        let has_failed =
+            self.work.is_some_and(|work| work.failed) || self.sent == SentNodes::Failed;
+
+        match self.phase {
+            Phase::LeftToOthers => None,
+            Phase::Rejected { .. } => Some(Health::Failing),
+            _ if has_failed => Some(Health::Failing),
+            Phase::Present => Some(Health::Ready),
+            Phase::Absent | Phase::Ensuring { .. } => Some(Health::Pending),
+            Phase::Deleting => Some(Health::Deleting),
+        }
     }
 
     /// Returns with which priority the Service is checked after the plugin was replaced: the new

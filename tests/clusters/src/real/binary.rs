@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use sha2::{Digest, Sha256};
-use skydock_support::last_lines;
+use skydock_support::{debian, last_lines};
 
 use super::go;
 use crate::Error;
@@ -90,10 +90,7 @@ fn find_or_build(
 
 /// Creates a file or folder in a folder of its own in the cache, unless it exists. It is made under
 /// another path and renamed, so that it is always complete. Other processes wait in the meantime.
-pub(super) fn made_once(
-    wanted: &Path,
-    make: impl FnOnce(&Path) -> Result<(), Error>,
-) -> Result<(), Error> {
+fn made_once(wanted: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
     if wanted.exists() {
         return Ok(());
     }
@@ -115,8 +112,23 @@ pub(super) fn made_once(
     Ok(())
 }
 
+/// Returns the folder of the cache with these packages of Debian and what they need, except the
+/// `unneeded` ones, which is filled once. The name changes whenever its content has to.
+///
+/// # Errors
+/// If a package cannot be downloaded or unpacked.
+pub fn debian_tools(name: &str, packages: &[&str], unneeded: &[&str]) -> Result<PathBuf, Error> {
+    let folder = cache()?.join(name).join(std::env::consts::ARCH);
+    made_once(&folder, |partial| {
+        tracing::info!(?packages, "fetching packages of Debian, once");
+        debian::unpack(packages, unneeded, partial)
+            .map_err(|error| Error::setup("unpack packages of Debian")(format!("{error:#}")))
+    })?;
+    Ok(folder)
+}
+
 /// Returns the folder of the cache.
-pub(super) fn cache() -> Result<PathBuf, Error> {
+fn cache() -> Result<PathBuf, Error> {
     cache_root(|name| std::env::var_os(name)).ok_or_else(|| Error::Setup {
         action: "choose a cache folder",
         reason: "set SKYDOCK_CACHE or HOME".to_owned(),

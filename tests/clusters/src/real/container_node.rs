@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use skydock_image::{Image, Layer};
-use skydock_support::debian;
 
-use super::binary::{cache, go_binary, made_once};
+use super::binary::{debian_tools, go_binary};
 use crate::{Error, NodeSpec};
 
 /// The address of every such node. Nodes do not reach each other. The range is reserved for
@@ -141,15 +140,9 @@ pub(super) fn static_pods(folder: &Path) -> PathBuf {
     folder.join("manifests")
 }
 
-/// Returns the folder with containerd, runc and network plugins, which is filled once.
+/// Returns the folder with containerd, runc and network plugins.
 fn tools() -> Result<PathBuf, Error> {
-    let folder = cache()?.join(REVISION).join(std::env::consts::ARCH);
-    made_once(&folder, |partial| {
-        tracing::info!("fetching containerd and runc, once");
-        debian::unpack(&PACKAGES, &UNNEEDED, partial)
-            .map_err(|error| Error::setup("unpack containerd and runc")(format!("{error:#}")))
-    })?;
-    Ok(folder)
+    debian_tools(REVISION, &PACKAGES, &UNNEEDED)
 }
 
 /// Returns the configuration of containerd.

@@ -41,7 +41,7 @@ fn find_sources(dir: &Path, found: &mut Vec<PathBuf>) {
 
 /// Returns all metrics by their names in Prometheus, each with the source that registers it.
 /// Metrics without values are not exported, so the sources are searched.
-fn metrics() -> BTreeMap<String, PathBuf> {
+pub(crate) fn metrics() -> BTreeMap<String, PathBuf> {
     let (mut metrics, mut files) = (BTreeMap::new(), Vec::new());
     find_sources(&checkout().join("host"), &mut files);
 
@@ -54,9 +54,13 @@ fn metrics() -> BTreeMap<String, PathBuf> {
             .map(|prefix| format!("{prefix}_"))
             .unwrap_or_default();
         for call in source.split("registry.register").skip(1) {
-            let (arguments, _) = call.split_once(".clone()").unwrap();
+            // Otherwise it is a collector of metrics with other prefixes.
+            let Some((arguments, _)) = call.split_once(".clone()") else {
+                continue;
+            };
             let Some(name) = arguments
                 .trim_start_matches("_with_unit")
+                .trim_start_matches("_collector")
                 .strip_prefix('(')
                 .and_then(first_text)
             else {
@@ -87,7 +91,7 @@ fn first_text(code: &str) -> Option<&str> {
 }
 
 /// Returns all metrics in an expression, each with the labels and values of its matchers.
-fn selectors(expression: &str) -> Vec<(String, Vec<(String, String)>)> {
+pub(crate) fn selectors(expression: &str) -> Vec<(String, Vec<(String, String)>)> {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let mut found = Vec::new();
     let mut rest = expression;
@@ -203,11 +207,53 @@ fn alerts_cover_the_reasons_of_denied_requests() {
 #[test]
 fn operating_md_describes_exactly_the_alerts() {
     let page = read("docs/operating.md");
-    let rows = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `Skydock")?.split_once('`'));
-    let told: BTreeSet<String> = rows.map(|(name, _)| format!("Skydock{name}")).collect();
-    assert_eq!(told, alerts().into_keys().collect());
+    // The row of an alert, which is also where its `runbook_url` leads.
+    let rows = page.lines().filter_map(|line| {
+        let (anchor, rest) = line.strip_prefix("| <a id=\"Skydock")?.split_once('"')?;
+        let name = rest.strip_prefix("></a>`Skydock")?.split_once('`')?.0;
+        assert_eq!(anchor, name);
+        Some(format!("Skydock{name}"))
+    });
+    assert_eq!(
+        rows.collect::<BTreeSet<_>>(),
+        alerts().into_keys().collect()
+    );
+}
+
+#[test]
+fn each_alert_links_to_its_row_in_operating_md() {
+    let rules: Value =
+        serde_saphyr::from_str(&read("deploy/components/alerts/rules.yaml")).unwrap();
+    let repository = env!("CARGO_PKG_REPOSITORY");
+    let groups = rules["spec"]["groups"].as_array().unwrap();
+    for rule in groups
+        .iter()
+        .flat_map(|group| group["rules"].as_array().unwrap())
+    {
+        let name = rule["alert"].as_str().unwrap();
+        let url = format!("{repository}/blob/main/docs/operating.md#{name}");
+        assert_eq!(rule["annotations"]["runbook_url"], url);
+    }
+}
+
+#[test]
+fn alerts_keep_the_cluster() {
+    for (alert, expression) in alerts() {
+        for aggregation in ["count", "group", "max", "min", "sum"] {
+            let kept = format!("{aggregation} by (cluster, namespace, job");
+            assert_eq!(
+                expression.matches(&format!("{aggregation} ")).count(),
+                expression.matches(&kept).count(),
+                "{alert}"
+            );
+            assert!(!expression.contains(&format!("{aggregation}(")), "{alert}");
+        }
+        // It has no labels of the series that are missing.
+        assert!(
+            alert == "SkydockDown" || !expression.contains("absent("),
+            "{alert}"
+        );
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The files in `deploy/`: they are consistent, the binary and the provider accept them, they
-//! request no excessive permissions, and the alerts use existing metrics. That the permissions are
+//! request no excessive permissions, and the alerts and the dashboard use existing metrics. That the permissions are
 //! sufficient, and none is unused, is tested on a real cluster (`tests/story/tests/real_rbac.rs`).
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +10,7 @@
 )]
 
 mod alerts;
+mod dashboard;
 mod inventory;
 mod objects;
 mod pods;

@@ -3,7 +3,7 @@
 use super::parse_bool;
 
 /// Routes are checked when nodes change; without it, upstream only checks them periodically.
-const WATCH_BASED_ROUTES: &str = "CloudControllerManagerWatchBasedRoutesReconciliation";
+pub(crate) const WATCH_BASED_ROUTES: &str = "CloudControllerManagerWatchBasedRoutesReconciliation";
 /// Upstream's webhooks, which are alpha.
 const WEBHOOK: &str = "CloudControllerManagerWebhook";
 /// Addresses of both IP families for kubelets with `--node-ip`.

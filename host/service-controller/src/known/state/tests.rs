@@ -164,3 +164,38 @@ fn each_start_is_announced_once_per_work() {
     state.work = None;
     assert!(state.begin(Some(Announced::Ensuring)));
 }
+
+#[test]
+fn a_failure_shows_until_an_attempt_succeeds() {
+    let in_phase = |phase| State {
+        phase,
+        ..State::new(false)
+    };
+    let rejected = Phase::Rejected {
+        exists: true,
+        requested: false,
+    };
+    for (phase, health, after_failure) in [
+        (Phase::Absent, Health::Pending, Health::Failing),
+        (Phase::Present, Health::Ready, Health::Failing),
+        (
+            Phase::Ensuring { exists: true },
+            Health::Pending,
+            Health::Failing,
+        ),
+        (rejected, Health::Failing, Health::Failing),
+        (Phase::Deleting, Health::Deleting, Health::Failing),
+    ] {
+        let mut state = in_phase(phase);
+        assert_eq!(state.health(), Some(health), "{phase:?}");
+        state.sent = SentNodes::Failed;
+        assert_eq!(state.health(), Some(after_failure), "{phase:?}");
+
+        let mut state = in_phase(phase);
+        state.work().failed = true;
+        assert_eq!(state.health(), Some(after_failure), "{phase:?}");
+        state.finished(false);
+        assert_eq!(state.health(), Some(health), "{phase:?}");
+    }
+    assert_eq!(in_phase(Phase::LeftToOthers).health(), None);
+}
