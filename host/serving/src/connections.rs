@@ -7,6 +7,7 @@
 use std::{
     collections::VecDeque,
     convert::Infallible,
+    io::{self, ErrorKind},
     net::SocketAddr,
     pin::{Pin, pin},
     sync::{
@@ -57,7 +58,7 @@ const MAX_HEAD: usize = 32 * 1024;
 const MAX_HEADERS: usize = 64;
 /// Length of the queue of connections in the kernel.
 const BACKLOG: u32 = 1024;
-/// Pause after the kernel could not accept a connection.
+/// Pause after the kernel could not accept a connection, for example without a free file descriptor.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// What is spoken on a connection.
@@ -138,9 +139,14 @@ pub(crate) async fn serve(
 ) {
     let mut open = VecDeque::new();
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
-        let Ok((stream, _)) = accepted else {
-            sleep(PAUSE).await;
-            continue;
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                if !is_of_client(&error) {
+                    sleep(PAUSE).await;
+                }
+                continue;
+            }
         };
 
         make_room(&mut open);
@@ -155,6 +161,18 @@ pub(crate) async fn serve(
         let task = tokio::spawn(serving).abort_handle();
         open.push_back(Open { peer, task });
     }
+}
+
+/// Returns whether a connection could not be accepted because its client has closed it. Others do not
+/// wait for that, so that no client can delay probes.
+fn is_of_client(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::Interrupted
+    )
 }
 
 /// Closes a connection, if there are too many.
@@ -333,6 +351,21 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         let first = slow.pop_front().unwrap();
         assert_eq!(answered(first).await, "", "it was closed");
+    }
+
+    #[test]
+    fn only_errors_of_this_machine_delay_other_clients() {
+        for (kind, is_client) in [
+            (ErrorKind::ConnectionAborted, true),
+            (ErrorKind::ConnectionReset, true),
+            (ErrorKind::Interrupted, true),
+            (ErrorKind::OutOfMemory, false),
+            (ErrorKind::Other, false),
+        ] {
+            assert_eq!(is_of_client(&kind.into()), is_client, "{kind:?}");
+        }
+        // EMFILE.
+        assert!(!is_of_client(&io::Error::from_raw_os_error(24)));
     }
 
     #[tokio::test]
