@@ -1,15 +1,21 @@
 //! Metrics of requests. No label is chosen by a plugin.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use http::Method;
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
 
-use crate::request_error::Cause;
+use tokio::time::Instant;
+
+use crate::{
+    observe::minutes::{Minute, Minutes},
+    request_error::Cause,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Plugin {
@@ -65,6 +71,9 @@ struct Families {
     throttled: Family<Rule, Counter>,
     breakers_open: Family<Plugin, Gauge>,
     expirations: Family<File, Gauge>,
+    /// The last minutes of each rule, by its name. Denials without a rule have an empty one.
+    minutes: Mutex<BTreeMap<Arc<str>, Arc<Minutes>>>,
+    started: Instant,
 }
 
 impl Default for Families {
@@ -81,6 +90,8 @@ impl Default for Families {
             throttled: Family::default(),
             breakers_open: Family::default(),
             expirations: Family::default(),
+            minutes: Mutex::default(),
+            started: Instant::now(),
         }
     }
 }
@@ -165,6 +176,8 @@ impl EgressMetrics {
             reason: cause.as_str(),
         };
         self.0.denials.get_or_create(&labels).inc();
+        self.minutes(rule)
+            .count(self.minute(), |minute| minute.denied += 1);
     }
 
     pub(crate) fn would_deny(&self, plugin: &Arc<str>, rule: &Arc<str>, reason: &'static str) {
@@ -200,6 +213,27 @@ impl EgressMetrics {
             .set(at);
     }
 
+    /// Returns the last minutes of each rule by its name: the oldest first, the current one last.
+    /// Denials without a rule have an empty name.
+    #[must_use]
+    pub fn last_minutes(&self) -> Vec<(Arc<str>, Vec<Minute>)> {
+        let now = self.minute();
+        let all = self.0.minutes.lock();
+        all.iter()
+            .map(|(rule, minutes)| (Arc::clone(rule), minutes.until(now)))
+            .collect()
+    }
+
+    fn minutes(&self, rule: &Arc<str>) -> Arc<Minutes> {
+        let mut all = self.0.minutes.lock();
+        Arc::clone(all.entry(Arc::clone(rule)).or_default())
+    }
+
+    /// Returns the number of the current minute.
+    fn minute(&self) -> u64 {
+        self.0.started.elapsed().as_secs() / 60
+    }
+
     /// Returns the metrics of the requests of a rule.
     pub(crate) fn of_rule(&self, plugin: &Arc<str>, rule: &Arc<str>) -> RuleMetrics {
         let labels = Rule {
@@ -213,6 +247,7 @@ impl EgressMetrics {
             in_flight: self.0.in_flight.get_or_create(&labels).clone(),
             sent: self.0.sent.get_or_create(&labels).clone(),
             received: self.0.received.get_or_create(&labels).clone(),
+            minutes: self.minutes(rule),
             all: self.clone(),
             labels,
         }
@@ -228,6 +263,7 @@ pub(crate) struct RuleMetrics {
     in_flight: Gauge,
     sent: Counter,
     received: Counter,
+    minutes: Arc<Minutes>,
 }
 
 impl RuleMetrics {
@@ -274,6 +310,11 @@ impl RuleMetrics {
         };
 
         self.all.0.requests.get_or_create(&labels).inc();
+        let is_failure = end.status.is_none_or(|status| status >= 500);
+        self.minutes.count(self.all.minute(), |minute| {
+            minute.ended += 1;
+            minute.failed += u64::from(is_failure);
+        });
         self.all.breakers_open(self.plugin(), end.breakers_open);
     }
 
@@ -294,4 +335,43 @@ pub(crate) struct End<'a> {
     pub(crate) received: u64,
     /// Open circuit breakers of the plugin's hosts.
     pub(crate) breakers_open: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_minutes_of_a_rule_have_its_requests() {
+        let metrics = EgressMetrics::default();
+        let (plugin, rule): (Arc<str>, Arc<str>) = ("p".into(), "api".into());
+        let of_rule = metrics.of_rule(&plugin, &rule);
+        for status in [Some(200), Some(404), Some(503), None] {
+            of_rule.started();
+            of_rule.ended(&End {
+                method: &Method::GET,
+                status,
+                took: Duration::ZERO,
+                sent: 0,
+                received: 0,
+                breakers_open: 0,
+            });
+        }
+        tokio::time::advance(Duration::from_secs(60)).await;
+        metrics.denied(&plugin, &"".into(), Cause::NoRule);
+
+        let last = metrics.last_minutes();
+        let [(none, denials), (api, requests)] = last.as_slice() else {
+            panic!("{last:?}")
+        };
+        assert_eq!((&**none, &**api), ("", "api"));
+        let expected = Minute {
+            ended: 4,
+            failed: 2,
+            denied: 0,
+        };
+        assert_eq!(requests[8], expected);
+        assert_eq!(requests[9], Minute::default());
+        assert_eq!(denials[9].denied, 1);
+    }
 }
