@@ -23,7 +23,7 @@ use skydock_credentials::{
 };
 use skydock_egress::{
     Audit, AuditConfig, ConfigErrors, EgressMetrics, EgressRule, Gateway, GatewayDependencies,
-    HostIssuer, Settings, TlsConfig, translated,
+    HostIssuer, Minute, Settings, TlsConfig, translated,
 };
 use skydock_sandbox::{GatewayProvider, WithheldRule};
 
@@ -149,6 +149,11 @@ fn credentials(
 }
 
 impl Egress {
+    /// Returns what happened to requests in the last minutes, by rule.
+    pub(crate) fn last_minutes(&self) -> Vec<(Arc<str>, Vec<Minute>)> {
+        self.dependencies.metrics.last_minutes()
+    }
+
     /// Creates the network access for these rules. The networks of the cluster are closed. Warnings
     /// about the rules are logged.
     ///
