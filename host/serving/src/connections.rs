@@ -1,8 +1,9 @@
 //! Connections of clients, within limits: each uses a file descriptor, and without free file
 //! descriptors the process can neither renew its Lease nor read a plugin.
 //!
-//! If there are too many, the oldest one that nobody has authenticated on is closed. So a probe is
-//! answered also while somebody keeps as many open as they can.
+//! If there are too many, the oldest one without a request that was authorized is closed. So a probe
+//! is answered also while somebody keeps as many open as they can. That somebody may be authorized,
+//! too: every Pod of the cluster has some account, and one may be stolen.
 
 use std::{
     collections::VecDeque,
@@ -42,6 +43,9 @@ use crate::ServeError;
 
 /// Maximum number of connections. There are only a few probes and scrapers.
 const CONNECTIONS: usize = 64;
+/// Maximum number of those that are kept because a request was authorized. The others are enough for
+/// probes: one of them is only closed when as many newer ones have come while it was served.
+const KEPT: usize = CONNECTIONS / 2;
 /// Maximum duration of a connection. A scrape takes milliseconds, a question for the API server at
 /// most ten seconds, and clients reconnect.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -80,14 +84,14 @@ pub(crate) enum Protocol {
 pub(crate) struct Peer {
     /// Its certificates, the first of which is its own.
     pub(crate) certificates: Vec<CertificateDer<'static>>,
-    authenticated: AtomicBool,
+    authorized: AtomicBool,
     last: CancellationToken,
 }
 
 impl Peer {
-    /// Notes that somebody has authenticated on this connection.
-    pub(crate) fn is_authenticated(&self) {
-        self.authenticated.store(true, Ordering::Relaxed);
+    /// Notes that a request of a known user was authorized on this connection.
+    pub(crate) fn is_authorized(&self) {
+        self.authorized.store(true, Ordering::Relaxed);
     }
 
     /// Ends the connection after the current request.
@@ -182,9 +186,12 @@ fn make_room(open: &mut VecDeque<Open>) {
         return;
     }
 
-    let is_unknown =
-        |connection: &Open| !connection.peer.load().authenticated.load(Ordering::Relaxed);
-    let oldest = open.iter().position(is_unknown).unwrap_or_default();
+    let is_kept = |connection: &Open| connection.peer.load().authorized.load(Ordering::Relaxed);
+    let too_many_are_kept = open.iter().filter(|it| is_kept(it)).count() > KEPT;
+    let oldest = open
+        .iter()
+        .position(|connection| is_kept(connection) == too_many_are_kept)
+        .unwrap_or_default();
     if let Some(connection) = open.remove(oldest) {
         connection.task.abort();
     }
@@ -368,17 +375,42 @@ mod tests {
         assert!(!is_of_client(&io::Error::from_raw_os_error(24)));
     }
 
-    #[tokio::test]
-    async fn a_connection_with_a_user_is_not_closed_to_make_room() {
-        let open = || Open {
+    fn open(number: usize) -> VecDeque<Open> {
+        let open = |_| Open {
             peer: Arc::default(),
             task: tokio::spawn(std::future::pending::<()>()).abort_handle(),
         };
-        let mut all: VecDeque<_> = (0..CONNECTIONS).map(|_| open()).collect();
-        all[0].peer.load().is_authenticated();
+        (0..number).map(open).collect()
+    }
+
+    #[tokio::test]
+    async fn a_connection_with_a_user_is_not_closed_to_make_room() {
+        let mut all = open(CONNECTIONS);
+        all[0].peer.load().is_authorized();
         let first = all[0].task.id();
         make_room(&mut all);
         assert_eq!((all.len(), all[0].task.id()), (CONNECTIONS - 1, first));
+    }
+
+    #[tokio::test]
+    async fn users_leave_room_for_probes() {
+        let mut all = open(CONNECTIONS);
+        for connection in &all {
+            connection.peer.load().is_authorized();
+        }
+        make_room(&mut all);
+        all.extend(open(1));
+        let probe = all[CONNECTIONS - 1].task.id();
+
+        // Others come while the probe is answered, and are authorized at once.
+        for _ in 1..KEPT {
+            make_room(&mut all);
+            all.extend(open(1));
+            let newest = all.back().unwrap();
+            newest.peer.load().is_authorized();
+        }
+        assert!(all.iter().any(|connection| connection.task.id() == probe));
+        assert_eq!(all.len(), CONNECTIONS);
     }
 
     #[tokio::test]
