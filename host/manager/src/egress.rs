@@ -149,11 +149,6 @@ fn credentials(
 }
 
 impl Egress {
-    /// Returns what happened to requests in the last minutes, by rule.
-    pub(crate) fn last_minutes(&self) -> Vec<(Arc<str>, Vec<Minute>)> {
-        self.dependencies.metrics.last_minutes()
-    }
-
     /// Creates the network access for these rules. The networks of the cluster are closed. Warnings
     /// about the rules are logged.
     ///
@@ -213,6 +208,11 @@ impl Egress {
             deny_all: Arc::new(deny_all),
             state,
         })
+    }
+
+    /// Returns what happened to requests in the last minutes, by rule.
+    pub(crate) fn last_minutes(&self) -> Vec<(Arc<str>, Vec<Minute>)> {
+        self.dependencies.metrics.last_minutes()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 
 /// Minutes that are kept, including the current one.
-pub(crate) const KEPT: u64 = 10;
+const KEPT: u64 = 10;
 
 /// Requests of a minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

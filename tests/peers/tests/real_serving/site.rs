@@ -68,8 +68,7 @@ impl Site {
             .find_map(|line| line.trim().strip_prefix("token: "))
             .context("no token in the kubeconfig")?;
         let mut tokens = users(&plane).await?;
-        let [users, proxies, strangers] =
-            ["users", "proxies", "strangers"].map(|name| Authority::new(name));
+        let [users, proxies, strangers] = ["users", "proxies", "strangers"].map(Authority::new);
         let (users, proxies) = (users?, proxies?);
         let (certificate, key) = users.server()?;
         let limited = tokens.get("limited").context("no account")?;
