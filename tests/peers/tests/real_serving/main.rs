@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
-use skydock_support::{Seen, eventually, free_address};
+use skydock_support::{Seen, TAKEN, eventually, free_address};
 
-use crate::cases::{CERTIFICATE, GROUPS, HANDSHAKES, Handshake, Request, STARTS};
+use crate::cases::{CERTIFICATE, GROUPS, HANDSHAKES, Handshake, Request, STARTS, Who};
 use crate::client::{Answer, Client};
-use crate::site::{SIDES, Server, Site, is_served, own_loopback};
+use crate::site::{SIDES, Server, Side, Site, is_served, own_loopback};
 
 /// How long an answer may differ: rights take effect after a moment, and answers of the API server
 /// are used for ten seconds.
@@ -171,6 +171,41 @@ async fn the_default_port_is_that_of_upstream() -> Result<()> {
         ensure!(!is_served(address).await?, "{side:?} serves without a port");
     }
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_gets_a_page_about_the_process() -> Result<()> {
+    let site = Site::start().await?;
+    let flags = [
+        "--authentication-skip-lookup",
+        "--authentication-kubeconfig={kubeconfig}",
+        "--authorization-kubeconfig={kubeconfig}",
+    ];
+    let server = site.run(Side::Skydock, &flags, free_address()?).await?;
+    let request = Request {
+        method: "GET",
+        path: "/statusz",
+        who: Who::Token("admin"),
+        headers: "Accept: text/html\r\n",
+        wished: None,
+    };
+
+    eventually(TAKEN, async || {
+        let answer = site.ask(&server, &request).await?;
+        let told = format!("{answer:?}");
+        let Answer::Http { kind, body, .. } = answer else {
+            return Ok(Seen::NotYet(told));
+        };
+        let words = [
+            "<td>static: ",
+            "<span>generation 1: ",
+            "runs without leader election",
+            "0 of 0 wait for their cloud.",
+        ];
+        let is_whole = kind == "text/html" && words.iter().all(|words| body.contains(words));
+        Ok(Seen::when(is_whole, told))
+    })
+    .await
 }
 
 /// A Go program ends at once, as it does not catch the signal; Skydock completes its work first.
