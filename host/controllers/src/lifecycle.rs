@@ -298,7 +298,8 @@ impl LifecycleController {
         };
 
         let still = |presence| {
-            self.memory.lock()
+            self.memory
+                .lock()
                 .get(entry.uid())
                 .is_some_and(|known| known.says(presence))
         };

@@ -30,6 +30,7 @@ pub use network::issuer::HostIssuer;
 pub use network::own::own_addresses;
 pub use observe::audit::{Audit, AuditConfig, AuditSlot};
 pub use observe::metrics::EgressMetrics;
+pub use observe::minutes::Minute;
 pub use observe::official::Official;
 pub use request_error::{About, Cause, Code, RequestError};
 pub use rules::address::{

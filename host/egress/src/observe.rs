@@ -1,7 +1,8 @@
-//! What is recorded about requests: metrics, and the audit.
+//! What is recorded about requests: metrics, the last minutes, and the audit.
 
 pub(crate) mod audit;
 pub(crate) mod end;
 pub(crate) mod meter;
 pub(crate) mod metrics;
+pub(crate) mod minutes;
 pub(crate) mod official;

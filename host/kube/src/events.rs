@@ -5,6 +5,7 @@
 //! Those of a provider have a queue and a rate of their own, since it may publish without end.
 
 mod correlate;
+mod warnings;
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +25,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::correlate::{Correlator, Verdict, Write};
+pub use self::warnings::LastWarning;
+use self::{
+    correlate::{Correlator, Verdict, Write},
+    warnings::LastWarnings,
+};
 use crate::{
     api::{self, Action, ApiError, Patch, Target},
     informer::{Entry, Kind},
@@ -90,6 +95,7 @@ pub struct Recorder {
     /// When the last normal event was published.
     last_normal: Arc<Mutex<Instant>>,
     of_provider: mpsc::Sender<Published>,
+    warnings: Arc<LastWarnings>,
     sanitize: fn(&str) -> String,
     dropped: Counter,
 }
@@ -119,6 +125,7 @@ impl Recorder {
                 normal,
                 last_normal,
                 of_provider,
+                warnings: Arc::default(),
                 sanitize,
                 dropped,
             },
@@ -147,15 +154,27 @@ impl Recorder {
             notice.message
         );
 
+        let now = Timestamp::now();
+        if notice.event_type == EventType::Warning {
+            self.warnings.keep(now, &notice);
+        }
+
         let queue = if notice.is_urgent() {
             &self.urgent
         } else {
             *self.last_normal.lock() = Instant::now();
             &self.normal
         };
-        if queue.try_send((Timestamp::now(), notice)).is_err() {
+        if queue.try_send((now, notice)).is_err() {
             self.dropped.inc();
         }
+    }
+
+    /// Returns the last warning about an object, also if it was dropped. The namespace is empty for
+    /// objects without one.
+    #[must_use]
+    pub fn last_warning(&self, kind: &str, namespace: &str, name: &str) -> Option<LastWarning> {
+        self.warnings.about(kind, namespace, name)
     }
 
     /// Publishes an event on a cached object.

@@ -4,6 +4,7 @@
 //! A number such as P-23 is that of a statement in `docs/parity.md`.
 
 mod election;
+mod overview;
 mod plugin;
 mod zpages;
 
@@ -37,7 +38,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::election::{Election, Started};
+use self::{
+    election::{Election, Started},
+    overview::Sources,
+};
 use crate::{
     cli::WATCH_BASED_ROUTES,
     commands::accepted::AcceptedStore,
@@ -127,12 +131,15 @@ async fn start(
         readiness: readiness.subscribe(),
         election: election.as_ref().map(Election::watched),
     };
-    let served_at = serve(&config, served, &egress, &process).await?;
+    let leadership = election.as_ref().map(|election| election.state.subscribe());
+    let sources = Sources::new(leadership, Arc::clone(&egress));
+    let served_at = serve(&config, served, &sources, &egress, &process).await?;
 
     let cluster = ClusterSlot::default();
     let access_for_plugin = Arc::clone(&egress);
     let plugin = plugin::load(&config, plugin_metrics, cluster.clone(), access_for_plugin).await?;
     check_routes(&config, &plugin.info())?;
+    sources.follow(&plugin, &process);
     readiness.send_replace(Readiness::PluginLoaded);
 
     let api_server = connect(&config, &egress, &process).await?;
@@ -164,6 +171,7 @@ async fn start(
         plugin,
         cluster,
         egress,
+        sources,
         metrics,
         process,
     };
@@ -184,6 +192,7 @@ fn features(config: &Config) -> [(&'static str, &'static str, bool); 1] {
 async fn serve(
     config: &Config,
     served: Served,
+    sources: &Arc<Sources>,
     egress: &Egress,
     process: &CancellationToken,
 ) -> anyhow::Result<Vec<String>> {
@@ -197,7 +206,7 @@ async fn serve(
         served_at.push(format!("http://{address}"));
     }
     if let Some(options) = config.secure_serving.clone() {
-        let router = router.merge(zpages::zpages(config).router());
+        let router = router.merge(zpages::zpages(config, Arc::clone(sources)).router());
         let address = secure::start(options, router, process.clone()).await?;
         egress.close_port(address.port());
         served_at.push(format!("https://{address}"));
@@ -304,6 +313,8 @@ struct StartedManager {
     accepted: Option<AcceptedStore>,
     cluster: ClusterSlot,
     egress: Arc<Egress>,
+    /// Those who know what the process does.
+    sources: Arc<Sources>,
     metrics: ControllerMetrics,
     /// Canceled when the process ends.
     process: CancellationToken,
@@ -359,6 +370,7 @@ impl StartedManager {
         let ended = credentials::work_until(keeping_failed, &stop, work).await;
 
         self.cluster.clear();
+        self.sources.controllers_end();
         reporting.abort();
         // Not only when `run` returns, which may wait seconds for the release of the Lease: a process
         // that has no more work to do loads no other plugin, and does not report that it is ready.
@@ -386,6 +398,7 @@ impl StartedManager {
     ) -> Context {
         let cluster = self.cluster.clone();
         let egress = Arc::clone(&self.egress);
+        let (sources, events) = (Arc::clone(&self.sources), recorder.clone());
         let (unreleased, records, worked) = match leader {
             Some(leader) => (
                 leader.predecessor_unreleased,
@@ -405,6 +418,7 @@ impl StartedManager {
             recorder,
             on_cluster: Box::new(move |view| {
                 egress.close_nodes(Arc::clone(&view));
+                sources.controllers_begin(Arc::clone(&view), events);
                 cluster.set(view);
             }),
             records,

@@ -23,7 +23,7 @@ use skydock_credentials::{
 };
 use skydock_egress::{
     Audit, AuditConfig, ConfigErrors, EgressMetrics, EgressRule, Gateway, GatewayDependencies,
-    HostIssuer, Official, Settings, TlsConfig, translated,
+    HostIssuer, Minute, Official, Settings, TlsConfig, translated,
 };
 use skydock_sandbox::{GatewayProvider, WithheldRule};
 
@@ -213,6 +213,11 @@ impl Egress {
     /// Registers metrics of requests with the names of this official cloud-controller-manager.
     pub fn measure_as(&self, official: Official, registry: &mut Registry) {
         self.dependencies.metrics.also_as(official, registry);
+    }
+
+    /// Returns what happened to requests in the last minutes, by rule.
+    pub(crate) fn last_minutes(&self) -> Vec<(Arc<str>, Vec<Minute>)> {
+        self.dependencies.metrics.last_minutes()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

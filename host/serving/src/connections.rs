@@ -1,12 +1,14 @@
 //! Connections of clients, within limits: each uses a file descriptor, and without free file
 //! descriptors the process can neither renew its Lease nor read a plugin.
 //!
-//! If there are too many, the oldest one that nobody has authenticated on is closed. So a probe is
-//! answered also while somebody keeps as many open as they can.
+//! If there are too many, the oldest one without a request that was authorized is closed. So a probe
+//! is answered also while somebody keeps as many open as they can. That somebody may be authorized,
+//! too: every Pod of the cluster has some account, and one may be stolen.
 
 use std::{
     collections::VecDeque,
     convert::Infallible,
+    io::{self, ErrorKind},
     net::SocketAddr,
     pin::{Pin, pin},
     sync::{
@@ -41,6 +43,9 @@ use crate::ServeError;
 
 /// Maximum number of connections. There are only a few probes and scrapers.
 const CONNECTIONS: usize = 64;
+/// Maximum number of those that are kept because a request was authorized. The others are enough for
+/// probes: one of them is only closed when as many newer ones have come while it was served.
+const KEPT: usize = CONNECTIONS / 2;
 /// Maximum duration of a connection. A scrape takes milliseconds, a question for the API server at
 /// most ten seconds, and clients reconnect.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -57,7 +62,7 @@ const MAX_HEAD: usize = 32 * 1024;
 const MAX_HEADERS: usize = 64;
 /// Length of the queue of connections in the kernel.
 const BACKLOG: u32 = 1024;
-/// Pause after the kernel could not accept a connection.
+/// Pause after the kernel could not accept a connection, for example without a free file descriptor.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// What is spoken on a connection.
@@ -79,14 +84,14 @@ pub(crate) enum Protocol {
 pub(crate) struct Peer {
     /// Its certificates, the first of which is its own.
     pub(crate) certificates: Vec<CertificateDer<'static>>,
-    authenticated: AtomicBool,
+    authorized: AtomicBool,
     last: CancellationToken,
 }
 
 impl Peer {
-    /// Notes that somebody has authenticated on this connection.
-    pub(crate) fn is_authenticated(&self) {
-        self.authenticated.store(true, Ordering::Relaxed);
+    /// Notes that a request of a known user was authorized on this connection.
+    pub(crate) fn is_authorized(&self) {
+        self.authorized.store(true, Ordering::Relaxed);
     }
 
     /// Ends the connection after the current request.
@@ -138,9 +143,14 @@ pub(crate) async fn serve(
 ) {
     let mut open = VecDeque::new();
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
-        let Ok((stream, _)) = accepted else {
-            sleep(PAUSE).await;
-            continue;
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                if !is_of_client(&error) {
+                    sleep(PAUSE).await;
+                }
+                continue;
+            }
         };
 
         make_room(&mut open);
@@ -157,6 +167,18 @@ pub(crate) async fn serve(
     }
 }
 
+/// Returns whether a connection could not be accepted because its client has closed it. Others do not
+/// wait for that, so that no client can delay probes.
+fn is_of_client(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::Interrupted
+    )
+}
+
 /// Closes a connection, if there are too many.
 fn make_room(open: &mut VecDeque<Open>) {
     open.retain(|connection| !connection.task.is_finished());
@@ -164,9 +186,12 @@ fn make_room(open: &mut VecDeque<Open>) {
         return;
     }
 
-    let is_unknown =
-        |connection: &Open| !connection.peer.load().authenticated.load(Ordering::Relaxed);
-    let oldest = open.iter().position(is_unknown).unwrap_or_default();
+    let is_kept = |connection: &Open| connection.peer.load().authorized.load(Ordering::Relaxed);
+    let too_many_are_kept = open.iter().filter(|it| is_kept(it)).count() > KEPT;
+    let oldest = open
+        .iter()
+        .position(|connection| is_kept(connection) == too_many_are_kept)
+        .unwrap_or_default();
     if let Some(connection) = open.remove(oldest) {
         connection.task.abort();
     }
@@ -335,17 +360,57 @@ mod tests {
         assert_eq!(answered(first).await, "", "it was closed");
     }
 
-    #[tokio::test]
-    async fn a_connection_with_a_user_is_not_closed_to_make_room() {
-        let open = || Open {
+    #[test]
+    fn only_errors_of_this_machine_delay_other_clients() {
+        for (kind, is_client) in [
+            (ErrorKind::ConnectionAborted, true),
+            (ErrorKind::ConnectionReset, true),
+            (ErrorKind::Interrupted, true),
+            (ErrorKind::OutOfMemory, false),
+            (ErrorKind::Other, false),
+        ] {
+            assert_eq!(is_of_client(&kind.into()), is_client, "{kind:?}");
+        }
+        // EMFILE.
+        assert!(!is_of_client(&io::Error::from_raw_os_error(24)));
+    }
+
+    fn open(number: usize) -> VecDeque<Open> {
+        let open = |_| Open {
             peer: Arc::default(),
             task: tokio::spawn(std::future::pending::<()>()).abort_handle(),
         };
-        let mut all: VecDeque<_> = (0..CONNECTIONS).map(|_| open()).collect();
-        all[0].peer.load().is_authenticated();
+        (0..number).map(open).collect()
+    }
+
+    #[tokio::test]
+    async fn a_connection_with_a_user_is_not_closed_to_make_room() {
+        let mut all = open(CONNECTIONS);
+        all[0].peer.load().is_authorized();
         let first = all[0].task.id();
         make_room(&mut all);
         assert_eq!((all.len(), all[0].task.id()), (CONNECTIONS - 1, first));
+    }
+
+    #[tokio::test]
+    async fn users_leave_room_for_probes() {
+        let mut all = open(CONNECTIONS);
+        for connection in &all {
+            connection.peer.load().is_authorized();
+        }
+        make_room(&mut all);
+        all.extend(open(1));
+        let probe = all[CONNECTIONS - 1].task.id();
+
+        // Others come while the probe is answered, and are authorized at once.
+        for _ in 1..KEPT {
+            make_room(&mut all);
+            all.extend(open(1));
+            let newest = all.back().unwrap();
+            newest.peer.load().is_authorized();
+        }
+        assert!(all.iter().any(|connection| connection.task.id() == probe));
+        assert_eq!(all.len(), CONNECTIONS);
     }
 
     #[tokio::test]

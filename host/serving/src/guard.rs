@@ -64,13 +64,14 @@ impl Guard {
         };
         if user.is_anonymous() {
             peer.ends();
-        } else {
-            peer.is_authenticated();
         }
 
         let verb = request.method().as_str().to_ascii_lowercase();
         match self.authorizer.authorize(&user, &verb, &path).await {
             Ok(Verdict::Allowed) => {
+                if !user.is_anonymous() {
+                    peer.is_authorized();
+                }
                 // Nothing behind the guard needs it.
                 request.headers_mut().remove(header::AUTHORIZATION);
                 next.run(request).await

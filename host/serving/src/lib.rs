@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     authorizer::{AlwaysAllowPaths, PathError},
     served::{Election, Readiness, Served},
-    zpages::Zpages,
+    zpages::{Zpages, overview},
 };
 
 /// Why serving cannot start.

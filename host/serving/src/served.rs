@@ -108,6 +108,7 @@ impl Served {
             .route("/livez/{check}", get(healthz_check))
             .route("/readyz", get(readyz))
             .route("/readyz/{check}", get(readyz_check))
+            .fallback(async || status::not_found())
             .with_state(Arc::new(Content {
                 served: self,
                 indicators: Indicators::default(),
@@ -218,7 +219,7 @@ fn one(checks: &[Check], name: &str) -> Response {
             let text = format!("internal server error: {name} failed\n");
             status::plain(StatusCode::INTERNAL_SERVER_ERROR, text)
         }
-        None => status::plain(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+        None => status::not_found(),
     }
 }
 
@@ -277,8 +278,10 @@ impl Content {
 mod tests {
     use std::time::Instant;
 
+    use axum::body::Body;
     use http_body_util::BodyExt as _;
     use tokio::sync::watch;
+    use tower::ServiceExt as _;
 
     use super::*;
 
@@ -406,6 +409,16 @@ mod tests {
         for (name, expected) in [("ping", 200), ("leaderElection", 500), ("x", 404)] {
             assert_eq!(text(one(&bad, name)).await.0, expected, "{name}");
         }
+    }
+
+    #[tokio::test]
+    async fn other_pages_are_not_found_in_the_words_of_upstream() {
+        let content = content(Readiness::Starting, None);
+        let served = Arc::into_inner(content).unwrap().served;
+        let request = axum::http::Request::get("/other").body(Body::empty());
+        let answer = served.router().oneshot(request.unwrap()).await.unwrap();
+        let expected = (404, "404 page not found\n".to_owned());
+        assert_eq!(text(answer).await, expected);
     }
 
     #[tokio::test]

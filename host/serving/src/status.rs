@@ -56,6 +56,11 @@ pub(crate) fn internal_error(uri: &str) -> Response {
     plain(StatusCode::INTERNAL_SERVER_ERROR, sanitized(&text))
 }
 
+/// There is no such page.
+pub(crate) fn not_found() -> Response {
+    plain(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())
+}
+
 /// Returns an answer with plain text, as Go's `http.Error`.
 pub(crate) fn plain(status: StatusCode, text: String) -> Response {
     let kind = (header::CONTENT_TYPE, "text/plain; charset=utf-8");

@@ -1,6 +1,8 @@
 //! What the process tells about itself, as upstream's zpages do: `/configz`, `/flagz`, `/statusz`, and
 //! the verbosity of the log, which can be set (`PUT /debug/flags/v`). Only those who are authorized
-//! may read it: it is not for plain HTTP.
+//! may read it: it is not for plain HTTP. For browsers, `/statusz` is another page (`overview`).
+
+pub mod overview;
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -8,13 +10,14 @@ use axum::{
     Json, Router,
     body::{Body, to_bytes},
     extract::State,
-    response::{IntoResponse as _, Response},
+    response::{Html, IntoResponse as _, Response},
     routing::{any, get},
 };
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use self::overview::{Overview, Process};
 use crate::status;
 
 /// The name of the component, as upstream.
@@ -35,6 +38,8 @@ pub struct Zpages {
     pub version: &'static str,
     /// The version of Rust that it is built with.
     pub rust_version: &'static str,
+    /// Returns what the process does.
+    pub overview: Box<dyn Fn() -> Overview + Send + Sync>,
     /// Sets the verbosity of the log. The error says what is expected instead.
     pub set_verbosity: fn(&str) -> Result<(), String>,
 }
@@ -79,6 +84,10 @@ async fn flagz(State(pages): State<Arc<Pages>>, headers: HeaderMap) -> Response 
 }
 
 async fn statusz(State(pages): State<Arc<Pages>>, headers: HeaderMap) -> Response {
+    if wants_html(&headers) {
+        return pages.for_people();
+    }
+
     let Zpages {
         version,
         rust_version,
@@ -106,6 +115,24 @@ async fn statusz(State(pages): State<Arc<Pages>>, headers: HeaderMap) -> Respons
     page("statusz", &text)
 }
 
+impl Pages {
+    fn for_people(&self) -> Response {
+        let overview = (self.zpages.overview)();
+        let process = Process {
+            version: self.zpages.version,
+            started: self.started_at,
+            now: Timestamp::now(),
+        };
+        let headers = [
+            (header::CONTENT_SECURITY_POLICY, overview::policy()),
+            (header::REFERRER_POLICY, "no-referrer".to_owned()),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+        ];
+        let page = overview::page(&overview, &process);
+        (headers, Html(page)).into_response()
+    }
+}
+
 /// Sets the verbosity to the number in the body.
 async fn verbosity(State(pages): State<Arc<Pages>>, request: Request<Body>) -> Response {
     if request.method() != Method::PUT {
@@ -130,6 +157,17 @@ async fn verbosity(State(pages): State<Arc<Pages>>, request: Request<Body>) -> R
 fn wants_json(headers: &HeaderMap) -> bool {
     let accepted = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
     accepted.is_some_and(|accepted| accepted.trim_start().starts_with("application/json"))
+}
+
+/// Returns whether HTML is accepted by name, as browsers do.
+fn wants_html(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let accepted = accepted.filter_map(|it| it.to_str().ok());
+    let mut kinds = accepted.flat_map(|it| it.split(','));
+    kinds.any(|kind| {
+        let kind = kind.split(';').next().unwrap_or_default();
+        kind.trim().eq_ignore_ascii_case("text/html")
+    })
 }
 
 fn page(name: &str, text: &str) -> Response {
@@ -160,11 +198,19 @@ mod tests {
     }
 
     async fn answer(method: &str, path: &str, accept: &str, body: &str) -> (u16, String) {
+        let answer = respond(method, path, accept, body).await;
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    async fn respond(method: &str, path: &str, accept: &str, body: &str) -> Response {
         let zpages = Zpages {
             flags: BTreeMap::from([("leader-elect".to_owned(), "true".to_owned())]),
             configuration: json!({"group": {"a": 1}}),
             version: "1.2.3",
             rust_version: "1.95",
+            overview: Box::new(Overview::default),
             set_verbosity: set,
         };
         let request = Request::builder()
@@ -172,10 +218,7 @@ mod tests {
             .uri(path)
             .header("accept", accept)
             .body(Body::from(body.to_owned()));
-        let answer = zpages.router().oneshot(request.unwrap()).await.unwrap();
-        let status = answer.status().as_u16();
-        let body = answer.into_body().collect().await.unwrap().to_bytes();
-        (status, String::from_utf8(body.to_vec()).unwrap())
+        zpages.router().oneshot(request.unwrap()).await.unwrap()
     }
 
     #[tokio::test]
@@ -200,6 +243,31 @@ mod tests {
         );
         let (_, object) = answer("GET", "/configz", "", "").await;
         assert_eq!(object, r#"{"group":{"a":1}}"#);
+    }
+
+    #[tokio::test]
+    async fn browsers_get_a_page_without_scripts() {
+        let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+        let response = respond("GET", "/statusz", browser, "").await;
+        let header = |name: &str| response.headers()[name].to_str().unwrap();
+        assert_eq!(header("content-type"), "text/html; charset=utf-8");
+        assert_eq!(header("x-content-type-options"), "nosniff");
+        let policy = header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+
+        for (accept, is_page) in [
+            ("text/html", true),
+            ("application/json, TEXT/HTML;q=0.5", true),
+            ("*/*", false),
+            ("text/*", false),
+            ("text/plain", false),
+            ("", false),
+        ] {
+            let (_, text) = answer("GET", "/statusz", accept, "").await;
+            assert_eq!(text.starts_with("<!doctype html>"), is_page, "{accept}");
+        }
+        let (_, flags) = answer("GET", "/flagz", browser, "").await;
+        assert!(flags.starts_with("\ncloud-controller-manager flagz\n"));
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! Metrics of requests. Of their labels, a plugin chooses only the action, and few of these.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     path::Path,
     sync::{Arc, OnceLock},
 };
@@ -13,8 +13,11 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
+use tokio::time::Instant;
+
 use super::{
     end::End,
+    minutes::{Minute, Minutes},
     official::{Official, OfficialMetrics},
 };
 use crate::request_error::Cause;
@@ -85,6 +88,9 @@ struct Families {
     throttled: Family<Rule, Counter>,
     breakers_open: Family<Plugin, Gauge>,
     expirations: Family<File, Gauge>,
+    /// The last minutes of each rule, by its name. Denials without a rule have an empty one.
+    minutes: Mutex<BTreeMap<Arc<str>, Arc<Minutes>>>,
+    started: Instant,
 }
 
 impl Default for Families {
@@ -103,6 +109,8 @@ impl Default for Families {
             throttled: Family::default(),
             breakers_open: Family::default(),
             expirations: Family::default(),
+            minutes: Mutex::default(),
+            started: Instant::now(),
         }
     }
 }
@@ -194,6 +202,8 @@ impl EgressMetrics {
             reason: cause.as_str(),
         };
         self.0.denials.get_or_create(&labels).inc();
+        self.minutes(rule)
+            .count(self.minute(), |minute| minute.denied += 1);
     }
 
     pub(crate) fn would_deny(&self, plugin: &Arc<str>, rule: &Arc<str>, reason: &'static str) {
@@ -229,6 +239,27 @@ impl EgressMetrics {
             .set(at);
     }
 
+    /// Returns the last minutes of each rule by its name: the oldest first, the current one last.
+    /// Denials without a rule have an empty name.
+    #[must_use]
+    pub fn last_minutes(&self) -> Vec<(Arc<str>, Vec<Minute>)> {
+        let now = self.minute();
+        let all = self.0.minutes.lock();
+        all.iter()
+            .map(|(rule, minutes)| (Arc::clone(rule), minutes.until(now)))
+            .collect()
+    }
+
+    fn minutes(&self, rule: &Arc<str>) -> Arc<Minutes> {
+        let mut all = self.0.minutes.lock();
+        Arc::clone(all.entry(Arc::clone(rule)).or_default())
+    }
+
+    /// Returns the number of the current minute.
+    fn minute(&self) -> u64 {
+        self.0.started.elapsed().as_secs() / 60
+    }
+
     /// Returns the metrics of the requests of a rule.
     pub(crate) fn of_rule(&self, plugin: &Arc<str>, rule: &Arc<str>) -> RuleMetrics {
         let labels = Rule {
@@ -241,6 +272,7 @@ impl EgressMetrics {
             in_flight: self.0.in_flight.get_or_create(&labels).clone(),
             sent: self.0.sent.get_or_create(&labels).clone(),
             received: self.0.received.get_or_create(&labels).clone(),
+            minutes: self.minutes(rule),
             all: self.clone(),
             labels,
         }
@@ -294,6 +326,7 @@ pub(crate) struct RuleMetrics {
     in_flight: Gauge,
     sent: Counter,
     received: Counter,
+    minutes: Arc<Minutes>,
 }
 
 impl RuleMetrics {
@@ -357,6 +390,11 @@ impl RuleMetrics {
         if let Some(official) = self.all.0.official.get() {
             official.ended(end);
         }
+        let is_failure = end.status.is_none_or(|status| status >= 500);
+        self.minutes.count(self.all.minute(), |minute| {
+            minute.ended += 1;
+            minute.failed += u64::from(is_failure);
+        });
         self.all.breakers_open(self.plugin(), end.breakers_open);
     }
 
@@ -369,6 +407,10 @@ impl RuleMetrics {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use http::Method;
+
     use super::*;
 
     #[test]
@@ -400,5 +442,41 @@ mod tests {
             assert_eq!(label(&action), expected);
         }
         assert_eq!(label("RunInstances"), "RunInstances");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_minutes_of_a_rule_have_its_requests() {
+        let metrics = EgressMetrics::default();
+        let (plugin, rule): (Arc<str>, Arc<str>) = ("p".into(), "api".into());
+        let of_rule = metrics.of_rule(&plugin, &rule);
+        for status in [Some(200), Some(404), Some(503), None] {
+            of_rule.started();
+            of_rule.ended(&End {
+                action: &"".into(),
+                method: &Method::GET,
+                path: "/",
+                status,
+                took: Duration::ZERO,
+                sent: 0,
+                received: 0,
+                breakers_open: 0,
+            });
+        }
+        tokio::time::advance(Duration::from_secs(60)).await;
+        metrics.denied(&plugin, &"".into(), Cause::NoRule);
+
+        let last = metrics.last_minutes();
+        let [(none, denials), (api, requests)] = last.as_slice() else {
+            panic!("{last:?}")
+        };
+        assert_eq!((&**none, &**api), ("", "api"));
+        let expected = Minute {
+            ended: 4,
+            failed: 2,
+            denied: 0,
+        };
+        assert_eq!(requests[8], expected);
+        assert_eq!(requests[9], Minute::default());
+        assert_eq!(denials[9].denied, 1);
     }
 }

@@ -45,6 +45,21 @@ async fn an_event_is_created_then_patched_and_flushed_at_shutdown() {
     );
 }
 
+#[test]
+fn warnings_are_kept_and_normal_events_are_not() {
+    let (recorder, _writer) = recorder();
+    let entry = Entry::<Services>::new(service("web"));
+    let last = || recorder.last_warning("Service", "ns", "web");
+    recorder.on("test", &entry, EventType::Normal, "Good", "fine");
+    assert_eq!(last(), None);
+    recorder
+        .of_provider()
+        .on("test", &entry, EventType::Warning, "Bad", "boom");
+    recorder.on("test", &entry, EventType::Normal, "Good", "fine");
+    let warning = last().unwrap();
+    assert_eq!((&*warning.reason, &*warning.message), ("Bad", "boom"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_expired_event_is_created_again() {
     let api = FakeApi::default();

@@ -1,8 +1,11 @@
 //! What the process tells about its flags and its configuration.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use skydock_serving::Zpages;
 
+use super::overview::Sources;
 use crate::{config::Config, process::telemetry};
 
 /// The name of upstream's configuration, and its version.
@@ -10,12 +13,13 @@ const GROUP: &str = "cloudcontrollermanager.config.k8s.io";
 const VERSION: &str = "v1alpha1";
 
 /// Returns the pages for this configuration.
-pub(super) fn zpages(config: &Config) -> Zpages {
+pub(super) fn zpages(config: &Config, sources: Arc<Sources>) -> Zpages {
     Zpages {
         flags: config.effective_flags.clone(),
         configuration: json!({ GROUP: configuration(config) }),
         version: env!("CARGO_PKG_VERSION"),
         rust_version: env!("CARGO_PKG_RUST_VERSION"),
+        overview: Box::new(move || sources.overview()),
         set_verbosity: telemetry::set_verbosity,
     }
 }
