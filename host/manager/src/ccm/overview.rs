@@ -297,7 +297,7 @@ mod tests {
         ];
         let warning = |kind: &str, namespace: &str, name: &str| {
             let about = format!("{kind} {namespace} {name}");
-            (name != "new").then(|| (Timestamp::UNIX_EPOCH, about))
+            (name != "new").then_some((Timestamp::UNIX_EPOCH, about))
         };
 
         let found = objects(&nodes, &services, &warning);

@@ -145,6 +145,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         options,
         election: None,
         secure_serving: None,
+        metrics_compat: None,
         // Any free port, so that several clusters can run.
         serve: Some((Ipv4Addr::LOCALHOST, 0).into()),
         log: LogOptions::default(),

@@ -174,7 +174,7 @@ async fn a_clock_that_was_set_forward_ends_no_line() {
         process.keeper.started.0 -= forward;
         let mut lines = lines(1);
         // It ended a while ago, by the clock of this process.
-        lines[0].2.checked -= PERIOD.as_secs() + 60;
+        lines[0].line.checked -= PERIOD.as_secs() + 60;
         let record = process.writes(&lines).await;
         let call = process.keeper.doubt("0");
         tokio::pin!(call);
