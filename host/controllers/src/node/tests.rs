@@ -359,7 +359,7 @@ async fn nodes_that_wait_are_counted() {
     assert_eq!(count(), (0, 0, 0));
 
     bench.knows("a");
-    let created = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(1000);
+    let created = Timestamp::now() - jiff::SignedDuration::from_secs(1000);
     let created = json!({"metadata": {"creationTimestamp": created.to_string()}});
     let nodes = &bench.controller.context.nodes;
     nodes.apply(with(&node("a"), &created));
@@ -378,7 +378,7 @@ async fn initialization_delays_are_measured_once_per_node() {
     let bench = bench();
     bench.knows("a");
     bench.knows("b");
-    let created = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(100);
+    let created = Timestamp::now() - jiff::SignedDuration::from_secs(100);
     let created = json!({"metadata": {"creationTimestamp": created.to_string()}});
     bench
         .controller
