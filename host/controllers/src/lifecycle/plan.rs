@@ -275,7 +275,7 @@ mod tests {
             (node(None, false, &[]), false),
         ] {
             assert_eq!(is_settled(&node), expected, "{node:?}");
-            let nothing = precheck(&node, &info()) == Precheck::Settled(Vec::new());
+            let nothing = precheck(&node, &info()) == Precheck::Decided(Vec::new());
             assert!(
                 !expected || (nothing && !unidentified(&node)),
                 "what is settled needs nothing: {node:?}"

@@ -448,7 +448,7 @@ fn no_flag_accepts_a_duration_of_more_than_a_year() {
             arg.get_value_names()
                 .is_some_and(|names| names.iter().any(|name| name.as_str() == "DURATION"))
         })
-        .filter_map(Arg::get_long)
+        .filter_map(clap::Arg::get_long)
         .collect();
     assert!(durations.len() >= 9, "{durations:?}");
 

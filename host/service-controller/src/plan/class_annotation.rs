@@ -54,7 +54,7 @@ pub(super) fn exists(service: &Service) -> bool {
 }
 
 /// Returns true if the Service has the annotation of a load balancer that was requested.
-pub(super) fn is_live(service: &Service) -> bool {
+pub(crate) fn is_live(service: &Service) -> bool {
     ClassAnnotation::of(service).is_some_and(|annotation| !annotation.left)
 }
 

@@ -418,8 +418,8 @@ fn a_probe_of_the_port_is_moved() {
         container["livenessProbe"]["tcpSocket"],
         json!({"port": 10258})
     );
-    let args = container["args"].as_array().unwrap();
-    assert!(args.contains(&"--metrics-bind-address=:10258".into()));
+    let args = container["args"].to_string();
+    assert!(!args.contains("--metrics-bind-address"), "{args}");
 }
 
 #[test]

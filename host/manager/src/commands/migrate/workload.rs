@@ -392,26 +392,27 @@ fn move_probes(container: &mut Map<String, Value>, arguments: &mut Arguments, on
 
     let mut moved = false;
     for probe in PROBES {
-        let Some(get) = container
-            .get_mut(probe)
-            .and_then(connection)
-            .and_then(Value::as_object_mut)
-            .filter(|get| get.get("scheme").is_none_or(|scheme| scheme != "HTTPS"))
-        else {
+        let Some((handler, target)) = container.get_mut(probe).and_then(connection) else {
             continue;
         };
+        if target.get("scheme").is_some_and(|scheme| scheme == "HTTPS") {
+            continue;
+        }
         moved = true;
 
-        if is_secure {
-            get.insert("port".to_owned(), port.into());
-            get.insert("scheme".to_owned(), "HTTPS".into());
+        if !is_secure {
+            target.insert("port".to_owned(), PORT.into());
+            if on_host {
+                target.insert("host".to_owned(), "127.0.0.1".into());
+            }
+            continue;
+        }
+        target.insert("port".to_owned(), port.into());
+        // A connection without a request has no scheme.
+        if handler == "httpGet" {
+            target.insert("scheme".to_owned(), "HTTPS".into());
             let note = format!("{probe}: HTTP became HTTPS, which Skydock serves");
             arguments.notes.push(note);
-        } else {
-            get.insert("port".to_owned(), PORT.into());
-            if on_host {
-                get.insert("host".to_owned(), "127.0.0.1".into());
-            }
         }
     }
 
@@ -428,12 +429,14 @@ fn move_probes(container: &mut Map<String, Value>, arguments: &mut Arguments, on
     }
 }
 
-/// Returns the part of a probe that says where the kubelet connects.
-fn connection(probe: &mut Value) -> Option<&mut Value> {
+/// Returns how a probe connects, and the fields that say where.
+fn connection(probe: &mut Value) -> Option<(&'static str, &mut Map<String, Value>)> {
     let probe = probe.as_object_mut()?;
-    let field = ["httpGet", "tcpSocket"];
-    let field = field.into_iter().find(|field| probe.contains_key(*field))?;
-    probe.get_mut(field)
+    let handlers = ["httpGet", "tcpSocket"];
+    let handler = handlers
+        .into_iter()
+        .find(|handler| probe.contains_key(*handler))?;
+    Some((handler, probe.get_mut(handler)?.as_object_mut()?))
 }
 
 /// Adds items to a list, except those whose `key` an item has already.

@@ -482,7 +482,7 @@ fn the_probes_of_skydock_are_checked() {
         ),
         (
             "hostNetwork: false",
-            "args: ['--metrics-bind-address=:10258'], livenessProbe: {httpGet: {port: 10258}}",
+            "args: [--secure-port=0, '--metrics-bind-address=:10258'], livenessProbe: {httpGet: {port: 10258}}",
         ),
     ] {
         let found = skydock(pod, container);
