@@ -1,0 +1,50 @@
+{{/* A file of the chart; .root is the context of the chart, .file the path. */}}
+{{- define "skydock.file" -}}
+{{- required (printf "%s is missing in the chart: use a checkout or a package that has what symbolic links point to" .file) (.root.Files.Get .file) -}}
+{{- end -}}
+
+{{/* What Kustomize knows about the base. */}}
+{{- define "skydock.kustomization" -}}
+{{- include "skydock.file" (dict "root" . "file" "base/kustomization.yaml") -}}
+{{- end -}}
+
+{{/* The labels that Kustomize adds to objects and Pods. */}}
+{{- define "skydock.labels" -}}
+{{- $kustomization := include "skydock.kustomization" . | fromYaml -}}
+{{- toYaml (first $kustomization.labels).pairs -}}
+{{- end -}}
+
+{{/* An object as a document, with labels and namespace; .root is the context of the chart, .object the object. */}}
+{{- define "skydock.object" -}}
+{{- $metadata := .object.metadata -}}
+{{- $labels := include "skydock.labels" .root | fromYaml -}}
+{{- $_ := set $metadata "labels" (merge (dict) ($metadata.labels | default dict) $labels) -}}
+{{- if not (hasPrefix "Cluster" .object.kind) -}}
+{{- $_ := set $metadata "namespace" .root.Release.Namespace -}}
+{{- end }}
+---
+{{ toYaml .object }}
+{{- end -}}
+
+{{/* Files of the Secret as JSON; empty if there is none. */}}
+{{- define "skydock.secretFiles" -}}
+{{- if .Values.cloudConfig -}}
+{{- toJson .Values.cloudConfig -}}
+{{- else if not (or .Values.configuration .Values.sources) -}}
+{{- toJson (dict "cloud.yaml" (include "skydock.file" (dict "root" . "file" "base/cloud.yaml"))) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Fails if values contradict each other. */}}
+{{- define "skydock.check" -}}
+{{- $namespace := (include "skydock.kustomization" . | fromYaml).namespace -}}
+{{- if ne .Release.Namespace $namespace -}}
+{{- fail (printf "the namespace is %s; expected %s, where the Lease is: add --namespace %s" .Release.Namespace $namespace $namespace) -}}
+{{- end -}}
+{{- if and .Values.plugin.image .Values.plugin.initContainer -}}
+{{- fail "plugin.image and plugin.initContainer are mutually exclusive" -}}
+{{- end -}}
+{{- if and .Values.configuration (not (hasKey .Values.configuration "config.yaml")) -}}
+{{- fail "configuration: config.yaml is missing; without a configuration file, use cloudConfig for other files" -}}
+{{- end -}}
+{{- end -}}
