@@ -1,6 +1,7 @@
 //! The files in `deploy/`: they are consistent, the binary and the provider accept them, they
-//! request no excessive permissions, and the alerts and the dashboard use existing metrics. That the permissions are
-//! sufficient, and none is unused, is tested on a real cluster (`tests/story/tests/real_rbac.rs`).
+//! request no excessive permissions, and the alerts and the dashboard use existing metrics. That the
+//! permissions are sufficient, and none is unused, is tested on a real cluster
+//! (`tests/story/tests/real_rbac.rs`), as are releases of the Helm chart (`real_helm.rs`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,6 +11,7 @@
 )]
 
 mod alerts;
+mod chart;
 mod dashboard;
 mod inventory;
 mod objects;

@@ -10,11 +10,15 @@ use skydock_support::kubernetes::UNINITIALIZED;
 
 use crate::{deploy, read};
 
-/// Returns all YAML files in a directory and its subdirectories.
+/// Returns all YAML files in a directory and its subdirectories, except those of the chart: they are
+/// templates, and links to other files.
 fn yaml_files(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
+        if path.ends_with("chart") {
+            continue;
+        }
         if path.is_dir() {
             files.extend(yaml_files(&path));
         } else if path

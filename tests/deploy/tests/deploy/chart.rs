@@ -1,0 +1,282 @@
+//! The Helm chart: with its default values it is `deploy/base`, with others what Kustomize makes of
+//! components and examples, and wrong values are explained.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment},
+    core::v1::Pod,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use skydock::cli;
+use skydock_deploy::{NAMESPACE, Program, objects};
+use skydock_support::copy_folder;
+
+use crate::deploy;
+use crate::variants::{EXAMPLES, container, text, yaml};
+
+/// How snapshots are written.
+const HEADER: &str = "# SNAPSHOTS=overwrite cargo test -p skydock-deploy --test deploy chart";
+
+/// Renders the chart. The arguments name files relative to a folder in `deploy/`.
+async fn template(folder: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let command = ["template", "skydock", "../chart", "--namespace", NAMESPACE];
+    let helm = Program::helm().await?;
+    helm.run(&deploy().join(folder), &[&command[..], arguments].concat())
+}
+
+async fn kustomize(folder: &Path) -> String {
+    let kustomize = Program::kustomize().await.unwrap();
+    kustomize.run(folder, &["build"]).unwrap()
+}
+
+/// Returns the objects in a text by kind, namespace and name, without differences that have no
+/// meaning.
+fn normal(text: &str) -> BTreeMap<String, Value> {
+    let named = objects(text).unwrap().into_iter().map(|mut object| {
+        let kind = object["kind"].as_str().unwrap().to_owned();
+        if kind == "Secret" {
+            // Kustomize breaks lines.
+            for value in object["data"].as_object_mut().unwrap().values_mut() {
+                let words = value.as_str().unwrap().split_whitespace();
+                *value = words.collect::<String>().into();
+            }
+        }
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        if kind == "ConfigMap" {
+            // Kustomize adds none to what an example generates.
+            metadata.remove("labels");
+        }
+        let name = |field: &str| metadata.get(field).and_then(Value::as_str);
+        let place = [name("namespace"), name("name")].map(Option::unwrap_or_default);
+        (format!("{kind} {}/{}", place[0], place[1]), object)
+    });
+    named.collect()
+}
+
+#[track_caller]
+fn assert_same(case: &str, helm: &str, kustomize: &str) {
+    let (helm, kustomize) = (normal(helm), normal(kustomize));
+    let [by_helm, by_kustomize] = [&helm, &kustomize].map(|all| all.keys().collect::<Vec<_>>());
+    assert_eq!(by_helm, by_kustomize, "{case}");
+    for (name, object) in helm {
+        assert_eq!(object, kustomize[&name], "{case}: {name}");
+    }
+}
+
+#[tokio::test]
+async fn values_give_the_objects_of_base_and_components() {
+    let dir = tempfile::tempdir().unwrap();
+    copy_folder(&deploy(), dir.path()).unwrap();
+    let folder = dir.path().join("mine");
+    fs::create_dir(&folder).unwrap();
+    let cases: [(&[&str], &[&str]); 6] = [
+        (&[], &[]),
+        (&["secure-serving"], &["--set=secureServing=true"]),
+        (&["routes"], &["--set=routes=true"]),
+        (
+            &["service-account-credentials"],
+            &["--set=serviceAccountCredentials=true"],
+        ),
+        (
+            &["routes", "service-account-credentials"],
+            &["--set=routes=true,serviceAccountCredentials=true"],
+        ),
+        (&["alerts"], &["--set=alerts.enabled=true"]),
+    ];
+    for (components, values) in cases {
+        let paths: Vec<_> = components
+            .iter()
+            .map(|name| format!("../components/{name}"))
+            .collect();
+        let kustomization = serde_json::json!({
+            "namespace": NAMESPACE,
+            "resources": ["../base"],
+            "components": paths,
+            "images": [{
+                "name": "skydock",
+                "newName": "registry.example.com/skydock",
+                "newTag": env!("CARGO_PKG_VERSION"),
+            }],
+        });
+        fs::write(folder.join("kustomization.yaml"), kustomization.to_string()).unwrap();
+        let helm = template("base", values).await.unwrap();
+        assert_same(&components.join(", "), &helm, &kustomize(&folder).await);
+    }
+}
+
+/// Returns the arguments of `helm install` after the namespace, from the comment in an example's
+/// values.
+fn documented(folder: &str) -> Vec<String> {
+    let values = text(format!("{folder}/values.yaml"));
+    let comment: Vec<_> = values
+        .lines()
+        .map_while(|line| line.strip_prefix('#'))
+        .collect();
+    let comment = comment.join("\n").replace("\\\n", " ");
+    let command = comment.lines().find_map(|line| {
+        line.trim()
+            .strip_prefix("helm install skydock ../chart --namespace kube-system ")
+    });
+    let words = command.expect("a command").split_whitespace();
+    words
+        .map(|word| word.trim_matches('\'').to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn values_of_examples_give_the_objects_of_kustomize() {
+    for folder in EXAMPLES {
+        let arguments = documented(folder);
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let helm = template(folder, &arguments).await.unwrap();
+        let mut expected = objects(&kustomize(&deploy().join(folder)).await).unwrap();
+        // Those of objects.yaml, which users of Helm apply.
+        expected.retain(|object| object["metadata"]["name"] != "skydock-objects");
+        let expected: Vec<_> = expected.iter().map(Value::to_string).collect();
+        assert_same(folder, &helm, &expected.join("\n---\n"));
+    }
+}
+
+#[tokio::test]
+async fn snapshots_are_what_helm_renders() {
+    let deployment = template("base", &[]).await.unwrap();
+    snapbox::assert_data_eq!(
+        format!("{HEADER}\n{deployment}"),
+        snapbox::file!["../../snapshots/deployment.yaml"].raw()
+    );
+
+    let values = concat!(env!("CARGO_MANIFEST_DIR"), "/snapshots/values.yaml");
+    let daemon_set = template("base", &["--values", values]).await.unwrap();
+    snapbox::assert_data_eq!(
+        format!("{HEADER}\n{daemon_set}"),
+        snapbox::file!["../../snapshots/daemon-set.yaml"].raw()
+    );
+
+    let example = documented("example-metal");
+    let mut arguments: Vec<_> = example.iter().map(String::as_str).collect();
+    arguments.push("--set=kind=StaticPod,serviceAccountCredentials=false");
+    arguments.push("--show-only=templates/workload.yaml");
+    let static_pod = template("example-metal", &arguments).await.unwrap();
+    snapbox::assert_data_eq!(
+        format!("{HEADER}\n{static_pod}"),
+        snapbox::file!["../../snapshots/static-pod.yaml"].raw()
+    );
+}
+
+/// Returns the only object of a kind in a snapshot, parsed strictly.
+fn snapshot<T: DeserializeOwned + Serialize>(name: &str, kind: &str) -> (Value, T) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("snapshots/{name}.yaml"));
+    let mut objects = objects(&crate::read(file)).unwrap();
+    objects.retain(|object| object["kind"] == kind);
+    let [object]: [Value; 1] = objects.try_into().expect("one object");
+    let parsed: T = serde_json::from_value(object.clone()).unwrap();
+    assert_eq!(
+        serde_json::to_value(&parsed).unwrap()["spec"],
+        object["spec"],
+        "an unknown field"
+    );
+    (object, parsed)
+}
+
+#[test]
+fn snapshots_have_known_fields_and_flags() {
+    let (_, deployment): (_, Deployment) = snapshot("deployment", "Deployment");
+    let (_, daemon_set): (_, DaemonSet) = snapshot("daemon-set", "DaemonSet");
+    let (_, static_pod): (_, Pod) = snapshot("static-pod", "Pod");
+    let pods = [
+        deployment.spec.unwrap().template.spec,
+        daemon_set.spec.unwrap().template.spec,
+        static_pod.spec,
+    ];
+    for pod in pods {
+        let args = container(&pod.unwrap()).args.clone().unwrap();
+        cli::parse(["skydock".to_owned()].into_iter().chain(args)).expect("valid flags");
+    }
+}
+
+#[test]
+fn a_static_pod_refers_to_no_object() {
+    let (object, pod): (_, Pod) = snapshot("static-pod", "Pod");
+    let spec = pod.spec.unwrap();
+    assert!(spec.service_account_name.is_none() && spec.affinity.is_none());
+    for name in ["secret", "configMap", "projected", "secretKeyRef"] {
+        assert!(
+            !object.to_string().contains(&format!("\"{name}\"")),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn helm_finds_no_fault_in_the_chart() {
+    let helm = Program::helm().await.unwrap();
+    let chart = ["lint", "chart", "--strict", "--namespace", NAMESPACE];
+    let said = helm.run(&deploy(), &chart).unwrap();
+    assert!(
+        said.contains("1 chart(s) linted, 0 chart(s) failed"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn wrong_values_are_explained() {
+    let cases = [
+        (
+            "--set=kind=StatefulSet",
+            "'/kind': value must be one of 'Deployment'",
+        ),
+        (
+            "--set=replica=3",
+            "additional properties 'replica' not allowed",
+        ),
+        ("--set=replicas=-1", "'/replicas': minimum: got -1"),
+        ("--set-string=replicas=two", "'/replicas': got string, want"),
+        (
+            "--set=image.digest=latest",
+            "'/image/digest': 'latest' does not match",
+        ),
+        ("--set=image.repository=", "'/image/repository'"),
+        ("--set=image=skydock:1", "'/image': got string, want object"),
+        (
+            "--set=flags.--v=4",
+            "'/flags': additional properties '--v' not allowed",
+        ),
+        (
+            "--set=resources.memory=1Gi",
+            "'/resources': additional properties 'memory'",
+        ),
+        (
+            "--set-json=cloudConfig={\"a/b\": \"\"}",
+            "'/cloudConfig': additional properties 'a/b' not allowed",
+        ),
+        (
+            "--set-json=plugin={\"image\": \"a\", \"initContainer\": {\"image\": \"b\"}}",
+            "plugin.image and plugin.initContainer are mutually exclusive",
+        ),
+        (
+            "--set-json=configuration={\"cloud.conf\": \"\"}",
+            "configuration: config.yaml is missing",
+        ),
+        (
+            "--namespace=default",
+            "the namespace is default; expected kube-system",
+        ),
+    ];
+    for (argument, expected) in cases {
+        let error = template("base", &[argument]).await.expect_err(argument);
+        let error = error.to_string();
+        assert!(error.contains(expected), "{argument}: {error}");
+    }
+}
+
+#[test]
+fn the_chart_has_the_version_of_skydock() {
+    let chart: Value = yaml(&text("chart/Chart.yaml"));
+    for field in ["version", "appVersion"] {
+        assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
+    }
+}
