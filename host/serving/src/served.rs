@@ -416,7 +416,7 @@ mod tests {
     async fn other_pages_are_not_found_in_the_words_of_upstream() {
         let content = content(Readiness::Starting, None);
         let served = Arc::into_inner(content).unwrap().served;
-        let request = axum::http::Request::get("/other").body(Body::empty());
+        let request = http::Request::get("/other").body(Body::empty());
         let answer = served.router().oneshot(request.unwrap()).await.unwrap();
         let expected = (404, "404 page not found\n".to_owned());
         assert_eq!(text(answer).await, expected);
