@@ -114,8 +114,8 @@ async fn a_release_is_upgraded_and_rolled_back() {
     cluster.helm(&["uninstall", "skydock"]);
     let kinds = "all,secrets,configmaps,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets";
     let selector = "--selector=app.kubernetes.io/name=skydock";
-    let left = cluster.kubectl(&["get", kinds, selector, "-o", "name"]);
-    assert_eq!(left.await.unwrap(), "");
+    let get = ["get", kinds, selector, "-o", "name"];
+    assert_eq!(cluster.kubectl(&get).await.unwrap(), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
