@@ -248,28 +248,14 @@ fn add(named: &mut Vec<String>, name: &[u8]) -> Result<(), Unclear> {
 
 /// Decodes form encoding; invalid escape sequences are not changed.
 pub fn decode(text: &[u8]) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text;
-
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        let digit = |at: usize| {
-            after
-                .get(at)
-                .and_then(|byte| char::from(*byte).to_digit(16))
-        };
-
-        match (first, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                decoded.push(u8::try_from(high * 16 + low).unwrap_or_default());
-                rest = after.get(2..).unwrap_or_default();
-            }
-            (b'+', ..) => decoded.push(b' '),
-            (byte, ..) => decoded.push(*byte),
+    let mut spaced = text.to_vec();
+    for plus in memchr::memchr_iter(b'+', text) {
+        if let Some(byte) = spaced.get_mut(plus) {
+            *byte = b' ';
         }
     }
 
-    decoded
+    unpercent(spaced)
 }
 
 #[cfg(test)]

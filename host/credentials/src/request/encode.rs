@@ -1,6 +1,9 @@
 //! Encodings of values in URLs, forms, JSON and XML.
 
+use std::borrow::Cow;
+
 use base64::{Engine as _, engine::general_purpose};
+use percent_encoding::percent_decode;
 
 /// Percent-encodes all bytes except letters, digits, `-`, `.`, `_`, `~` (RFC 3986) and the `safe`
 /// bytes.
@@ -18,24 +21,8 @@ pub fn percent(bytes: &[u8], safe: &[u8]) -> String {
 }
 
 /// Decodes percent-encoding. A `%` without two hexadecimal digits is not changed.
-pub fn unpercent(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        if *first == b'%'
-            && let Some((digits, tail)) = after.split_at_checked(2)
-            && let Ok(decoded) = hex::decode(digits)
-        {
-            out.extend(decoded);
-            rest = tail;
-            continue;
-        }
-
-        out.push(*first);
-        rest = after;
-    }
-
-    out
+pub fn unpercent(text: impl AsRef<[u8]>) -> Vec<u8> {
+    Cow::from(percent_decode(text.as_ref())).into_owned()
 }
 
 /// Encodes a value of `application/x-www-form-urlencoded`.
