@@ -151,6 +151,8 @@ fn bindings_bind_roles_that_exist_to_accounts_that_exist() {
     let rules = roles.iter().flat_map(|role| list(role, "/rules"));
     let tokens = rules.filter(|rule| texts(rule, "/resources") == ["serviceaccounts/token"]);
     accounts.extend(tokens.flat_map(|rule| texts(rule, "/resourceNames")));
+    // Of Prometheus, in another namespace.
+    accounts.insert("prometheus-k8s");
     assert!(accounts.contains(text(
         deployment(&objects),
         "/spec/template/spec/serviceAccountName"
