@@ -127,7 +127,7 @@ pub(crate) fn selectors(expression: &str) -> Vec<(String, Vec<(String, String)>)
 }
 
 /// Collects the sources of a crate, without tests.
-fn sources(dir: &Path, text: &mut String) {
+pub(crate) fn sources(dir: &Path, text: &mut String) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
