@@ -44,7 +44,31 @@
 {{- if and .Values.plugin.image .Values.plugin.initContainer -}}
 {{- fail "plugin.image and plugin.initContainer are mutually exclusive" -}}
 {{- end -}}
+{{- if hasKey .Values.cloudConfig "existingSecret" -}}
+{{- fail "cloudConfig has files, each with its contents: your own Secret goes to sources, as [{secret: {name: NAME}}]" -}}
+{{- end -}}
+{{- if and .Values.sources (not (or .Values.configuration .Values.flags.config (index .Values.flags "cloud-config"))) -}}
+{{- fail "sources without a file that uses them: add --set-file 'configuration.config\\.yaml=config.yaml', or set flags.cloud-config" -}}
+{{- end -}}
+{{- if and .Values.rbac.create (or (hasKey .Values.flags "leader-elect-resource-name") (hasKey .Values.flags "leader-elect-resource-namespace")) -}}
+{{- fail "the roles are for the default Lease: with another one, set rbac.create=false and create them yourself" -}}
+{{- end -}}
+{{- if and .Values.serviceMonitor.enabled (not .Values.secureServing) -}}
+{{- fail "serviceMonitor needs secureServing: without it, nobody may read metrics" -}}
+{{- end -}}
+{{- if and .Values.alerts.enabled (not (or .Values.secureServing (hasKey .Values.flags "metrics-bind-address"))) -}}
+{{- fail "alerts need secureServing: without it, nobody may read metrics" -}}
+{{- end -}}
 {{- if and .Values.configuration (not (hasKey .Values.configuration "config.yaml")) -}}
 {{- fail "configuration: config.yaml is missing; without a configuration file, use cloudConfig for other files" -}}
+{{- end -}}
+{{- if has .Values.kind (list "Deployment" "DaemonSet") -}}
+{{- range $value := list "configuration" "cloudConfig" -}}
+{{- range $name, $text := index $.Values $value -}}
+{{- if not $text -}}
+{{- fail (printf "%s: %s is empty: add --set-file '%s.%s=FILE', also to each helm upgrade" $value $name $value (replace "." "\\." $name)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

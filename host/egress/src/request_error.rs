@@ -66,6 +66,8 @@ pub enum Cause {
     DryRun,
     /// The credential is not available, or denies the request.
     Credential,
+    /// The answer to the request would be a secret, or give the plugin an identity.
+    SecretRequest,
     /// The name does not resolve to an allowed address.
     Address,
     /// The body exceeds the limit, or has a format that cannot be checked.
@@ -113,6 +115,7 @@ impl Cause {
             Self::GuestAuth => "guest_auth",
             Self::DryRun => "dry_run",
             Self::Credential => "credential",
+            Self::SecretRequest => "secret_request",
             Self::Address => "address",
             Self::RequestBody => "request_body",
             Self::RuleChanged => "rule_changed",

@@ -39,7 +39,9 @@ use self::stop::{Why, is_request};
 pub use self::arguments::AcceptedFlag;
 pub use self::arguments::feature_gates::FeatureGate;
 pub(crate) use self::arguments::feature_gates::WATCH_BASED_ROUTES;
-pub use self::arguments::upstream::{ForeignFlag, Otherwise, Takes, foreign_flags};
+pub use self::arguments::upstream::{
+    ForeignFlag, Otherwise, Takes, flags_of_providers, foreign_flags,
+};
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
 pub use self::plugin::{

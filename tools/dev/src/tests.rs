@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use clap::{Arg, Command, CommandFactory as _};
-use skydock::cli::{Cli, ForeignFlag, Otherwise, Takes, foreign_flags};
+use skydock::cli::{Cli, ForeignFlag, Otherwise, Takes, flags_of_providers, foreign_flags};
 
 use crate::{bench::BenchArgs, build::BuildArgs, cli::DevArgs, new::NewArgs, test::TestArgs};
 
@@ -123,6 +123,13 @@ fn foreign(page: &mut String) {
         Otherwise::NoEffect(_) => None,
         Otherwise::Rejected(instead) => Some(instead),
     });
+
+    page.push_str(
+        "\n### Flags of one provider's program that are rejected\n\n| Flag | Instead |\n| --- | --- |\n",
+    );
+    for (name, instead) in flags_of_providers() {
+        let _ = writeln!(page, "| `--{name}` | {} |", cell(&instead));
+    }
 }
 
 fn by_name() -> impl Iterator<Item = &'static ForeignFlag> {

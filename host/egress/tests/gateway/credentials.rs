@@ -462,14 +462,27 @@ async fn a_credential_can_answer_a_request_itself() {
 #[tokio::test]
 async fn nothing_is_sent_if_the_credential_fails() {
     let silent = Server::plain().await;
-    for (kind, code) in [
+    for (kind, code, cause) in [
         (
             CredentialErrorKind::Unavailable,
             Code::DestinationUnavailable,
+            Cause::Credential,
         ),
-        (CredentialErrorKind::Denied, Code::HttpRequestDenied),
-        (CredentialErrorKind::SecretRequest, Code::HttpRequestDenied),
-        (CredentialErrorKind::Malformed, Code::HttpRequestDenied),
+        (
+            CredentialErrorKind::Denied,
+            Code::HttpRequestDenied,
+            Cause::Credential,
+        ),
+        (
+            CredentialErrorKind::SecretRequest,
+            Code::HttpRequestDenied,
+            Cause::SecretRequest,
+        ),
+        (
+            CredentialErrorKind::Malformed,
+            Code::HttpRequestDenied,
+            Cause::Credential,
+        ),
     ] {
         let (plugin, _) = plugin(
             &silent,
@@ -480,13 +493,9 @@ async fn nothing_is_sent_if_the_credential_fails() {
             "",
         );
         let error = plugin.fetch(get(&silent, "/")).await.unwrap_err();
-        assert_eq!(
-            (error.code(), error.cause()),
-            (code, Cause::Credential),
-            "{kind:?}"
-        );
+        assert_eq!((error.code(), error.cause()), (code, cause), "{kind:?}");
         assert_eq!(error.sentence(), "credential `tokens`: its file is gone");
-        assert_eq!(plugin.denials("api", "credential"), 1);
+        assert_eq!(plugin.denials("api", cause.as_str()), 1);
     }
     assert_eq!(silent.connections(), 0);
 }

@@ -12,7 +12,8 @@ const PLUGIN: &str = "plugin";
 /// Subcommands of `skydock plugin`.
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
-    /// Show the name, version, provider-ID prefixes, capabilities and wishes of a plugin.
+    /// Show the name, version, provider-ID prefixes and capabilities of a plugin, and what it asks
+    /// for.
     ///
     /// With --config or --cloud-config, the plugin is loaded with it as Skydock does at startup,
     /// but without network access. Without them, what the plugin's file says is shown, and none of

@@ -24,8 +24,8 @@ const STREAMS: u32 = 100;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Serving")]
 pub struct ServingArgs {
-    /// Port of HTTPS with authentication and authorization: /healthz, /livez, /readyz and /metrics.
-    /// `0` disables it.
+    /// Port of HTTPS with authentication and authorization: /healthz, /livez, /readyz, /metrics,
+    /// /metrics/slis, /configz, /flagz, /statusz and /debug/flags/v. `0` disables it.
     #[arg(long, value_name = "PORT", value_parser = parse_port, default_value = "10258")]
     pub secure_port: u16,
     /// Address of --secure-port. `0.0.0.0` and `::` are all addresses.

@@ -73,7 +73,7 @@ async fn values_give_the_objects_of_base_and_components() {
     copy_folder(&deploy(), dir.path()).unwrap();
     let folder = dir.path().join("mine");
     fs::create_dir(&folder).unwrap();
-    let cases: [(&[&str], &[&str]); 6] = [
+    let cases: [(&[&str], &[&str]); 9] = [
         (&[], &[]),
         (&["secure-serving"], &["--set=secureServing=true"]),
         (&["routes"], &["--set=routes=true"]),
@@ -85,7 +85,19 @@ async fn values_give_the_objects_of_base_and_components() {
             &["routes", "service-account-credentials"],
             &["--set=routes=true,serviceAccountCredentials=true"],
         ),
-        (&["alerts"], &["--set=alerts.enabled=true"]),
+        (
+            &["node-csr-approval"],
+            &["--set=nodeCsrApproval.enabled=true"],
+        ),
+        (
+            &["node-csr-approval", "service-account-credentials"],
+            &["--set=nodeCsrApproval.enabled=true,serviceAccountCredentials=true"],
+        ),
+        (
+            &["secure-serving", "alerts", "service-monitor"],
+            &["--set=secureServing=true,alerts.enabled=true,serviceMonitor.enabled=true"],
+        ),
+        (&["dashboard"], &["--set=dashboard.enabled=true"]),
     ];
     for (components, values) in cases {
         let paths: Vec<_> = components
@@ -105,6 +117,66 @@ async fn values_give_the_objects_of_base_and_components() {
         fs::write(folder.join("kustomization.yaml"), kustomization.to_string()).unwrap();
         let helm = template("base", values).await.unwrap();
         assert_same(&components.join(", "), &helm, &kustomize(&folder).await);
+    }
+}
+
+#[test]
+fn the_chart_reads_every_component() {
+    let read = |folder: &str| -> String {
+        let entries = fs::read_dir(deploy().join(folder)).unwrap();
+        entries
+            .map(|entry| crate::read(entry.unwrap().path()))
+            .collect()
+    };
+    let templates = read("chart/templates");
+    for entry in fs::read_dir(deploy().join("components")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        // The value `configuration` is all three.
+        if ["configuration", "openstack", "aws"].contains(&name.as_str()) {
+            continue;
+        }
+        assert!(
+            templates.contains(&format!("components/{name}/")),
+            "{name} has no value"
+        );
+        assert!(
+            crate::read(deploy().join("README.md")).contains(&format!("`{name}`")),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn values_add_to_the_tolerations_of_base() {
+    let own = "--set-json=tolerations=[{\"key\": \"dedicated\", \"operator\": \"Exists\"}]";
+    let tolerations = async |arguments: &[&str]| {
+        let rendered = objects(&template("base", arguments).await.unwrap()).unwrap();
+        let mut found = rendered
+            .into_iter()
+            .filter(|object| object["kind"] == "Deployment");
+        let deployment = found.next().unwrap();
+        let list = &deployment["spec"]["template"]["spec"]["tolerations"];
+        list.as_array().unwrap().clone()
+    };
+    let mut expected = tolerations(&[]).await;
+    expected.push(serde_json::json!({"key": "dedicated", "operator": "Exists"}));
+    assert_eq!(tolerations(&[own]).await, expected);
+}
+
+#[tokio::test]
+async fn an_example_without_its_files_is_not_rendered() {
+    for (folder, file) in [
+        ("example", "cloudConfig: cloud.yaml is empty"),
+        ("example-aws", "configuration: cloud.conf is empty"),
+        ("example-metal", "configuration: config.yaml is empty"),
+        ("example-openstack", "configuration: config.yaml is empty"),
+    ] {
+        let values = ["--values", "values.yaml"];
+        let error = template(folder, &values).await.expect_err(folder);
+        assert!(error.to_string().contains(file), "{folder}: {error}");
+        // The files of a static Pod are on the node.
+        let on_node = ["--values", "values.yaml", "--set=kind=StaticPod"];
+        template(folder, &on_node).await.unwrap();
     }
 }
 
@@ -260,6 +332,39 @@ async fn wrong_values_are_explained() {
         (
             "--set-json=configuration={\"cloud.conf\": \"\"}",
             "configuration: config.yaml is missing",
+        ),
+        (
+            "--set=image.repository=registry.example.com/skydock:0.1.0",
+            "'/image/repository': 'registry.example.com/skydock:0.1.0' does not match",
+        ),
+        (
+            "--set=cloudConfig.existingSecret=cloud-config",
+            "your own Secret goes to sources",
+        ),
+        (
+            "--set-json=cloudConfig={\"cloud.yaml\": \"\"}",
+            "add --set-file 'cloudConfig.cloud\\.yaml=FILE'",
+        ),
+        (
+            "--set-json=sources=[{\"secret\": {\"name\": \"cloud-config\"}}]",
+            "add --set-file 'configuration.config\\.yaml=config.yaml'",
+        ),
+        (
+            "--set=flags.leader-elect-resource-name=metal",
+            "the roles are for the default Lease",
+        ),
+        (
+            "--set=serviceMonitor.enabled=true",
+            "serviceMonitor needs secureServing",
+        ),
+        ("--set=alerts.enabled=true", "alerts need secureServing"),
+        (
+            "--set=dashboard=true",
+            "'/dashboard': got boolean, want object",
+        ),
+        (
+            "--set-json=volumes=[{\"emptyDir\": {}}]",
+            "'/volumes/0': missing property 'name'",
         ),
         (
             "--namespace=default",

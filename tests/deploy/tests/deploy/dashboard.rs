@@ -10,10 +10,33 @@ use crate::{
     deploy, read,
 };
 
-fn panels() -> Vec<Value> {
+fn dashboard() -> Value {
     let text = read(deploy().join("components/dashboard/skydock.json"));
-    let dashboard: Value = serde_json::from_str(&text).unwrap();
-    dashboard["panels"].as_array().unwrap().clone()
+    serde_json::from_str(&text).unwrap()
+}
+
+fn panels() -> Vec<Value> {
+    dashboard()["panels"].as_array().unwrap().clone()
+}
+
+#[test]
+fn all_jobs_are_those_of_skydock() {
+    let variables = dashboard()["templating"]["list"].take();
+    let named = |name: &str| {
+        let mut all = variables.as_array().unwrap().iter();
+        all.find(|variable| variable["name"] == name).unwrap()
+    };
+    // Otherwise `up` and `process_…` of everything in Prometheus would be shown.
+    let job = named("job");
+    assert!(
+        job["query"]
+            .as_str()
+            .unwrap()
+            .contains("skydock_build_info")
+    );
+    assert!(job.get("allValue").is_none(), "{job}");
+    // A Prometheus for one cluster has no such label.
+    assert_eq!(named("cluster")["allValue"], ".*");
 }
 
 #[test]
@@ -41,6 +64,11 @@ fn every_panel_uses_existing_metrics() {
                 expression.contains("{cluster=~\"$cluster\", job=~\"$job\""),
                 "{expression}"
             );
+            for by in expression.split(" by (").skip(1) {
+                assert!(by.starts_with("cluster"), "{expression}");
+            }
+            let legend = target["legendFormat"].as_str().unwrap();
+            assert!(legend.starts_with("{{cluster}}"), "{legend}");
         }
     }
     assert!(checked > 15, "only {checked}");

@@ -151,6 +151,8 @@ fn bindings_bind_roles_that_exist_to_accounts_that_exist() {
     let rules = roles.iter().flat_map(|role| list(role, "/rules"));
     let tokens = rules.filter(|rule| texts(rule, "/resources") == ["serviceaccounts/token"]);
     accounts.extend(tokens.flat_map(|rule| texts(rule, "/resourceNames")));
+    // Of Prometheus, in another namespace.
+    accounts.insert("prometheus-k8s");
     assert!(accounts.contains(text(
         deployment(&objects),
         "/spec/template/spec/serviceAccountName"
@@ -169,6 +171,43 @@ fn bindings_bind_roles_that_exist_to_accounts_that_exist() {
         for subject in list(binding, "/subjects") {
             assert!(accounts.contains(text(subject, "/name")), "{binding}");
         }
+    }
+}
+
+#[test]
+fn prometheus_finds_the_pods() {
+    let objects = objects();
+    let monitor = of_kind(&objects, "ServiceMonitor")[0];
+    let service = of_kind(&objects, "Service")[0];
+    let pod = &deployment(&objects)["spec"]["template"];
+    let label = "/app.kubernetes.io~1name";
+
+    let name = text(&pod["metadata"]["labels"], label);
+    assert_eq!(text(&service["spec"]["selector"], label), name);
+    // Kustomize and Helm add it to the Service.
+    assert_eq!(
+        text(&monitor["spec"]["selector"]["matchLabels"], label),
+        name
+    );
+
+    let endpoint = &monitor["spec"]["endpoints"][0];
+    let port = &service["spec"]["ports"][0];
+    assert_eq!(endpoint["port"], port["name"]);
+    let serves = &pod["spec"]["containers"][0]["ports"][0];
+    assert_eq!(port["targetPort"], serves["containerPort"]);
+
+    // The Prometheus operator takes the name of the job from that of the Service.
+    let rules = read(deploy().join("components/alerts/rules.yaml"));
+    let job = format!("up{{job=\"{}\"}}", text(service, "/metadata/name"));
+    assert!(rules.contains(&job), "{job}");
+}
+
+#[test]
+fn the_readme_has_each_section_once() {
+    let page = read(deploy().join("README.md"));
+    let mut seen = BTreeSet::new();
+    for line in page.lines().filter(|line| line.starts_with('#')) {
+        assert!(seen.insert(line), "{line}");
     }
 }
 

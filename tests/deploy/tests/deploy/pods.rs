@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, fs, net::IpAddr, path::Path};
 use skydock::cli::{self, BindAddress, plugin_limits};
 use skydock_controllers::service::ServiceOptions;
 use skydock_image::PROVIDERS;
+use skydock_support::checkout;
 
+use crate::alerts::sources;
 use crate::deploy;
 use crate::variants::{EXAMPLES, all, base, container, example};
 
@@ -131,6 +133,65 @@ fn cloud_examples_bind_each_egress_rule_to_a_credential() {
                 rule.name
             );
         }
+    }
+}
+
+#[test]
+fn the_example_for_aws_allows_exactly_what_its_plugin_does() {
+    let (plugin, _) = example("example-aws", Vec::new()).configured().unwrap();
+    let allowed: Vec<_> = plugin
+        .egress
+        .iter()
+        .flat_map(|rule| &rule.actions)
+        .collect();
+    let matches = |pattern: &str, action: &str| match pattern.strip_suffix('*') {
+        Some(prefix) => action.starts_with(prefix),
+        None => action == pattern,
+    };
+
+    let mut source = String::new();
+    sources(&checkout().join("plugins/aws/src"), &mut source);
+    let texts = source.split('"').filter(|text| {
+        text.chars().all(|letter| letter.is_ascii_alphanumeric()) && !text.ends_with("Result")
+    });
+    let texts: BTreeSet<_> = texts.collect();
+
+    let verbs = [
+        "Add",
+        "Apply",
+        "Attach",
+        "Authorize",
+        "Configure",
+        "Create",
+        "Delete",
+        "Deregister",
+        "Describe",
+        "Detach",
+        "Modify",
+        "Register",
+        "Remove",
+        "Replace",
+        "Revoke",
+        "Set",
+    ];
+    let begins = |text: &str, verb: &str| {
+        let rest = text.strip_prefix(verb);
+        rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
+    };
+    let sent = texts
+        .iter()
+        .filter(|text| verbs.iter().any(|verb| begins(text, verb)));
+    let mut count = 0;
+    for action in sent {
+        let is_allowed = allowed.iter().any(|pattern| matches(pattern, action));
+        assert!(is_allowed, "{action}");
+        count += 1;
+    }
+    assert!(count > 40, "only {count}");
+
+    for pattern in allowed {
+        let is_used = texts.iter().any(|text| matches(pattern, text));
+        assert!(is_used, "{pattern}");
     }
 }
 

@@ -15,16 +15,19 @@ use crate::{
     target::Target,
 };
 
-/// Returns the error for a failed credential. A retry may succeed if the credential is temporarily
-/// unavailable; otherwise the operator must fix it.
+/// Returns the error for a request that a credential does not authenticate. A retry may succeed if
+/// the credential is temporarily unavailable; otherwise the operator must fix it, or the author of
+/// the plugin if it asks for a secret.
 fn without_credential(error: &CredentialError) -> RequestError {
-    let code = match error.kind() {
-        CredentialErrorKind::Unavailable => Code::DestinationUnavailable,
-        CredentialErrorKind::Denied
-        | CredentialErrorKind::SecretRequest
-        | CredentialErrorKind::Malformed => Code::HttpRequestDenied,
+    let (code, cause) = match error.kind() {
+        CredentialErrorKind::Unavailable => (Code::DestinationUnavailable, Cause::Credential),
+        CredentialErrorKind::Denied | CredentialErrorKind::Malformed => {
+            (Code::HttpRequestDenied, Cause::Credential)
+        }
+        // The credential is fine, and the plugin asks for too much.
+        CredentialErrorKind::SecretRequest => (Code::HttpRequestDenied, Cause::SecretRequest),
     };
-    RequestError::new(code, Cause::Credential, error.to_string())
+    RequestError::new(code, cause, error.to_string())
 }
 
 /// The rule, authentication and target of a request.

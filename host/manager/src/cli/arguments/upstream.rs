@@ -243,6 +243,17 @@ pub fn foreign_flags() -> impl Iterator<Item = &'static ForeignFlag> {
     GENERAL.iter()
 }
 
+/// Returns the flags that only the program of one provider has, each with what to do instead.
+pub fn flags_of_providers() -> impl Iterator<Item = (&'static str, String)> {
+    OF_PROVIDERS.iter().map(|(name, instead)| {
+        let instead = match *instead {
+            "" => option_instead(name),
+            instead => instead.to_owned(),
+        };
+        (*name, instead)
+    })
+}
+
 /// Returns the flag with this name.
 pub(super) fn find(name: &str) -> Option<&'static ForeignFlag> {
     foreign_flags().find(|flag| flag.name == name)
@@ -271,11 +282,7 @@ pub(in crate::cli) fn option_instead(name: &str) -> String {
 
 /// Returns the error for a flag that only the program of one provider has.
 pub(super) fn rejection_of_provider(name: &str) -> Option<String> {
-    let (_, instead) = OF_PROVIDERS.iter().find(|(known, _)| *known == name)?;
-    let instead = match *instead {
-        "" => option_instead(name),
-        instead => instead.to_owned(),
-    };
+    let (_, instead) = flags_of_providers().find(|(known, _)| *known == name)?;
     Some(format!(
         "--{name} is a flag of one provider's cloud-controller-manager: {instead}"
     ))
@@ -292,18 +299,26 @@ mod tests {
 
     const OPERATING: &str = include_str!("../../../../../docs/operating.md");
     const README: &str = include_str!("../../../../../README.md");
-    /// Flags of cargo, kubectl, skopeo, `skydock dev` and `skydock plugin new`.
+    /// Flags of cargo, kubectl, podman, skopeo, `skydock dev` and `skydock plugin new`.
     const OTHERS: &[&str] = &[
         "all",
         "preserve-digests",
         "quick",
         "release",
         "target",
+        "clusterrole",
         "field-selector",
         "for",
+        "name",
         "namespace",
+        "non-resource-url",
         "patch",
+        "serviceaccount",
         "type",
+        "verb",
+        "network",
+        "rm",
+        "user",
         "allow-cloud-writes",
         "sdk-path",
         "simcloud",
