@@ -69,12 +69,14 @@ impl Guard {
         let verb = request.method().as_str().to_ascii_lowercase();
         match self.authorizer.authorize(&user, &verb, &path).await {
             Ok(Verdict::Allowed) => {
-                if !user.is_anonymous() {
-                    peer.is_authorized();
-                }
                 // Nothing behind the guard needs it.
                 request.headers_mut().remove(header::AUTHORIZATION);
-                next.run(request).await
+                let response = next.run(request).await;
+                // All accounts have permission for some pages of the API server.
+                if !user.is_anonymous() && response.status().is_success() {
+                    peer.is_authorized();
+                }
+                response
             }
             Ok(Verdict::Forbidden(reason)) => status::forbidden(&user.name, &verb, &path, &reason),
             Err(error) => {
