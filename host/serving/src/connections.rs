@@ -3,7 +3,8 @@
 //!
 //! If there are too many, the source with the most of them loses its oldest one. So whoever opens as
 //! many as they can closes their own, and a scraper, which has one or two, keeps these. Probes come
-//! from this machine, for which some places are kept.
+//! from this machine, for which some places are kept. Also questions for the API server are limited
+//! for each source, so that none has to wait for those of another.
 
 use std::{
     cmp::Reverse,
@@ -33,6 +34,7 @@ use rustls_pki_types::CertificateDer;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpSocket, TcpStream},
+    sync::{Semaphore, SemaphorePermit},
     task::AbortHandle,
     time::{sleep, timeout},
 };
@@ -46,6 +48,8 @@ use crate::ServeError;
 const REMOTE: usize = 48;
 /// Maximum number of connections from this machine. There are only a few probes.
 const LOCAL: usize = 16;
+/// Maximum number of requests of one source for which the API server is asked at a time.
+const TURNS: usize = 2;
 /// The part of an IPv6 address that names a network. A machine can have all addresses of one.
 const NETWORK: u128 = u128::MAX << 64;
 /// Maximum duration of a connection. A scrape takes milliseconds, a question for the API server at
@@ -82,15 +86,33 @@ pub(crate) enum Protocol {
 }
 
 /// The other end of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Peer {
     /// Its certificates, the first of which is its own.
     pub(crate) certificates: Vec<CertificateDer<'static>>,
+    /// Shared by the connections of a source.
+    turns: Arc<Semaphore>,
     authorized: AtomicBool,
     last: CancellationToken,
 }
 
 impl Peer {
+    fn new(certificates: Vec<CertificateDer<'static>>, turns: Arc<Semaphore>) -> Self {
+        Self {
+            certificates,
+            turns,
+            authorized: AtomicBool::new(false),
+            last: CancellationToken::new(),
+        }
+    }
+
+    /// Waits until the API server may be asked about a request of this source, and as long as the
+    /// permit is kept.
+    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.turns.acquire().await.ok()
+    }
+
     /// Notes that a page for which a known user needs permission was served on this connection.
     pub(crate) fn is_authorized(&self) {
         self.authorized.store(true, Ordering::Relaxed);
@@ -192,7 +214,8 @@ pub(crate) async fn serve(
         };
 
         make_room(&mut open, source);
-        let peer = Arc::new(ArcSwap::default());
+        let turns = turns(&open, source);
+        let peer = Arc::new(ArcSwap::from_pointee(Peer::new(Vec::new(), turns)));
         let serving = connection(
             stream,
             protocol.clone(),
@@ -214,6 +237,15 @@ fn is_of_client(error: &io::Error) -> bool {
             | ErrorKind::ConnectionRefused
             | ErrorKind::ConnectionReset
             | ErrorKind::Interrupted
+    )
+}
+
+/// Returns the turns of a source.
+fn turns(open: &VecDeque<Open>, source: Source) -> Arc<Semaphore> {
+    let other = open.iter().find(|it| it.source == source);
+    other.map_or_else(
+        || Arc::new(Semaphore::new(TURNS)),
+        |it| Arc::clone(&it.peer.load().turns),
     )
 }
 
@@ -269,10 +301,9 @@ async fn connection(
     };
     let (_, session) = stream.get_ref();
     let is_http2 = session.alpn_protocol() == Some(&b"h2"[..]);
-    known.store(Arc::new(Peer {
-        certificates: session.peer_certificates().unwrap_or_default().to_vec(),
-        ..Peer::default()
-    }));
+    let certificates = session.peer_certificates().unwrap_or_default().to_vec();
+    let turns = Arc::clone(&known.load().turns);
+    known.store(Arc::new(Peer::new(certificates, turns)));
     let peer = known.load_full();
 
     if is_http2 {
@@ -472,7 +503,10 @@ mod tests {
     fn open(number: usize, client: &str) -> VecDeque<Open> {
         let open = |_| Open {
             source: source(client),
-            peer: Arc::default(),
+            peer: Arc::new(ArcSwap::from_pointee(Peer::new(
+                Vec::new(),
+                Arc::new(Semaphore::new(TURNS)),
+            ))),
             task: tokio::spawn(std::future::pending::<()>()).abort_handle(),
         };
         (0..number).map(open).collect()

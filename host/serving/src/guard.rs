@@ -51,6 +51,7 @@ impl Guard {
             return next.run(request).await;
         }
 
+        let turn = peer.turn().await;
         let authenticated = self
             .authenticator
             .authenticate(&peer.certificates, request.headers())
@@ -67,7 +68,9 @@ impl Guard {
         }
 
         let verb = request.method().as_str().to_ascii_lowercase();
-        match self.authorizer.authorize(&user, &verb, &path).await {
+        let verdict = self.authorizer.authorize(&user, &verb, &path).await;
+        drop(turn);
+        match verdict {
             Ok(Verdict::Allowed) => {
                 // Nothing behind the guard needs it.
                 request.headers_mut().remove(header::AUTHORIZATION);

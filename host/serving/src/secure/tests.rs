@@ -14,7 +14,7 @@ use rustls::{
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
 };
 use tokio_rustls::TlsConnector;
 
@@ -160,6 +160,8 @@ struct Client {
     roots: Option<CertificateDer<'static>>,
     identity: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
     tls12_only: bool,
+    /// The own address, if it is not 127.0.0.1.
+    address: Option<Ipv4Addr>,
 }
 
 impl Client {
@@ -195,7 +197,10 @@ impl Client {
             None => builder.with_no_client_auth(),
         };
 
-        let stream = TcpStream::connect(address).await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        let own = self.address.unwrap_or(Ipv4Addr::LOCALHOST);
+        socket.bind((own, 0).into()).unwrap();
+        let stream = socket.connect(address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
         let mut stream = connecting.await.map_err(|error| error.to_string())?;
@@ -299,6 +304,36 @@ async fn an_api_server_that_does_not_answer_allows_nothing() {
     );
     assert!(!answer.contains("subjectaccessreviews"), "{answer}");
     stop.cancel();
+}
+
+#[tokio::test]
+async fn a_source_does_not_wait_for_questions_of_another() {
+    let api = skydock_kube::testing::FakeApi::default();
+    let mut skipping = options();
+    skipping.authentication.skip_lookup = true;
+    let (address, _stop) = started(skipping, Some(api.client())).await;
+
+    for number in 0..10 {
+        api.hang("POST", REVIEWED_TOKEN);
+        tokio::spawn(async move {
+            let token = bearer(&format!("random-{number}"));
+            Client::default().get(address, "/metrics", &token).await
+        });
+    }
+    while api.requests().len() < 2 {
+        sleep(CHECK).await;
+    }
+    sleep(10 * CHECK).await;
+    assert_eq!(api.requests().len(), 2, "one source asks two at a time");
+
+    api.clear("POST", REVIEWED_TOKEN);
+    let other = Client {
+        address: Some(Ipv4Addr::new(127, 0, 0, 2)),
+        ..Client::default()
+    };
+    let answer = other.get(address, "/metrics", &bearer("token"));
+    let answer = timeout(Duration::from_secs(5), answer).await.unwrap();
+    assert!(answer.unwrap().starts_with("HTTP/1.1 401"));
 }
 
 /// Returns the ConfigMap in which the API server tells its authorities.
