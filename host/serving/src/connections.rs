@@ -39,7 +39,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tower_service::Service as _;
 
 use crate::ServeError;
@@ -62,6 +62,9 @@ const HEAD: Duration = Duration::from_secs(10);
 /// Maximum time for the answers of a connection that is to end, longer than that of a question for
 /// the API server.
 const LAST_ANSWER: Duration = Duration::from_secs(15);
+/// Maximum time to send the answers of a connection that ends because a request had no valid
+/// credentials.
+const GRACE: Duration = Duration::from_secs(2);
 /// Maximum size of the head of a request in bytes. A token has one or two thousand.
 const MAX_HEAD: usize = 32 * 1024;
 /// Maximum number of headers.
@@ -118,9 +121,10 @@ impl Peer {
         self.authorized.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the connection after the current request.
-    pub(crate) fn ends(&self) {
-        self.last.cancel();
+    /// Returns a guard that ends the connection when it is dropped, for example because the client
+    /// resets the request.
+    pub(crate) fn ends_unless_disarmed(&self) -> DropGuard {
+        self.last.clone().drop_guard()
     }
 }
 
@@ -364,6 +368,10 @@ async fn answer(
     peer: Arc<Peer>,
     mut request: Request<Incoming>,
 ) -> Result<Response, Infallible> {
+    // Over HTTP/2, a client may go on although it was told that the connection ends.
+    if peer.last.is_cancelled() {
+        return std::future::pending().await;
+    }
     request.extensions_mut().insert(peer);
     router.call(request.map(Body::new)).await
 }
@@ -376,15 +384,15 @@ async fn until_its_end<C: Future>(
     stop: &CancellationToken,
 ) {
     let mut connection = pin!(connection);
-    tokio::select! {
+    let rest = tokio::select! {
         _ = connection.as_mut() => return,
-        () = peer.last.cancelled() => {}
-        () = stop.cancelled() => {}
-        () = sleep(LONGEST) => {}
-    }
+        () = peer.last.cancelled() => GRACE,
+        () = stop.cancelled() => LAST_ANSWER,
+        () = sleep(LONGEST) => LAST_ANSWER,
+    };
 
     shutdown(connection.as_mut());
-    let _ = timeout(LAST_ANSWER, connection).await;
+    let _ = timeout(rest, connection).await;
 }
 
 #[cfg(test)]

@@ -45,9 +45,11 @@ impl Guard {
             return status::internal_error(&path);
         };
 
+        // A connection is only kept for users who are known.
+        let ending = peer.ends_unless_disarmed();
+
         // Health must not depend on the API server, so nobody is asked, also not about a token.
         if self.always_allowed.contain(&path) {
-            peer.ends();
             return next.run(request).await;
         }
 
@@ -58,13 +60,10 @@ impl Guard {
             .await;
         let user = match authenticated {
             Ok(user) => user,
-            Err(_) => {
-                peer.ends();
-                return status::unauthorized();
-            }
+            Err(_) => return status::unauthorized(),
         };
-        if user.is_anonymous() {
-            peer.ends();
+        if !user.is_anonymous() {
+            ending.disarm();
         }
 
         let verb = request.method().as_str().to_ascii_lowercase();
