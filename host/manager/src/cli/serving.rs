@@ -25,8 +25,8 @@ const STREAMS: u32 = 8;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Serving")]
 pub struct ServingArgs {
-    /// Port of HTTPS with authentication and authorization: /healthz, /livez, /readyz and /metrics.
-    /// `0` disables it.
+    /// Port of HTTPS with authentication and authorization: health, metrics, and pages about the
+    /// process. `0` disables it.
     #[arg(long, value_name = "PORT", value_parser = parse_port, default_value = "10258")]
     pub secure_port: u16,
     /// Address of --secure-port. `0.0.0.0` and `::` are all addresses.
@@ -147,8 +147,8 @@ pub struct ServingArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s")]
     pub authorization_webhook_cache_unauthorized_ttl: Duration,
 
-    /// Address of the same over plain HTTP, without authentication; `:PORT` is that port on all
-    /// addresses, and `0` disables it.
+    /// Address of health and metrics over plain HTTP, without authentication; `:PORT` is that port
+    /// on all addresses, and `0` disables it.
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_bind_address)]
     pub metrics_bind_address: BindAddress,
     /// Also serve metrics of requests to the cloud with the names of an official
