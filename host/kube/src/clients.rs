@@ -6,7 +6,7 @@ mod unprocessed;
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use http::{HeaderValue, header};
+use http::{HeaderValue, Uri, header, uri::Authority};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -29,8 +29,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct ClusterAccess {
     /// Without it, the Pod's own service account is used.
     pub kubeconfig: Option<PathBuf>,
-    /// Address of the API server, instead of the configured one.
-    pub master: Option<http::Uri>,
+    /// Address of the API server, instead of the configured one. A user and a password in it are
+    /// ignored.
+    pub master: Option<Uri>,
 }
 
 /// Why there is no client.
@@ -88,8 +89,23 @@ pub async fn load(access: &ClusterAccess) -> Result<Config, ClientError> {
     if let Some(master) = &access.master {
         config.cluster_url = master.clone();
     }
+    // Logs and errors have this URL.
+    config.cluster_url = without_user(config.cluster_url);
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     Ok(config)
+}
+
+/// Returns a URL without user and password, which API servers do not know.
+fn without_user(url: Uri) -> Uri {
+    let mut parts = url.clone().into_parts();
+    let authority = parts.authority.as_ref().map(Authority::as_str);
+    let Some((_, host)) = authority.and_then(|it| it.rsplit_once('@')) else {
+        return url;
+    };
+
+    // What is left of a valid URL is valid.
+    parts.authority = host.parse().ok();
+    Uri::from_parts(parts).unwrap_or_default()
 }
 
 /// The file that the certificate authorities are in.
@@ -198,6 +214,29 @@ mod tests {
         }
         assert!(!is_an_answer(&answer(503)));
         assert!(!is_an_answer(&kube::Error::Service("rejected".into())));
+    }
+
+    #[tokio::test]
+    async fn a_password_in_an_address_is_not_in_logs_and_errors() {
+        let file = std::env::temp_dir().join(format!("kubeconfig-{}", uuid::Uuid::new_v4()));
+        let kubeconfig = "{current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], users: [{name: a, user: {}}], \
+             clusters: [{name: a, cluster: {server: 'https://user:hunter2@a:6443'}}]}";
+        std::fs::write(&file, kubeconfig).unwrap();
+        for (master, expected) in [
+            (None, "https://a:6443/"),
+            (Some("https://user:hunter2@b:9/path"), "https://b:9/path"),
+            (Some("http://hunter2@[::1]"), "http://[::1]/"),
+            (Some("user:hunter2@10.0.0.1:6443"), "10.0.0.1:6443"),
+            (Some("https://c:6443"), "https://c:6443/"),
+        ] {
+            let access = ClusterAccess {
+                kubeconfig: Some(file.clone()),
+                master: master.map(|url| url.parse().unwrap()),
+            };
+            let config = load(&access).await.unwrap();
+            assert_eq!(config.cluster_url.to_string(), expected);
+        }
+        std::fs::remove_file(&file).unwrap();
     }
 
     #[test]

@@ -276,7 +276,7 @@ fn follow_file(
 
 fn log_start(config: &Config, plugin: &Plugin, api_server: &ApiServer, served_at: &[String]) {
     for address in served_at {
-        tracing::info!(address, "serving /metrics, /healthz, /livez and /readyz");
+        tracing::info!(address, "serving health and metrics");
     }
 
     let ApiServer {

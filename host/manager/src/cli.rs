@@ -584,7 +584,7 @@ pub fn parse(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Res
                 let flag = accepted.flag.trim_start_matches('-').split_once('=');
                 if let Some((name, value)) = flag {
                     let effective = cli.ccm.effective.entry(name.to_owned());
-                    effective.or_insert_with(|| value.to_owned());
+                    effective.or_insert_with(|| effective::shown(name, value));
                 }
             }
             cli.ccm.accepted = read.accepted;

@@ -1,15 +1,17 @@
 //! Connections of clients, within limits: each uses a file descriptor, and without free file
 //! descriptors the process can neither renew its Lease nor read a plugin.
 //!
-//! If there are too many, the oldest one without a request that was authorized is closed. So a probe
-//! is answered also while somebody keeps as many open as they can. That somebody may be authorized,
-//! too: every Pod of the cluster has some account, and one may be stolen.
+//! If there are too many, the source with the most of them loses its oldest one. So whoever opens as
+//! many as they can closes their own, and a scraper, which has one or two, keeps these. Probes come
+//! from this machine, for which some places are kept. Also questions for the API server are limited
+//! for each source, so that none has to wait for those of another.
 
 use std::{
+    cmp::Reverse,
     collections::VecDeque,
     convert::Infallible,
     io::{self, ErrorKind},
-    net::SocketAddr,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     pin::{Pin, pin},
     sync::{
         Arc,
@@ -32,20 +34,24 @@ use rustls_pki_types::CertificateDer;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpSocket, TcpStream},
+    sync::{Semaphore, SemaphorePermit},
     task::AbortHandle,
     time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tower_service::Service as _;
 
 use crate::ServeError;
 
-/// Maximum number of connections. There are only a few probes and scrapers.
-const CONNECTIONS: usize = 64;
-/// Maximum number of those that are kept because a request was authorized. The others are enough for
-/// probes: one of them is only closed when as many newer ones have come while it was served.
-const KEPT: usize = CONNECTIONS / 2;
+/// Maximum number of connections from other machines. There are only a few scrapers.
+const REMOTE: usize = 48;
+/// Maximum number of connections from this machine. There are only a few probes.
+const LOCAL: usize = 16;
+/// Maximum number of requests of one source for which the API server is asked at a time.
+const TURNS: usize = 2;
+/// The part of an IPv6 address that names a network. A machine can have all addresses of one.
+const NETWORK: u128 = u128::MAX << 64;
 /// Maximum duration of a connection. A scrape takes milliseconds, a question for the API server at
 /// most ten seconds, and clients reconnect.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -56,6 +62,9 @@ const HEAD: Duration = Duration::from_secs(10);
 /// Maximum time for the answers of a connection that is to end, longer than that of a question for
 /// the API server.
 const LAST_ANSWER: Duration = Duration::from_secs(15);
+/// Maximum time to send the answers of a connection that ends because a request had no valid
+/// credentials.
+const GRACE: Duration = Duration::from_secs(2);
 /// Maximum size of the head of a request in bytes. A token has one or two thousand.
 const MAX_HEAD: usize = 32 * 1024;
 /// Maximum number of headers.
@@ -80,23 +89,42 @@ pub(crate) enum Protocol {
 }
 
 /// The other end of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Peer {
     /// Its certificates, the first of which is its own.
     pub(crate) certificates: Vec<CertificateDer<'static>>,
+    /// Shared by the connections of a source.
+    turns: Arc<Semaphore>,
     authorized: AtomicBool,
     last: CancellationToken,
 }
 
 impl Peer {
-    /// Notes that a request of a known user was authorized on this connection.
+    fn new(certificates: Vec<CertificateDer<'static>>, turns: Arc<Semaphore>) -> Self {
+        Self {
+            certificates,
+            turns,
+            authorized: AtomicBool::new(false),
+            last: CancellationToken::new(),
+        }
+    }
+
+    /// Waits until the API server may be asked about a request of this source, and as long as the
+    /// permit is kept.
+    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.turns.acquire().await.ok()
+    }
+
+    /// Notes that a page for which a known user needs permission was served on this connection.
     pub(crate) fn is_authorized(&self) {
         self.authorized.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the connection after the current request.
-    pub(crate) fn ends(&self) {
-        self.last.cancel();
+    /// Returns a guard that ends the connection when it is dropped, for example because the client
+    /// resets the request.
+    pub(crate) fn ends_unless_disarmed(&self) -> DropGuard {
+        self.last.clone().drop_guard()
     }
 }
 
@@ -128,10 +156,42 @@ pub(crate) fn listen(
     })
 }
 
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Source {
+    /// The address, or the network of a remote IPv6 address.
+    address: IpAddr,
+    /// Whether it is this machine.
+    is_local: bool,
+}
+
+impl Source {
+    /// Returns the source of a connection with these addresses.
+    fn new(client: IpAddr, server: IpAddr) -> Self {
+        let client = client.to_canonical();
+        // A machine connects to its own address from this same address.
+        let is_local = client.is_loopback() || client == server.to_canonical();
+        let address = match client {
+            IpAddr::V6(address) if !is_local => {
+                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK))
+            }
+            _ => client,
+        };
+        Self { address, is_local }
+    }
+}
+
 /// A connection that is open.
 struct Open {
+    source: Source,
     peer: Arc<ArcSwap<Peer>>,
     task: AbortHandle,
+}
+
+impl Open {
+    fn is_authorized(&self) -> bool {
+        self.peer.load().authorized.load(Ordering::Relaxed)
+    }
 }
 
 /// Serves connections until `stop`.
@@ -143,8 +203,12 @@ pub(crate) async fn serve(
 ) {
     let mut open = VecDeque::new();
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let accepted = accepted.and_then(|(stream, client)| {
+            let source = Source::new(client.ip(), stream.local_addr()?.ip());
+            Ok((stream, source))
+        });
+        let (stream, source) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 if !is_of_client(&error) {
                     sleep(PAUSE).await;
@@ -153,8 +217,9 @@ pub(crate) async fn serve(
             }
         };
 
-        make_room(&mut open);
-        let peer = Arc::new(ArcSwap::default());
+        make_room(&mut open, source);
+        let turns = turns(&open, source);
+        let peer = Arc::new(ArcSwap::from_pointee(Peer::new(Vec::new(), turns)));
         let serving = connection(
             stream,
             protocol.clone(),
@@ -163,7 +228,7 @@ pub(crate) async fn serve(
             stop.clone(),
         );
         let task = tokio::spawn(serving).abort_handle();
-        open.push_back(Open { peer, task });
+        open.push_back(Open { source, peer, task });
     }
 }
 
@@ -179,20 +244,42 @@ fn is_of_client(error: &io::Error) -> bool {
     )
 }
 
-/// Closes a connection, if there are too many.
-fn make_room(open: &mut VecDeque<Open>) {
+/// Returns the turns of a source.
+fn turns(open: &VecDeque<Open>, source: Source) -> Arc<Semaphore> {
+    let other = open.iter().find(|it| it.source == source);
+    other.map_or_else(
+        || Arc::new(Semaphore::new(TURNS)),
+        |it| Arc::clone(&it.peer.load().turns),
+    )
+}
+
+/// Closes a connection if there are too many to open one from this source.
+fn make_room(open: &mut VecDeque<Open>, newest: Source) {
     open.retain(|connection| !connection.task.is_finished());
-    if open.len() < CONNECTIONS {
+
+    let is_rival = |it: &&Open| it.source.is_local == newest.is_local;
+    let places = if newest.is_local { LOCAL } else { REMOTE };
+    if open.iter().filter(is_rival).count() < places {
         return;
     }
 
-    let is_kept = |connection: &Open| connection.peer.load().authorized.load(Ordering::Relaxed);
-    let too_many_are_kept = open.iter().filter(|it| is_kept(it)).count() > KEPT;
-    let oldest = open
+    let number_of = |source: Source| {
+        let opened = open.iter().filter(|it| it.source == source).count();
+        opened + usize::from(source == newest)
+    };
+    let closed = open
         .iter()
-        .position(|connection| is_kept(connection) == too_many_are_kept)
-        .unwrap_or_default();
-    if let Some(connection) = open.remove(oldest) {
+        .enumerate()
+        .filter(|(_, it)| is_rival(it))
+        .max_by_key(|(position, it)| {
+            (
+                number_of(it.source),
+                !it.is_authorized(),
+                Reverse(*position),
+            )
+        })
+        .map(|(position, _)| position);
+    if let Some(connection) = closed.and_then(|position| open.remove(position)) {
         connection.task.abort();
     }
 }
@@ -218,10 +305,9 @@ async fn connection(
     };
     let (_, session) = stream.get_ref();
     let is_http2 = session.alpn_protocol() == Some(&b"h2"[..]);
-    known.store(Arc::new(Peer {
-        certificates: session.peer_certificates().unwrap_or_default().to_vec(),
-        ..Peer::default()
-    }));
+    let certificates = session.peer_certificates().unwrap_or_default().to_vec();
+    let turns = Arc::clone(&known.load().turns);
+    known.store(Arc::new(Peer::new(certificates, turns)));
     let peer = known.load_full();
 
     if is_http2 {
@@ -282,6 +368,10 @@ async fn answer(
     peer: Arc<Peer>,
     mut request: Request<Incoming>,
 ) -> Result<Response, Infallible> {
+    // Over HTTP/2, a client may go on although it was told that the connection ends.
+    if peer.last.is_cancelled() {
+        return std::future::pending().await;
+    }
     request.extensions_mut().insert(peer);
     router.call(request.map(Body::new)).await
 }
@@ -294,15 +384,15 @@ async fn until_its_end<C: Future>(
     stop: &CancellationToken,
 ) {
     let mut connection = pin!(connection);
-    tokio::select! {
+    let rest = tokio::select! {
         _ = connection.as_mut() => return,
-        () = peer.last.cancelled() => {}
-        () = stop.cancelled() => {}
-        () = sleep(LONGEST) => {}
-    }
+        () = peer.last.cancelled() => GRACE,
+        () = stop.cancelled() => LAST_ANSWER,
+        () = sleep(LONGEST) => LAST_ANSWER,
+    };
 
     shutdown(connection.as_mut());
-    let _ = timeout(LAST_ANSWER, connection).await;
+    let _ = timeout(rest, connection).await;
 }
 
 #[cfg(test)]
@@ -326,7 +416,13 @@ mod tests {
     }
 
     async fn asks(address: SocketAddr) -> TcpStream {
-        let mut stream = TcpStream::connect(address).await.unwrap();
+        asks_from(Ipv4Addr::LOCALHOST, address).await
+    }
+
+    async fn asks_from(client: Ipv4Addr, address: SocketAddr) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((client, 0).into()).unwrap();
+        let mut stream = socket.connect(address).await.unwrap();
         let begin = b"GET /healthz HTTP/1.1\r\nX: ";
         stream.write_all(begin).await.unwrap();
         stream
@@ -346,7 +442,7 @@ mod tests {
     async fn slow_connections_are_closed_to_make_room() {
         let (address, _stop) = started().await;
         let mut slow = VecDeque::new();
-        for _ in 0..3 * CONNECTIONS {
+        for _ in 0..3 * REMOTE {
             slow.push_back(asks(address).await);
         }
 
@@ -358,6 +454,39 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         let first = slow.pop_front().unwrap();
         assert_eq!(answered(first).await, "", "it was closed");
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_not_lost_to_a_flood_from_elsewhere() {
+        let (address, _stop) = started().await;
+        let probe = asks(address).await;
+        let mut flood = Vec::new();
+        for _ in 0..200 {
+            flood.push(asks_from(Ipv4Addr::new(127, 0, 0, 2), address).await);
+        }
+        let answer = answered(probe).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
+    #[test]
+    fn sources_are_machines() {
+        for (client, server, address, is_local) in [
+            ("127.0.0.1", "127.0.0.1", "127.0.0.1", true),
+            ("::1", "::1", "::1", true),
+            ("10.0.0.9", "10.0.0.9", "10.0.0.9", true),
+            ("::ffff:10.0.0.9", "::ffff:10.0.0.9", "10.0.0.9", true),
+            ("2001:db8::9", "2001:db8::9", "2001:db8::9", true),
+            ("10.0.0.1", "10.0.0.9", "10.0.0.1", false),
+            ("::ffff:10.0.0.1", "::ffff:10.0.0.9", "10.0.0.1", false),
+            ("2001:db8:0:1:2::3", "2001:db8::9", "2001:db8:0:1::", false),
+        ] {
+            let source = Source::new(client.parse().unwrap(), server.parse().unwrap());
+            let expected = Source {
+                address: address.parse().unwrap(),
+                is_local,
+            };
+            assert_eq!(source, expected, "{client}");
+        }
     }
 
     #[test]
@@ -375,42 +504,81 @@ mod tests {
         assert!(!is_of_client(&io::Error::from_raw_os_error(24)));
     }
 
-    fn open(number: usize) -> VecDeque<Open> {
+    fn source(client: &str) -> Source {
+        Source::new(client.parse().unwrap(), [10, 0, 0, 9].into())
+    }
+
+    fn open(number: usize, client: &str) -> VecDeque<Open> {
         let open = |_| Open {
-            peer: Arc::default(),
+            source: source(client),
+            peer: Arc::new(ArcSwap::from_pointee(Peer::new(
+                Vec::new(),
+                Arc::new(Semaphore::new(TURNS)),
+            ))),
             task: tokio::spawn(std::future::pending::<()>()).abort_handle(),
         };
         (0..number).map(open).collect()
     }
 
     #[tokio::test]
+    async fn the_source_with_the_most_connections_loses_its_oldest() {
+        let mut all = open(1, "10.0.0.1");
+        all.extend(open(REMOTE - 1, "10.0.0.2"));
+        let (scraper, oldest) = (all[0].task.id(), all[1].task.id());
+        for client in ["10.0.0.1", "10.0.0.2", "10.0.0.3"] {
+            make_room(&mut all, source(client));
+            assert_eq!(all.len(), REMOTE - 1, "{client}");
+            all.extend(open(1, client));
+        }
+        assert_eq!(all[0].task.id(), scraper);
+        assert!(all.iter().all(|it| it.task.id() != oldest));
+    }
+
+    #[tokio::test]
+    async fn places_are_kept_for_this_machine() {
+        let mut all = open(REMOTE, "10.0.0.2");
+        all.extend(open(LOCAL - 1, "127.0.0.1"));
+        make_room(&mut all, source("10.0.0.9"));
+        assert_eq!(all.len(), REMOTE + LOCAL - 1);
+
+        all.extend(open(1, "10.0.0.9"));
+        make_room(&mut all, source("127.0.0.1"));
+        let remote = all.iter().filter(|it| !it.source.is_local);
+        assert_eq!((remote.count(), all.len()), (REMOTE, REMOTE + LOCAL - 1));
+    }
+
+    #[tokio::test]
     async fn a_connection_with_a_user_is_not_closed_to_make_room() {
-        let mut all = open(CONNECTIONS);
-        all[0].peer.load().is_authorized();
-        let first = all[0].task.id();
-        make_room(&mut all);
-        assert_eq!((all.len(), all[0].task.id()), (CONNECTIONS - 1, first));
+        // All come from one source, or each from another.
+        let one = open(REMOTE, "10.0.0.2");
+        let several = (0..REMOTE).flat_map(|number| open(1, &format!("10.0.1.{number}")));
+        for mut all in [one, several.collect()] {
+            all[0].peer.load().is_authorized();
+            let first = all[0].task.id();
+            make_room(&mut all, source("10.0.0.3"));
+            assert_eq!((all.len(), all[0].task.id()), (REMOTE - 1, first));
+        }
     }
 
     #[tokio::test]
     async fn users_leave_room_for_probes() {
-        let mut all = open(CONNECTIONS);
+        let mut all = open(REMOTE, "10.0.0.2");
         for connection in &all {
             connection.peer.load().is_authorized();
         }
-        make_room(&mut all);
-        all.extend(open(1));
-        let probe = all[CONNECTIONS - 1].task.id();
+        make_room(&mut all, source("10.0.0.3"));
+        all.extend(open(1, "10.0.0.3"));
+        let probe = all[REMOTE - 1].task.id();
 
         // Others come while the probe is answered, and are authorized at once.
-        for _ in 1..KEPT {
-            make_room(&mut all);
-            all.extend(open(1));
+        for _ in 1..3 * REMOTE {
+            make_room(&mut all, source("10.0.0.2"));
+            all.extend(open(1, "10.0.0.2"));
             let newest = all.back().unwrap();
             newest.peer.load().is_authorized();
         }
         assert!(all.iter().any(|connection| connection.task.id() == probe));
-        assert_eq!(all.len(), CONNECTIONS);
+        assert_eq!(all.len(), REMOTE);
     }
 
     #[tokio::test]

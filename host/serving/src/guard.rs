@@ -45,36 +45,40 @@ impl Guard {
             return status::internal_error(&path);
         };
 
+        // A connection is only kept for users who are known.
+        let ending = peer.ends_unless_disarmed();
+
         // Health must not depend on the API server, so nobody is asked, also not about a token.
         if self.always_allowed.contain(&path) {
-            peer.ends();
             return next.run(request).await;
         }
 
+        let turn = peer.turn().await;
         let authenticated = self
             .authenticator
             .authenticate(&peer.certificates, request.headers())
             .await;
         let user = match authenticated {
             Ok(user) => user,
-            Err(_) => {
-                peer.ends();
-                return status::unauthorized();
-            }
+            Err(_) => return status::unauthorized(),
         };
-        if user.is_anonymous() {
-            peer.ends();
+        if !user.is_anonymous() {
+            ending.disarm();
         }
 
         let verb = request.method().as_str().to_ascii_lowercase();
-        match self.authorizer.authorize(&user, &verb, &path).await {
+        let verdict = self.authorizer.authorize(&user, &verb, &path).await;
+        drop(turn);
+        match verdict {
             Ok(Verdict::Allowed) => {
-                if !user.is_anonymous() {
-                    peer.is_authorized();
-                }
                 // Nothing behind the guard needs it.
                 request.headers_mut().remove(header::AUTHORIZATION);
-                next.run(request).await
+                let response = next.run(request).await;
+                // All accounts have permission for some pages of the API server.
+                if !user.is_anonymous() && response.status().is_success() {
+                    peer.is_authorized();
+                }
+                response
             }
             Ok(Verdict::Forbidden(reason)) => status::forbidden(&user.name, &verb, &path, &reason),
             Err(error) => {

@@ -12,7 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use skydock_kube::api::with_causes;
 use tokio::{
     sync::Semaphore,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, timeout_at},
 };
 
 /// Maximum time for an answer, including attempts, as upstream (`TokenRequestTimeout`,
@@ -102,46 +102,63 @@ impl Reviewer {
             Access::Ready(client) => client,
         };
 
-        let answer = timeout(ANSWER, async {
-            // The semaphore is never closed.
-            let _slot = self.slots.acquire().await;
-            create(&Api::all(client), review).await
-        });
-        let problem = match answer.await {
+        let deadline = Instant::now() + ANSWER;
+        let api = Api::all(client);
+        let answer = timeout_at(deadline, self.create(&api, review, deadline));
+        let (problem, is_forbidden) = match answer.await {
             Ok(Ok(review)) => return Ok(review),
-            Ok(Err(error)) => with_causes(&error),
-            Err(_) => format!("no answer in {ANSWER:?}"),
+            Ok(Err(error)) => (with_causes(&error), is_forbidden(&error)),
+            Err(_) => (format!("no answer in {ANSWER:?}"), false),
         };
-        self.warn(&K::plural(&()), &problem);
+        self.warn(&K::plural(&()), &problem, is_forbidden);
         Err(ReviewError::Unanswered)
     }
 
-    fn warn(&self, resource: &str, problem: &str) {
+    /// Creates an object, with further attempts if the API server fails. A slot is only used for an
+    /// attempt, not for a pause.
+    async fn create<K>(&self, api: &Api<K>, object: &K, deadline: Instant) -> Result<K, kube::Error>
+    where
+        K: Clone + Debug + Serialize + DeserializeOwned,
+    {
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            // The semaphore is never closed.
+            let slot = self.slots.acquire().await;
+            let created = api.create(&PostParams::default(), object).await;
+            drop(slot);
+
+            let error = match created {
+                Err(error) if is_transient(&error) => error,
+                answer => return answer,
+            };
+            let Some(pause) = pauses.next() else {
+                return Err(error);
+            };
+            let pause = pause.max(requested_pause(&error));
+            if Instant::now() + pause >= deadline {
+                return Err(error);
+            }
+            sleep(pause).await;
+        }
+    }
+
+    fn warn(&self, resource: &str, problem: &str, is_forbidden: bool) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if warned.is_none_or(|at| now >= at + REMINDER) {
             *warned = Some(now);
+            let advice = match is_forbidden {
+                true => format!(
+                    "; the account needs permission to create {resource} (deploy/components/secure-serving)"
+                ),
+                false => String::new(),
+            };
             tracing::warn!(
                 problem,
-                "cannot create {resource}: requests for metrics are rejected; the account needs permission to create {resource} \
-                 (deploy/components/secure-serving)"
+                "cannot create {resource}: requests for metrics are rejected{advice}"
             );
         }
     }
-}
-
-/// Creates an object, with further attempts if the API server fails.
-async fn create<K>(api: &Api<K>, object: &K) -> Result<K, kube::Error>
-where
-    K: Clone + Debug + Serialize + DeserializeOwned,
-{
-    for pause in PAUSES {
-        match api.create(&PostParams::default(), object).await {
-            Err(error) if is_transient(&error) => sleep(pause).await,
-            answer => return answer,
-        }
-    }
-    api.create(&PostParams::default(), object).await
 }
 
 /// Returns whether another attempt may succeed.
@@ -150,6 +167,19 @@ fn is_transient(error: &kube::Error) -> bool {
         kube::Error::Api(status) => status.code == 429 || status.code >= 500,
         _ => true,
     }
+}
+
+fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
+}
+
+/// Returns the pause that the API server asks for.
+fn requested_pause(error: &kube::Error) -> Duration {
+    let seconds = match error {
+        kube::Error::Api(status) => status.details.as_ref().map(|it| it.retry_after_seconds),
+        _ => None,
+    };
+    Duration::from_secs(seconds.unwrap_or_default().into())
 }
 
 #[cfg(test)]
@@ -177,6 +207,44 @@ mod tests {
         api.fail("POST", PATH, 403, "Forbidden");
         assert!(reviewer.review(&TokenReview::default()).await.is_err());
         assert_eq!(api.requests().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_of_one_question_does_not_delay_another() {
+        let api = FakeApi::default();
+        let reviewer = Arc::new(Reviewer::with(api.client()));
+        for _ in 0..IN_FLIGHT {
+            api.fail("POST", PATH, 429, "TooManyRequests");
+            let reviewer = Arc::clone(&reviewer);
+            tokio::spawn(async move { reviewer.review(&TokenReview::default()).await });
+        }
+        while api.requests().len() < IN_FLIGHT {
+            tokio::task::yield_now().await;
+        }
+
+        let start = Instant::now();
+        assert!(reviewer.review(&TokenReview::default()).await.is_ok());
+        assert!(start.elapsed() < PAUSES[0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_is_not_asked_again_earlier_than_it_says() {
+        for (seconds, attempts, waits) in [(3, 2, 3), (60, 1, 0)] {
+            let api = FakeApi::default();
+            let reviewer = Reviewer::with(api.client());
+            let busy = json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 429, "reason": "TooManyRequests",
+                "message": "busy", "details": {"retryAfterSeconds": seconds},
+            });
+            api.answer("POST", PATH, 429, busy);
+            let start = Instant::now();
+            let answer = reviewer.review(&TokenReview::default()).await;
+            assert_eq!(
+                (answer.is_ok(), api.requests().len()),
+                (attempts == 2, attempts)
+            );
+            assert_eq!(start.elapsed().as_secs(), waits, "{seconds}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

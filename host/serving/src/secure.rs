@@ -453,7 +453,9 @@ async fn client(
         master: None,
     };
     let building = spawn_blocking(move || {
-        let config = runtime.block_on(clients::load(&access))?;
+        let mut config = runtime.block_on(clients::load(&access))?;
+        // `review` does it.
+        config.default_retry = false;
         let _in_runtime = runtime.enter();
         clients::named(&config, name)
     });

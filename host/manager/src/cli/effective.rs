@@ -37,12 +37,14 @@ fn in_effect(arg: &Arg, matches: &ArgMatches) -> Option<(String, String)> {
 }
 
 /// Returns the value of a flag without what may be secret.
-fn shown(flag: &str, value: &str) -> String {
+pub(super) fn shown(flag: &str, value: &str) -> String {
     let hidden = match flag {
         // Options must not be secrets, but nobody knows all of them.
         "plugin-option" => value.split_once('=').map(|(key, _)| format!("{key}=…")),
-        // User and password.
-        "master" => value.rsplit_once('@').map(|(_, host)| host.to_owned()),
+        // User and password. The address of the API server need not be a URL.
+        _ if flag == "master" || value.contains("://") => {
+            value.rsplit_once('@').map(|(_, host)| host.to_owned())
+        }
         _ => None,
     };
     hidden.unwrap_or_else(|| value.to_owned())

@@ -17,8 +17,9 @@ use skydock_serving::{
 
 use super::{BindAddress, every_address, parse_bind_address, parse_duration};
 
-/// Streams of an HTTP/2 connection, if the flag is 0.
-const STREAMS: u32 = 100;
+/// Streams of an HTTP/2 connection, if the flag is 0. Clients need one or two, and everybody can
+/// connect.
+const STREAMS: u32 = 8;
 
 /// The flags of the HTTPS server, and of the one for plain HTTP.
 #[derive(Args, Clone, Debug)]
@@ -39,7 +40,7 @@ pub struct ServingArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", action = ArgAction::Set)]
     pub disable_http2_serving: bool,
-    /// Maximum number of streams of an HTTP/2 connection; `0` is 100.
+    /// Maximum number of streams of an HTTP/2 connection; `0` is 8.
     #[arg(long, value_name = "N", value_parser = parse_streams, default_value = "0")]
     pub http2_max_streams_per_connection: u32,
 
@@ -146,8 +147,8 @@ pub struct ServingArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s")]
     pub authorization_webhook_cache_unauthorized_ttl: Duration,
 
-    /// Address of the same over plain HTTP, without authentication; `:PORT` is that port on all
-    /// addresses, and `0` disables it.
+    /// Address of health and metrics over plain HTTP, without authentication; `:PORT` is that port
+    /// on all addresses, and `0` disables it.
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_bind_address)]
     pub metrics_bind_address: BindAddress,
     /// Also serve metrics of requests to the cloud with the names of an official
@@ -353,7 +354,7 @@ mod tests {
         assert_eq!(default.address.port(), 10258);
         assert!(default.address.ip().is_unspecified());
         assert!(default.certificate.is_none() && default.certificate_directory.is_none());
-        assert_eq!(default.http2_streams, Some(100));
+        assert_eq!(default.http2_streams, Some(8));
         let ten = Duration::from_secs(10);
         assert_eq!(default.authentication.token_cache_ttl, ten);
         assert_eq!(default.authorization.authorized_ttl, ten);

@@ -550,6 +550,7 @@ fn the_flags_in_effect_are_known_without_secrets() {
         "--master=https://user:hunter2@10.0.0.1:6443",
         "--plugin-option=password=hunter2",
         "--kube-api-qps=50",
+        "--kube-api-content-type=https://user:hunter2@example",
     ];
     let effective = ccm(&given).unwrap().effective;
     for (name, value) in [
@@ -563,6 +564,7 @@ fn the_flags_in_effect_are_known_without_secrets() {
         ("master", "10.0.0.1:6443"),
         ("plugin-option", "password=…"),
         ("kube-api-qps", "50"),
+        ("kube-api-content-type", "example"),
     ] {
         assert_eq!(
             effective.get(name).map(String::as_str),

@@ -14,9 +14,9 @@ use rustls::{
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
 };
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::*;
 use crate::tls::{TlsVersion, provider, testing::Authority};
@@ -160,6 +160,9 @@ struct Client {
     roots: Option<CertificateDer<'static>>,
     identity: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
     tls12_only: bool,
+    http2: bool,
+    /// The own address, if it is not 127.0.0.1.
+    address: Option<Ipv4Addr>,
 }
 
 impl Client {
@@ -170,8 +173,8 @@ impl Client {
         }
     }
 
-    /// Sends a request and returns the complete answer, or the error of the connection.
-    async fn get(&self, address: SocketAddr, path: &str, headers: &str) -> Result<String, String> {
+    /// Connects, or returns the error of the handshake.
+    async fn connect(&self, address: SocketAddr) -> Result<TlsStream<TcpStream>, String> {
         let builder = ClientConfig::builder_with_provider(Arc::new(provider()));
         let builder = match self.tls12_only {
             true => builder.with_protocol_versions(&[&rustls::version::TLS12]),
@@ -188,17 +191,28 @@ impl Client {
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(Anyone)),
         };
-        let config = match &self.identity {
+        let mut config = match &self.identity {
             Some((certificate, key)) => builder
                 .with_client_auth_cert(vec![certificate.clone()], key.clone_key())
                 .unwrap(),
             None => builder.with_no_client_auth(),
         };
+        if self.http2 {
+            config.alpn_protocols = vec![b"h2".to_vec()];
+        }
 
-        let stream = TcpStream::connect(address).await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        let own = self.address.unwrap_or(Ipv4Addr::LOCALHOST);
+        socket.bind((own, 0).into()).unwrap();
+        let stream = socket.connect(address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
-        let mut stream = connecting.await.map_err(|error| error.to_string())?;
+        connecting.await.map_err(|error| error.to_string())
+    }
+
+    /// Sends a request and returns the complete answer, or the error of the connection.
+    async fn get(&self, address: SocketAddr, path: &str, headers: &str) -> Result<String, String> {
+        let mut stream = self.connect(address).await?;
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: x\r\n{headers}Connection: close\r\n\r\n");
         // The other end may have ended the session.
@@ -301,6 +315,36 @@ async fn an_api_server_that_does_not_answer_allows_nothing() {
     stop.cancel();
 }
 
+#[tokio::test]
+async fn a_source_does_not_wait_for_questions_of_another() {
+    let api = skydock_kube::testing::FakeApi::default();
+    let mut skipping = options();
+    skipping.authentication.skip_lookup = true;
+    let (address, _stop) = started(skipping, Some(api.client())).await;
+
+    for number in 0..10 {
+        api.hang("POST", REVIEWED_TOKEN);
+        tokio::spawn(async move {
+            let token = bearer(&format!("random-{number}"));
+            Client::default().get(address, "/metrics", &token).await
+        });
+    }
+    while api.requests().len() < 2 {
+        sleep(CHECK).await;
+    }
+    sleep(10 * CHECK).await;
+    assert_eq!(api.requests().len(), 2, "one source asks two at a time");
+
+    api.clear("POST", REVIEWED_TOKEN);
+    let other = Client {
+        address: Some(Ipv4Addr::new(127, 0, 0, 2)),
+        ..Client::default()
+    };
+    let answer = other.get(address, "/metrics", &bearer("token"));
+    let answer = timeout(Duration::from_secs(5), answer).await.unwrap();
+    assert!(answer.unwrap().starts_with("HTTP/1.1 401"));
+}
+
 /// Returns the ConfigMap in which the API server tells its authorities.
 fn config_map(clients: &Authority, proxies: &Authority) -> Value {
     json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "extension-apiserver-authentication"}, "data": {
@@ -393,6 +437,99 @@ async fn http2_is_served_unless_it_is_disabled() {
         // Who does not say who they are gets one answer.
         assert_eq!(status(None).await, 403);
         assert!(timeout(Duration::from_secs(30), ended).await.is_ok());
+    }
+}
+
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+
+/// Returns a frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let head = [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload];
+    head.concat()
+}
+
+/// Returns a complete request as a frame.
+fn request(stream: u32, path: &str, authorization: &str) -> Vec<u8> {
+    let text = |value: &str| {
+        let mut bytes = vec![u8::try_from(value.len()).unwrap()];
+        bytes.extend(value.as_bytes());
+        bytes
+    };
+    let block = [
+        // `:method: GET` and `:scheme: https`.
+        vec![0x82, 0x87],
+        // Texts follow these names: `:path`, `:authority` and `authorization`.
+        vec![0x04],
+        text(path),
+        vec![0x01],
+        text("localhost"),
+        vec![0x0f, 0x08],
+        text(authorization),
+    ];
+    // END_STREAM and END_HEADERS.
+    frame(HEADERS, 0x5, stream, &block.concat())
+}
+
+/// Reads a frame and returns its kind and its stream; `None` if the connection has ended.
+async fn read_frame(connection: &mut TlsStream<TcpStream>) -> Option<(u8, u32)> {
+    let mut head = [0; 9];
+    connection.read_exact(&mut head).await.ok()?;
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let mut payload = vec![0; usize::try_from(length).unwrap()];
+    connection.read_exact(&mut payload).await.ok()?;
+    let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+    Some((head[3], stream))
+}
+
+#[tokio::test]
+async fn a_connection_ends_although_its_client_goes_on() {
+    let api = skydock_kube::testing::FakeApi::default();
+    let mut skipping = options();
+    skipping.authentication.skip_lookup = true;
+    let (address, _stop) = started(skipping, Some(api.client())).await;
+    let client = Client {
+        http2: true,
+        ..Client::default()
+    };
+
+    for (path, is_reset) in [("/healthz", false), ("/metrics", true)] {
+        api.hang("POST", REVIEWED_TOKEN);
+        let mut connection = client.connect(address).await.unwrap();
+        let begin = [
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+            frame(SETTINGS, 0, 0, &[]),
+            request(1, path, "Bearer random"),
+        ];
+        connection.write_all(&begin.concat()).await.unwrap();
+        if is_reset {
+            while api.requests().is_empty() {
+                sleep(CHECK).await;
+            }
+            let reset = frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes());
+            connection.write_all(&reset).await.unwrap();
+        }
+
+        let mut answered = Vec::new();
+        let until_its_end = async {
+            while let Some((kind, stream)) = read_frame(&mut connection).await {
+                match kind {
+                    HEADERS => answered.push(stream),
+                    GOAWAY => {
+                        let another = request(3, "/healthz", "Bearer random");
+                        connection.write_all(&another).await.unwrap();
+                    }
+                    _ => {}
+                }
+            }
+        };
+        let ended = timeout(Duration::from_secs(10), until_its_end).await;
+        assert!(ended.is_ok(), "{path}");
+        let expected: &[u32] = if is_reset { &[] } else { &[1] };
+        assert_eq!(answered, expected, "{path}");
     }
 }
 
