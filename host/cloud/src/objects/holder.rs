@@ -29,7 +29,7 @@ pub enum Holder {
     },
     /// A node with this name has it among its addresses.
     Node(String),
-    /// It is the name of the Node object, or its host name.
+    /// It is the name of the Node object.
     NodeName(String),
     /// It is in a Pod CIDR of a node.
     Pods {

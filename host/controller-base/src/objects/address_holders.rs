@@ -10,7 +10,7 @@ use std::{
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Service;
 use parking_lot::{Mutex, MutexGuard};
-use skydock_cloud::{AddressKind, Holder, Node};
+use skydock_cloud::{Holder, Node};
 use skydock_kube::informer::{Change, Entry, Informer, Kind};
 
 use crate::objects::kinds::{NodeKind, ServiceKind};
@@ -89,17 +89,11 @@ impl Claims {
         let name: Arc<str> = node.name.as_str().into();
         let own = (named(&node.name), Owner::NodeName(Arc::clone(&name)));
 
+        // A kubelet may write any host name into its Node, so only the name of the Node is its name.
         let addresses = node.addresses.iter().map(|it| {
             // Some clouds use IP addresses as names.
             let place = parsed(&it.address).unwrap_or_else(|| named(&it.address));
-            let is_name =
-                matches!(place, AddressOrName::Name(_)) && it.kind == AddressKind::Hostname;
-            let owner = if is_name {
-                Owner::NodeName
-            } else {
-                Owner::Node
-            };
-            (place, owner(Arc::clone(&name)))
+            (place, Owner::Node(Arc::clone(&name)))
         });
 
         Self {
@@ -107,7 +101,9 @@ impl Claims {
             pods: node
                 .pod_cidrs
                 .iter()
-                .filter_map(|cidr| Some((cidr.parse::<IpNet>().ok()?.trunc(), Arc::clone(&name))))
+                .filter_map(|cidr| cidr.parse::<IpNet>().ok())
+                .filter(is_of_one_node)
+                .map(|net| (net.trunc(), Arc::clone(&name)))
                 .collect(),
         }
     }
@@ -152,6 +148,15 @@ impl Claims {
             addresses: cluster_ips.chain(external_ips).chain(ingress).collect(),
             pods: Vec::new(),
         }
+    }
+}
+
+/// Returns true for a Pod CIDR that is not too large for a node. If nobody else does, a kubelet may
+/// write any into its Node, also that of all addresses.
+fn is_of_one_node(net: &IpNet) -> bool {
+    match net {
+        IpNet::V4(net) => net.prefix_len() >= 16,
+        IpNet::V6(net) => net.prefix_len() >= 48,
     }
 }
 
@@ -567,7 +572,7 @@ mod tests {
         let shown = |found: Vec<Holder>| found.first().map(ToString::to_string).unwrap_or_default();
         for (name, expected) in [
             ("n1", "the name of node n1"),
-            ("host-1", "the name of node n1"),
+            ("host-1", "an address of node n1"),
             ("N1.Corp.Example", "an address of node n1"),
             (
                 "theirs.example.",
@@ -679,6 +684,26 @@ mod tests {
         nodes.delete("n1");
         services.delete("ns/a");
         are([false; 6]);
+    }
+
+    /// A kubelet may write any Pod CIDR into its Node.
+    // Holds: SEC-16
+    // Holds: SEC-60
+    #[test]
+    fn a_pod_cidr_that_is_too_large_for_a_node_is_ignored() {
+        let ((nodes, _services), find) = caches(&[]);
+        for (cidrs, expected) in [
+            (json!(["0.0.0.0/0", "::/0"]), [0, 0]),
+            (json!(["192.0.0.0/8", "2000::/3"]), [0, 0]),
+            (json!(["192.0.0.0/15", "2001:db8::/47"]), [0, 0]),
+            (json!(["192.0.0.0/16", "2001:db8::/48"]), [1, 1]),
+        ] {
+            nodes.delete("n2");
+            let change = json!({"spec": {"podCIDRs": cidrs}});
+            nodes.apply(with(&node("n2"), &change));
+            let found = ["192.0.2.1", "2001:db8::9"].map(|it| find(it).len());
+            assert_eq!(found, expected, "{change}");
+        }
     }
 
     /// Two nodes may have the same address or Pod CIDR for a while.

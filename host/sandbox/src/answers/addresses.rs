@@ -208,17 +208,39 @@ impl IngressRules {
             return Err(Rejected::Service(net));
         }
 
-        // If Pods and nodes share a network, the kubelet reports the address itself.
-        let own = node
-            .addresses
-            .iter()
-            .any(|it| it.address.parse() == Ok(address));
-        taken.by(|holder| matches!(holder, Holder::Pods { .. }) && !own)
+        // If Pods and nodes share a network, the kubelet reports the address itself. Some questions
+        // have no addresses, but the Node has.
+        let in_question = || {
+            let mut known = node.addresses.iter();
+            known.any(|it| it.address.parse() == Ok(address))
+        };
+        let in_cache = || {
+            let mut holders = taken.holders.iter();
+            holders.any(|it| matches!(it, Holder::Node(of) if *of == node.name))
+        };
+        if in_question() || in_cache() {
+            return Ok(());
+        }
+        taken.by(|holder| self.is_of_assigned_pods(holder))
+    }
+
+    /// Returns true for a Pod CIDR in a network of Pods. A kubelet may write any other into its
+    /// Node, and must not keep other nodes from having addresses.
+    fn is_of_assigned_pods(&self, holder: &Holder) -> bool {
+        let Holder::Pods { cidr, .. } = holder else {
+            return false;
+        };
+        let cidr = cidr.parse::<IpNet>();
+        cidr.is_ok_and(|cidr| self.pods.iter().any(|net| net.contains(&cidr)))
     }
 
     /// Checks a name of this node, which these objects have. The API server may connect to it.
     pub(crate) fn node_name(node: &Node, holders: Vec<Holder>) -> Result<(), Rejected> {
-        let is_other = |it: &Holder| matches!(it, Holder::NodeName(of) if *of != node.name);
+        if holders.contains(&Holder::NodeName(node.name.clone())) {
+            return Ok(());
+        }
+
+        let is_other = |it: &Holder| matches!(it, Holder::NodeName(_));
         holders
             .into_iter()
             .find(is_other)

@@ -222,16 +222,19 @@ async fn addresses_of_objects_of_the_cluster_are_rejected() {
         Ok::<_, CloudError>(described.remove(0)?.addresses.remove(0).address)
     };
     let (of_service, of_node) = (ensure().await.unwrap(), describe().await.unwrap());
-    let hold = |address: &str| {
+    let holds = |address: &str, holder: Holder| {
         let address: IpAddr = address.parse().unwrap();
-        let holder = Holder::ClusterIp {
-            namespace: "kube-system".into(),
-            name: "dns".into(),
-        };
         bench.cluster.set(Arc::new(FakeCluster {
             held: Some((address, holder)),
             ..FakeCluster::default()
         }));
+    };
+    let hold = |address: &str| {
+        let holder = Holder::ClusterIp {
+            namespace: "kube-system".into(),
+            name: "dns".into(),
+        };
+        holds(address, holder);
     };
     let is_rejected = |answer: Result<String, CloudError>| {
         let words = "is rejected: it is a cluster IP of Service kube-system/dns";
@@ -242,6 +245,14 @@ async fn addresses_of_objects_of_the_cluster_are_rejected() {
     assert!(is_rejected(ensure().await) && describe().await.is_ok());
     hold(&of_node);
     assert!(is_rejected(describe().await) && ensure().await.is_ok());
+
+    // A kubelet may write this into its Node.
+    let everything = Holder::Pods {
+        node: "thief".into(),
+        cidr: "0.0.0.0/0".into(),
+    };
+    holds(&of_node, everything);
+    assert_eq!(describe().await, Ok(of_node));
 }
 
 // Holds: SEC-04

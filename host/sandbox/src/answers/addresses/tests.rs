@@ -287,10 +287,11 @@ fn a_node_has_no_address_of_services_or_other_pods() {
         services: nets(&["10.96.0.0/12"]),
         ..IngressRules::default()
     };
-    let pods_of = |node: &str| Holder::Pods {
+    let pods = |node: &str, cidr: &str| Holder::Pods {
         node: node.into(),
-        cidr: "10.244.0.0/16".into(),
+        cidr: cidr.into(),
     };
+    let pods_of = |node: &str| pods(node, "10.244.0.0/16");
     let check = |text: &str, taken: Taken| rules.node(ip(text), &n1(), &taken).err();
     let rejected = |holder: Holder| Some(Rejected::Held(holder));
     assert_eq!(
@@ -316,6 +317,10 @@ fn a_node_has_no_address_of_services_or_other_pods() {
         ("10.1.0.1", Taken::default()),
         ("10.244.7.1", held(pods_of("n2"))),
         ("10.244.7.1", held(pods_of("n1"))),
+        // A kubelet may write these into its Node.
+        ("10.1.0.1", held(pods("thief", "0.0.0.0/0"))),
+        ("10.1.0.1", held(pods("thief", "8.0.0.0/5"))),
+        ("172.31.0.1", held(pods("thief", "172.31.0.0/16"))),
         ("10.1.0.1", held(Holder::Node("n2".into()))),
         (
             "10.1.0.1",
@@ -327,6 +332,18 @@ fn a_node_has_no_address_of_services_or_other_pods() {
     ] {
         assert_eq!(check(text, taken), None, "{text}");
     }
+
+    // A question may have nothing but the name of the node.
+    let asked = Node {
+        name: "n1".into(),
+        ..Node::default()
+    };
+    let of = |node: &str| Taken {
+        holders: vec![Holder::Node(node.into()), pods_of("n2")],
+        ..Taken::default()
+    };
+    assert_eq!(rules.node(ip("10.244.7.1"), &asked, &of("n1")), Ok(()));
+    assert!(rules.node(ip("10.244.7.1"), &asked, &of("n3")).is_err());
 }
 
 // Holds: SEC-16
@@ -363,6 +380,11 @@ fn names_of_other_objects_are_rejected() {
             (of_node, balanced, opened),
             "{holder}"
         );
+    }
+
+    for other in ["a-thief", "thief"] {
+        let both = vec![named(other), named("n1")];
+        assert_eq!(IngressRules::node_name(&n1(), both), Ok(()), "{other}");
     }
 }
 
