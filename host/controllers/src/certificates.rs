@@ -4,6 +4,7 @@
 //! Requests are never denied: one that is not approved waits, and Kubernetes deletes it after a
 //! day. Upstream has no such controller, so it runs only if `--controllers` names it.
 
+mod asked;
 pub(crate) mod metrics;
 mod pending;
 mod pkcs10;
@@ -37,14 +38,16 @@ use skydock_kube::{
     informer::{Change, Entry, Informer},
     queue::{Limiter, Priority, Queue},
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::{
+    asked::Asked,
     metrics::CertificateMetrics,
     pending::Pending,
     plan::{Claim, Flaw, Wait},
     request::RequestKind,
-    round::Round,
+    round::{Question, Round},
 };
 use crate::{
     ClientName,
@@ -56,6 +59,9 @@ use crate::{
 const WORKERS: usize = 2;
 /// Maximum number of nodes in one batch.
 const BATCH: usize = 250;
+
+/// Maximum age of an answer by which a request is approved: an address may move to another instance.
+const MOST_AGE: Duration = Duration::from_secs(30);
 
 /// Delays of nodes whose requests wait. A kubelet creates another request after 15 minutes.
 const LIMITER: Limiter = Limiter {
@@ -75,7 +81,8 @@ pub(crate) static CONTROLLER: Descriptor = Descriptor {
     client: ClientName::Node,
     event_source: "certificatesigningrequest-approving-controller",
     needs: Some(Capability::Instances),
-    needs_services: NeedsServices::No,
+    // Addresses of nodes are compared with theirs.
+    needs_services: NeedsServices::IfAllowed,
 };
 
 /// The controller. Its queue has names of nodes, so that a node with many requests is asked about
@@ -86,6 +93,7 @@ pub(crate) struct CertificateController {
     client: Client,
     requests: Informer<RequestKind>,
     pending: Arc<Pending>,
+    asked: Arc<Asked>,
     queue: Arc<Queue<String>>,
     lanes: Lanes,
     pause: Pause,
@@ -114,20 +122,26 @@ impl CertificateController {
             context.metrics.queue("CertificateSigningRequests"),
         ));
 
-        let requests = Informer::default();
-        let pending = Pending::follow(&requests, metrics.pending.clone(), {
+        let asked = Arc::<Asked>::default();
+        let changed = {
             let queue = Arc::clone(&queue);
-            move |node| queue.add(node, Priority::Change)
-        });
+            let asked = Arc::clone(&asked);
+            move |node: String| {
+                let wait = asked.wait(&node);
+                queue.add_after(node, wait, Priority::Change);
+            }
+        };
+
+        let requests = Informer::default();
+        let pending = Pending::follow(&requests, metrics.pending.clone(), changed.clone());
 
         context.nodes.subscribe({
-            let queue = Arc::clone(&queue);
             let pending = Arc::clone(&pending);
             move |change| match change {
                 Change::Updated(old, new) if old.view == new.view => {}
                 Change::Added(node) | Change::Updated(_, node) => {
                     if !pending.of(node.name()).is_empty() {
-                        queue.add(node.key(), Priority::Change);
+                        changed(node.key());
                     }
                 }
                 Change::Deleted(_) => {}
@@ -140,6 +154,7 @@ impl CertificateController {
             client,
             requests,
             pending,
+            asked,
             queue,
             lanes: Lanes::new(WORKERS),
             pause: Pause::default(),
@@ -155,9 +170,9 @@ impl CertificateController {
         let mut questions = Vec::new();
         for name in nodes {
             match self.precheck(&name) {
-                Some(entry) => {
+                Some(question) => {
                     let limit = self.batch_limits.lock().get(&name).copied();
-                    questions.push((entry, limit.unwrap_or_default()));
+                    questions.push((question, limit.unwrap_or_default()));
                 }
                 None => {
                     self.batch_limits.lock().remove(&name);
@@ -172,25 +187,31 @@ impl CertificateController {
         ask_all(&round, questions, max, &self.lanes).await;
     }
 
-    /// Returns the node if the cloud has to be asked about it. What waits for a change of the node
-    /// is checked again then.
-    fn precheck(&self, name: &str) -> Option<NodeEntry> {
-        let claims = self.claims(name);
-        if claims.is_empty() {
-            return None;
+    /// Returns the question that the cloud has to be asked about a node. What waits for a change of
+    /// the node is checked again then.
+    fn precheck(&self, name: &str) -> Option<Question> {
+        let node = self.context.nodes.get(name);
+        let mut requests = Vec::new();
+        for (request, _) in self.claims(name) {
+            match self.ready(node.as_ref(), &request) {
+                Ok(()) => requests.push(request.uid().to_owned()),
+                Err(wait) => self.tell_wait(node.as_ref(), &request, &wait),
+            }
         }
 
-        let entry = self.context.nodes.get(name);
-        let ready = entry.as_ref().map_or(Err(Wait::NoNode), |entry| {
-            plan::ready(&entry.view, &self.context.provider.info())
-        });
-        if let Err(wait) = ready {
-            for (request, _) in claims {
-                self.tell_wait(entry.as_ref(), &request, &wait);
-            }
-            return None;
-        }
-        entry
+        let node = node.filter(|_| !requests.is_empty())?;
+        Some(Question {
+            node,
+            requests: requests.into(),
+        })
+    }
+
+    /// Checks what the cloud is not needed for.
+    fn ready(&self, node: Option<&NodeEntry>, request: &RequestEntry) -> Result<(), Wait> {
+        let node = node.ok_or(Wait::NoNode)?;
+        plan::ready(&node.view, &self.context.provider.info())?;
+        let created = request.view.as_ref().map_or(0, |it| it.created);
+        plan::not_older(created, &node.view)
     }
 
     /// Returns the well-formed requests of a node, and tells what is wrong with the others.
@@ -203,7 +224,7 @@ impl CertificateController {
             .filter_map(|key| self.requests.get(key))
         {
             let Some(request) = &entry.view else { continue };
-            match plan::claim(request) {
+            match request.claim.clone() {
                 Ok(claim) => claims.push((entry, claim)),
                 Err(flaw) => self.tell_flaw(name, &entry, &flaw),
             }
@@ -211,15 +232,30 @@ impl CertificateController {
         claims
     }
 
-    /// Decides the requests of a node after the cloud has answered. Returns when to ask again.
-    async fn decide(&self, asked: &NodeEntry, instance: &Instance) -> Option<RetryWhen> {
+    /// Decides the requests of a node for which the cloud was asked, and has answered at this time.
+    /// Returns when to ask again.
+    async fn decide(
+        &self,
+        asked: &Question,
+        instance: &Instance,
+        answered: Instant,
+        stop: &CancellationToken,
+    ) -> Option<RetryWhen> {
         let mut again = None;
-        for (request, claim) in self.claims(asked.name()) {
+        for (request, claim) in self.claims(asked.node.name()) {
+            // One that was created later is in the queue.
+            if !asked.is_about(request.uid()) {
+                continue;
+            }
+            if stop.is_cancelled() || answered.elapsed() > MOST_AGE {
+                return Some(RetryWhen::BackOff);
+            }
+
             // The node may have changed since the question.
-            let node = self.context.nodes.get(&asked.key());
-            match self.confirm(node.as_ref(), asked, &claim, instance) {
+            let node = self.context.nodes.get(&asked.node.key());
+            match self.confirm(node.as_ref(), &asked.node, &request, &claim, instance) {
                 Ok(()) => {
-                    if let Err(error) = self.approve(asked, &request).await {
+                    if let Err(error) = self.approve(&asked.node, &request).await {
                         self.context.api_error(request.name(), &error);
                         again = again.or(Some(RetryWhen::after_write(&error)));
                     }
@@ -237,12 +273,13 @@ impl CertificateController {
         &self,
         node: Option<&NodeEntry>,
         asked: &NodeEntry,
+        request: &RequestEntry,
         claim: &Claim,
         instance: &Instance,
     ) -> Result<(), Wait> {
         let node = node.filter(|node| node.uid() == asked.uid());
+        self.ready(node, request)?;
         let node = node.ok_or(Wait::NoNode)?;
-        plan::ready(&node.view, &self.context.provider.info())?;
         plan::confirm(claim, &node.view, self.is_shared(&node.view), instance)
     }
 
@@ -328,7 +365,11 @@ impl CertificateController {
     /// Tells that the cloud has not answered about a node. Returns when to ask again.
     fn follow_error(&self, node: &NodeEntry, error: CloudError) -> RetryWhen {
         self.context.cloud_error(node.name(), &error);
-        let again = RetryWhen::after(&error);
+        let again = match &error {
+            // The question is the same after a change of the node.
+            CloudError::Invalid(_) => RetryWhen::BackOff,
+            error => RetryWhen::after(error),
+        };
         if retry::warns(&error) {
             let wait = Wait::after(error);
             for (request, _) in self.claims(node.name()) {

@@ -1,19 +1,29 @@
 //! The requests that wait for a decision, by node.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
-use skydock_kube::informer::{Change, Informer};
+use skydock_kube::informer::{Change, Entry, Informer};
 
-use super::{
-    plan::node_name,
-    request::{Request, RequestKind},
-};
+use super::request::RequestKind;
 
-/// Names of nodes and of their requests.
+/// Maximum number of requests of a node that are looked at. A kubelet has one or two, and needs
+/// only the newest.
+const MOST: usize = 10;
+
+/// A node, and the time and key of one of its requests. The newest of a node is first.
+type Place = (String, Reverse<u64>, String);
+
+/// The requests of all nodes.
 #[derive(Default)]
-pub(super) struct Pending(Mutex<BTreeSet<(String, String)>>);
+pub(super) struct Pending(Mutex<BTreeSet<Place>>);
+
+/// Returns the place of a request that waits.
+fn place(entry: &Entry<RequestKind>) -> Option<Place> {
+    let request = entry.view.as_ref()?;
+    Some((request.node.clone(), Reverse(request.created), entry.key()))
+}
 
 impl Pending {
     /// Follows the cache, counts the requests in `gauge`, and calls `added` with the node of each
@@ -28,13 +38,10 @@ impl Pending {
 
         requests.subscribe(move |change| {
             let (old, new) = match change {
-                Change::Added(new) => (None, Some(new)),
-                Change::Updated(old, new) => (Some(old), Some(new)),
-                Change::Deleted(old) => (Some(old), None),
+                Change::Added(new) => (None, place(new)),
+                Change::Updated(old, new) => (place(old), place(new)),
+                Change::Deleted(old) => (place(old), None),
             };
-            let node = |request: &Request| node_name(request).to_owned();
-            let old = old.and_then(|it| Some((node(it.view.as_ref()?), it.key())));
-            let new = new.and_then(|it| Some((node(it.view.as_ref()?), it.key())));
             if old == new {
                 return;
             }
@@ -49,7 +56,7 @@ impl Pending {
             gauge.set(i64::try_from(all.len()).unwrap_or(i64::MAX));
             drop(all);
 
-            if let Some((node, _)) = new {
+            if let Some((node, ..)) = new {
                 added(node);
             }
         });
@@ -57,18 +64,23 @@ impl Pending {
         pending
     }
 
-    /// Returns the keys of the requests of a node.
+    /// Returns the keys of the newest requests of a node.
     pub(super) fn of(&self, node: &str) -> Vec<String> {
         self.0
             .lock()
-            .range((node.to_owned(), String::new())..)
-            .take_while(|(other, _)| other == node)
-            .map(|(_, request)| request.clone())
+            .range((node.to_owned(), Reverse(u64::MAX), String::new())..)
+            .take_while(|(other, ..)| other == node)
+            .take(MOST)
+            .map(|(.., request)| request.clone())
             .collect()
     }
 
     /// Returns the nodes with requests.
     pub(super) fn nodes(&self) -> BTreeSet<String> {
-        self.0.lock().iter().map(|(node, _)| node.clone()).collect()
+        self.0
+            .lock()
+            .iter()
+            .map(|(node, ..)| node.clone())
+            .collect()
     }
 }

@@ -26,6 +26,8 @@ const USAGES: [&str; 2] = ["digital signature", "server auth"];
 const KEY_ENCIPHERMENT: &str = "key encipherment";
 /// Maximum number of names and addresses in a request.
 const MOST_NAMES: usize = 100;
+/// Seconds by which the clocks of API servers may differ.
+const CLOCKS: u64 = 10;
 /// Number of names and addresses that a message quotes.
 const QUOTED: usize = 3;
 
@@ -59,6 +61,8 @@ pub(super) enum Wait {
     Uninitialized,
     #[error("the node has no provider ID of this provider")]
     Foreign,
+    #[error("it is older than the node; the kubelet creates another one")]
+    Older,
     #[error("another node has the same provider ID")]
     Shared,
     #[error("the cloud finds no instance with the name of the node: {0}")]
@@ -187,6 +191,15 @@ pub(super) fn ready(node: &Node, info: &ProviderInfo) -> Result<(), Wait> {
     }
     let owned = node.provider_id.as_ref().is_some_and(|id| info.owns(id));
     if owned { Ok(()) } else { Err(Wait::Foreign) }
+}
+
+/// Checks a request that was created at this time: one that is older than the node may be of the
+/// previous machine with this name. A kubelet requests only what it reads from its Node.
+pub(super) fn not_older(created: u64, node: &Node) -> Result<(), Wait> {
+    if created.saturating_add(CLOCKS) < node.creation_timestamp {
+        return Err(Wait::Older);
+    }
+    Ok(())
 }
 
 /// Returns the node about which the cloud is asked. It has nothing that the kubelet has chosen.

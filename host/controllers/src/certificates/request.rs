@@ -6,10 +6,12 @@ use k8s_openapi::{
         CertificateSigningRequest, CertificateSigningRequestCondition,
         CertificateSigningRequestSpec, CertificateSigningRequestStatus,
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use serde::Deserialize;
 use skydock_kube::informer::{Entry, Identity, Kind};
+
+use super::plan::{self, Claim, Flaw};
 
 /// The signer of serving certificates of kubelets.
 const SIGNER: &str = "kubernetes.io/kubelet-serving";
@@ -28,8 +30,20 @@ pub(super) struct Version {
     resource_version: String,
 }
 
-/// A request for the serving certificate of a kubelet that nobody has decided. The API server sets
-/// user and groups; everything else is up to the user.
+/// A request for the serving certificate of a kubelet that nobody has decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    /// The node whose kubelet created it; empty if its user is not a node.
+    pub(super) node: String,
+    /// When it was created, in seconds since the Unix epoch.
+    pub(super) created: u64,
+    /// What it asks for. It is read once, since a kubelet can create many requests, and change its
+    /// Node all the time.
+    pub(super) claim: Result<Claim, Flaw>,
+}
+
+/// What such a request says. The API server sets user and groups; everything else is up to the
+/// user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) username: String,
@@ -43,10 +57,12 @@ impl Kind for RequestKind {
     type Object = CertificateSigningRequest;
     type Read = Sent;
     /// `None` for a request with another signer, and for one that is decided.
-    type View = Option<Request>;
+    type View = Option<Waiting>;
     type Kept = Version;
 
-    fn split(object: CertificateSigningRequest) -> (Version, Option<Request>) {
+    const FIELDS: Option<&'static str> = Some("spec.signerName=kubernetes.io/kubelet-serving");
+
+    fn split(object: CertificateSigningRequest) -> (Version, Option<Waiting>) {
         let CertificateSigningRequest {
             metadata,
             spec,
@@ -56,11 +72,19 @@ impl Kind for RequestKind {
 
         let decided =
             status.certificate.is_some() || status.conditions.is_some_and(|it| !it.is_empty());
-        let request = (spec.signer_name == SIGNER && !decided).then(|| Request {
-            username: spec.username.unwrap_or_default(),
-            groups: spec.groups.unwrap_or_default(),
-            usages: spec.usages.unwrap_or_default(),
-            pem: Some(spec.request.0).filter(|pem| pem.len() <= MOST_BYTES),
+        let created = metadata.creation_timestamp;
+        let waiting = (spec.signer_name == SIGNER && !decided).then(|| {
+            let request = Request {
+                username: spec.username.unwrap_or_default(),
+                groups: spec.groups.unwrap_or_default(),
+                usages: spec.usages.unwrap_or_default(),
+                pem: Some(spec.request.0).filter(|pem| pem.len() <= MOST_BYTES),
+            };
+            Waiting {
+                node: plan::node_name(&request).to_owned(),
+                created: created.map_or(0, |it| u64::try_from(it.0.as_second()).unwrap_or(0)),
+                claim: plan::claim(&request),
+            }
         });
 
         let version = Version {
@@ -68,7 +92,7 @@ impl Kind for RequestKind {
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
         };
-        (version, request)
+        (version, waiting)
     }
 
     fn identity(entry: &Entry<Self>) -> Identity<'_> {
@@ -98,6 +122,7 @@ struct SentMetadata {
     name: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
+    creation_timestamp: Option<Time>,
 }
 
 #[derive(Deserialize)]
@@ -141,6 +166,7 @@ impl From<Sent> for CertificateSigningRequest {
                 name: metadata.name,
                 uid: metadata.uid,
                 resource_version: metadata.resource_version,
+                creation_timestamp: metadata.creation_timestamp,
                 ..ObjectMeta::default()
             },
             spec: CertificateSigningRequestSpec {
@@ -166,19 +192,20 @@ mod tests {
     use serde_json::{Value, json};
     use skydock_controller_base::testing::with;
 
-    use super::*;
+    use super::{super::pkcs10::Pkcs10Error, *};
 
     fn object() -> Value {
         json!({
             "metadata": {"name": "csr-1", "uid": "u", "resourceVersion": "7",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
                 "managedFields": [{"manager": "m", "time": "0000-99-99T00:00:00Z"}]},
             "spec": {"signerName": SIGNER, "username": "system:node:n1", "groups": ["system:nodes"],
-                "usages": ["server auth"], "request": "AAEC", "extra": {"odd": [1]}},
+                "usages": ["digital signature", "server auth"], "request": "AAEC", "extra": {"odd": [1]}},
             "status": {},
         })
     }
 
-    fn view(object: Value) -> Option<Request> {
+    fn view(object: Value) -> Option<Waiting> {
         let sent: Sent = serde_json::from_value(object).unwrap();
         Entry::<RequestKind>::new(sent.into()).view
     }
@@ -186,8 +213,9 @@ mod tests {
     #[test]
     fn a_request_is_read_whatever_its_other_fields_are() {
         let request = view(object()).unwrap();
-        assert_eq!(request.username, "system:node:n1");
-        assert_eq!(request.pem, Some(vec![0, 1, 2]));
+        assert_eq!(request.node, "n1");
+        assert_eq!(request.created, 1_767_225_600);
+        assert_eq!(request.claim, Err(Flaw::Unreadable(Pkcs10Error::NotPem)));
     }
 
     // Holds: SEC-64
@@ -214,6 +242,6 @@ mod tests {
             serde_json::from_value::<Sent>(object()).unwrap().into();
         object.spec.request = ByteString(vec![b'A'; MOST_BYTES + 1]);
         let request = Entry::<RequestKind>::new(object).view.unwrap();
-        assert_eq!(request.pem, None);
+        assert_eq!(request.claim, Err(Flaw::TooLong));
     }
 }

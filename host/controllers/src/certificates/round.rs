@@ -7,6 +7,7 @@ use futures::{StreamExt, stream};
 use skydock_cloud::{Answers, CloudError, Instance};
 use skydock_controller_base::calls::retry::RetryWhen;
 use skydock_kube::queue::Priority;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{CertificateController, NodeEntry, plan};
@@ -14,6 +15,21 @@ use crate::batches::{Answered, Ask, BatchLimit};
 
 /// Maximum number of nodes of one batch whose requests are approved concurrently.
 const WRITERS: usize = 16;
+
+/// A question about a node.
+#[derive(Clone)]
+pub(super) struct Question {
+    pub(super) node: NodeEntry,
+    /// UIDs of the requests that the answer decides.
+    pub(super) requests: Arc<[String]>,
+}
+
+impl Question {
+    /// Returns true if the answer decides the request with this UID.
+    pub(super) fn is_about(&self, request: &str) -> bool {
+        self.requests.iter().any(|uid| uid == request)
+    }
+}
 
 /// The queries of one batch.
 pub(super) struct Round<'a> {
@@ -26,14 +42,15 @@ impl<'a> Round<'a> {
         Self { controller, stop }
     }
 
-    async fn follow(&self, answered: Answered<NodeEntry, Instance>) {
+    /// Follows an answer of this time.
+    async fn follow(&self, answered: Answered<Question, Instance>, at: Instant) {
         let Answered {
-            item: node,
+            item: question,
             result,
             batch_limit,
         } = answered;
         let controller = self.controller;
-        let key = node.key();
+        let key = question.node.key();
 
         if batch_limit == BatchLimit::default() {
             controller.batch_limits.lock().remove(&key);
@@ -55,8 +72,8 @@ impl<'a> Round<'a> {
                 controller.queue.done(&key);
                 return;
             }
-            Some(Ok(instance)) => controller.decide(&node, &instance).await,
-            Some(Err(error)) => Some(controller.follow_error(&node, error)),
+            Some(Ok(instance)) => controller.decide(&question, &instance, at, self.stop).await,
+            Some(Err(error)) => Some(controller.follow_error(&question.node, error)),
         };
 
         // Without an error, `OnChange` resets the number of failures.
@@ -69,10 +86,10 @@ impl<'a> Round<'a> {
 
 #[async_trait]
 impl Ask for Round<'_> {
-    type Item = NodeEntry;
+    type Item = Question;
     type Answer = Instance;
 
-    async fn ask(&self, batch: &[NodeEntry]) -> Option<Result<Answers<Instance>, CloudError>> {
+    async fn ask(&self, batch: &[Question]) -> Option<Result<Answers<Instance>, CloudError>> {
         let controller = self.controller;
         if self.stop.is_cancelled() || controller.pause.left().is_some() {
             return None;
@@ -80,8 +97,12 @@ impl Ask for Round<'_> {
 
         let nodes: Vec<_> = batch
             .iter()
-            .map(|entry| Arc::new(plan::question(&entry.view)))
+            .map(|question| Arc::new(plan::question(&question.node.view)))
             .collect();
+        controller
+            .asked
+            .record(batch.iter().map(|it| it.node.key()));
+
         let answers = tokio::select! {
             // Nothing is approved after the shutdown.
             () = self.stop.cancelled() => return None,
@@ -94,9 +115,10 @@ impl Ask for Round<'_> {
         Some(answers)
     }
 
-    async fn handle(&self, answered: Vec<Answered<NodeEntry, Instance>>) {
+    async fn handle(&self, answered: Vec<Answered<Question, Instance>>) {
+        let at = Instant::now();
         stream::iter(answered)
-            .for_each_concurrent(WRITERS, |answered| self.follow(answered))
+            .for_each_concurrent(WRITERS, |answered| self.follow(answered, at))
             .await;
     }
 }

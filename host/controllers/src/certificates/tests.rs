@@ -18,6 +18,7 @@ struct Bench {
     api: FakeApi,
     cloud: Arc<FakeCloud>,
     controller: Arc<CertificateController>,
+    stop: CancellationToken,
 }
 
 /// Returns a running controller.
@@ -30,12 +31,14 @@ fn bench() -> Bench {
         metrics.certificates,
         api.client(),
     ));
-    let running = Arc::clone(&controller);
-    tokio::spawn(async move { running.run(CancellationToken::new()).await });
+    let stop = CancellationToken::new();
+    let (running, shutdown) = (Arc::clone(&controller), stop.clone());
+    tokio::spawn(async move { running.run(shutdown).await });
     Bench {
         api,
         cloud,
         controller,
+        stop,
     }
 }
 
@@ -92,6 +95,15 @@ impl Bench {
             .into_iter()
             .filter(|it| it.method == "PATCH" && it.path.ends_with("/approval"));
         approvals.map(|it| it.body).collect()
+    }
+
+    /// Returns the UIDs of requests that were approved.
+    fn approved(&self) -> Vec<String> {
+        let approvals = self.approvals();
+        let uids = approvals
+            .iter()
+            .map(|body| body["metadata"]["uid"].as_str());
+        uids.map(|uid| uid.unwrap().to_owned()).collect()
     }
 
     /// Returns the messages of events with this reason.
@@ -322,4 +334,131 @@ async fn many_nodes_are_asked_about_together() {
     wait(60).await;
     assert_eq!(bench.approvals().len(), 20);
     assert!(bench.cloud.calls().len() <= 2, "{:?}", bench.cloud.calls());
+}
+
+/// A kubelet can change its Node all the time, and calls of an account are limited.
+// Holds: SEC-64
+#[tokio::test(start_paused = true)]
+async fn a_node_that_changes_all_the_time_is_asked_about_seldom() {
+    let bench = bench();
+    bench.has("n1", &json!({}));
+    bench.says("n1", Ok(instance("n1", "10.0.0.1")));
+    bench.asks(&request("csr-1", "n1", [10, 0, 0, 9]));
+    for version in 2..302 {
+        let version = version.to_string();
+        let change =
+            json!({"metadata": {"resourceVersion": version, "annotations": {"a": version}}});
+        bench.has("n1", &change);
+        sleep(Duration::from_millis(100)).await;
+    }
+    let calls = bench.cloud.calls().len();
+    assert!((2..=16).contains(&calls), "{calls} in 30 s");
+}
+
+// Holds: SEC-64
+#[tokio::test(start_paused = true)]
+async fn only_the_newest_requests_of_a_node_are_approved() {
+    let bench = bench();
+    bench.has("n1", &json!({}));
+    bench.says("n1", Ok(instance("n1", "10.0.0.1")));
+    for number in 10..25 {
+        let created =
+            json!({"metadata": {"creationTimestamp": format!("2026-01-01T00:00:{number}Z")}});
+        let request = request(&format!("csr-{number}"), "n1", [10, 0, 0, 1]);
+        bench.asks(&with(&request, &created));
+    }
+    wait(60).await;
+
+    let newest: Vec<String> = (15..25)
+        .rev()
+        .map(|number| format!("uid-csr-{number}"))
+        .collect();
+    assert_eq!(bench.approved(), newest);
+    assert_eq!(bench.controller.metrics.pending.get(), 15);
+}
+
+// Holds: SEC-64
+#[tokio::test(start_paused = true)]
+async fn nothing_is_approved_after_the_shutdown() {
+    let bench = bench();
+    bench.has("n1", &json!({}));
+    bench.says("n1", Ok(instance("n1", "10.0.0.1")));
+    for number in 1..=5 {
+        bench.asks(&request(&format!("csr-{number}"), "n1", [10, 0, 0, 1]));
+    }
+    let stop = bench.stop.clone();
+    bench.api.on_patch(move |_, _| stop.cancel());
+    wait(60).await;
+    assert_eq!(bench.approved().len(), 1);
+}
+
+/// It may be of the previous machine with this name.
+// Holds: SEC-64
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_older_than_its_node_is_not_approved() {
+    let created = |second: u32| json!({"metadata": {"creationTimestamp": format!("2026-01-01T00:00:{second}Z")}});
+    let bench = bench();
+    bench.has("n1", &created(59));
+    bench.says("n1", Ok(instance("n1", "10.0.0.1")));
+    let old = request("csr-1", "n1", [10, 0, 0, 1]);
+    bench.asks(&with(&old, &created(48)));
+    wait(600).await;
+    assert_eq!(bench.cloud.calls(), Vec::<String>::new());
+    let [why]: [String; 1] = bench.why_not().try_into().unwrap();
+    assert!(why.contains("it is older than the node"), "{why}");
+
+    // The clocks of API servers may differ.
+    let new = request("csr-2", "n1", [10, 0, 0, 1]);
+    bench.asks(&with(&new, &created(49)));
+    wait(600).await;
+    assert_eq!(bench.approved(), ["uid-csr-2"]);
+}
+
+// Holds: SEC-64
+#[tokio::test(start_paused = true)]
+async fn the_cloud_is_asked_again_for_a_request_that_is_younger_than_the_question() {
+    let bench = bench();
+    *bench.cloud.look_up.lock().unwrap() = Duration::from_secs(10);
+    bench.has("n1", &json!({}));
+    bench.says("n1", Ok(instance("n1", "10.0.0.1")));
+    bench.asks(&request("csr-1", "n1", [10, 0, 0, 1]));
+    wait(6).await;
+    bench.asks(&request("csr-2", "n1", [10, 0, 0, 1]));
+    wait(5).await;
+    assert_eq!(bench.approved(), ["uid-csr-1"]);
+
+    wait(60).await;
+    assert_eq!(bench.cloud.calls(), ["describe n1", "describe n1"]);
+    assert!(bench.approved().contains(&"uid-csr-2".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_requests_for_serving_certificates_of_kubelets_are_listed() {
+    let bench = bench();
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let empty = json!({
+        "kind": "CertificateSigningRequestList", "apiVersion": "certificates.k8s.io/v1",
+        "metadata": {"resourceVersion": "5"}, "items": [],
+    });
+    bench.api.answer("GET", path, 200, empty);
+    wait(1).await;
+
+    let requests = bench.api.requests();
+    let queries: Vec<&str> = requests
+        .iter()
+        .filter(|it| it.path == path)
+        .map(|it| it.query.as_str())
+        .collect();
+    assert_eq!(queries.len(), 2, "a list and a watch: {queries:?}");
+    for query in queries {
+        let selector = "fieldSelector=spec.signerName%3Dkubernetes.io%2Fkubelet-serving";
+        assert!(query.contains(selector), "{query}");
+    }
+}
+
+/// Their addresses and names are not those of nodes.
+// Holds: SEC-64
+#[test]
+fn the_controller_waits_for_the_services() {
+    assert!(CONTROLLER.needs_services == NeedsServices::IfAllowed);
 }

@@ -23,6 +23,9 @@ pub trait Kind: Debug + Sized + 'static {
     /// should be in memory twice.
     type Kept: Debug + Send + Sync + 'static;
 
+    /// Field selector of the objects that are listed and watched; `None` for all.
+    const FIELDS: Option<&'static str> = None;
+
     /// Decodes an object in protobuf; `None` if this kind is only read as JSON.
     const PROTOBUF: Option<FromProtobuf<Self::Object>> = None;
 

@@ -80,6 +80,7 @@ pub(super) async fn list<K: Kind>(client: &Client, next: Option<String>) -> Resu
     let params = ListParams {
         limit: Some(PAGE),
         continue_token: next,
+        field_selector: K::FIELDS.map(str::to_owned),
         ..ListParams::default()
     };
 
@@ -99,8 +100,12 @@ pub(super) async fn watch<K: Kind>(
     client: &Client,
     version: &str,
 ) -> Result<BoxStream<'static, Result<Event<K>, Error>>, Error> {
-    let request =
-        core::Request::new(K::Object::url_path(&(), None)).watch(&WatchParams::default(), version);
+    let params = WatchParams {
+        field_selector: K::FIELDS.map(str::to_owned),
+        ..WatchParams::default()
+    };
+
+    let request = core::Request::new(K::Object::url_path(&(), None)).watch(&params, version);
     let mut request = request.map_err(Error::BuildRequest)?;
 
     // An API server would compress each event on its own.
