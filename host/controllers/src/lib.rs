@@ -31,5 +31,7 @@ pub use manager::run::{Context, RunError, run};
 pub use skydock_controller_base::controller::clients::{ClientName, Clients};
 pub use skydock_controller_base::controller::descriptor::{Controller, Descriptor};
 pub use skydock_controller_base::controller::recorder::recorder;
-pub use skydock_controller_base::objects::{constants, convert::node as node_for_provider};
+pub use skydock_controller_base::objects::{
+    address_holders::is_of_one_node, constants, convert::node as node_for_provider,
+};
 pub use skydock_service_controller as service;

@@ -153,7 +153,8 @@ impl Claims {
 
 /// Returns true for a Pod CIDR that is not too large for a node. If nobody else does, a kubelet may
 /// write any into its Node, also that of all addresses.
-fn is_of_one_node(net: &IpNet) -> bool {
+#[must_use]
+pub fn is_of_one_node(net: &IpNet) -> bool {
     match net {
         IpNet::V4(net) => net.prefix_len() >= 16,
         IpNet::V6(net) => net.prefix_len() >= 48,

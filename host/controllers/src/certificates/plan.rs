@@ -26,6 +26,21 @@ const USAGES: [&str; 2] = ["digital signature", "server auth"];
 const KEY_ENCIPHERMENT: &str = "key encipherment";
 /// Maximum number of names and addresses in a request.
 const MOST_NAMES: usize = 100;
+/// Names that every machine uses for itself (RFC 6761, and the `/etc/hosts` of Linux
+/// distributions), also below [`LOCAL_DOMAINS`].
+const LOCAL: [&str; 9] = [
+    "localhost",
+    "localhost4",
+    "localhost6",
+    // Docker Desktop's name for its API server.
+    "kubernetes.docker.internal",
+    "ip6-localhost",
+    "ip6-loopback",
+    "ipv6-localhost",
+    "ipv6-loopback",
+    "loopback",
+];
+const LOCAL_DOMAINS: [&str; 3] = [".localdomain", ".localdomain4", ".localdomain6"];
 /// Seconds by which the clocks of API servers may differ.
 const CLOCKS: u64 = 10;
 /// Number of names and addresses that a message quotes.
@@ -168,20 +183,34 @@ fn is_dns_name(name: &str) -> bool {
 /// for one that every machine uses for itself. Clients in the cluster may trust the authority of
 /// serving certificates.
 fn is_of_cluster(name: &str) -> bool {
-    let starts = ["kubernetes.default", "localhost."];
-    let ends = [
-        ".localhost",
-        ".svc",
-        ".pod",
-        ".cluster.local",
-        ".clusterset.local",
-    ];
+    let local_domain = LOCAL_DOMAINS.iter().find_map(|it| name.strip_suffix(it));
+    let machine = local_domain.unwrap_or(name);
+    if LOCAL.contains(&machine) || machine.ends_with(".localhost") {
+        return true;
+    }
 
-    ["kubernetes", "localhost"].contains(&name)
-        || starts.iter().any(|it| name.starts_with(it))
-        || ends.iter().any(|it| name.ends_with(it))
-        // The cluster may have another domain.
-        || name.contains(".svc.")
+    let of_api_server = name
+        .strip_prefix("kubernetes.default")
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    of_api_server
+        || ["kubernetes", "cluster.local", "clusterset.local"].contains(&name)
+        || [".svc", ".pod", ".cluster.local", ".clusterset.local"]
+            .iter()
+            .any(|it| name.ends_with(it))
+        || is_of_other_domain(name)
+}
+
+/// Returns true for a name that Services and Pods have in a cluster with any domain:
+/// `NAME.NAMESPACE.svc.DOMAIN`, also with more labels, and `10-0-0-1.NAMESPACE.pod.DOMAIN`.
+fn is_of_other_domain(name: &str) -> bool {
+    let is_address = |label: &str| {
+        let (v4, v6) = (label.replace('-', "."), label.replace('-', ":"));
+        v4.parse::<IpAddr>().is_ok() || v6.parse::<IpAddr>().is_ok()
+    };
+
+    let mut labels = name.split('.');
+    let of_pod = labels.next().is_some_and(is_address) && labels.nth(1) == Some("pod");
+    of_pod || name.split('.').skip(2).any(|label| label == "svc")
 }
 
 /// Checks a node before the cloud is asked about it.

@@ -200,7 +200,7 @@ mod tests {
                 "creationTimestamp": "2026-01-01T00:00:00Z",
                 "managedFields": [{"manager": "m", "time": "0000-99-99T00:00:00Z"}]},
             "spec": {"signerName": SIGNER, "username": "system:node:n1", "groups": ["system:nodes"],
-                "usages": ["server auth"], "request": "AAEC", "extra": {"odd": [1]}},
+                "usages": ["digital signature", "server auth"], "request": "AAEC", "extra": {"odd": [1]}},
             "status": {},
         })
     }

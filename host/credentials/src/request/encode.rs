@@ -42,7 +42,7 @@ pub fn form_body<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Str
 /// Parses `application/x-www-form-urlencoded` as servers do.
 pub fn form_pairs(text: &str) -> Vec<(String, String)> {
     let decode =
-        |part: &str| String::from_utf8_lossy(&unpercent(&part.replace('+', " "))).into_owned();
+        |part: &str| String::from_utf8_lossy(&unpercent(part.replace('+', " "))).into_owned();
 
     text.split(['&', ';'])
         .filter(|pair| !pair.is_empty())

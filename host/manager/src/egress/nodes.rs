@@ -5,6 +5,7 @@ use std::{collections::HashSet, net::IpAddr, sync::Arc};
 use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
 use skydock_cloud::{Cluster, Node};
+use skydock_controllers::is_of_one_node;
 
 /// The addresses of nodes, as far as caches are filled. Those that were known last are kept when
 /// the caches are gone.
@@ -34,7 +35,9 @@ impl Addresses {
         let addresses = nodes.iter().flat_map(|node| &node.addresses);
         let addresses = addresses.filter_map(|it| it.address.parse::<IpAddr>().ok());
         let pods = nodes.iter().flat_map(|node| &node.pod_cidrs);
-        let pods: Vec<IpNet> = pods.filter_map(|cidr| cidr.parse().ok()).collect();
+        let pods = pods.filter_map(|cidr| cidr.parse::<IpNet>().ok());
+        // Another one, in which the cloud may be, is not that of Pods.
+        let pods: Vec<IpNet> = pods.filter(is_of_one_node).collect();
 
         Self {
             nodes: Arc::new(addresses.map(|it| it.to_canonical()).collect()),
@@ -105,6 +108,8 @@ mod tests {
                 &["10.244.0.0/24", "fd01::/64"],
             ),
             node(&["::ffff:10.0.0.2"], &["10.244.1.0/24", "none"]),
+            // A kubelet may write this.
+            node(&[], &["0.0.0.0/0", "::/0"]),
         ]);
         let nodes = ["10.0.0.1", "10.0.0.2", "fd00::1"].map(|it| it.parse().unwrap());
         assert_eq!(*found.nodes, nodes.into());

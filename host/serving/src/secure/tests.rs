@@ -340,7 +340,8 @@ async fn a_source_does_not_wait_for_questions_of_another() {
         address: Some(Ipv4Addr::new(127, 0, 0, 2)),
         ..Client::default()
     };
-    let answer = other.get(address, "/metrics", &bearer("token"));
+    let token = bearer("token");
+    let answer = other.get(address, "/metrics", &token);
     let answer = timeout(Duration::from_secs(5), answer).await.unwrap();
     assert!(answer.unwrap().starts_with("HTTP/1.1 401"));
 }

@@ -497,6 +497,95 @@ fn forged_requests_are_never_approved() {
     }
 }
 
+/// The name of a node needs no confirmation by the cloud.
+// Holds: SEC-64
+#[test]
+fn names_of_the_cluster_are_rejected_and_those_of_companies_are_not() {
+    for (name, is_of_cluster) in [
+        ("kubernetes", true),
+        ("kubernetes.default", true),
+        ("kubernetes.default.svc", true),
+        ("Kubernetes.Default.Svc.corp.example", true),
+        ("kubernetes.default.corp.example", true),
+        ("cluster.local", true),
+        ("n1.cluster.local", true),
+        ("n1.clusterset.local", true),
+        ("db.shop.svc", true),
+        ("db.shop.svc.corp.example", true),
+        ("pod-0.db.shop.svc.corp.example", true),
+        ("10-244-0-1.shop.pod", true),
+        ("10-244-0-1.shop.pod.corp.example", true),
+        ("fd00--1.shop.pod.corp.example", true),
+        ("localhost", true),
+        ("a.localhost", true),
+        ("localhost4", true),
+        ("localhost6.localdomain6", true),
+        ("ip6-localhost", true),
+        ("loopback", true),
+        ("kubernetes.docker.internal", true),
+        ("n1", false),
+        ("n1.svc.corp.example", false),
+        ("n1.rack.pod.corp.example", false),
+        ("kubernetes.default-pool.example", false),
+        ("kubernetes-1", false),
+        ("localhost.example", false),
+        ("localhost-7", false),
+        ("n1.localdomain", false),
+        ("mycluster.local", false),
+        ("svc", false),
+    ] {
+        let claimed = claim(&with_names(&[(DNS, name.as_bytes())]));
+        let rejected = matches!(claimed, Err(Flaw::ClusterName(_)));
+        assert_eq!(
+            (rejected, claimed.is_ok()),
+            (is_of_cluster, !is_of_cluster),
+            "{name}"
+        );
+    }
+}
+
+/// What a kubelet sends is read when its request enters the cache: a panic would come back with each
+/// leader.
+// Holds: SEC-64
+#[test]
+fn a_request_with_any_changed_bit_is_read_without_a_panic() {
+    let names: [(u8, &[u8]); 2] = [(DNS, b"n1"), (IP, &[10, 0, 0, 1])];
+    let der = pkcs10(&own_subject(), &asks(&names));
+    for place in 0..der.len() {
+        for bit in 0..8 {
+            let mut changed = der.clone();
+            changed[place] ^= 1 << bit;
+            if let Ok(claim) = claim(&with_pem(pem(&changed))) {
+                assert_eq!(claim.dns_names.len() + claim.addresses.len(), 2);
+            }
+        }
+        let cut = claim(&with_pem(pem(&der[..place])));
+        assert!(cut.is_err(), "{place} bytes");
+    }
+}
+
+/// A kubelet requests only what it reads from its Node.
+// Holds: SEC-64
+#[test]
+fn a_request_is_not_older_than_its_node() {
+    for (created, node_created, expected) in [
+        (1_000, 0, true),
+        (1_000, 900, true),
+        (1_000, 1_000, true),
+        (1_000, 1_010, true),
+        (1_000, 1_011, false),
+        (0, 1_000, false),
+        (u64::MAX, 1_000, true),
+    ] {
+        let node = Node {
+            creation_timestamp: node_created,
+            ..node()
+        };
+        let checked = not_older(created, &node);
+        assert_eq!(checked.is_ok(), expected, "{created} {node_created}");
+    }
+}
+
 /// A kubelet may write most of its Node, too.
 // Holds: SEC-64
 #[test]

@@ -161,7 +161,7 @@ fn canonical_path(path: &str) -> String {
 /// Returns the names and values of the query in their canonical encoding, in the order given. The
 /// request must be sent with this encoding: servers may interpret a `+` as a space or as a plus.
 pub(crate) fn encoded_query(query: &str) -> Vec<(String, String)> {
-    let encoded = |part: &str| percent(&unpercent(&part.replace('+', " ")), b"");
+    let encoded = |part: &str| percent(&unpercent(part.replace('+', " ")), b"");
     query
         .split('&')
         .filter(|pair| !pair.is_empty())
