@@ -211,7 +211,7 @@ pub(crate) async fn serve(
             Ok(accepted) => accepted,
             Err(error) => {
                 if !is_of_client(&error) {
-                    sleep(PAUSE).await;
+                    stop.run_until_cancelled(sleep(PAUSE)).await;
                 }
                 continue;
             }

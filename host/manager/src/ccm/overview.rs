@@ -1,4 +1,4 @@
-//! What `/statusz` shows to people. It is asked for when somebody looks, of those who know it.
+//! What `/statusz/overview` shows to people. It is asked for when somebody looks, of those who know it.
 
 use std::{
     collections::VecDeque,

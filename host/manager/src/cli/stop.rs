@@ -5,7 +5,7 @@ use std::{fmt, process::ExitCode};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use skydock_cloud::text::escape;
 
-use super::{PROGRAM, arguments::upstream};
+use super::{PROGRAM, arguments::upstream, effective};
 use crate::process::telemetry;
 
 /// Why parsing ended: an error, or `--help` or `--version`.
@@ -77,7 +77,11 @@ impl Stop {
         ) {
             return "a subcommand is missing, for example: skydock plugin inspect FILE".to_owned();
         }
-        let rendered = error.render().to_string();
+        let mut rendered = error.render().to_string();
+        if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) {
+            // It may be a URL with a password.
+            rendered = rendered.replace(value, &effective::shown("", value));
+        }
 
         // clap treats the value as a subcommand.
         if let Some(word) = ["true", "false"]

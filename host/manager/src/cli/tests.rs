@@ -574,4 +574,8 @@ fn the_flags_in_effect_are_known_without_secrets() {
     }
     assert!(!effective.contains_key("help"));
     assert!(!format!("{effective:?}").contains("hunter2"));
+
+    let said = rejection(&["--master=https://user:hunter2@10.0.0.1 6443"]);
+    assert!(said.contains("'10.0.0.1 6443' for '--master"), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
 }

@@ -30,8 +30,8 @@ impl Subject {
         let fingerprint = hex::encode(digest(&SHA256, certificate));
 
         Some(Self {
-            common_name: texts(subject.iter_common_name()).pop().unwrap_or_default(),
-            organizations: texts(subject.iter_organization()),
+            common_name: texts(subject.iter_common_name())?.pop().unwrap_or_default(),
+            organizations: texts(subject.iter_organization())?,
             uids: uids(subject)?,
             credential_id: format!("X509SHA256={fingerprint}"),
         })
@@ -58,9 +58,14 @@ impl Subject {
     }
 }
 
-fn texts<'a>(attributes: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -> Vec<String> {
-    let texts = attributes.filter_map(|it| it.as_str().ok());
-    texts.map(str::to_owned).collect()
+/// Returns the texts; `None` if one cannot be read. Go reads more kinds of texts, so without it, the
+/// subject would be that of another user for the API server.
+fn texts<'a>(
+    attributes: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>,
+) -> Option<Vec<String>> {
+    attributes
+        .map(|it| it.as_str().ok().map(str::to_owned))
+        .collect()
 }
 
 /// Returns the UIDs; `None` if one is not a text.
@@ -73,20 +78,27 @@ fn uids(subject: &X509Name<'_>) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, DnType, KeyPair};
+    use rcgen::{CertificateParams, DnType, DnValue, KeyPair};
 
     use super::*;
 
     /// Returns what a certificate with these names says.
     fn opinion(names: &[(DnType, &str)]) -> Opinion {
+        let names = names
+            .iter()
+            .map(|(kind, name)| (kind.clone(), DnValue::from(*name)));
+        subject(names).unwrap().opinion()
+    }
+
+    fn subject(names: impl IntoIterator<Item = (DnType, DnValue)>) -> Option<Subject> {
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
         for (kind, name) in names {
-            params.distinguished_name.push(kind.clone(), *name);
+            params.distinguished_name.push(kind, name);
         }
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
-        Subject::of(certificate.der()).unwrap().opinion()
+        Subject::of(certificate.der())
     }
 
     fn uid() -> DnType {
@@ -118,5 +130,19 @@ mod tests {
             Opinion::Rejected
         );
         assert_eq!(Subject::of(b"not a certificate"), None);
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_read_is_no_user() {
+        let utf16 = || DnValue::BmpString("jane".try_into().unwrap());
+        for names in [
+            vec![(DnType::CommonName, utf16())],
+            vec![
+                (DnType::CommonName, DnValue::from("jane")),
+                (DnType::OrganizationName, utf16()),
+            ],
+        ] {
+            assert_eq!(subject(names), None);
+        }
     }
 }

@@ -290,6 +290,14 @@ fn text(text: &str) -> Html {
             '>' => html.push_str("&gt;"),
             '"' => html.push_str("&quot;"),
             '\'' => html.push_str("&#39;"),
+            // They change the direction of the text around them.
+            '\u{200e}'
+            | '\u{200f}'
+            | '\u{61c}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' => {
+                html.extend(c.escape_unicode());
+            }
             c => html.push(c),
         }
     }

@@ -184,9 +184,9 @@ async fn a_browser_gets_a_page_about_the_process() -> Result<()> {
     let server = site.run(Side::Skydock, &flags, free_address()?).await?;
     let request = Request {
         method: "GET",
-        path: "/statusz",
+        path: "/statusz/overview",
         who: Who::Token("admin"),
-        headers: "Accept: text/html\r\n",
+        headers: "",
         wished: None,
     };
 

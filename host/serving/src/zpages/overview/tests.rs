@@ -160,6 +160,12 @@ fn times_are_told_with_their_age() {
 }
 
 #[test]
+fn a_text_does_not_turn_the_page_around() {
+    let Html(html) = text("a\u{202e}b\u{2069}ä");
+    assert_eq!(html, "a\\u{202e}b\\u{2069}ä");
+}
+
+#[test]
 fn only_the_style_of_the_page_is_allowed() {
     let policy = policy();
     assert!(
