@@ -16,6 +16,7 @@ mod cluster;
 mod error;
 mod function;
 mod info;
+pub mod names;
 mod objects;
 mod provider;
 pub mod reason;

@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use skydock_cloud::{AddressKind, CloudError, Instance, Node, ProviderInfo};
+use skydock_cloud::{AddressKind, CloudError, Instance, Node, ProviderInfo, names::is_local};
 
 use super::{
     pkcs10::{self, Pkcs10, Pkcs10Error},
@@ -26,21 +26,6 @@ const USAGES: [&str; 2] = ["digital signature", "server auth"];
 const KEY_ENCIPHERMENT: &str = "key encipherment";
 /// Maximum number of names and addresses in a request.
 const MOST_NAMES: usize = 100;
-/// Names that every machine uses for itself (RFC 6761, and the `/etc/hosts` of Linux
-/// distributions), also below [`LOCAL_DOMAINS`].
-const LOCAL: [&str; 9] = [
-    "localhost",
-    "localhost4",
-    "localhost6",
-    // Docker Desktop's name for its API server.
-    "kubernetes.docker.internal",
-    "ip6-localhost",
-    "ip6-loopback",
-    "ipv6-localhost",
-    "ipv6-loopback",
-    "loopback",
-];
-const LOCAL_DOMAINS: [&str; 3] = [".localdomain", ".localdomain4", ".localdomain6"];
 /// Seconds by which the clocks of API servers may differ.
 const CLOCKS: u64 = 10;
 /// Number of names and addresses that a message quotes.
@@ -183,16 +168,11 @@ fn is_dns_name(name: &str) -> bool {
 /// for one that every machine uses for itself. Clients in the cluster may trust the authority of
 /// serving certificates.
 fn is_of_cluster(name: &str) -> bool {
-    let local_domain = LOCAL_DOMAINS.iter().find_map(|it| name.strip_suffix(it));
-    let machine = local_domain.unwrap_or(name);
-    if LOCAL.contains(&machine) || machine.ends_with(".localhost") {
-        return true;
-    }
-
     let of_api_server = name
         .strip_prefix("kubernetes.default")
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    of_api_server
+    is_local(name)
+        || of_api_server
         || ["kubernetes", "cluster.local", "clusterset.local"].contains(&name)
         || [".svc", ".pod", ".cluster.local", ".clusterset.local"]
             .iter()

@@ -3,27 +3,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use skydock_cloud::names::is_local;
 use skydock_egress::is_metadata_name;
 
 use super::Rejected;
-
-/// Names that every machine uses for itself (RFC 6761, and the `/etc/hosts` of Linux
-/// distributions), also below [`LOCAL_DOMAINS`].
-const LOCAL: &[&str] = &[
-    "localhost",
-    "localhost4",
-    "localhost6",
-    // Docker Desktop's name for its API server.
-    "kubernetes.docker.internal",
-    "ip6-localhost",
-    "ip6-loopback",
-    "ipv6-localhost",
-    "ipv6-loopback",
-    "loopback",
-];
-
-/// Domains of names that every machine uses for itself. Machines may have other names there.
-const LOCAL_DOMAINS: &[&str] = &[".localdomain", ".localdomain4", ".localdomain6"];
 
 /// Names in `/etc/hosts` for all machines of a network.
 const MULTICAST: &[&str] = &[
@@ -89,13 +72,6 @@ pub(crate) fn check(
             service(&name, home).map_or(Ok(()), judge)
         }
     }
-}
-
-/// Returns true if every machine uses this name for itself.
-fn is_local(name: &str) -> bool {
-    let below = LOCAL_DOMAINS.iter().find_map(|it| name.strip_suffix(it));
-    let name = below.unwrap_or(name);
-    LOCAL.contains(&name) || name.ends_with(".localhost")
 }
 
 /// Returns the Service that Pods find under this name with their search path.
