@@ -27,7 +27,7 @@ use super::{ServiceEntry, plan::status, record::Line};
 
 /// A Service that this process works on.
 pub(crate) struct KnownService {
-    /// Locked while the cloud is called for this Service.
+    /// Locked during an attempt for this Service.
     pub(crate) busy: tokio::sync::Mutex<()>,
     memory: Mutex<ServiceMemory>,
     /// Work that was requested while it was busy, to be done after that.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use skydock_cloud::{Capability, CloudProvider};
+use skydock_cloud::{Capability, CloudProvider, reason};
 use skydock_controller_base::objects::{constants::FINALIZER, kinds::ServiceKind};
 use skydock_kube::{
     events::{EventType, Recorder},
@@ -11,9 +11,6 @@ use skydock_kube::{
 };
 
 use super::{CONTROLLER, Classes, plan};
-
-/// Reason of the event, which is that of other failures to delete a load balancer.
-const REASON: &str = "SyncLoadBalancerFailed";
 
 /// Publishes an event on each such Service, whenever it changes.
 pub fn follow(
@@ -39,7 +36,7 @@ pub fn follow(
         );
 
         let source = CONTROLLER.event_source;
-        recorder.on(source, entry, EventType::Warning, REASON, message);
+        recorder.on(source, entry, EventType::Warning, reason::SYNC_LB_FAILED, message);
     });
 }
 

@@ -1,11 +1,13 @@
 //! Metrics of the controllers; those of a single controller are in its folder. Names, labels and
 //! buckets are upstream's, except those that begin with `skydock_`.
 //!
-//! A metric is a field and a `register` in the `metrics.rs` of what it is about: a controller,
-//! `clients` or `queue` in `skydock-kube`, `skydock-sandbox` (plugins), `observe` in
-//! `skydock-egress`, `sources` in `skydock-credentials`, `config` or `process` in `skydock`. It
-//! needs a row under "Metrics" in `docs/operating.md`, which tests compare with the program, and an
-//! alert in `deploy/components/alerts` if somebody must act.
+//! A metric is a field and a `register` in the `metrics.rs` of what it is about: a controller, or
+//! `context` in `skydock-controller-base` for all of them; `clients` or `queue` in `skydock-kube`;
+//! `skydock-sandbox` (plugins); `observe` in `skydock-egress`; `sources` in `skydock-credentials`;
+//! `config` or `process` in `skydock`. The Lease has its metrics in `ccm/election.rs` of `skydock`,
+//! health in `served.rs` of `skydock-serving`. It needs a row under "Metrics" in
+//! `docs/operating.md`, which tests compare with the program, and an alert in
+//! `deploy/components/alerts` if somebody must act.
 
 use prometheus_client::registry::Registry;
 use skydock_controller_base::controller::context::metrics::SharedMetrics;

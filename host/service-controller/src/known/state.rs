@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::fingerprint::Fingerprint;
 use crate::plan::{finalizer::AddedBy, status};
 
-/// What is known about a Service. It changes only while the Service is worked on, in an
-/// [`Attempt`](crate::attempt::Attempt).
+/// What is known about a Service. After it is restored from the record of an earlier process, it
+/// changes only while the Service is worked on, in an [`Attempt`](crate::attempt::Attempt).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     /// What the cloud has.
@@ -19,7 +19,8 @@ pub(crate) struct State {
     pub(crate) sent: SentNodes,
     /// What the provider has looked at of them.
     pub(crate) looked: Looked,
-    /// The last written status, if any: the cache may not contain it yet.
+    /// The status that was last written, or is being written, if any: the cache may not contain it
+    /// yet.
     pub(crate) written_status: Option<LoadBalancerStatus>,
     /// Who has added the finalizer.
     pub(crate) finalizer_added_by: AddedBy,

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Round<'_> {
-    /// Pairs the answers with the nodes, and has these initialized or repaired.
+    /// Has the nodes initialized or repaired, as the cloud has answered about each.
     pub(super) async fn follow_answers(&self, answered: Vec<Answered<NodeEntry, Instance>>) {
         let mut answers = Vec::new();
         let mut failed = Vec::new();
