@@ -156,9 +156,7 @@ async fn start(
         accepted.check_if_known(&plugin).await?;
     }
     if config.last_good {
-        let plugin = Arc::clone(&plugin);
-        let keeping = async move { plugin.keep_last_good().await };
-        tokio::spawn(process.clone().run_until_cancelled_owned(keeping));
+        keep_last_good(&plugin, &process);
     }
     log_start(&config, &plugin, &api_server, &served_at);
 
@@ -176,6 +174,12 @@ async fn start(
         process,
     };
     Ok((manager, election))
+}
+
+fn keep_last_good(plugin: &Arc<Plugin>, process: &CancellationToken) {
+    let plugin = Arc::clone(plugin);
+    let keeping = async move { plugin.keep_last_good().await };
+    tokio::spawn(process.clone().run_until_cancelled_owned(keeping));
 }
 
 /// Returns upstream's feature gates that Skydock supports: their names, their stages, and whether they

@@ -103,10 +103,13 @@ pub(super) fn plan(routes: Vec<Route>, nodes: &[&Node], cidrs: &ClusterCidrs) ->
         .map(|node| (node.name.as_str(), *node))
         .collect();
 
-    let (kept, deletes) = split_routes(routes, &by_name, cidrs);
+    let SplitRoutes {
+        needed,
+        obsolete: deletes,
+    } = split_routes(routes, &by_name, cidrs);
     let stranded = stranded_nodes(&deletes, &by_name);
 
-    let existing: HashSet<(&str, Destination<'_>)> = kept
+    let existing: HashSet<(&str, Destination<'_>)> = needed
         .iter()
         .filter_map(|route| {
             Some((
@@ -135,17 +138,24 @@ fn target<'a>(route: &Route, by_name: &HashMap<&str, &'a Node>) -> Option<&'a No
     by_name.get(name).copied()
 }
 
-/// Returns the routes that nodes need, and those to delete. Other routes are in neither list.
+/// The routes of the cluster. Others are in neither list.
+struct SplitRoutes {
+    /// Those that nodes need.
+    needed: Vec<Route>,
+    /// Those to delete.
+    obsolete: Vec<Route>,
+}
+
 fn split_routes(
     routes: Vec<Route>,
     by_name: &HashMap<&str, &Node>,
     cidrs: &ClusterCidrs,
-) -> (Vec<Route>, Vec<Route>) {
+) -> SplitRoutes {
     let is_needed = |route: &Route| target(route, by_name).is_some_and(|node| serves(route, node));
-    let (kept, mut obsolete): (Vec<_>, Vec<_>) = routes.into_iter().partition(is_needed);
+    let (needed, mut obsolete): (Vec<_>, Vec<_>) = routes.into_iter().partition(is_needed);
 
     obsolete.retain(|route| touches_cluster_cidrs(&route.destination_cidr, cidrs));
-    (kept, obsolete)
+    SplitRoutes { needed, obsolete }
 }
 
 /// Returns the names of nodes without Pod CIDRs to which a route leads that is to be deleted.
