@@ -599,6 +599,7 @@ fn a_cluster_with_the_same_name_does_not_take_it_over() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn a_service_that_changes_leaves_its_shared_load_balancer() {
     let world = World::new(1);
     let config = world.config("");
@@ -640,6 +641,7 @@ fn a_service_that_changes_leaves_its_shared_load_balancer() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn security_groups_follow_the_nodes() {
     let world = World::new(3);
     let config = world.config("[LoadBalancer]\nmanage-security-groups=true");
@@ -980,6 +982,7 @@ fn vips_follow_the_address_network_and_port_settings() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn ovn_gets_only_supported_settings() {
     let world = World::new(2);
     let config = world.config(

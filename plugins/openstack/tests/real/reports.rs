@@ -85,6 +85,7 @@ fn a_listener_always_has_a_pool_with_members() {
 
 /// A rejected listener does not stop the other one, and is created when the quota is raised.
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn an_exceeded_quota_stops_only_what_exceeds_it() {
     let world = World::new(2);
     let config = world.config("");

@@ -102,6 +102,7 @@ fn routes_are_created_and_deleted_with_address_pairs() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn with_old_neutron_the_whole_route_list_is_replaced() {
     let world = World::new(2);
     let config = world.config(&format!("[Route]\nrouter-id={}", world.project.router_id));
