@@ -1,8 +1,8 @@
 //! Initializes nodes, and keeps their addresses and topology labels up to date.
 //!
 //! This is upstream's cloud-node-controller, with these differences: nodes are described in
-//! batches, addresses and labels are written before the taint is removed, labels are kept up to
-//! date as well as addresses, and nodes of other providers are not changed. New nodes do not share
+//! batches, addresses are written before the taint is removed and labels in the same patch, labels are
+//! kept up to date as well as addresses, and nodes of other providers are not changed. New nodes do not share
 //! batches with nodes that are re-checked, and have a worker of their own.
 
 mod apply;
