@@ -1,11 +1,8 @@
 //! Answers of the API server that are used again for a while.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
+use parking_lot::Mutex;
 use ring::{hmac, rand::SystemRandom};
 use tokio::time::Instant;
 
@@ -46,7 +43,7 @@ impl<V: Clone> Cache<V> {
     }
 
     pub(crate) fn get(&self, digest: Digest, now: Instant) -> Option<V> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = self.answers.lock();
         let (until, answer) = answers.get(&digest)?;
         (now < *until).then(|| answer.clone())
     }
@@ -58,7 +55,7 @@ impl<V: Clone> Cache<V> {
             return;
         }
 
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.answers.lock();
         if answers.len() >= ENTRIES {
             answers.retain(|_, (until, _)| now < *until);
         }
@@ -102,7 +99,7 @@ mod tests {
             cache.insert(digest, number, seconds * SECOND, now);
         }
 
-        assert_eq!(cache.answers.lock().unwrap().len(), ENTRIES);
+        assert_eq!(cache.answers.lock().len(), ENTRIES);
         let last = 3 * ENTRIES - 1;
         assert_eq!(
             cache.get(cache.digest(&last.to_le_bytes()), now),

@@ -14,7 +14,7 @@ use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
     pin::{Pin, pin},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -91,8 +91,8 @@ pub(crate) enum Protocol {
 /// The other end of a connection.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// Its certificates, the first of which is its own.
-    pub(crate) certificates: Vec<CertificateDer<'static>>,
+    /// Known after the handshake.
+    certificates: OnceLock<Vec<CertificateDer<'static>>>,
     /// Shared by the connections of a source.
     turns: Arc<Semaphore>,
     authorized: AtomicBool,
@@ -100,13 +100,21 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    fn new(certificates: Vec<CertificateDer<'static>>, turns: Arc<Semaphore>) -> Self {
+    fn new(turns: Arc<Semaphore>) -> Self {
         Self {
-            certificates,
+            certificates: OnceLock::new(),
             turns,
             authorized: AtomicBool::new(false),
             last: CancellationToken::new(),
         }
+    }
+
+    /// Returns its certificates, the first of which is its own.
+    pub(crate) fn certificates(&self) -> &[CertificateDer<'static>] {
+        self.certificates
+            .get()
+            .map(Vec::as_slice)
+            .unwrap_or_default()
     }
 
     /// Waits until the API server may be asked about a request of this source, and as long as the
@@ -117,7 +125,7 @@ impl Peer {
     }
 
     /// Notes that a page for which a known user needs permission was served on this connection.
-    pub(crate) fn is_authorized(&self) {
+    pub(crate) fn mark_authorized(&self) {
         self.authorized.store(true, Ordering::Relaxed);
     }
 
@@ -184,13 +192,13 @@ impl Source {
 /// A connection that is open.
 struct Open {
     source: Source,
-    peer: Arc<ArcSwap<Peer>>,
+    peer: Arc<Peer>,
     task: AbortHandle,
 }
 
 impl Open {
     fn is_authorized(&self) -> bool {
-        self.peer.load().authorized.load(Ordering::Relaxed)
+        self.peer.authorized.load(Ordering::Relaxed)
     }
 }
 
@@ -219,7 +227,7 @@ pub(crate) async fn serve(
 
         make_room(&mut open, source);
         let turns = turns(&open, source);
-        let peer = Arc::new(ArcSwap::from_pointee(Peer::new(Vec::new(), turns)));
+        let peer = Arc::new(Peer::new(turns));
         let serving = connection(
             stream,
             protocol.clone(),
@@ -249,7 +257,7 @@ fn turns(open: &VecDeque<Open>, source: Source) -> Arc<Semaphore> {
     let other = open.iter().find(|it| it.source == source);
     other.map_or_else(
         || Arc::new(Semaphore::new(TURNS)),
-        |it| Arc::clone(&it.peer.load().turns),
+        |it| Arc::clone(&it.peer.turns),
     )
 }
 
@@ -289,11 +297,11 @@ async fn connection(
     stream: TcpStream,
     protocol: Protocol,
     router: Router,
-    known: Arc<ArcSwap<Peer>>,
+    peer: Arc<Peer>,
     stop: CancellationToken,
 ) {
     let (config, streams) = match protocol {
-        Protocol::Plain => return http1(stream, router, known.load_full(), stop).await,
+        Protocol::Plain => return http1(stream, router, peer, stop).await,
         Protocol::Tls { config, streams } => (config.load_full(), streams),
     };
 
@@ -306,9 +314,8 @@ async fn connection(
     let (_, session) = stream.get_ref();
     let is_http2 = session.alpn_protocol() == Some(&b"h2"[..]);
     let certificates = session.peer_certificates().unwrap_or_default().to_vec();
-    let turns = Arc::clone(&known.load().turns);
-    known.store(Arc::new(Peer::new(certificates, turns)));
-    let peer = known.load_full();
+    // A connection has one handshake.
+    let _ = peer.certificates.set(certificates);
 
     if is_http2 {
         http2(stream, router, streams, peer, stop).await;
@@ -511,10 +518,7 @@ mod tests {
     fn open(number: usize, client: &str) -> VecDeque<Open> {
         let open = |_| Open {
             source: source(client),
-            peer: Arc::new(ArcSwap::from_pointee(Peer::new(
-                Vec::new(),
-                Arc::new(Semaphore::new(TURNS)),
-            ))),
+            peer: Arc::new(Peer::new(Arc::new(Semaphore::new(TURNS)))),
             task: tokio::spawn(std::future::pending::<()>()).abort_handle(),
         };
         (0..number).map(open).collect()
@@ -553,7 +557,7 @@ mod tests {
         let one = open(REMOTE, "10.0.0.2");
         let several = (0..REMOTE).flat_map(|number| open(1, &format!("10.0.1.{number}")));
         for mut all in [one, several.collect()] {
-            all[0].peer.load().is_authorized();
+            all[0].peer.mark_authorized();
             let first = all[0].task.id();
             make_room(&mut all, source("10.0.0.3"));
             assert_eq!((all.len(), all[0].task.id()), (REMOTE - 1, first));
@@ -564,7 +568,7 @@ mod tests {
     async fn users_leave_room_for_probes() {
         let mut all = open(REMOTE, "10.0.0.2");
         for connection in &all {
-            connection.peer.load().is_authorized();
+            connection.peer.mark_authorized();
         }
         make_room(&mut all, source("10.0.0.3"));
         all.extend(open(1, "10.0.0.3"));
@@ -575,7 +579,7 @@ mod tests {
             make_room(&mut all, source("10.0.0.2"));
             all.extend(open(1, "10.0.0.2"));
             let newest = all.back().unwrap();
-            newest.peer.load().is_authorized();
+            newest.peer.mark_authorized();
         }
         assert!(all.iter().any(|connection| connection.task.id() == probe));
         assert_eq!(all.len(), REMOTE);

@@ -56,7 +56,7 @@ impl Guard {
         let turn = peer.turn().await;
         let authenticated = self
             .authenticator
-            .authenticate(&peer.certificates, request.headers())
+            .authenticate(peer.certificates(), request.headers())
             .await;
         let user = match authenticated {
             Ok(user) => user,
@@ -76,7 +76,7 @@ impl Guard {
                 let response = next.run(request).await;
                 // All accounts have permission for some pages of the API server.
                 if !user.is_anonymous() && response.status().is_success() {
-                    peer.is_authorized();
+                    peer.mark_authorized();
                 }
                 response
             }

@@ -1,13 +1,10 @@
 //! Questions for the API server: TokenReview and SubjectAccessReview.
 
-use std::{
-    fmt::Debug,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use kube::{Api, Client, Resource, api::PostParams};
+use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use skydock_kube::api::with_causes;
 use tokio::{
@@ -143,7 +140,7 @@ impl Reviewer {
     }
 
     fn warn(&self, resource: &str, problem: &str, is_forbidden: bool) {
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = self.warned.lock();
         let now = Instant::now();
         if warned.is_none_or(|at| now >= at + REMINDER) {
             *warned = Some(now);

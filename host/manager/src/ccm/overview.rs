@@ -11,7 +11,7 @@ use skydock_cloud::{
     Cluster, Node, Service,
     text::{SENTENCE, shown},
 };
-use skydock_controllers::constants::TAINT_UNINITIALIZED;
+use skydock_controllers::node::plan::uninitialized;
 use skydock_egress::Minute;
 use skydock_kube::{election::Leadership, events::Recorder};
 use skydock_sandbox::{GenerationInfo, Plugin, SwapOutcome, SwapReport};
@@ -196,10 +196,7 @@ fn role(leadership: Option<&Leadership>) -> &'static str {
 type WarningAbout<'a> = &'a dyn Fn(&str, &str, &str) -> Option<(Timestamp, String)>;
 
 fn objects(nodes: &[Arc<Node>], services: &[Arc<Service>], warning: WarningAbout<'_>) -> Objects {
-    let waits = |node: &&Arc<Node>| {
-        let mut taints = node.taints.iter();
-        taints.any(|taint| taint.key == TAINT_UNINITIALIZED)
-    };
+    let waits = |node: &&Arc<Node>| uninitialized(node);
     let waiting_nodes = nodes.iter().filter(waits).map(|node| {
         let created = i64::try_from(node.creation_timestamp).ok();
         Waiting {
@@ -249,6 +246,7 @@ fn of_rule((rule, minutes): (Arc<str>, Vec<Minute>)) -> Option<RuleMinutes> {
 #[cfg(test)]
 mod tests {
     use skydock_cloud::{Ingress, LoadBalancerStatus, Taint, TaintEffect};
+    use skydock_controllers::constants::TAINT_UNINITIALIZED;
     use skydock_sandbox::Stage;
 
     use super::*;
