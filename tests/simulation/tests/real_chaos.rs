@@ -13,7 +13,7 @@ use futures::future::join_all;
 use skydock_simulation::{real, sequence};
 
 /// The number of sequences per run.
-const SEQUENCES: u64 = 6;
+const SEQUENCES: u64 = 3;
 /// The number of steps of each sequence. It is higher than on the embedded plane, because starting
 /// the processes takes most of the time.
 const STEPS: usize = 80;

@@ -551,6 +551,7 @@ fn a_shared_load_balancer_outlives_its_owner() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn an_internal_load_balancer_is_shared_by_internal_services() {
     let world = World::new(1);
     let config = world.config("[LoadBalancer]\nmax-shared-lb=3");
@@ -599,6 +600,7 @@ fn a_cluster_with_the_same_name_does_not_take_it_over() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 #[ignore = "one of those that take minutes together"]
 fn a_service_that_changes_leaves_its_shared_load_balancer() {
     let world = World::new(1);
@@ -722,6 +724,7 @@ fn ipv6_services_use_only_ipv6_addresses() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn floating_ips_can_be_kept_selected_and_taken_from_subnets() {
     let world = World::new(1);
     let config =
@@ -982,6 +985,7 @@ fn vips_follow_the_address_network_and_port_settings() {
 }
 
 #[test]
+#[ignore = "one of those that take minutes together"]
 #[ignore = "one of those that take minutes together"]
 fn ovn_gets_only_supported_settings() {
     let world = World::new(2);

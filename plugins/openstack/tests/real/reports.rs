@@ -50,6 +50,7 @@ fn reasons(world: &World) -> Vec<&'static str> {
 
 /// Neither the protocol of a pool nor the subnet of a member can be changed.
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn a_listener_always_has_a_pool_with_members() {
     let world = World::new(1);
     let config = world.config("[LoadBalancer]\ncreate-monitor=true");
@@ -120,6 +121,7 @@ fn an_exceeded_quota_stops_only_what_exceeds_it() {
 
 /// What does not exist may be created a minute later, so nothing waits for a change of the Service.
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn what_is_missing_or_fixed_is_reported() {
     let world = World::new(1);
     let config = world.config("");
@@ -194,6 +196,7 @@ fn what_is_missing_or_fixed_is_reported() {
 
 /// In a network with subnets of both families, Octavia would choose the IPv4 subnet.
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn the_vip_has_the_family_of_the_service() {
     let world = World::new(1);
     let network = &world.project.network_id;
@@ -274,6 +277,7 @@ fn a_load_balancer_is_found_by_its_address() {
 
 /// The in-tree provider created it before Kubernetes 1.14.
 #[test]
+#[ignore = "one of those that take minutes together"]
 fn a_load_balancer_named_after_a_uid_is_served_and_deleted() {
     let world = World::new(2);
     let config = world.config("");
