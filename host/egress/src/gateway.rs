@@ -38,8 +38,8 @@ use crate::{
     },
 };
 
+pub use admit::Admitted;
 use policy::Policy;
-pub use send::Admitted;
 
 /// Dependencies that all gateways of a process share.
 #[derive(Clone)]

@@ -6,3 +6,4 @@ pub(crate) mod meter;
 pub(crate) mod metrics;
 pub(crate) mod minutes;
 pub(crate) mod official;
+pub(crate) mod report_only_log;

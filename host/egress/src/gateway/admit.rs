@@ -1,20 +1,24 @@
-//! Decisions based on the head of a request.
+//! Requests that are admitted, which is decided by their heads.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc, time::Duration};
 
 use http::request::Parts;
 use skydock_cloud::CallKind;
 use skydock_credentials::request::actions::{self, Actions};
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
-    Admitted, Call, Phase, Shared,
+    Call, Options, Phase, Shared,
     choose::{choose, deny_guest_authentication, unruled},
     denial::{Denial, named_method, other_method, unclear, writes},
     policy::{Policy, RuleClient},
 };
 use crate::{
     body::upload::too_long,
+    limits::{
+        hosts::HostState,
+        instance::{Capacity, Ticket},
+    },
     observe::meter::{self, Audited, RequestMeter},
     request_error::{About, Cause, Code, RequestError},
     rules::{
@@ -27,6 +31,39 @@ use crate::{
 
 /// Error for requests of a plugin before it is in service.
 const NOT_YET: &str = "plugins must not send requests during instantiation, configure or info";
+
+/// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`] in
+/// `send.rs`, whose steps are in `inspect.rs`, `attempt.rs` and `recheck.rs`; `report_only.rs` looks
+/// at it beside them.
+pub struct Admitted {
+    pub(super) shared: Arc<Shared>,
+    /// The rules that it was admitted with.
+    pub(super) policy: Arc<Policy>,
+    pub(super) candidates: Vec<Arc<RuleClient>>,
+    pub(super) actions: Actions,
+    pub(super) authentication: Authentication,
+    pub(super) target: Target,
+    pub(super) host: Arc<HostState>,
+    pub(super) kind: CallKind,
+    pub(super) capacity: Arc<Capacity>,
+    pub(super) started: Instant,
+    pub(super) dry_run: bool,
+    /// Time that is left of the call.
+    pub(super) left: Duration,
+    pub(super) options: Options,
+    /// Slots of the instance.
+    pub(super) instance: Arc<Semaphore>,
+    pub(super) ticket: Ticket,
+    pub(super) meter: Box<RequestMeter>,
+}
+
+impl fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admitted")
+            .field("target", &self.target)
+            .finish_non_exhaustive()
+    }
+}
 
 pub(super) fn admit(
     shared: &Arc<Shared>,
