@@ -8,7 +8,7 @@ use skydock_credentials::request::actions::{self, Actions};
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
-    Call, Options, Phase, Shared,
+    Call, GatewayState, Options, PluginPhase,
     choose::{choose, deny_guest_authentication, unruled},
     denial::{Denial, named_method, other_method, unclear, writes},
     policy::{Policy, RuleClient},
@@ -36,7 +36,7 @@ const NOT_YET: &str = "plugins must not send requests during instantiation, conf
 /// `send.rs`, whose steps are in `inspect.rs`, `attempt.rs` and `recheck.rs`; `report_only.rs` looks
 /// at it beside them.
 pub struct Admitted {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<GatewayState>,
     /// The rules that it was admitted with.
     pub(super) policy: Arc<Policy>,
     pub(super) candidates: Vec<Arc<RuleClient>>,
@@ -66,7 +66,7 @@ impl fmt::Debug for Admitted {
 }
 
 pub(super) fn admit(
-    shared: &Arc<Shared>,
+    shared: &Arc<GatewayState>,
     head: &Parts,
     call: &Call<'_>,
 ) -> Result<Admitted, RequestError> {
@@ -86,7 +86,7 @@ pub(super) fn admit(
     })
 }
 
-fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitted, Denial> {
+fn decide(shared: &Arc<GatewayState>, head: &Parts, call: &Call<'_>) -> Result<Admitted, Denial> {
     let started = Instant::now();
     let target = check_head(head, call)?;
 
@@ -151,7 +151,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
 /// Checks what does not depend on any rule, and returns the target.
 fn check_head(head: &Parts, call: &Call<'_>) -> Result<Target, RequestError> {
     // A plugin has no effect before it has passed every check.
-    if call.phase == Phase::Loading {
+    if call.phase == PluginPhase::Loading {
         return Err(RequestError::new(
             Code::InternalError,
             Cause::Loading,
@@ -232,7 +232,7 @@ pub(super) fn check_length(
 }
 
 /// Returns what the audit needs to know about a request, if there is an audit.
-fn audited(shared: &Shared, policy: &Policy, call: &Call<'_>) -> Option<Box<Audited>> {
+fn audited(shared: &GatewayState, policy: &Policy, call: &Call<'_>) -> Option<Box<Audited>> {
     let audit = shared.dependencies.audit.load_full()?;
     let audited = Audited::new(audit, policy.digest.clone(), call.capability);
     Some(Box::new(audited))
