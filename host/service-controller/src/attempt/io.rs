@@ -63,7 +63,7 @@ pub(crate) struct ControllerIo<'a> {
 }
 
 impl ControllerIo<'_> {
-    /// Records which fields of the nodes the provider has read in a call. They may have changed
+    /// Records which fields of the nodes the provider has read in a call. The nodes may have changed
     /// meanwhile.
     fn record_node_fields(&self) {
         let controller = self.controller;
