@@ -1,4 +1,4 @@
-//! Requests that are admitted, which is decided by their heads.
+//! Admission of requests: the decision based on the head.
 
 use std::{fmt, sync::Arc, time::Duration};
 

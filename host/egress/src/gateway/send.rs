@@ -1,4 +1,4 @@
-//! The way of an admitted request: [`Admitted::send`] takes its steps in order.
+//! Sending of an admitted request: [`Admitted::send`] takes the steps in order.
 
 use std::sync::Arc;
 

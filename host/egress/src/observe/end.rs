@@ -1,4 +1,4 @@
-//! How a request has ended.
+//! The outcome of a request, as metrics count it.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What all instances of a plugin share.
+//! The data that all instances and generations of a plugin share.
 
 use std::{sync::Arc, time::Instant};
 

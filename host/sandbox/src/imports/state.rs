@@ -1,4 +1,4 @@
-//! The data of one store.
+//! The data of one Wasmtime store: what an instance has, and the call that it runs.
 
 use std::{fmt, sync::Arc, time::Duration};
 

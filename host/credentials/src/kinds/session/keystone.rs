@@ -1,4 +1,4 @@
-//! OpenStack Identity v3.
+//! Logins to OpenStack Keystone (Identity API v3).
 
 mod body;
 

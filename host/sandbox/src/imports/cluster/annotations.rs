@@ -1,4 +1,4 @@
-//! Annotations that are written after a call.
+//! The annotations that a call has set, which are written after it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Data that is kept about the nodes that calls are lent.
+//! The nodes that calls are lent: their targets, which are kept for later calls, who reads more of
+//! them, and those of the last call for a Service.
 
 use std::{
     any::Any,
