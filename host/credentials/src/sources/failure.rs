@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_vault_evicts_the_oldest_secret_first() {
+    fn the_oldest_secret_is_forgotten_first() {
         let secrets_seen = RecentSecrets::default();
         for number in 0..40 {
             secrets_seen.add(&Secret::new(format!("secret-{number}")));
