@@ -18,8 +18,8 @@ use crate::{
     limits::hosts::Hosts,
     observe::{
         audit::{Audit, AuditLine, WouldDeny},
-        end::End,
         metrics::RuleMetrics,
+        outcome::RequestOutcome,
     },
     request_error::{About, RequestError},
     rules::compiled::CompiledRule,
@@ -133,7 +133,7 @@ impl Drop for RequestMeter {
         let took = self.started.elapsed();
         let sent = self.sent.load(Ordering::Relaxed);
 
-        let end = End {
+        let end = RequestOutcome {
             action: &self.action,
             method: &self.method,
             path: &self.path,

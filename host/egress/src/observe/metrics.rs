@@ -16,9 +16,9 @@ use prometheus_client::{
 use tokio::time::Instant;
 
 use super::{
-    end::End,
     minutes::{Minute, Minutes},
     official::{Official, OfficialMetrics},
+    outcome::RequestOutcome,
 };
 use crate::request_error::Cause;
 
@@ -355,7 +355,7 @@ impl RuleMetrics {
         self.in_flight.inc();
     }
 
-    pub(crate) fn ended(&self, end: &End<'_>) {
+    pub(crate) fn ended(&self, end: &RequestOutcome<'_>) {
         self.in_flight.dec();
         self.sent.inc_by(end.sent);
         self.received.inc_by(end.received);
@@ -451,7 +451,7 @@ mod tests {
         let of_rule = metrics.of_rule(&plugin, &rule);
         for status in [Some(200), Some(404), Some(503), None] {
             of_rule.started();
-            of_rule.ended(&End {
+            of_rule.ended(&RequestOutcome {
                 action: &"".into(),
                 method: &Method::GET,
                 path: "/",

@@ -7,7 +7,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::end::End;
+use super::outcome::RequestOutcome;
 
 /// An official cloud-controller-manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl OfficialMetrics {
         metrics
     }
 
-    pub(super) fn ended(&self, end: &End<'_>) {
+    pub(super) fn ended(&self, end: &RequestOutcome<'_>) {
         let name = match self.official {
             Official::Aws => aws(end.action),
             Official::OpenStack => openstack(end.method, end.path),
@@ -229,7 +229,7 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = OfficialMetrics::register(official, &mut registry);
         for status in [Some(200), Some(503)] {
-            metrics.ended(&End {
+            metrics.ended(&RequestOutcome {
                 action: &Arc::from(action),
                 method: &Method::POST,
                 path,
