@@ -165,7 +165,7 @@ impl Generation {
         &self.blueprint.shared.limits
     }
 
-    /// Returns true if it was loaded with these settings and terms.
+    /// Returns true if it was loaded with these settings and this data of the plugin.
     pub(crate) fn is_loaded_with(&self, settings: &Settings, shared: &Arc<PluginData>) -> bool {
         *self.blueprint.settings == *settings && Arc::ptr_eq(&self.blueprint.shared, shared)
     }
