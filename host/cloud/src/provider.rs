@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::{CloudError, Looked, ProviderInfo};
+use crate::{CloudError, NodeFields, ProviderInfo};
 
 /// One answer for each question, in the same order.
 pub type Answers<T> = Vec<Result<T, CloudError>>;
@@ -34,10 +34,10 @@ macro_rules! provider {
             /// except the name may be different.
             fn info(&self) -> Arc<ProviderInfo>;
 
-            /// Returns what the provider has looked at of the nodes for the load balancer of the
-            /// Service with this UID. It is given these nodes again when that changes.
-            fn looked_at(&self, _service_uid: &str) -> Looked {
-                Looked::default()
+            /// Returns which fields of the nodes the provider has read for the load balancer of the
+            /// Service with this UID. It is given these nodes again when one of them changes.
+            fn node_fields_read(&self, _service_uid: &str) -> NodeFields {
+                NodeFields::default()
             }
 
             /// Returns what identifies the build of the provider and its configuration, in each

@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1 as k8s;
 use serde_json::json;
 use skydock_cloud::{
-    Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, Looked, NewRoute,
-    Node, NodeSet, Pairs, Presence, ProviderInfo, Retry, Route, Service, Zone,
+    Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node,
+    NodeFields, NodeSet, Pairs, Presence, ProviderInfo, Retry, Route, Service, Zone,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -88,8 +88,8 @@ pub struct FakeCloud {
     pub ensure: Mutex<VecDeque<Result<LoadBalancerStatus, CloudError>>>,
     pub update: Mutex<VecDeque<Result<(), CloudError>>>,
     pub delete: Mutex<VecDeque<Result<(), CloudError>>>,
-    /// What it looks at of the nodes of each load balancer.
-    pub looked: Mutex<Looked>,
+    /// The fields that it reads of the nodes of each load balancer.
+    pub node_fields: Mutex<NodeFields>,
     pub maintain: Mutex<VecDeque<Result<Duration, CloudError>>>,
     /// Source ranges of the Services whose nodes were updated.
     pub source_ranges: Mutex<Vec<Vec<String>>>,
@@ -219,8 +219,8 @@ impl CloudProvider for FakeCloud {
         })
     }
 
-    fn looked_at(&self, _: &str) -> Looked {
-        *self.looked.lock().unwrap()
+    fn node_fields_read(&self, _: &str) -> NodeFields {
+        *self.node_fields.lock().unwrap()
     }
 
     async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {

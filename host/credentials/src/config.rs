@@ -43,6 +43,17 @@ pub enum CredentialConfig {
     ClientCertificate(ClientCertificateConfig),
 }
 
+/// The file of a secret that is masked in answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaskedFile<'a> {
+    /// The field with its path.
+    pub field: &'static str,
+    /// Its path.
+    pub path: &'a Path,
+    /// The minimum length in bytes of a secret that is masked.
+    pub min_length: usize,
+}
+
 impl CredentialConfig {
     /// The values of `type`.
     pub const TYPES: &'static [&'static str] = &[
@@ -122,13 +133,13 @@ impl CredentialConfig {
         }
     }
 
-    /// Returns the field and the file of the secret that is masked in answers that a plugin receives,
-    /// if it is a file of its own, and the minimum length in bytes for that.
+    /// Returns the file of the secret that is masked in answers that a plugin receives, if it is a
+    /// file of its own.
     #[must_use]
-    pub fn masked_file(&self) -> Option<(&'static str, &Path, usize)> {
+    pub fn masked_file(&self) -> Option<MaskedFile<'_>> {
         let of_login = |field, file| Some((field, file, SHORTEST_OWN));
 
-        let (field, file, least) = match self {
+        let (field, path, min_length) = match self {
             Self::Header(it) => Some(("valueFile", it.value_file.as_ref()?, SHORTEST)),
             Self::Basic(it) => Some(("passwordFile", &it.password_file, SHORTEST)),
             Self::Session(it) if it.masked => match &it.login {
@@ -150,7 +161,11 @@ impl CredentialConfig {
             _ => None,
         }?;
 
-        Some((field, file, least))
+        Some(MaskedFile {
+            field,
+            path,
+            min_length,
+        })
     }
 
     /// Returns the environment variable with its secret, if it has one, and the minimum length of

@@ -66,8 +66,7 @@ pub trait Credential: Send + Sync + fmt::Debug {
     fn secrets(&self) -> Vec<Secret>;
 }
 
-/// Is equal for requests of the same kind. A cloud may reject a credential for one kind of request
-/// only.
+/// Identifies a kind of request: a cloud may reject a credential for one of them only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestKind(pub u64);
 

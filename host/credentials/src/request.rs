@@ -6,3 +6,6 @@ pub mod content_type;
 pub mod encode;
 pub mod glob;
 pub mod json;
+
+/// Why the actions of a request cannot be determined; the end of a sentence.
+pub type Unclear = &'static str;

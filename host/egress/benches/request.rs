@@ -29,7 +29,7 @@ use skydock_credentials::{
 };
 use skydock_egress::{
     Call, EgressMetrics, Gateway, GatewayDependencies, HostIssuer, InstanceRequests, Options,
-    Phase, Resolver, Settings, TlsConfig,
+    PluginPhase, Resolver, Settings, TlsConfig,
 };
 use tokio::{
     net::TcpListener,
@@ -113,7 +113,7 @@ async fn through(gateway: &Gateway, instance: &InstanceRequests, uri: &str) {
         .unwrap();
     let call = Call {
         instance,
-        phase: Phase::Serving,
+        phase: PluginPhase::Serving,
         capability: Capability::Instances,
         dry_run: false,
         left: Duration::from_secs(30),

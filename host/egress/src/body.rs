@@ -1,4 +1,4 @@
-//! Bodies on their way up and down.
+//! The bodies of requests (upload) and of answers (download).
 
 pub(crate) mod download;
 pub(crate) mod upload;

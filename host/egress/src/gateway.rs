@@ -38,8 +38,8 @@ use crate::{
     },
 };
 
+pub use admit::Admitted;
 use policy::Policy;
-pub use send::Admitted;
 
 /// Dependencies that all gateways of a process share.
 #[derive(Clone)]
@@ -76,7 +76,7 @@ impl fmt::Debug for GatewayDependencies {
 
 /// The phase of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum PluginPhase {
     /// It is being instantiated, configured or asked for its info. Requests are denied.
     Loading,
     /// It is in service.
@@ -101,7 +101,7 @@ pub struct Call<'a> {
     /// The plugin instance that sends the request.
     pub instance: &'a InstanceRequests,
     /// Before the plugin is in service, its requests are denied.
-    pub phase: Phase,
+    pub phase: PluginPhase,
     /// The capability that is called: each kind of calls has its share of the plugin's requests.
     pub capability: Capability,
     /// Whether only reads are allowed.
@@ -114,11 +114,11 @@ pub struct Call<'a> {
 
 /// Network access of one plugin.
 pub struct Gateway {
-    shared: Arc<Shared>,
+    shared: Arc<GatewayState>,
 }
 
 /// State that is kept when the rules change.
-struct Shared {
+struct GatewayState {
     plugin: Arc<str>,
     dependencies: GatewayDependencies,
     policy: ArcSwap<Policy>,
@@ -143,7 +143,7 @@ impl Gateway {
         let plugin = Arc::from(plugin);
         let policy = Policy::new(&plugin, settings, &dependencies, &connections, None)?;
 
-        let shared = Shared {
+        let shared = GatewayState {
             plugin,
             dependencies,
             policy: ArcSwap::from_pointee(policy),
@@ -164,7 +164,7 @@ impl Gateway {
     /// # Errors
     /// [`ConfigErrors`] with all mistakes in the rules. In this case, nothing has changed.
     pub fn update(&self, settings: &Settings) -> Result<(), ConfigErrors> {
-        let Shared {
+        let GatewayState {
             dependencies,
             policy,
             replaced,

@@ -22,7 +22,7 @@ mod rules;
 mod target;
 
 pub use body::download::ResponseBody;
-pub use gateway::{Admitted, Call, Gateway, GatewayDependencies, Options, Phase};
+pub use gateway::{Admitted, Call, Gateway, GatewayDependencies, Options, PluginPhase};
 pub use limits::body_memory::MOST as MAX_BODY_MEMORY;
 pub use limits::instance::InstanceRequests;
 pub use network::dial::{ClosedSource, Resolver, SystemResolver};

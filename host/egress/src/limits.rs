@@ -1,4 +1,4 @@
-//! How many requests and bytes at a time: of a plugin, and to a server.
+//! Limits on requests, connections and memory: of a plugin, and for each host.
 
 pub(crate) mod body_memory;
 pub(crate) mod breaker;

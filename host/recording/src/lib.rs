@@ -96,7 +96,7 @@ impl Tape {
     }
 
     /// Writes a function of the host with its arguments and its answer.
-    pub fn note(&self, function: &'static str, arguments: Value, answer: &impl Serialize) {
+    pub fn record(&self, function: &'static str, arguments: Value, answer: &impl Serialize) {
         if let Self::Recording(recorder) = self {
             recorder.host(function, arguments, value(answer));
         }
@@ -121,9 +121,9 @@ pub fn observed<A: Serialize, T: Serialize + DeserializeOwned>(
     }
 
     // Before `live` takes the arguments.
-    let noted = value(&arguments);
+    let before = value(&arguments);
     let answer = live(arguments);
-    tape.note(function, noted, &answer);
+    tape.record(function, before, &answer);
 
     Ok(answer)
 }
@@ -149,9 +149,9 @@ pub async fn observed_later<
         return Ok(answer);
     }
 
-    let noted = value(&arguments);
+    let before = value(&arguments);
     let answer = live(arguments).await;
-    tape.note(function, noted, &answer);
+    tape.record(function, before, &answer);
     Ok(answer)
 }
 

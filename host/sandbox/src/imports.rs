@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `linker` | which interfaces of WASI a plugin can import |
 //! | `state` | the data of one store: what an instance has, and the call that it runs |
-//! | `shared` | what all instances of a plugin share |
+//! | `plugin_data` | what all instances of a plugin share |
 //! | `cluster`, `cache` | what the interfaces of the contract do |
 //! | `http`, `log`, `output`, `taped` | what those of WASI do |
 //! | `handles`, `limiter` | limits of what an instance keeps in the host, and of its memory |
@@ -20,18 +20,18 @@ mod limiter;
 mod linker;
 mod log;
 mod output;
-mod shared;
+mod plugin_data;
 mod state;
 mod taped;
 
 pub use cluster::ClusterSlot;
 pub(crate) use {
     cache::Cache,
-    cluster::{lists::Lists, notes::Notes, subject::Subject},
+    cluster::{annotations::PendingAnnotations, lists::Lists, subject::Subject},
     handles::DeniedBy,
     limiter::{CORE_INSTANCES, CORE_TABLES, Denied, MemoryLimiter},
     linker::linker,
     log::Log,
-    shared::Shared,
-    state::{Phase, State},
+    plugin_data::PluginData,
+    state::{InstancePhase, State},
 };

@@ -153,40 +153,43 @@ impl PluginMetrics {
             all.log_dropped.clone(),
         );
 
+        all.register_generations(registry);
+        all
+    }
+
+    fn register_generations(&self, registry: &mut Registry) {
         registry.register(
             "generation",
             "Number of the generation in service",
-            all.generation.clone(),
+            self.generation.clone(),
         );
         registry.register(
             "generation_info",
             "The plugin generation in service; the value is always 1",
-            all.generation_info.clone(),
+            self.generation_info.clone(),
         );
 
         registry.register(
             "reloads",
             "New generations by result and failed stage",
-            all.reloads.clone(),
+            self.reloads.clone(),
         );
         registry.register(
             "rejected",
             "1 while the files of the plugin on disk are rejected",
-            all.rejected.clone(),
+            self.rejected.clone(),
         );
         registry.register(
             "last_good_in_use",
             "1 while the last good build is in service, because the plugin's file is bad",
-            all.last_good_in_use.clone(),
+            self.last_good_in_use.clone(),
         );
 
         registry.register(
             "compilations",
             "Compilations by result",
-            all.compilations.clone(),
+            self.compilations.clone(),
         );
-
-        all
     }
 
     /// Registers only what calls consume and which of them go wrong, for a reader after each call.

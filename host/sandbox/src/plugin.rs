@@ -21,7 +21,7 @@ use crate::{
         generation::{Candidate, Generation},
         runtime::Runtime,
     },
-    imports::{ClusterSlot, Shared},
+    imports::{ClusterSlot, PluginData},
     load::{
         accepted::{Accepted, Grown},
         error::{LoadError, LoadProblem, Stage},
@@ -77,7 +77,7 @@ pub enum SwapOutcome {
 /// later calls use the new one. The calls are in `provider.rs`; `watch.rs` follows the files.
 pub struct Plugin {
     /// What generations of all terms share: name, metrics and cluster.
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<PluginData>,
     terms: ArcSwap<Terms>,
     current: ArcSwap<Generation>,
     pub(crate) swap: Mutex<Swap>,
@@ -89,7 +89,7 @@ pub struct Plugin {
 pub(crate) struct Terms {
     pub(crate) runtime: Runtime,
     pub(crate) source: PluginSource,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<PluginData>,
 }
 
 /// State that only one swap at a time may use.
@@ -166,7 +166,7 @@ impl Plugin {
         let ticker = Arc::clone(&runtime.inner.ticker);
         let taping = runtime.inner.taping.clone();
 
-        let shared = Arc::new(Shared::new(
+        let shared = Arc::new(PluginData::new(
             &source, limits, metrics, cluster, ticker, taping,
         ));
 
@@ -471,7 +471,7 @@ impl Plugin {
 async fn first_generation(
     runtime: &Runtime,
     source: &PluginSource,
-    shared: &Arc<Shared>,
+    shared: &Arc<PluginData>,
 ) -> Result<Generation, LoadError> {
     let files = read(source).await?;
     let compiled = Compiled::new(runtime, &shared.plugin, files, Vec::new()).await?;
@@ -526,7 +526,7 @@ impl Compiled {
         self,
         number: u64,
         source: &PluginSource,
-        shared: &Arc<Shared>,
+        shared: &Arc<PluginData>,
         before: Option<&Generation>,
     ) -> Result<Generation, LoadError> {
         let candidate = Candidate {

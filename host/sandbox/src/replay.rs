@@ -18,7 +18,7 @@ use crate::{
         instance::{Blueprint, Build, Instance},
         runtime::Runtime,
     },
-    imports::{ClusterSlot, Shared},
+    imports::{ClusterSlot, PluginData},
     load::{
         error::{LoadError, LoadProblem, Stage},
         info::Stopwatch,
@@ -160,7 +160,7 @@ impl Replay {
         // Empty: the recording has what the cluster answered.
         let cluster = ClusterSlot::default();
 
-        let shared = Arc::new(Shared::new(
+        let shared = Arc::new(PluginData::new(
             &source,
             limits,
             metrics,

@@ -14,7 +14,7 @@ use std::{
 use kube::core::{Selector, SelectorExt};
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
-use skydock_cloud::{CloudError, LoadBalancerStatus, Looked};
+use skydock_cloud::{CloudError, LoadBalancerStatus, NodeFields};
 use skydock_controller_base::calls::{progress::ProgressTracker, retry::RESTORES};
 use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
@@ -44,8 +44,9 @@ struct ServiceMemory {
     state: State,
     /// What the next process may believe about the load balancer.
     settled: Option<Settled>,
-    /// What the provider had looked at in an earlier process. It may look at less in its next call.
-    looked_before: Looked,
+    /// The fields that the provider had read in an earlier process. It may read fewer in its next
+    /// call.
+    node_fields_before: NodeFields,
     /// How long the cloud has answered during the current work that an operation is in progress.
     progress: ProgressTracker,
     /// Limits how often what someone else has removed is restored.
@@ -72,15 +73,15 @@ pub(crate) struct Settled {
     pub(crate) ensured: Ensured,
     /// Its nodes.
     nodes: Fingerprint,
-    looked: Looked,
+    node_fields: NodeFields,
 }
 
 impl Settled {
     /// Returns what is recorded about it.
     pub(crate) fn line(&self) -> Line {
         Line {
-            looked: self.looked,
-            nodes: self.nodes.seen(self.looked),
+            node_fields: self.node_fields,
+            nodes: self.nodes.seen(self.node_fields),
             checked: self.ensured.checked,
         }
     }
@@ -101,7 +102,7 @@ impl KnownService {
             selector,
             state,
             settled: None,
-            looked_before: Looked::default(),
+            node_fields_before: NodeFields::default(),
             progress: ProgressTracker::default(),
             restores: Bucket::full(RESTORES, Instant::now()),
         };
@@ -133,26 +134,26 @@ impl KnownService {
         result
     }
 
-    /// Records what the provider has looked at of the nodes. Returns true if that is more than
+    /// Records which fields of the nodes the provider has read. Returns true if that is more than
     /// before.
-    pub(crate) fn set_looked(&self, looked: Looked) -> bool {
+    pub(crate) fn set_node_fields(&self, node_fields: NodeFields) -> bool {
         let mut memory = self.memory.lock();
-        let looked = looked.max(memory.looked_before);
-        looked > std::mem::replace(&mut memory.state.looked, looked)
+        let node_fields = node_fields.max(memory.node_fields_before);
+        node_fields > std::mem::replace(&mut memory.state.node_fields, node_fields)
     }
 
     /// Continues where an earlier process has stopped.
     pub(crate) fn restore(&self, version: &ServiceEntry, build: u128, line: Line) {
         let mut memory = self.memory.lock();
         let Line {
-            looked,
+            node_fields,
             nodes,
             checked,
         } = line;
-        let nodes = Fingerprint::recorded(looked, nodes);
+        let nodes = Fingerprint::recorded(node_fields, nodes);
 
-        memory.looked_before = looked;
-        memory.state.looked = looked;
+        memory.node_fields_before = node_fields;
+        memory.state.node_fields = node_fields;
         memory.state.sent = SentNodes::Nodes(nodes);
         memory.settled = Some(Settled {
             ensured: Ensured {
@@ -163,25 +164,25 @@ impl KnownService {
                 status: version.view.service.status.clone(),
             },
             nodes,
-            looked,
+            node_fields,
         });
     }
 
     /// Forgets what an earlier process has found out about a provider that was replaced.
     pub(crate) fn forget_provider(&self) {
-        self.memory.lock().looked_before = Looked::default();
+        self.memory.lock().node_fields_before = NodeFields::default();
     }
 
     /// Records that calls have succeeded: the last one to ensure the load balancer, and those after
     /// it. The nodes are those that were sent.
     pub(crate) fn settle(&self, ensured: Ensured) {
         let mut memory = self.memory.lock();
-        let looked = memory.state.looked;
+        let node_fields = memory.state.node_fields;
         if let SentNodes::Nodes(nodes) = memory.state.sent {
             memory.settled = Some(Settled {
                 ensured,
                 nodes,
-                looked,
+                node_fields,
             });
         }
     }

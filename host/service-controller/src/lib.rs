@@ -100,9 +100,9 @@ pub struct ServiceController {
     known: Arc<KnownServices>,
     selection: Arc<Selection>,
     address_holders: Arc<AddressHolders>,
-    /// Set once the provider looks at whole nodes for one of the Services, and never cleared: if it
-    /// no longer does, passes find that there is nothing to update.
-    looks_at_nodes: Arc<AtomicBool>,
+    /// Set once the provider reads all fields of nodes for one of the Services, and never cleared: if
+    /// it no longer does, passes find that there is nothing to update.
+    reads_all_node_fields: Arc<AtomicBool>,
     written_annotations: Arc<WrittenAnnotations>,
     read_objects: Arc<ReadObjects>,
     /// What is left to the next process. `None` without leader election or checks: then each
@@ -166,7 +166,7 @@ impl ServiceController {
             known: Arc::default(),
             selection,
             address_holders: Arc::clone(address_holders),
-            looks_at_nodes: Arc::default(),
+            reads_all_node_fields: Arc::default(),
             written_annotations,
             read_objects: Arc::clone(read_objects),
             keeper,
@@ -240,7 +240,7 @@ impl ServiceController {
             selection: Arc::clone(&self.selection),
             passes: Arc::clone(&self.passes),
             rules: self.options.nodes,
-            looks_at_nodes: Arc::clone(&self.looks_at_nodes),
+            reads_all_node_fields: Arc::clone(&self.reads_all_node_fields),
         };
 
         self.context

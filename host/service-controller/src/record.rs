@@ -25,7 +25,7 @@ use std::{
 use k8s_openapi::api::core::v1::Service;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use skydock_cloud::Looked;
+use skydock_cloud::NodeFields;
 use skydock_controller_base::objects::constants::ANNOTATION_CLASS;
 use skydock_kube::election::Held;
 
@@ -79,9 +79,9 @@ impl Key {
 /// What is recorded about a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// What the provider has looked at of its nodes.
-    pub(crate) looked: Looked,
-    /// The nodes, as a provider that looks at this much sees them.
+    /// The fields of its nodes that the provider has read.
+    pub(crate) node_fields: NodeFields,
+    /// Digest of these fields.
     pub(crate) nodes: u128,
     /// When it was last ensured, in seconds since the Unix epoch.
     pub(crate) checked: u64,
@@ -143,7 +143,7 @@ impl Record {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut groups = BTreeMap::<_, Vec<_>>::new();
         for (key, line) in &self.0 {
-            let group = (line.looked == Looked::Nodes, line.nodes);
+            let group = (line.node_fields == NodeFields::All, line.nodes);
             groups.entry(group).or_default().push((key, line.checked));
         }
 
@@ -168,9 +168,9 @@ impl Record {
 
         let mut lines = BTreeMap::new();
         while !rest.is_empty() {
-            let looked = match u8::from_be_bytes(*take(&mut rest)?) {
-                0 => Looked::Targets,
-                1 => Looked::Nodes,
+            let node_fields = match u8::from_be_bytes(*take(&mut rest)?) {
+                0 => NodeFields::Target,
+                1 => NodeFields::All,
                 _ => return None,
             };
             let nodes = u128::from_be_bytes(*take(&mut rest)?);
@@ -178,7 +178,7 @@ impl Record {
                 let key = Key(u128::from_be_bytes(*take(&mut rest)?));
                 let checked = u32::from_be_bytes(*take(&mut rest)?).into();
                 let line = Line {
-                    looked,
+                    node_fields,
                     nodes,
                     checked,
                 };

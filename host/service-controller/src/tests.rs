@@ -3,7 +3,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Service};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use skydock_cloud::{CloudError, Ingress, LoadBalancerStatus, Looked, Retry};
+use skydock_cloud::{CloudError, Ingress, LoadBalancerStatus, NodeFields, Retry};
 use skydock_controller_base::{
     controller::context::{Runner, metrics::SharedMetrics},
     objects::{address_holders::AddressHolders, constants::FINALIZER, read_objects::ReadObjects},

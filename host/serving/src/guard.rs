@@ -1,4 +1,4 @@
-//! Lets only requests through that are allowed.
+//! The middleware that authenticates and authorizes requests.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is served.
+//! The routes for health and metrics: `/healthz`, `/readyz`, `/metrics` and the others of upstream.
 
 mod exposition;
 

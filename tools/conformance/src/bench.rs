@@ -146,9 +146,14 @@ impl Bench<'_> {
             cache_dir: None,
             ..self.options.subject.clone()
         };
-        let (runtime, meter, source) = subject.start(self.cache, subject.limits.clone())?;
-        let meter = Arc::new(meter);
-        let plugin = Box::pin(LoadedPlugin::open(&runtime, Arc::clone(&meter), source)).await?;
+        let started = subject.start(self.cache, subject.limits.clone())?;
+        let meter = Arc::new(started.meter);
+        let plugin = Box::pin(LoadedPlugin::open(
+            &started.runtime,
+            Arc::clone(&meter),
+            started.source,
+        ))
+        .await?;
         let world = World::default();
 
         world.give(&given(&self.options.nodes));

@@ -63,6 +63,15 @@ impl fmt::Debug for Subject {
     }
 }
 
+/// What [`Subject::start`] starts.
+pub(crate) struct StartedSubject {
+    pub(crate) runtime: Runtime,
+    /// The metrics of the runtime.
+    pub(crate) meter: Meter,
+    /// The plugin to load, with its network access.
+    pub(crate) source: PluginSource,
+}
+
 /// A file with scenarios, and what its hooks need.
 #[derive(Clone, Debug)]
 pub struct ScenarioFile {
@@ -80,7 +89,7 @@ impl Subject {
         &self,
         cache: &std::path::Path,
         limits: Limits,
-    ) -> Result<(Runtime, Meter, PluginSource), KitError> {
+    ) -> Result<StartedSubject, KitError> {
         let mut registry = Registry::default();
 
         let gateways = match &self.connect {
@@ -99,14 +108,14 @@ impl Subject {
             ..options
         })?;
 
-        Ok((
+        Ok(StartedSubject {
             runtime,
             meter,
-            PluginSource {
+            source: PluginSource {
                 gateways: Some(gateways),
                 ..self.source.clone()
             },
-        ))
+        })
     }
 }
 

@@ -29,13 +29,13 @@ const CONNECTIONS: usize = 1024;
 pub struct Simcloud {
     address: SocketAddr,
     token: String,
-    shared: Arc<Shared>,
+    cloud: Arc<RunningCloud>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct RunningCloud {
     cloud: Mutex<Cloud>,
     started: Instant,
 }
@@ -52,7 +52,7 @@ impl Simcloud {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
 
-        let shared = Arc::new(Shared {
+        let cloud = Arc::new(RunningCloud {
             cloud: Mutex::new(Cloud::new(&options)),
             started: Instant::now(),
         });
@@ -62,7 +62,7 @@ impl Simcloud {
             .build()?;
 
         let (stop, stopped) = oneshot::channel();
-        let served = Arc::clone(&shared);
+        let served = Arc::clone(&cloud);
 
         let serve = move || {
             runtime.block_on(async {
@@ -81,7 +81,7 @@ impl Simcloud {
         Ok(Self {
             address,
             token: options.token,
-            shared,
+            cloud,
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -120,7 +120,7 @@ impl Simcloud {
             ..Request::default()
         };
 
-        match self.shared.handle(&request).answer {
+        match self.cloud.handle(&request).answer {
             Answer::Reply(reply) => (
                 reply.status,
                 serde_json::from_str(&reply.body).unwrap_or_default(),
@@ -140,7 +140,7 @@ impl Drop for Simcloud {
     }
 }
 
-impl Shared {
+impl RunningCloud {
     fn handle(&self, request: &Request) -> Outcome {
         self.cloud().handle(self.started.elapsed(), request)
     }
@@ -150,7 +150,7 @@ impl Shared {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, cloud: Arc<RunningCloud>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
         return;
     };
@@ -164,8 +164,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             continue;
         };
 
-        let shared = Arc::clone(&shared);
-        let service = service_fn(move |request| answer(request, Arc::clone(&shared)));
+        let cloud = Arc::clone(&cloud);
+        let service = service_fn(move |request| answer(request, Arc::clone(&cloud)));
         // An error is a client that is gone, or a connection that is to be cut.
         tokio::spawn(async {
             let _ = http1::Builder::new()
@@ -179,7 +179,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 /// Answers a request. An error cuts the connection.
 async fn answer(
     request: hyper::Request<Incoming>,
-    shared: Arc<Shared>,
+    cloud: Arc<RunningCloud>,
 ) -> io::Result<hyper::Response<Full<Bytes>>> {
     let (head, body) = request.into_parts();
     // A value that is not text matches nothing; without a value, there would be no condition.
@@ -192,7 +192,7 @@ async fn answer(
         Err(_) => vec![0; BODY + 1],
     };
 
-    let outcome = shared.handle(&Request {
+    let outcome = cloud.handle(&Request {
         method: head.method.as_str().to_owned(),
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),

@@ -124,20 +124,20 @@ impl Node {
     }
 }
 
-/// What a provider looks at of the nodes behind a load balancer. When it changes, the provider may
-/// choose other members.
+/// The fields of the nodes behind a load balancer that a provider reads. When one of them changes,
+/// the provider may choose other members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Looked {
-    /// Name, provider ID, zone and addresses.
+pub enum NodeFields {
+    /// Those of a `target` of the contract: name, provider ID, zone and addresses.
     #[default]
-    Targets,
+    Target,
     /// Also labels, taints, and whether a node is ready or unschedulable.
-    Nodes,
+    All,
 }
 
-impl Looked {
-    /// Returns true if a provider that looks at this much finds the nodes equal. Their annotations
-    /// do not count: other components write them all the time.
+impl NodeFields {
+    /// Returns true if these fields of the nodes are equal. Annotations are not among them: other
+    /// components write them all the time.
     #[must_use]
     pub fn is_same(self, one: &Node, other: &Node) -> bool {
         let targets = one.name == other.name
@@ -151,13 +151,13 @@ impl Looked {
                 && one.unschedulable == other.unschedulable
         };
 
-        targets && (self == Self::Targets || rest())
+        targets && (self == Self::Target || rest())
     }
 
-    /// Hashes what a provider that looks at this much sees of a node.
+    /// Hashes these fields of a node.
     pub fn hash(self, node: &Node, hasher: &mut impl Hasher) {
         (&node.name, &node.provider_id, node.zone(), &node.addresses).hash(hasher);
-        if self == Self::Nodes {
+        if self == Self::All {
             (&node.labels, &node.taints, node.ready, node.unschedulable).hash(hasher);
         }
     }

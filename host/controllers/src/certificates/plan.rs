@@ -10,7 +10,10 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use skydock_cloud::{AddressKind, CloudError, Instance, Node, ProviderInfo, names::is_local};
+use skydock_cloud::{
+    AddressKind, CloudError, Instance, Node, ProviderInfo,
+    names::{API_SERVER, CLUSTER_DOMAINS, is_in_cluster, is_local},
+};
 
 use super::{
     pkcs10::{self, Pkcs10, Pkcs10Error},
@@ -169,14 +172,13 @@ fn is_dns_name(name: &str) -> bool {
 /// serving certificates.
 fn is_of_cluster(name: &str) -> bool {
     let of_api_server = name
-        .strip_prefix("kubernetes.default")
+        .strip_prefix(API_SERVER)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     is_local(name)
         || of_api_server
-        || ["kubernetes", "cluster.local", "clusterset.local"].contains(&name)
-        || [".svc", ".pod", ".cluster.local", ".clusterset.local"]
-            .iter()
-            .any(|it| name.ends_with(it))
+        || name == "kubernetes"
+        || CLUSTER_DOMAINS.contains(&name)
+        || is_in_cluster(name)
         || is_of_other_domain(name)
 }
 

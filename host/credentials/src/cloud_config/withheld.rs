@@ -1,4 +1,5 @@
-//! A credential that this component must not use: requests of its rules are denied.
+//! The placeholder of a credential that is bound to another component: requests of its rules are
+//! denied.
 
 use async_trait::async_trait;
 use bytes::Bytes;

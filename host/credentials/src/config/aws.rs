@@ -1,4 +1,4 @@
-//! `type: aws-sigv4`.
+//! The configuration of a credential with `type: aws-sigv4`.
 
 use jiff::SignedDuration;
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! `type: oauth2`. `kinds/oauth2.rs` gets the tokens.
+//! The configuration of a credential with `type: oauth2`. `kinds/oauth2.rs` gets the tokens.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `type: session`.
+//! The configuration of a credential with `type: session`.
 
 use std::collections::BTreeMap;
 

@@ -88,7 +88,7 @@ impl Fixed {
 
         // A user name is not a secret, and may occur in many texts.
         if let Some(secret) = parts.last() {
-            self.secrets_seen.note(secret);
+            self.secrets_seen.add(secret);
         }
 
         let value = match parts.as_slice() {
@@ -106,7 +106,7 @@ impl Fixed {
         };
 
         // A server can quote what was sent, which for basic authentication is the encoded pair.
-        self.secrets_seen.note(&value);
+        self.secrets_seen.add(&value);
 
         // By the version, `changed` knows that a file has changed.
         let mut last = self.last.lock();

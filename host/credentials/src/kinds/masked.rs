@@ -178,7 +178,7 @@ impl Mask {
             .map_err(|_| Failure::malformed("the answer to its login cannot be passed on"))
     }
 
-    /// Returns the expiry in an answer, as JSON that has nothing else. Only a time can be no
+    /// Returns the expiry in an answer, as JSON that has nothing else: any other value may be a
     /// secret.
     fn expiry(&self, body: &[u8]) -> Option<Value> {
         let pointer = self.expires.as_ref()?;

@@ -63,11 +63,11 @@ pub(crate) trait Source: Send + Sync + 'static {
 
 /// A value and the task that renews it.
 pub(crate) struct Renewed<S: Source> {
-    shared: Arc<Shared<S>>,
+    renewal: Arc<Renewal<S>>,
     task: Mutex<Option<AbortHandle>>,
 }
 
-struct Shared<S: Source> {
+struct Renewal<S: Source> {
     source: S,
     state: Mutex<State<S::Value>>,
     /// Number of attempts that have ended, which notifies waiting requests.
@@ -83,7 +83,7 @@ impl<S: Source> Renewed<S> {
         let wake = Notify::new();
 
         Self {
-            shared: Arc::new(Shared {
+            renewal: Arc::new(Renewal {
                 source,
                 state,
                 attempts,
@@ -95,14 +95,14 @@ impl<S: Source> Renewed<S> {
     }
 
     pub(crate) fn source(&self) -> &S {
-        &self.shared.source
+        &self.renewal.source
     }
 
     /// Returns the version of the current value, and the value. Waits if there is no valid one.
     pub(crate) async fn get(&self) -> Result<(u64, Arc<S::Value>), Failure> {
         self.start();
-        let inputs = self.shared.source.inputs().await;
-        let ask = self.shared.state().ask(Instant::now(), inputs);
+        let inputs = self.renewal.source.inputs().await;
+        let ask = self.renewal.state().ask(Instant::now(), inputs);
 
         match ask {
             Ask::Have {
@@ -111,7 +111,7 @@ impl<S: Source> Renewed<S> {
                 first_use,
             } => {
                 if first_use {
-                    self.shared.wake.notify_one();
+                    self.renewal.wake.notify_one();
                 }
                 Ok((version, value))
             }
@@ -126,9 +126,9 @@ impl<S: Source> Renewed<S> {
                     attempt.await;
                 }
 
-                let outcome = self.shared.state().outcome(Instant::now());
+                let outcome = self.renewal.state().outcome(Instant::now());
                 // The value is in use from this time, so the task must plan its renewal.
-                self.shared.wake.notify_one();
+                self.renewal.wake.notify_one();
                 outcome
             }
         }
@@ -136,7 +136,7 @@ impl<S: Source> Renewed<S> {
 
     /// Reports that the cloud accepted this version of the value for this kind of request.
     pub(crate) fn accepted(&self, version: u64, kind: RequestKind) {
-        self.shared.state().accept(version, kind);
+        self.renewal.state().accept(version, kind);
     }
 
     /// Reports that the cloud rejected this version of the value for this kind of request. Returns
@@ -144,14 +144,14 @@ impl<S: Source> Renewed<S> {
     pub(crate) async fn rejected(&self, version: u64, kind: RequestKind) -> bool {
         self.start();
         loop {
-            let rejection = self.shared.state().reject(Instant::now(), version, kind);
+            let rejection = self.renewal.state().reject(Instant::now(), version, kind);
             match rejection {
                 Rejection::Newer => return true,
                 Rejection::TooSoon => return false,
                 Rejection::Later(at) => sleep_until(at).await,
                 Rejection::Wait { attempts } => {
                     self.attempt_after(attempts).await;
-                    return self.shared.state().is_newer_than(version);
+                    return self.renewal.state().is_newer_than(version);
                 }
             }
         }
@@ -164,9 +164,9 @@ impl<S: Source> Renewed<S> {
     }
 
     async fn attempt_after(&self, attempts: u64) {
-        let mut receiver = self.shared.attempts.subscribe();
-        self.shared.wake.notify_one();
-        // The sender is part of `shared`, so the channel cannot be closed.
+        let mut receiver = self.renewal.attempts.subscribe();
+        self.renewal.wake.notify_one();
+        // The sender is part of `renewal`, so the channel cannot be closed.
         let _ = receiver.wait_for(|ended| *ended > attempts).await;
     }
 
@@ -174,7 +174,7 @@ impl<S: Source> Renewed<S> {
         let mut task = self.task.lock();
         // The task has ended if a renewal panicked, or if its runtime was shut down.
         if task.as_ref().is_none_or(AbortHandle::is_finished) {
-            *task = Some(tokio::spawn(run(Arc::clone(&self.shared))).abort_handle());
+            *task = Some(tokio::spawn(run(Arc::clone(&self.renewal))).abort_handle());
         }
     }
 }
@@ -190,12 +190,12 @@ impl<S: Source> Drop for Renewed<S> {
 impl<S: Source> fmt::Debug for Renewed<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Renewed")
-            .field("name", &self.shared.source.name())
+            .field("name", &self.renewal.source.name())
             .finish_non_exhaustive()
     }
 }
 
-impl<S: Source> Shared<S> {
+impl<S: Source> Renewal<S> {
     fn state(&self) -> MutexGuard<'_, State<S::Value>> {
         self.state.lock()
     }
@@ -213,7 +213,7 @@ impl<S: Source> Shared<S> {
 
     async fn attempt(&self) {
         let mut unfinished = Unfinished {
-            shared: self,
+            renewal: self,
             inputs: 0,
         };
         // Read before the attempt: a file that changes meanwhile causes another one.
@@ -280,14 +280,14 @@ impl<S: Source> Shared<S> {
 /// panics or its task is aborted, it has failed: requests that wait for it get an answer, and a
 /// later one starts the task again.
 struct Unfinished<'a, S: Source> {
-    shared: &'a Shared<S>,
+    renewal: &'a Renewal<S>,
     /// The state of the files that the attempt uses.
     inputs: u64,
 }
 
 impl<S: Source> Unfinished<'_, S> {
     fn finish(self, result: Result<Issued<S::Value>, Failure>) {
-        self.shared.finish(result, self.inputs);
+        self.renewal.finish(result, self.inputs);
         std::mem::forget(self);
     }
 }
@@ -295,13 +295,13 @@ impl<S: Source> Unfinished<'_, S> {
 impl<S: Source> Drop for Unfinished<'_, S> {
     fn drop(&mut self) {
         let failure = Failure::unavailable("its renewal ended unexpectedly");
-        self.shared.finish(Err(failure), self.inputs);
+        self.renewal.finish(Err(failure), self.inputs);
     }
 }
 
-async fn run<S: Source>(shared: Arc<Shared<S>>) {
+async fn run<S: Source>(renewal: Arc<Renewal<S>>) {
     loop {
-        let next = shared.state().next(Instant::now());
+        let next = renewal.state().next(Instant::now());
         let due = async {
             match next {
                 Some(at) => sleep_until(at).await,
@@ -311,13 +311,13 @@ async fn run<S: Source>(shared: Arc<Shared<S>>) {
 
         tokio::select! {
             () = due => {
-                let begun = shared.state().begin(Instant::now());
+                let begun = renewal.state().begin(Instant::now());
                 if begun {
-                    shared.attempt().await;
+                    renewal.attempt().await;
                 }
             }
             // The state has changed, and with it the time of the next attempt.
-            () = shared.wake.notified() => {}
+            () = renewal.wake.notified() => {}
         }
     }
 }

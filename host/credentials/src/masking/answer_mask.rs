@@ -33,8 +33,8 @@ pub struct AnswerMask {
 impl AnswerMask {
     /// Also hides those of a credential's `secrets` that it put into a request: the headers were
     /// `asked` by the plugin, and `sent` to the server. A server cannot quote the others, and a
-    /// plugin could guess them if their quotes were hidden. It can quote those of earlier attempts
-    /// of the same request.
+    /// plugin could guess them if their quotes were hidden. Those of earlier attempts of the same
+    /// request stay hidden: a server can quote them, too.
     pub fn add(&mut self, secrets: &[Secret], asked: &HeaderMap, sent: &HeaderMap) {
         for value in added(asked, sent) {
             for secret in in_header(value, secrets) {
@@ -232,7 +232,7 @@ mod tests {
     /// A secret that is searched for in parts.
     const RANDOM: &str = "xK9vQ2mB7tR4wZ8nL3pC6hJ1dF5gS0yT";
 
-    fn veiled(pieces: &[&[u8]], secret: &str) -> Vec<u8> {
+    fn masked(pieces: &[&[u8]], secret: &str) -> Vec<u8> {
         let mut mask = AnswerMask::over(vec![Secret::from(secret)], SHORTEST);
         let mut all = Vec::new();
         for piece in pieces {
@@ -252,7 +252,7 @@ mod tests {
             let text = format!("sent '{form}' twice: '{form}'");
             let stars = "*".repeat(form.len());
             assert_eq!(
-                veiled(&[text.as_bytes()], TOKEN),
+                masked(&[text.as_bytes()], TOKEN),
                 format!("sent '{stars}' twice: '{stars}'").as_bytes()
             );
         }
@@ -486,7 +486,7 @@ mod tests {
             }
             pieces.push(left);
             let expected = text.replace(TOKEN, &"*".repeat(TOKEN.len()));
-            prop_assert_eq!(String::from_utf8(veiled(&pieces, TOKEN)).unwrap(), expected);
+            prop_assert_eq!(String::from_utf8(masked(&pieces, TOKEN)).unwrap(), expected);
         }
 
         #[test]
@@ -515,8 +515,8 @@ mod tests {
             }
             pieces.push(left);
             prop_assert_eq!(
-                String::from_utf8(veiled(&pieces, RANDOM)).unwrap(),
-                String::from_utf8(veiled(&[text.as_bytes()], RANDOM)).unwrap()
+                String::from_utf8(masked(&pieces, RANDOM)).unwrap(),
+                String::from_utf8(masked(&[text.as_bytes()], RANDOM)).unwrap()
             );
         }
 

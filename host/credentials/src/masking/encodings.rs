@@ -1,5 +1,5 @@
-//! The encodings in which answers are searched for a secret: the only list of them. Recordings have
-//! one of their own (`skydock-recording`), for what they replace by text of the same length.
+//! The list of the encodings in which answers are searched for a secret. Recordings have another
+//! one (`skydock-recording`), for what they replace by text of the same length.
 //!
 //! [`ENCODINGS`] change the secret as a whole, so it is encoded before the search: `quotes` looks
 //! for its parts in all of them, and `secret` for the complete secret in those that keep it

@@ -1,4 +1,4 @@
-//! Values that can be used but are never displayed.
+//! Secrets: values that can be used but are never displayed.
 
 use std::{
     fmt,

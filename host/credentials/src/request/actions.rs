@@ -9,14 +9,11 @@ mod soap;
 use http::{HeaderMap, Method, header, request::Parts};
 use memchr::memchr;
 
-use crate::request::{content_type::ContentType, encode::unpercent, glob::is_action};
+use crate::request::{Unclear, content_type::ContentType, encode::unpercent, glob::is_action};
 
 /// Maximum number of actions that a request names in one place. Clouds read one; each must be
 /// compared with the actions of rules.
 const MAX_NAMED: usize = 16;
-
-/// Why the actions of a request cannot be determined; the end of a sentence.
-pub type Unclear = &'static str;
 
 /// The actions that a request names, and whether its body may name more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

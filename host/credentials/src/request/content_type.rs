@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
 
-use crate::request::actions::Unclear;
+use crate::request::Unclear;
 
 /// Maximum number of parameters: each is compared with those before it.
 const MAX_PARAMETERS: usize = 8;

@@ -87,7 +87,7 @@ pub(crate) struct RecentSecrets(Mutex<Vec<Secret>>);
 
 impl RecentSecrets {
     /// Adds a secret, and forgets the oldest one if there are too many.
-    pub(crate) fn note(&self, secret: &Secret) {
+    pub(crate) fn add(&self, secret: &Secret) {
         let mut all = self.0.lock();
 
         // A secret that is used again is the most recent one, so that it is forgotten last.
@@ -130,11 +130,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_vault_evicts_the_oldest_secret_first() {
+    fn the_oldest_secret_is_forgotten_first() {
         let secrets_seen = RecentSecrets::default();
         for number in 0..40 {
-            secrets_seen.note(&Secret::new(format!("secret-{number}")));
-            secrets_seen.note(&Secret::from("always-new"));
+            secrets_seen.add(&Secret::new(format!("secret-{number}")));
+            secrets_seen.add(&Secret::from("always-new"));
         }
         let all = secrets_seen.all();
         assert_eq!(all.len(), REMEMBERED);
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn quotes_from_issuers_are_short_and_redacted() {
         let secrets_seen = RecentSecrets::default();
-        secrets_seen.note(&Secret::from("hunter22"));
+        secrets_seen.add(&Secret::from("hunter22"));
         assert_eq!(
             secrets_seen.quote("bad hunter22\r\n\u{1b}[31m"),
             "bad [redacted]???[31m"

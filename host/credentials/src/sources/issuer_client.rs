@@ -82,14 +82,14 @@ impl IssuerClient {
     /// Remembers a secret for redaction.
     pub(crate) fn keep(&self, value: impl Into<Vec<u8>>) -> Secret {
         let secret = Secret::new(value);
-        self.secrets_seen.note(&secret);
+        self.secrets_seen.add(&secret);
         secret
     }
 
     /// Reads a text file as a secret, and remembers it for redaction.
     pub(crate) async fn read(&self, file: &SecretFile) -> Result<Secret, FileError> {
         let secret = file.text().await?;
-        self.secrets_seen.note(&secret);
+        self.secrets_seen.add(&secret);
         Ok(secret)
     }
 

@@ -369,14 +369,13 @@ mod tests {
     use skydock_cloud::CallKind;
 
     use crate::limits::{
-        body_memory::{MOST, PART},
-        instance::Capacity,
+        body_memory::{MOST, PART, shares},
         shares::Kinds,
     };
 
     #[test]
     fn a_body_without_memory_is_not_kept() {
-        let memory = BodyMemory::of(&Capacity::new(Kinds::ALL), CallKind::Nodes);
+        let memory = BodyMemory::of(&shares(Kinds::ALL), CallKind::Nodes);
         let common = MOST - CallKind::ALL.len() * PART;
         let _common = memory.try_reserve(common as u64).unwrap();
         let keep = || {

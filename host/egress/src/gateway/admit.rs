@@ -1,20 +1,24 @@
-//! Decisions based on the head of a request.
+//! Admission of requests: the decision based on the head.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc, time::Duration};
 
 use http::request::Parts;
 use skydock_cloud::CallKind;
 use skydock_credentials::request::actions::{self, Actions};
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
-    Admitted, Call, Phase, Shared,
+    Call, GatewayState, Options, PluginPhase,
     choose::{choose, deny_guest_authentication, unruled},
     denial::{Denial, named_method, other_method, unclear, writes},
     policy::{Policy, RuleClient},
 };
 use crate::{
     body::upload::too_long,
+    limits::{
+        hosts::HostState,
+        instance::{Capacity, Ticket},
+    },
     observe::meter::{self, Audited, RequestMeter},
     request_error::{About, Cause, Code, RequestError},
     rules::{
@@ -28,8 +32,41 @@ use crate::{
 /// Error for requests of a plugin before it is in service.
 const NOT_YET: &str = "plugins must not send requests during instantiation, configure or info";
 
+/// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`] in
+/// `send.rs`, whose steps are in `inspect.rs`, `attempt.rs` and `recheck.rs`; `report_only.rs` looks
+/// at it beside them.
+pub struct Admitted {
+    pub(super) shared: Arc<GatewayState>,
+    /// The rules that it was admitted with.
+    pub(super) policy: Arc<Policy>,
+    pub(super) candidates: Vec<Arc<RuleClient>>,
+    pub(super) actions: Actions,
+    pub(super) authentication: Authentication,
+    pub(super) target: Target,
+    pub(super) host: Arc<HostState>,
+    pub(super) kind: CallKind,
+    pub(super) capacity: Arc<Capacity>,
+    pub(super) started: Instant,
+    pub(super) dry_run: bool,
+    /// Time that is left of the call.
+    pub(super) left: Duration,
+    pub(super) options: Options,
+    /// Slots of the instance.
+    pub(super) instance: Arc<Semaphore>,
+    pub(super) ticket: Ticket,
+    pub(super) meter: Box<RequestMeter>,
+}
+
+impl fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admitted")
+            .field("target", &self.target)
+            .finish_non_exhaustive()
+    }
+}
+
 pub(super) fn admit(
-    shared: &Arc<Shared>,
+    shared: &Arc<GatewayState>,
     head: &Parts,
     call: &Call<'_>,
 ) -> Result<Admitted, RequestError> {
@@ -49,7 +86,7 @@ pub(super) fn admit(
     })
 }
 
-fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitted, Denial> {
+fn decide(shared: &Arc<GatewayState>, head: &Parts, call: &Call<'_>) -> Result<Admitted, Denial> {
     let started = Instant::now();
     let target = check_head(head, call)?;
 
@@ -114,7 +151,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
 /// Checks what does not depend on any rule, and returns the target.
 fn check_head(head: &Parts, call: &Call<'_>) -> Result<Target, RequestError> {
     // A plugin has no effect before it has passed every check.
-    if call.phase == Phase::Loading {
+    if call.phase == PluginPhase::Loading {
         return Err(RequestError::new(
             Code::InternalError,
             Cause::Loading,
@@ -195,7 +232,7 @@ pub(super) fn check_length(
 }
 
 /// Returns what the audit needs to know about a request, if there is an audit.
-fn audited(shared: &Shared, policy: &Policy, call: &Call<'_>) -> Option<Box<Audited>> {
+fn audited(shared: &GatewayState, policy: &Policy, call: &Call<'_>) -> Option<Box<Audited>> {
     let audit = shared.dependencies.audit.load_full()?;
     let audited = Audited::new(audit, policy.digest.clone(), call.capability);
     Some(Box::new(audited))

@@ -130,7 +130,7 @@ impl Admitted {
 
         // A streamed body is kept for another attempt, which only a credential can cause.
         let may_repeat = version.is_some() && buffered.is_none() && attempts.retries.none_renewed();
-        let memory = may_repeat.then(|| BodyMemory::of(&self.capacity, self.kind));
+        let memory = may_repeat.then(|| BodyMemory::of(&self.capacity.body_memory, self.kind));
         let progress = Progress::new(self.meter.sent.clone(), memory);
         let request = Request::from_parts(signed, attempts.upload(outgoing, &progress));
 
@@ -157,7 +157,7 @@ impl Admitted {
     /// The remaining time of the pause, if the request should not wait for so long.
     async fn wait_for_token(&self, outgoing: &Outgoing) -> Result<(), Duration> {
         let request = TokenRequest {
-            host: &self.host,
+            pauses: self.host.pauses(),
             rule: &outgoing.client.rule.name,
             kind: self.kind,
             deadline: outgoing.deadline,

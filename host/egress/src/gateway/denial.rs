@@ -7,7 +7,7 @@ use http::Method;
 use skydock_cloud::text::beginning;
 
 use crate::request_error::{Cause, Code, RequestError};
-use skydock_credentials::request::actions::{Unclear, can_read};
+use skydock_credentials::request::{Unclear, actions::can_read};
 
 /// Why a request is denied by its head.
 pub(super) struct Denial {

@@ -1,4 +1,4 @@
-//! One HTTP exchange on one connection.
+//! The HTTP client of a rule: one exchange at a time on a connection, without redirects.
 
 use std::{error::Error as _, io, sync::Arc, time::Duration};
 

@@ -173,7 +173,7 @@ impl Admitted {
             .unwrap_or_default();
         let most = most.min(MAX_BUFFERED);
 
-        let reservation = BodyMemory::of(&self.capacity, self.kind)
+        let reservation = BodyMemory::of(&self.capacity.body_memory, self.kind)
             .reserve(most)
             .await?;
         Ok(reservation.attach_to(collect(body, most, between, deadline).await?))

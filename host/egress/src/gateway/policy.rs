@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 use skydock_cloud::PerKind;
 use skydock_credentials::Secret;
 
-use super::{GatewayDependencies, http_client::HttpClient, report_only::Reported};
+use super::{GatewayDependencies, http_client::HttpClient};
 use crate::{
     limits::connections::Connections,
     network::dial::Connector,
-    observe::metrics::RuleMetrics,
+    observe::{metrics::RuleMetrics, report_only_log::ReportOnlyLog},
     rules::{
         compiled::{self, CompiledRule},
         config::{ConfigErrors, ConfigWarning},
@@ -33,7 +33,7 @@ pub(super) struct Policy {
     /// SHA-256 of the component.
     pub(super) digest: Arc<str>,
     /// What was logged of denials by rules in report-only mode.
-    pub(super) reported: Mutex<Reported>,
+    pub(super) report_only_log: Mutex<ReportOnlyLog>,
     pub(super) warnings: Vec<ConfigWarning>,
 }
 
@@ -101,7 +101,7 @@ impl Policy {
             rules,
             report_only_rules,
             digest: settings.digest.as_str().into(),
-            reported: Mutex::default(),
+            report_only_log: Mutex::default(),
             warnings,
         })
     }

@@ -1,6 +1,6 @@
-//! The way of an admitted request: [`Admitted::send`] takes its steps in order.
+//! Sending of an admitted request: [`Admitted::send`] takes the steps in order.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{
@@ -10,68 +10,35 @@ use http::{
 };
 use http_body::Body;
 use http_body_util::BodyExt as _;
-use skydock_cloud::CallKind;
-use skydock_credentials::request::actions::Actions;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
 };
 
 use super::{
-    Options, Shared,
+    Admitted,
     answer::Sent,
     attempt::{Attempts, Outgoing},
     http_client::Timeouts,
     inspect::Content,
-    policy::{Policy, RuleClient},
+    policy::RuleClient,
 };
 use crate::{
     body::{
         download::{Bounds, ResponseBody, deadline_exceeded},
         upload::{BoxError, GuestBody},
     },
-    limits::{
-        host_limiter::HostLimiter,
-        hosts::HostState,
-        instance::{Capacity, Permits, Ticket},
-    },
-    observe::meter::RequestMeter,
+    limits::{host_limiter::HostLimiter, instance::Permits},
     request_error::{Cause, Code, RequestError},
     rules::{
         config::GuestAuth,
-        headers::{self, Authentication, strip_hop_by_hop},
+        headers::{self, strip_hop_by_hop},
     },
-    target::Target,
 };
 
 /// Why a header is not sent: the end of a sentence.
 const BESIDE_CREDENTIAL: &str = "it is beside the credential of the rule; if the cloud needs it, add it to `headers` of the rule";
 const OF_PROXIES: &str = "only proxies send it, to tell a server who is asking";
-
-/// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`], whose
-/// steps are in `inspect.rs`, `attempt.rs` and `recheck.rs`; `report_only.rs` looks at it beside
-/// them.
-pub struct Admitted {
-    pub(super) shared: Arc<Shared>,
-    /// The rules that it was admitted with.
-    pub(super) policy: Arc<Policy>,
-    pub(super) candidates: Vec<Arc<RuleClient>>,
-    pub(super) actions: Actions,
-    pub(super) authentication: Authentication,
-    pub(super) target: Target,
-    pub(super) host: Arc<HostState>,
-    pub(super) kind: CallKind,
-    pub(super) capacity: Arc<Capacity>,
-    pub(super) started: Instant,
-    pub(super) dry_run: bool,
-    /// Time that is left of the call.
-    pub(super) left: Duration,
-    pub(super) options: Options,
-    /// Slots of the instance.
-    pub(super) instance: Arc<Semaphore>,
-    pub(super) ticket: Ticket,
-    pub(super) meter: Box<RequestMeter>,
-}
 
 impl Admitted {
     /// Sends the request whose `head` was admitted, and returns the answer when its head has
@@ -236,12 +203,4 @@ async fn slot(slots: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, RequestErro
         )
     };
     slots.acquire_owned().await.map_err(closed)
-}
-
-impl fmt::Debug for Admitted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admitted")
-            .field("target", &self.target)
-            .finish_non_exhaustive()
-    }
 }

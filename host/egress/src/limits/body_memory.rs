@@ -7,7 +7,7 @@ use skydock_cloud::CallKind;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
-    limits::{instance::Capacity, shares::Shares},
+    limits::shares::{Kinds, Shares},
     request_error::RequestError,
 };
 
@@ -29,11 +29,16 @@ pub(crate) struct BodyMemory {
 #[derive(Debug)]
 pub(crate) struct Reservation(Vec<OwnedSemaphorePermit>);
 
+/// Returns the memory of a plugin, divided among these kinds of calls.
+pub(crate) fn shares(kinds: Kinds) -> Arc<Shares> {
+    Arc::new(Shares::new(MOST, PART, kinds))
+}
+
 impl BodyMemory {
     /// Returns the memory for this kind of calls.
-    pub(crate) fn of(capacity: &Capacity, kind: CallKind) -> Self {
+    pub(crate) fn of(shares: &Arc<Shares>, kind: CallKind) -> Self {
         Self {
-            shares: Arc::clone(&capacity.body_memory),
+            shares: Arc::clone(shares),
             kind,
         }
     }
@@ -105,11 +110,10 @@ fn number(bytes: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::shares::Kinds;
 
     /// Each kind can have four MiB, and one of the kinds the 20 that are left.
     fn memory() -> BodyMemory {
-        BodyMemory::of(&Capacity::new(Kinds::ALL), CallKind::Nodes)
+        BodyMemory::of(&shares(Kinds::ALL), CallKind::Nodes)
     }
 
     #[tokio::test]

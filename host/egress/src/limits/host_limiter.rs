@@ -11,8 +11,8 @@ use tokio::{
 
 use crate::{
     limits::{
-        hosts::HostState,
         pace::Bucket,
+        pauses::Pauses,
         shares::{Kinds, Shares},
     },
     rules::compiled::Limits,
@@ -55,7 +55,8 @@ pub(crate) struct HostLimiter {
 /// A request that waits for a token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenRequest<'a> {
-    pub(crate) host: &'a HostState,
+    /// Pauses of the host.
+    pub(crate) pauses: &'a Pauses,
     pub(crate) rule: &'a str,
     pub(crate) kind: CallKind,
     pub(crate) deadline: Instant,
@@ -89,7 +90,7 @@ impl HostLimiter {
     /// The remaining time of the pause, if this request should not wait for so long.
     pub(crate) async fn wait(&self, request: TokenRequest<'_>) -> Result<bool, Duration> {
         let TokenRequest {
-            host,
+            pauses,
             rule,
             kind,
             deadline,
@@ -97,14 +98,14 @@ impl HostLimiter {
         let mut waited = false;
         loop {
             // Outside of the queue, in which requests of other rules wait too.
-            waited |= host.pauses().wait(rule, deadline).await?;
+            waited |= pauses.wait(rule, deadline).await?;
             let _first = turn(self.within_kind.get(kind), &mut waited).await;
             let _turn = turn(&self.among_kinds, &mut waited).await;
 
             loop {
                 let now = Instant::now();
                 // A pause that has begun in the meantime is waited for outside of the queue.
-                if host.pauses().until(rule, now).is_some() {
+                if pauses.until(rule, now).is_some() {
                     break;
                 }
                 let taken = self.bucket.lock().take(now);
@@ -131,7 +132,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::limits::hosts::Hosts;
+    use crate::limits::hosts::{HostState, Hosts};
 
     /// Returns a host and its limiter with this rate and burst.
     fn limited(rate: f64, burst: u16) -> (Arc<HostState>, Arc<HostLimiter>) {
@@ -149,7 +150,7 @@ mod tests {
     fn soon<'a>(host: &'a HostState, rule: &'a str) -> TokenRequest<'a> {
         let deadline = Instant::now() + Duration::from_secs(60);
         TokenRequest {
-            host,
+            pauses: host.pauses(),
             rule,
             kind: CallKind::Nodes,
             deadline,

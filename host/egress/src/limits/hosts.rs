@@ -158,11 +158,11 @@ impl HostState {
         self: &Arc<Self>,
         kind: CallKind,
         patience: Duration,
-    ) -> Result<Passed, RequestError> {
+    ) -> Result<BreakerPermit, RequestError> {
         let now = Instant::now();
         match self.breakers.get(kind).lock().enter(now) {
             Pass::Wait(wait) => Err(not_contacted(wait)),
-            pass => Ok(Passed {
+            pass => Ok(BreakerPermit {
                 host: self.clone(),
                 kind,
                 pass,
@@ -174,9 +174,9 @@ impl HostState {
     }
 }
 
-/// A request that the breaker let through.
+/// The permit of a request that the breaker let through.
 #[derive(Debug)]
-pub(crate) struct Passed {
+pub(crate) struct BreakerPermit {
     host: Arc<HostState>,
     kind: CallKind,
     pass: Pass,
@@ -185,14 +185,14 @@ pub(crate) struct Passed {
     patience: Duration,
 }
 
-impl Passed {
+impl BreakerPermit {
     /// Reports the outcome of the request. A request that is dropped without this was canceled.
     pub(crate) fn ended(mut self, outcome: Outcome) {
         self.outcome = outcome;
     }
 }
 
-impl Drop for Passed {
+impl Drop for BreakerPermit {
     fn drop(&mut self) {
         let now = Instant::now();
         let outcome = match self.outcome {

@@ -46,7 +46,7 @@ impl Capacity {
             kinds,
             slots: Shares::new(PLUGIN_SLOTS, CallKind::reserved(PLUGIN_SLOTS), kinds),
             admitted: Shares::new(PLUGIN_MOST, PLUGIN_PART, kinds),
-            body_memory: Arc::new(Shares::new(body_memory::MOST, body_memory::PART, kinds)),
+            body_memory: body_memory::shares(kinds),
         }
     }
 }

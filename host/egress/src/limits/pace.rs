@@ -1,4 +1,4 @@
-//! Rate limits for requests to a host.
+//! The token bucket of a rate limit, and the pauses that an answer asks for.
 
 use std::time::Duration;
 

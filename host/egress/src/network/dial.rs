@@ -56,11 +56,11 @@ pub type ClosedSource = Arc<dyn Fn() -> Closed + Send + Sync>;
 /// pool of their client.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    shared: Arc<Shared>,
+    dialer: Arc<Dialer>,
     kind: CallKind,
 }
 
-struct Shared {
+struct Dialer {
     resolver: Arc<dyn Resolver>,
     closed: ClosedSource,
     connections: Arc<Connections>,
@@ -79,7 +79,7 @@ impl Connector {
         connections: Arc<Connections>,
         metrics: EgressMetrics,
     ) -> Self {
-        Self::with(Shared {
+        Self::with(Dialer {
             resolver,
             closed,
             connections,
@@ -95,9 +95,9 @@ impl Connector {
         })
     }
 
-    fn with(shared: Shared) -> Self {
+    fn with(dialer: Dialer) -> Self {
         Self {
-            shared: Arc::new(shared),
+            dialer: Arc::new(dialer),
             kind: CallKind::Nodes,
         }
     }
@@ -105,7 +105,7 @@ impl Connector {
     /// Returns the connector for this kind of calls.
     pub(crate) fn of(&self, kind: CallKind) -> Self {
         Self {
-            shared: self.shared.clone(),
+            dialer: self.dialer.clone(),
             kind,
         }
     }
@@ -118,7 +118,7 @@ impl Connector {
         connections: usize,
         connect_timeout: Duration,
     ) -> Self {
-        Self::with(Shared {
+        Self::with(Dialer {
             resolver,
             closed: Arc::new(Closed::default),
             connections: Arc::new(Connections::of_host(connections)),
@@ -140,15 +140,15 @@ impl tower_service::Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let Self { shared, kind } = self.clone();
+        let Self { dialer, kind } = self.clone();
         Box::pin(async move {
             let target = uri::target(&uri)?;
-            shared.connect(&target, kind).await.map(TokioIo::new)
+            dialer.connect(&target, kind).await.map(TokioIo::new)
         })
     }
 }
 
-impl Shared {
+impl Dialer {
     async fn connect(&self, target: &Target, kind: CallKind) -> Result<Stream, RequestError> {
         let deadline = Instant::now() + self.connect_timeout;
         let late = |code, what: &str| {

@@ -18,8 +18,8 @@ use crate::{
     limits::hosts::Hosts,
     observe::{
         audit::{Audit, AuditLine, WouldDeny},
-        end::End,
         metrics::RuleMetrics,
+        outcome::RequestOutcome,
     },
     request_error::{About, RequestError},
     rules::compiled::CompiledRule,
@@ -133,7 +133,7 @@ impl Drop for RequestMeter {
         let took = self.started.elapsed();
         let sent = self.sent.load(Ordering::Relaxed);
 
-        let end = End {
+        let outcome = RequestOutcome {
             action: &self.action,
             method: &self.method,
             path: &self.path,
@@ -143,7 +143,7 @@ impl Drop for RequestMeter {
             received: self.received,
             breakers_open: self.hosts.open(),
         };
-        self.metrics.ended(&end);
+        self.metrics.ended(&outcome);
 
         // The search takes time, so it is only made if the path is shown.
         if self.audit.is_some() || tracing::enabled!(target: "egress", tracing::Level::DEBUG) {
@@ -207,7 +207,7 @@ pub(crate) fn without_values(uri: &http::Uri) -> String {
 }
 
 /// Returns a path for the log without what looks like a secret in it, such as the token of a
-/// webhook. Of the query, names that look generated are none.
+/// webhook, and without names in the query that look generated.
 fn without_secrets(path: &str) -> String {
     // What is found in URLs depends on what is before the path.
     const HOST: &str = "https://hook";

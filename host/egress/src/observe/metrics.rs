@@ -16,9 +16,9 @@ use prometheus_client::{
 use tokio::time::Instant;
 
 use super::{
-    end::End,
     minutes::{Minute, Minutes},
     official::{Official, OfficialMetrics},
+    outcome::RequestOutcome,
 };
 use crate::request_error::Cause;
 
@@ -355,12 +355,12 @@ impl RuleMetrics {
         self.in_flight.inc();
     }
 
-    pub(crate) fn ended(&self, end: &End<'_>) {
+    pub(crate) fn ended(&self, outcome: &RequestOutcome<'_>) {
         self.in_flight.dec();
-        self.sent.inc_by(end.sent);
-        self.received.inc_by(end.received);
+        self.sent.inc_by(outcome.sent);
+        self.received.inc_by(outcome.received);
 
-        let code = match end.status {
+        let code = match outcome.status {
             None => "failed",
             Some(100..200) => "1xx",
             Some(200..300) => "2xx",
@@ -372,30 +372,30 @@ impl RuleMetrics {
         let labels = Request {
             plugin: self.plugin().clone(),
             rule: self.rule().clone(),
-            method: end.method.to_string(),
+            method: outcome.method.to_string(),
             code,
         };
 
         let timed = Timed {
             plugin: self.plugin().clone(),
             rule: self.rule().clone(),
-            action: end.action.clone(),
-            method: end.method.to_string(),
+            action: outcome.action.clone(),
+            method: outcome.method.to_string(),
             code,
         };
 
         self.all.0.requests.get_or_create(&labels).inc();
         let durations = self.all.0.durations.get_or_create(&timed);
-        durations.observe(end.took.as_secs_f64());
+        durations.observe(outcome.took.as_secs_f64());
         if let Some(official) = self.all.0.official.get() {
-            official.ended(end);
+            official.ended(outcome);
         }
-        let is_failure = end.status.is_none_or(|status| status >= 500);
+        let is_failure = outcome.status.is_none_or(|status| status >= 500);
         self.minutes.count(self.all.minute(), |minute| {
             minute.ended += 1;
             minute.failed += u64::from(is_failure);
         });
-        self.all.breakers_open(self.plugin(), end.breakers_open);
+        self.all.breakers_open(self.plugin(), outcome.breakers_open);
     }
 
     /// A request that was counted under this rule is one of the other rule.
@@ -451,7 +451,7 @@ mod tests {
         let of_rule = metrics.of_rule(&plugin, &rule);
         for status in [Some(200), Some(404), Some(503), None] {
             of_rule.started();
-            of_rule.ended(&End {
+            of_rule.ended(&RequestOutcome {
                 action: &"".into(),
                 method: &Method::GET,
                 path: "/",

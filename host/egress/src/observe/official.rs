@@ -7,7 +7,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::end::End;
+use super::outcome::RequestOutcome;
 
 /// An official cloud-controller-manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,22 +112,22 @@ impl OfficialMetrics {
         metrics
     }
 
-    pub(super) fn ended(&self, end: &End<'_>) {
+    pub(super) fn ended(&self, outcome: &RequestOutcome<'_>) {
         let name = match self.official {
-            Official::Aws => aws(end.action),
-            Official::OpenStack => openstack(end.method, end.path),
+            Official::Aws => aws(outcome.action),
+            Official::OpenStack => openstack(outcome.method, outcome.path),
         };
         let Some(name) = name else { return };
         let labels = [("request", name)];
 
-        let has_failed = end.status.is_none_or(|status| status >= 400);
+        let has_failed = outcome.status.is_none_or(|status| status >= 400);
         self.requests.get_or_create(&labels).inc();
         if has_failed {
             self.errors.get_or_create(&labels).inc();
             self.errors_without_suffix.get_or_create(&labels).inc();
         }
         if !has_failed || self.official == Official::OpenStack {
-            let took = end.took.as_secs_f64();
+            let took = outcome.took.as_secs_f64();
             self.durations.get_or_create(&labels).observe(took);
         }
     }
@@ -229,7 +229,7 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = OfficialMetrics::register(official, &mut registry);
         for status in [Some(200), Some(503)] {
-            metrics.ended(&End {
+            metrics.ended(&RequestOutcome {
                 action: &Arc::from(action),
                 method: &Method::POST,
                 path,

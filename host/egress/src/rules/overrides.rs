@@ -10,11 +10,7 @@ mod multipart;
 use http::{HeaderMap, Method, header::CONTENT_ENCODING, request::Parts};
 use memchr::memmem;
 use skydock_cloud::text;
-use skydock_credentials::{
-    request::actions::{Unclear, decode},
-    request::content_type::ContentType,
-    request::json,
-};
+use skydock_credentials::request::{Unclear, actions::decode, content_type::ContentType, json};
 
 /// Maximum bytes of a name or a value that are read: what is longer is the text of another format,
 /// unless a server ends the name before.

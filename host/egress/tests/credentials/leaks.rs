@@ -12,7 +12,7 @@ use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use skydock_credentials::{Credential, CredentialError};
 use skydock_egress::{
-    Call, Code, Gateway, GatewayDependencies, InstanceRequests, Options, Phase, Settings,
+    Call, Code, Gateway, GatewayDependencies, InstanceRequests, Options, PluginPhase, Settings,
 };
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -261,7 +261,7 @@ async fn answer(gateway: &Gateway, request: Request<Full<Bytes>>) -> Result<Vec<
     let instance = InstanceRequests::default();
     let call = Call {
         instance: &instance,
-        phase: Phase::Serving,
+        phase: PluginPhase::Serving,
         capability: skydock_cloud::Capability::Instances,
         dry_run: false,
         left: std::time::Duration::from_secs(30),

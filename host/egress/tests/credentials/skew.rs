@@ -13,7 +13,7 @@ use http::{Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use skydock_egress::{
-    Call, Gateway, GatewayDependencies, InstanceRequests, Options, Phase, Settings,
+    Call, Gateway, GatewayDependencies, InstanceRequests, Options, PluginPhase, Settings,
 };
 
 use crate::{aws, world::World};
@@ -110,7 +110,7 @@ async fn status(world: &World, url: &str, yaml: &str) -> Result<u16, String> {
     let call = Call {
         instance: &instance,
         capability: skydock_cloud::Capability::Instances,
-        phase: Phase::Serving,
+        phase: PluginPhase::Serving,
         dry_run: false,
         left: std::time::Duration::from_secs(30),
         options: Options::default(),

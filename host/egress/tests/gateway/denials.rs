@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Request;
-use skydock_egress::{Call, Cause, Closed, Code, Phase, RequestError};
+use skydock_egress::{Call, Cause, Closed, Code, PluginPhase, RequestError};
 
 use crate::support::{LONG, Names, Plugin, Server, get, post, request, rule, settings};
 
@@ -331,7 +331,7 @@ async fn no_request_is_sent_before_a_plugin_is_in_service() {
     let silent = Server::plain().await;
     let plugin = Plugin::to(&silent, "");
     let call = Call {
-        phase: Phase::Loading,
+        phase: PluginPhase::Loading,
         ..plugin.call()
     };
     let error = plugin.send_in(&call, get(&silent, "/")).await.unwrap_err();

@@ -21,8 +21,8 @@ use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_cloud::{CallKind, Capability};
 use skydock_credentials::Credential;
 use skydock_egress::{
-    Call, Closed, EgressMetrics, Gateway, GatewayDependencies, InstanceRequests, Options, Phase,
-    RequestError, Resolver, ResponseBody, Settings,
+    Call, Closed, EgressMetrics, Gateway, GatewayDependencies, InstanceRequests, Options,
+    PluginPhase, RequestError, Resolver, ResponseBody, Settings,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -235,7 +235,7 @@ impl Plugin {
     pub(crate) fn call(&self) -> Call<'_> {
         Call {
             instance: &self.instance,
-            phase: Phase::Serving,
+            phase: PluginPhase::Serving,
             capability: Capability::Instances,
             dry_run: false,
             left: LONG,

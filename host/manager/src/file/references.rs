@@ -4,7 +4,7 @@ use std::path::Path;
 
 use skydock_credentials::{
     clouds_file,
-    config::{ClientCertificateConfig, CredentialConfig},
+    config::{ClientCertificateConfig, CredentialConfig, MaskedFile},
     split_cloud_conf,
 };
 
@@ -79,9 +79,13 @@ pub(super) fn problems(
 pub(super) fn short_secrets(configuration: &SkydockConfiguration) -> Vec<super::Finding> {
     let all = configuration.credentials.iter().enumerate();
     let short = all.filter_map(|(index, credential)| {
-        let (field, file, least) = credential.masked_file()?;
+        let MaskedFile {
+            field,
+            path,
+            min_length,
+        } = credential.masked_file()?;
         // That it cannot be read is found with the other files.
-        let text = super::text(file).ok()?;
+        let text = super::text(path).ok()?;
         let length = text.trim_end_matches(['\n', '\r']).len();
 
         let at = tree::Path::default()
@@ -89,11 +93,11 @@ pub(super) fn short_secrets(configuration: &SkydockConfiguration) -> Vec<super::
             .index(index)
             .keys(field);
         let sentence = format!(
-            "the secret in {} has fewer than {least} bytes: it is not masked in answers that quote it; use a longer one",
-            file.display()
+            "the secret in {} has fewer than {min_length} bytes: it is not masked in answers that quote it; use a longer one",
+            path.display()
         );
         // An empty file is an error already.
-        (1..least).contains(&length).then_some((at, sentence))
+        (1..min_length).contains(&length).then_some((at, sentence))
     });
 
     short.collect()

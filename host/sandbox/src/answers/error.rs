@@ -1,4 +1,4 @@
-//! What is wrong with an answer.
+//! Errors of answers that violate the contract.
 
 use std::net::IpAddr;
 

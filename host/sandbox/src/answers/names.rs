@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use skydock_cloud::names::is_local;
+use skydock_cloud::names::{API_SERVER, is_in_cluster, is_local};
 use skydock_egress::is_metadata_name;
 
 use super::Rejected;
@@ -16,14 +16,6 @@ const MULTICAST: &[&str] = &[
     "allhosts",
     "localnet",
 ];
-
-/// Domains of the cluster's DNS: those of Services and Pods in search paths, the default domain,
-/// and that of Services of several clusters. A cluster may have another domain, which Skydock does
-/// not know.
-const CLUSTER: &[&str] = &["svc", "pod", "cluster.local", "clusterset.local"];
-
-/// The name of the API server in the cluster's DNS.
-const API_SERVER: &str = "kubernetes.default";
 
 /// What a name may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +50,7 @@ pub(crate) fn check(
     if is_metadata_name(&name) {
         return Err(Rejected::Metadata);
     }
-    if is_in_cluster(&name) {
+    if is_of_api_server(&name) || is_in_cluster(&name) {
         return Err(Rejected::ClusterName);
     }
 
@@ -84,18 +76,10 @@ fn service<'a>(name: &'a str, home: Option<&'a str>) -> Option<StandsFor<'a>> {
     Some(StandsFor::Service { namespace, name })
 }
 
-/// Returns true if the cluster's DNS answers for this name.
-fn is_in_cluster(name: &str) -> bool {
-    let is_below = |domain: &&str| {
-        name.strip_suffix(*domain)
-            .is_some_and(|before| before.ends_with('.'))
-    };
-
-    let of_api_server = name
-        .strip_prefix(API_SERVER)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(".svc"));
-
-    of_api_server || CLUSTER.iter().any(is_below)
+/// Returns true if Pods find the API server under this name, in a cluster with any domain.
+fn is_of_api_server(name: &str) -> bool {
+    name.strip_prefix(API_SERVER)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(".svc"))
 }
 
 /// Returns the address that resolvers derive from a name in a short form, or with octal or

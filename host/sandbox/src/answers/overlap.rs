@@ -1,4 +1,4 @@
-//! Concurrency of a plugin's calls.
+//! The setting for which calls of a plugin may run at the same time.
 
 /// Which calls of a plugin may run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::{
         supervise::Supervisor,
     },
     grants::{gateway_provider::CutOff, owned::Owned},
-    imports::{Shared, Subject},
+    imports::{PluginData, Subject},
     load::{
         accepted::Accepted,
         error::{LoadError, LoadProblem, Stage},
@@ -52,7 +52,7 @@ pub(crate) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    fn blueprint(&self, shared: &Arc<Shared>) -> Result<Blueprint, LoadError> {
+    fn blueprint(&self, shared: &Arc<PluginData>) -> Result<Blueprint, LoadError> {
         let build = Build {
             generation: self.number,
             digest: &self.digests.component,
@@ -85,7 +85,7 @@ impl Generation {
     /// Takes code and a configuration through the stages from instantiate to egress. `before` is
     /// the generation in service.
     pub(crate) async fn load(
-        shared: &Arc<Shared>,
+        shared: &Arc<PluginData>,
         candidate: Candidate<'_>,
         mut watch: Stopwatch,
         before: Option<&Self>,
@@ -165,8 +165,8 @@ impl Generation {
         &self.blueprint.shared.limits
     }
 
-    /// Returns true if it was loaded with these settings and terms.
-    pub(crate) fn is_loaded_with(&self, settings: &Settings, shared: &Arc<Shared>) -> bool {
+    /// Returns true if it was loaded with these settings and this data of the plugin.
+    pub(crate) fn is_loaded_with(&self, settings: &Settings, shared: &Arc<PluginData>) -> bool {
         *self.blueprint.settings == *settings && Arc::ptr_eq(&self.blueprint.shared, shared)
     }
 
@@ -308,7 +308,7 @@ async fn create_instance(
 /// Compares what a plugin is and wants with the generation in service, with what the operator
 /// permits, and with the credentials.
 fn check(
-    shared: &Shared,
+    shared: &PluginData,
     identity: &Identity<'_>,
     before: Option<&Generation>,
     watch: &mut Stopwatch,
@@ -359,7 +359,7 @@ fn grant_ownership(blueprint: &mut Blueprint, first: &mut Instance, provider: &P
 /// Returns the pool of a plugin's instances, with the first one in it.
 fn pool_with(
     first: Instance,
-    shared: &Arc<Shared>,
+    shared: &Arc<PluginData>,
     provider: &ProviderInfo,
     overlap: Overlap,
 ) -> Pool {

@@ -14,14 +14,14 @@ use crate::{
     contract::{BadCall, Exports, Functions, Guest, Running},
     execution::diagnosis::{why_it_ended, why_it_was_not_made},
     grants::owned::Owned,
-    imports::{Phase, Shared, State, Subject},
+    imports::{InstancePhase, PluginData, State, Subject},
     load::{error::LoadProblem, info::Introduction, source::Settings},
     words::names::CONTRACT,
 };
 
 /// Creates the instances of a generation.
 pub(crate) struct Blueprint {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<PluginData>,
     pub(crate) number: u64,
     /// SHA-256 of the component, in hexadecimal.
     digest: String,
@@ -50,7 +50,7 @@ impl Blueprint {
     pub(crate) fn new(
         pre: InstancePre<State>,
         capabilities: &BTreeSet<Capability>,
-        shared: Arc<Shared>,
+        shared: Arc<PluginData>,
         build: Build<'_>,
         settings: Arc<Settings>,
     ) -> Result<Self, LoadProblem> {
@@ -113,7 +113,7 @@ impl Blueprint {
         );
 
         // Guest code runs during instantiation too, so the budgets start before it.
-        state.begin(Phase::Loading, Subject::default(), end);
+        state.begin(InstancePhase::Loading, Subject::default(), end);
 
         let mut store = Store::new(self.pre.engine(), state);
         // Limits the bytes of an answer, and of what the guest passes to a function of the host.
@@ -208,13 +208,13 @@ impl Instance {
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T>,
     ) -> Result<Result<T, CallError>, CallError> {
         self.uses_left = self.uses_left.saturating_sub(1);
-        self.run_in(Phase::Serving(capability), subject, deadline, call)
+        self.run_in(InstancePhase::Serving(capability), subject, deadline, call)
             .await
     }
 
     async fn run_in<'s, T>(
         &mut self,
-        phase: Phase,
+        phase: InstancePhase,
         subject: Subject,
         deadline: tokio::time::Instant,
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T>,
@@ -247,7 +247,7 @@ impl Instance {
         deadline: tokio::time::Instant,
     ) -> Result<Result<Value, BadCall>, CallError> {
         // Nothing that is divided among capabilities is used: requests have recorded answers.
-        let phase = Phase::Serving(Capability::Maintenance);
+        let phase = InstancePhase::Serving(Capability::Maintenance);
         self.run_in(phase, Subject::default(), deadline, |guest| {
             guest.replay(function, arguments)
         })
@@ -261,7 +261,7 @@ impl Instance {
         settings: &Settings,
         end: tokio::time::Instant,
     ) -> Result<Result<(), CloudError>, CallError> {
-        self.run_in(Phase::Loading, Subject::default(), end, |guest| {
+        self.run_in(InstancePhase::Loading, Subject::default(), end, |guest| {
             guest.configure(settings)
         })
         .await
@@ -274,7 +274,7 @@ impl Instance {
         exported: &BTreeSet<Capability>,
         end: tokio::time::Instant,
     ) -> Result<Result<Introduction, AnswerError>, CallError> {
-        self.run_in(Phase::Loading, Subject::default(), end, |guest| {
+        self.run_in(InstancePhase::Loading, Subject::default(), end, |guest| {
             guest.info(exported)
         })
         .await

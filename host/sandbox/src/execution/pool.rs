@@ -13,7 +13,7 @@ use skydock_cloud::Capability;
 use tokio::sync::SemaphorePermit;
 
 use self::shares::Shares;
-use crate::{answers::overlap::Overlap, execution::instance::Instance, imports::Shared};
+use crate::{answers::overlap::Overlap, execution::instance::Instance, imports::PluginData};
 
 /// Idle instances that are kept for [`Limits::idle`](crate::Limits::idle); more than these come
 /// from a burst, and are kept for a quarter of that time.
@@ -25,7 +25,7 @@ const FREE_MEMORY_DIVISOR: usize = 4;
 
 /// Idle instances, and permits for all instances.
 pub(crate) struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<PluginData>,
     shares: Shares,
     overlap: Overlap,
     idle: Mutex<Idle>,
@@ -50,7 +50,7 @@ struct Idle {
 
 impl Pool {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<PluginData>,
         capabilities: &BTreeSet<Capability>,
         overlap: Overlap,
     ) -> Self {

@@ -1,4 +1,4 @@
-//! What a plugin owns, and what it is permitted.
+//! The prefixes of provider IDs and annotations that a plugin owns, and what it is permitted.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! The cluster as a plugin sees it: its objects, and in the modules below, the object that a call
 //! is about, the nodes that it is lent, and what it writes.
 
+pub(super) mod annotations;
 mod events;
 pub(super) mod lent_nodes;
 pub(super) mod lists;
-pub(super) mod notes;
 mod objects;
 pub(super) mod subject;
 
@@ -13,7 +13,7 @@ use std::{net::IpAddr, sync::Arc};
 use parking_lot::RwLock;
 use skydock_cloud::{Cluster, Holder, Node, ObjectKind, ObjectName, Service};
 
-use super::{Shared, State};
+use super::{PluginData, State};
 use crate::{
     answers::{Rejected, Taken, addresses::forms},
     grants::owned::Owned,
@@ -42,7 +42,7 @@ impl ClusterSlot {
     }
 }
 
-impl Shared {
+impl PluginData {
     /// Returns what is known to have this address, or the IPv4 address that it leads to. Nothing is
     /// known while the slot is empty; no answer is used then.
     pub(crate) fn taken(&self, address: IpAddr) -> Taken {

@@ -17,16 +17,16 @@ use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks}
 
 pub(super) use bounds::{add_to_linker, context};
 
-use super::{Phase, Shared};
+use super::{InstancePhase, PluginData};
 
 /// One instance's access to the gateway.
 pub(super) struct Egress {
-    shared: Arc<Shared>,
+    shared: Arc<PluginData>,
     generation: u64,
     /// Without a gateway, no request is allowed.
     gateway: Option<Arc<Gateway>>,
     instance: InstanceRequests,
-    pub(super) phase: Phase,
+    pub(super) phase: InstancePhase,
     /// Deadline of the current call.
     pub(super) deadline: Option<Instant>,
     tape: Option<Tape>,
@@ -59,13 +59,13 @@ type Body = UnsyncBoxBody<bytes::Bytes, Failure>;
 
 impl Egress {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<PluginData>,
         generation: u64,
         gateway: Option<Arc<Gateway>>,
         tape: Option<Tape>,
     ) -> Self {
         let instance = InstanceRequests::default();
-        let phase = Phase::Loading;
+        let phase = InstancePhase::Loading;
 
         Self {
             shared,
@@ -97,8 +97,13 @@ impl Egress {
 
         let (phase, capability) = match self.phase {
             // Its requests are denied, whatever they are for.
-            Phase::Loading => (skydock_egress::Phase::Loading, Capability::Maintenance),
-            Phase::Serving(capability) => (skydock_egress::Phase::Serving, capability),
+            InstancePhase::Loading => (
+                skydock_egress::PluginPhase::Loading,
+                Capability::Maintenance,
+            ),
+            InstancePhase::Serving(capability) => {
+                (skydock_egress::PluginPhase::Serving, capability)
+            }
         };
 
         Call {
@@ -136,7 +141,7 @@ impl Egress {
         let (head, body) = request.into_parts();
         match gateway.admit(&head, &self.call(options)) {
             // A sentence for the author of the plugin: no rule of the operator would help.
-            Err(error) if self.phase == Phase::Loading => {
+            Err(error) if self.phase == InstancePhase::Loading => {
                 let failure = Failure {
                     code: Code::InternalError,
                     message: Some(error.sentence().to_owned()),

@@ -1,6 +1,6 @@
 //! Lines of a plugin in Skydock's log, cut off, escaped and rate-limited.
 //!
-//! A limit of the length of a text is a constant here, which `Shared::log` and `log_request`
+//! A limit of the length of a text is a constant here, which `PluginData::log` and `log_request`
 //! enforce; one of the rate is a `Bucket` of `Rate`. If operators can set it, it is a field of
 //! `Limits`, and `host/resources/src/limits.rs` says what else that needs.
 
@@ -12,7 +12,7 @@ use skydock_egress::About;
 use skydock_resources::limits::Limits;
 use tracing::Level;
 
-use super::Shared;
+use super::PluginData;
 use crate::load::source::Settings;
 
 /// Maximum bytes of the name of the component that logs.
@@ -39,7 +39,7 @@ impl Log {
     }
 }
 
-impl Shared {
+impl PluginData {
     /// Writes one line of the plugin, if its level is enabled and the plugin's rate allows it.
     /// Secrets and values of the configuration are redacted.
     pub(crate) fn log(
@@ -249,7 +249,7 @@ mod tests {
         fn exit(&self, _: &tracing::span::Id) {}
     }
 
-    fn shared() -> Shared {
+    fn shared() -> PluginData {
         let limits = Limits {
             log_rate: 1,
             log_burst: 5,
@@ -263,7 +263,7 @@ mod tests {
             ..PluginSource::default()
         };
         let ticker = Ticker::start(|| true).unwrap();
-        Shared::new(
+        PluginData::new(
             &source,
             limits,
             PluginMetrics::default(),

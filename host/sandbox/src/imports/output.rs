@@ -20,7 +20,7 @@ use wasmtime_wasi::{
 };
 
 use self::last_lines::LastLines;
-use super::Shared;
+use super::PluginData;
 use crate::load::source::Settings;
 
 /// Bytes accepted at a time.
@@ -30,7 +30,7 @@ const CHUNK: usize = 64 << 10;
 /// incomplete line is kept.
 #[derive(Clone)]
 pub(super) struct Output {
-    shared: Arc<Shared>,
+    shared: Arc<PluginData>,
     settings: Arc<Settings>,
     generation: u64,
     name: &'static str,
@@ -48,7 +48,7 @@ struct Written {
 
 impl Output {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<PluginData>,
         settings: &Arc<Settings>,
         generation: u64,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! The data of one store.
+//! The data of one Wasmtime store: what an instance has, and the call that it runs.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use super::{
-    DeniedBy, MemoryLimiter, Shared, Subject,
+    DeniedBy, MemoryLimiter, PluginData, Subject,
     handles::Handles,
     http::{self, Egress},
     output::Output,
@@ -28,7 +28,7 @@ const MAX_RANDOM: u64 = 1 << 20;
 
 /// What an instance is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum InstancePhase {
     /// It is being created or configured, or returns its description. Others must not see anything
     /// of this, because the plugin may still be rejected: it has no cluster, cache, events or
     /// network.
@@ -39,7 +39,7 @@ pub(crate) enum Phase {
 
 /// Data of one store.
 pub(crate) struct State {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<PluginData>,
     pub(crate) generation: u64,
     pub(crate) limiter: MemoryLimiter,
     /// CPU time of the current call.
@@ -48,7 +48,7 @@ pub(crate) struct State {
     pub(crate) overrun: Option<Overrun>,
     /// Number of ticks when [`State::is_overdue`] was last called.
     last_seen_tick: u64,
-    pub(super) phase: Phase,
+    pub(super) phase: InstancePhase,
     /// Objects of the current call.
     pub(super) subject: Subject,
     /// Deadline of the current call.
@@ -73,7 +73,7 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<PluginData>,
         generation: u64,
         settings: Arc<Settings>,
         owned: Arc<Owned>,
@@ -101,7 +101,7 @@ impl State {
             meter: Arc::default(),
             overrun: None,
             last_seen_tick: 0,
-            phase: Phase::Loading,
+            phase: InstancePhase::Loading,
             subject: Subject::default(),
             deadline: None,
             retired: false,
@@ -139,7 +139,12 @@ impl State {
     }
 
     /// Starts a call with new budgets.
-    pub(crate) fn begin(&mut self, phase: Phase, subject: Subject, deadline: tokio::time::Instant) {
+    pub(crate) fn begin(
+        &mut self,
+        phase: InstancePhase,
+        subject: Subject,
+        deadline: tokio::time::Instant,
+    ) {
         // Resets the meter: what was used before is not charged to this call.
         self.account();
         self.phase = phase;
@@ -151,7 +156,7 @@ impl State {
         self.limiter.denied = None;
         self.handles.denied = None;
 
-        if let Phase::Serving(capability) = phase {
+        if let InstancePhase::Serving(capability) = phase {
             self.handles.kind = capability.into();
         }
 
@@ -205,7 +210,7 @@ impl State {
 
     /// Adds what was used since the last time to the metrics.
     fn account(&self) {
-        let Shared {
+        let PluginData {
             metrics, plugin, ..
         } = &*self.shared;
         metrics.cpu(plugin, self.meter.take());
@@ -215,7 +220,7 @@ impl State {
     /// Returns this value only while the plugin is in service, because others can see the effects
     /// of using it.
     pub(super) fn while_serving<T>(&self, value: T) -> Option<T> {
-        matches!(self.phase, Phase::Serving(_)).then_some(value)
+        matches!(self.phase, InstancePhase::Serving(_)).then_some(value)
     }
 }
 

@@ -59,10 +59,10 @@ impl State {
         }
 
         // Before `live` takes the arguments.
-        let noted = value(&arguments);
+        let before = value(&arguments);
         let answer = live(self, arguments)?;
         if let Some(tape) = tape {
-            tape.note(function, noted, &answer);
+            tape.record(function, before, &answer);
         }
 
         Ok(answer)
@@ -237,7 +237,7 @@ async fn poll(state: &mut State, all: Vec<Lent<DynPollable>>) -> wasmtime::Resul
 
     let ready = table.poll(all).await?;
     tape.iter()
-        .for_each(|tape| tape.note("poll.poll", value(&arguments), &ready));
+        .for_each(|tape| tape.record("poll.poll", value(&arguments), &ready));
 
     Ok(ready)
 }
@@ -250,7 +250,7 @@ async fn block(state: &mut State, handle: Lent<DynPollable>) -> wasmtime::Result
     let recorded: Option<()> = recalled(tape.as_ref(), "poll.block", &arguments)?;
     state.ctx().table.block(handle).await?;
     if let Some(tape) = tape.filter(|_| recorded.is_none()) {
-        tape.note("poll.block", value(&arguments), &());
+        tape.record("poll.block", value(&arguments), &());
     }
 
     Ok(())
@@ -271,7 +271,7 @@ async fn is_ready(state: &mut State, handle: Lent<DynPollable>) -> wasmtime::Res
 
     let ready = table.ready(handle).await?;
     tape.iter()
-        .for_each(|tape| tape.note("poll.ready", value(&arguments), &ready));
+        .for_each(|tape| tape.record("poll.ready", value(&arguments), &ready));
     Ok(ready)
 }
 
@@ -297,7 +297,7 @@ fn input(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                         let read = table.read(stream, length);
                         let arrived = !matches!(&read, Ok(bytes) if bytes.is_empty());
                         tape.iter().for_each(|tape| {
-                            tape.note("streams.read", value(&arguments), &arrived);
+                            tape.record("streams.read", value(&arguments), &arrived);
                         });
                         read
                     }
@@ -345,7 +345,7 @@ fn writing(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                     state.ctx().table.write(stream, bytes)
                 };
 
-                closing.noted(state, written)
+                closing.recorded(state, written)
             })
         },
     )?;
@@ -363,7 +363,7 @@ fn writing(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                 table.blocking_write_and_flush(stream, bytes).await
             };
 
-            closing.noted(state, written)
+            closing.recorded(state, written)
         })
     })
 }
@@ -383,7 +383,7 @@ fn flushing(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                     state.ctx().table.flush(stream)
                 };
 
-                closing.noted(state, flushed)
+                closing.recorded(state, flushed)
             })
         },
     )?;
@@ -401,7 +401,7 @@ fn flushing(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                     state.ctx().table.blocking_flush(stream).await
                 };
 
-                closing.noted(state, flushed)
+                closing.recorded(state, flushed)
             })
         },
     )
@@ -422,9 +422,9 @@ async fn check_write(state: &mut State, stream: Lent<DynOutputStream>) -> Answer
         Some(None) => Err(StreamError::Closed),
         None => {
             let permit = state.ctx().table.check_write(stream);
-            let noted = permit.as_ref().ok();
+            let permitted = permit.as_ref().ok();
             tape.iter().for_each(|tape| {
-                tape.note("streams.check-write", value(&arguments), &noted);
+                tape.record("streams.check-write", value(&arguments), &permitted);
             });
             permit
         }
@@ -463,12 +463,12 @@ impl Closing {
         self.was == Some(true)
     }
 
-    fn noted(self, state: &mut State, result: StreamResult<()>) -> Answer<()> {
+    fn recorded(self, state: &mut State, result: StreamResult<()>) -> Answer<()> {
         let closed = matches!(result, Err(StreamError::Closed));
         state
             .tape
             .iter()
-            .for_each(|tape| tape.note(self.function, value(&self.arguments), &closed));
+            .for_each(|tape| tape.record(self.function, value(&self.arguments), &closed));
         answer(state, result)
     }
 }

@@ -138,7 +138,7 @@ async fn last_good(runtime: &Runtime, source: &PluginSource) -> Option<PluginSou
     }
     let artifacts = Arc::clone(&runtime.inner.artifacts);
     let name = source.name.clone();
-    let found = spawn_blocking(move || artifacts.last_good(&name)).await;
+    let found = spawn_blocking(move || artifacts.last_good(&name, source::MAX_COMPONENT)).await;
 
     Some(PluginSource {
         component: found.ok().flatten()?,

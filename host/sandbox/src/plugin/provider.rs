@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    Answers, CloudError, CloudProvider, Function, Instance, LoadBalancerStatus, Looked, NewRoute,
-    Node, NodeSet, Presence, ProviderInfo, Route, Service, Zone,
+    Answers, CloudError, CloudProvider, Function, Instance, LoadBalancerStatus, NewRoute, Node,
+    NodeFields, NodeSet, Presence, ProviderInfo, Route, Service, Zone,
 };
 
 use self::calls::BalancerCall;
@@ -103,7 +103,7 @@ impl CloudProvider for Plugin {
         self.current().build.clone()
     }
 
-    fn looked_at(&self, service_uid: &str) -> Looked {
+    fn node_fields_read(&self, service_uid: &str) -> NodeFields {
         self.shared.node_readers.of(service_uid)
     }
 

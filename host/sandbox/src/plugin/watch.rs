@@ -34,7 +34,7 @@ const REST: Duration = Duration::from_millis(200);
 
 /// Delays before retries after temporary problems, for example a full disk: the first one, and the
 /// longest one after doubling. An attempt may take minutes of a compiler.
-const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
+const RELOAD_DELAYS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
 
 /// Interval of checks for a newer component while one is being loaded.
 const WHILE_LOADING: Duration = Duration::from_millis(500);
@@ -54,7 +54,7 @@ impl Plugin {
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
 
         let mut seen = None;
-        let mut again = Again::default();
+        let mut retry = ReloadRetry::default();
 
         loop {
             tokio::select! {
@@ -64,7 +64,7 @@ impl Plugin {
                 _ = poll.tick() => {}
             }
 
-            if !again.is_due(Instant::now()) && seen.as_ref() == Some(&self.fingerprints().await) {
+            if !retry.is_due(Instant::now()) && seen.as_ref() == Some(&self.fingerprints().await) {
                 continue;
             }
 
@@ -76,7 +76,7 @@ impl Plugin {
             tokio::select! {
                 () = stop.cancelled() => return,
                 // The outcome is reported.
-                reloaded = self.reload_if_new() => again.note(&reloaded, Instant::now()),
+                reloaded = self.reload_if_new() => retry.update(&reloaded, Instant::now()),
                 // An attempt with an outdated component is abandoned, however long it would take.
                 // If the same file comes back, it counts as new.
                 () = self.component_changes(seen.as_deref()) => seen = None,
@@ -176,7 +176,7 @@ impl PluginSource {
                     break;
                 }
 
-                if begin.elapsed() > AGAIN.1 {
+                if begin.elapsed() > RELOAD_DELAYS.1 {
                     break;
                 }
             }
@@ -192,15 +192,15 @@ async fn fingerprints(files: Vec<PathBuf>) -> Vec<Fingerprint> {
 
 /// When to retry with unchanged files.
 #[derive(Debug, Default)]
-struct Again(Option<(Instant, Duration)>);
+struct ReloadRetry(Option<(Instant, Duration)>);
 
-impl Again {
+impl ReloadRetry {
     fn is_due(&self, now: Instant) -> bool {
         self.0.is_some_and(|(at, _)| now >= at)
     }
 
-    fn note(&mut self, reloaded: &Result<Reload, LoadError>, now: Instant) {
-        let (first, longest) = AGAIN;
+    fn update(&mut self, reloaded: &Result<Reload, LoadError>, now: Instant) {
+        let (first, longest) = RELOAD_DELAYS;
         self.0 = reloaded.as_ref().is_err_and(LoadError::may_pass).then(|| {
             let delay = self
                 .0
@@ -251,13 +251,13 @@ mod tests {
                 LoadProblem::Died(Cause::of("it panicked")),
             ))
         };
-        let (mut again, mut now) = (Again::default(), Instant::now());
-        assert!(!again.is_due(now + Duration::from_secs(1_000_000)));
+        let (mut retry, mut now) = (ReloadRetry::default(), Instant::now());
+        assert!(!retry.is_due(now + Duration::from_secs(1_000_000)));
         for seconds in [5, 10, 20, 40, 80, 160, 320, 600, 600] {
-            again.note(&passing(), now);
+            retry.update(&passing(), now);
             let delay = Duration::from_secs(seconds);
             assert!(
-                !again.is_due(now + delay - Duration::from_millis(1)) && again.is_due(now + delay),
+                !retry.is_due(now + delay - Duration::from_millis(1)) && retry.is_due(now + delay),
                 "{seconds} s"
             );
             now += delay;
@@ -266,10 +266,10 @@ mod tests {
             Ok(Reload::Unchanged),
             Err(LoadError::new(Stage::Type, LoadProblem::NotWasm)),
         ] {
-            again.note(&passing(), now);
-            again.note(&ended, now);
+            retry.update(&passing(), now);
+            retry.update(&ended, now);
             assert!(
-                !again.is_due(now + Duration::from_secs(1_000_000)),
+                !retry.is_due(now + Duration::from_secs(1_000_000)),
                 "{ended:?}"
             );
         }

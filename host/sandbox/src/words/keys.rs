@@ -49,11 +49,15 @@ pub(crate) fn is_qualified(text: &str) -> bool {
 /// Returns true for keys that belong to Kubernetes: under `kubernetes.io` or `k8s.io`.
 pub(crate) fn is_kubernetes(key: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
-    ["kubernetes.io", "k8s.io"].into_iter().any(|domain| {
-        prefix
-            .strip_suffix(domain)
-            .is_some_and(|before| before.is_empty() || before.ends_with('.'))
-    })
+    ["kubernetes.io", "k8s.io"]
+        .into_iter()
+        .any(|domain| is_under(prefix, domain))
+}
+
+/// Returns true if a name is this domain or one of its subdomains.
+pub(crate) fn is_under(name: &str, domain: &str) -> bool {
+    name.strip_suffix(domain)
+        .is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
 #[cfg(test)]

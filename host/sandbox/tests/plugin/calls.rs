@@ -4,8 +4,8 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use skydock_cloud::{
-    AddressKind, Capability, CloudError, CloudProvider as _, Holder, Looked, NewRoute, Node,
-    NodeAddress, NodeSet, Presence, Retry, Severity,
+    AddressKind, Capability, CloudError, CloudProvider as _, Holder, NewRoute, Node, NodeAddress,
+    NodeFields, NodeSet, Presence, Retry, Severity,
 };
 
 use crate::support::{Bench, FakeCluster, limits, node, node_that, service_that};
@@ -348,17 +348,17 @@ async fn concurrent_load_balancer_calls_get_their_own_nodes() {
 }
 
 #[tokio::test]
-async fn it_is_known_whether_a_plugin_looks_at_whole_nodes() {
+async fn it_is_known_whether_a_plugin_reads_whole_nodes() {
     let bench = Bench::good().await;
     let set = NodeSet::from([node("a")]);
-    for (behavior, expected) in [("good", Looked::Targets), ("nodes", Looked::Nodes)] {
+    for (behavior, expected) in [("good", NodeFields::Target), ("nodes", NodeFields::All)] {
         let service = service_that(behavior, behavior);
         let plugin = &bench.plugin;
-        assert_eq!(plugin.looked_at(&service.uid), Looked::Targets);
+        assert_eq!(plugin.node_fields_read(&service.uid), NodeFields::Target);
         plugin.ensure_load_balancer(&service, &set).await.unwrap();
-        assert_eq!(plugin.looked_at(&service.uid), expected);
+        assert_eq!(plugin.node_fields_read(&service.uid), expected);
         plugin.ensure_load_balancer_deleted(&service).await.unwrap();
-        assert_eq!(plugin.looked_at(&service.uid), Looked::Targets);
+        assert_eq!(plugin.node_fields_read(&service.uid), NodeFields::Target);
     }
 }
 

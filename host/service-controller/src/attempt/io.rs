@@ -63,14 +63,17 @@ pub(crate) struct ControllerIo<'a> {
 }
 
 impl ControllerIo<'_> {
-    /// Records what the provider has looked at of the nodes in a call. They may have changed
+    /// Records which fields of the nodes the provider has read in a call. The nodes may have changed
     /// meanwhile.
-    fn record_looked(&self) {
+    fn record_node_fields(&self) {
         let controller = self.controller;
         let service = &self.entry.view.service;
-        let looked = controller.context.provider.looked_at(&service.uid);
+        let node_fields = controller.context.provider.node_fields_read(&service.uid);
         // So far, changes that only such a provider sees have caused no pass.
-        if self.known.set_looked(looked) && !controller.looks_at_nodes.swap(true, Ordering::SeqCst)
+        if self.known.set_node_fields(node_fields)
+            && !controller
+                .reads_all_node_fields
+                .swap(true, Ordering::SeqCst)
         {
             controller.selection.changed(true);
             controller
@@ -132,7 +135,7 @@ impl Io for ControllerIo<'_> {
         let build = self.controller.build();
         self.unsettle().await;
         let ensured = provider.ensure_load_balancer(service, nodes).await;
-        self.record_looked();
+        self.record_node_fields();
         if let Ok(status) = &ensured {
             let ensured = Ensured {
                 version: Arc::clone(self.entry),
@@ -165,7 +168,7 @@ impl Io for ControllerIo<'_> {
         let latency = &metrics.update_loadbalancer_host_latency;
         latency.observe(start.elapsed().as_secs_f64());
 
-        self.record_looked();
+        self.record_node_fields();
         if updated.is_ok()
             && let Some(before) = before
         {

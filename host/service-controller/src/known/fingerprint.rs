@@ -1,11 +1,11 @@
 //! What is remembered of the nodes of a load balancer.
 
-use skydock_cloud::{Looked, NodeSet};
+use skydock_cloud::{NodeFields, NodeSet};
 
 use crate::digest::Digest;
 
-/// Identifies the nodes of a load balancer, by what a provider can look at, as [`Digest`]s. While
-/// nodes are added and removed, each of thousands of load balancers was last updated with a
+/// Identifies the nodes of a load balancer, by the fields that a provider can read, as [`Digest`]s.
+/// While nodes are added and removed, each of thousands of load balancers was last updated with a
 /// different set of thousands of nodes: storing the sets would fill the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
@@ -15,44 +15,46 @@ pub(crate) struct Fingerprint {
 
 impl Fingerprint {
     pub(crate) fn new(nodes: &NodeSet) -> Self {
-        let seen = |looked: Looked| {
+        let seen = |node_fields: NodeFields| {
             let mut digest = Digest::default();
-            nodes.iter().for_each(|node| looked.hash(node, &mut digest));
+            nodes
+                .iter()
+                .for_each(|node| node_fields.hash(node, &mut digest));
             digest.result()
         };
 
         Self {
-            targets: seen(Looked::Targets),
-            nodes: seen(Looked::Nodes),
+            targets: seen(NodeFields::Target),
+            nodes: seen(NodeFields::All),
         }
     }
 
-    /// Returns the nodes of which an earlier process has recorded this, for a provider that looked at
-    /// this much. To one that looks at more or less, no nodes are equal to them.
-    pub(crate) fn recorded(looked: Looked, digest: u128) -> Self {
-        match looked {
-            Looked::Targets => Self {
+    /// Returns the nodes of which an earlier process has recorded this, for a provider that read
+    /// these fields. To one that reads more or fewer, no nodes are equal to them.
+    pub(crate) fn recorded(node_fields: NodeFields, digest: u128) -> Self {
+        match node_fields {
+            NodeFields::Target => Self {
                 targets: digest,
                 nodes: 0,
             },
-            Looked::Nodes => Self {
+            NodeFields::All => Self {
                 targets: 0,
                 nodes: digest,
             },
         }
     }
 
-    /// Returns what a provider that looks at this much sees of the nodes.
-    pub(crate) fn seen(self, looked: Looked) -> u128 {
-        match looked {
-            Looked::Targets => self.targets,
-            Looked::Nodes => self.nodes,
+    /// Returns the digest of these fields of the nodes.
+    pub(crate) fn seen(self, node_fields: NodeFields) -> u128 {
+        match node_fields {
+            NodeFields::Target => self.targets,
+            NodeFields::All => self.nodes,
         }
     }
 
-    /// Returns true if a provider that looks at this much finds the nodes equal.
-    pub(crate) fn is_same(self, other: Self, looked: Looked) -> bool {
-        self.seen(looked) == other.seen(looked)
+    /// Returns true if these fields of the nodes are equal.
+    pub(crate) fn is_same(self, other: Self, node_fields: NodeFields) -> bool {
+        self.seen(node_fields) == other.seen(node_fields)
     }
 
     #[cfg(test)]

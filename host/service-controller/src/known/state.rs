@@ -1,7 +1,7 @@
 //! What is known about a Service and its load balancer, and what that decides. All functions are
 //! pure.
 
-use skydock_cloud::{CloudError, LoadBalancerStatus, Looked};
+use skydock_cloud::{CloudError, LoadBalancerStatus, NodeFields};
 use skydock_controller_base::calls::retry::RetryWhen;
 use skydock_kube::queue::Priority;
 use tokio::time::Instant;
@@ -17,8 +17,8 @@ pub(crate) struct State {
     pub(crate) phase: Phase,
     /// Which nodes it has.
     pub(crate) sent: SentNodes,
-    /// What the provider has looked at of them.
-    pub(crate) looked: Looked,
+    /// The fields of them that the provider has read.
+    pub(crate) node_fields: NodeFields,
     /// The status that was last written, or is being written, if any: the cache may not contain it
     /// yet.
     pub(crate) written_status: Option<LoadBalancerStatus>,
@@ -181,7 +181,7 @@ impl State {
         Self {
             phase,
             sent: SentNodes::Unknown,
-            looked: Looked::default(),
+            node_fields: NodeFields::default(),
             written_status: None,
             finalizer_added_by: AddedBy::Unknown,
             work: None,
@@ -191,7 +191,9 @@ impl State {
     /// Returns what to do if these are the current nodes.
     pub(crate) fn follow(&self, current: Fingerprint, now: Instant) -> Follow {
         match self.sent {
-            SentNodes::Nodes(sent) if sent.is_same(current, self.looked) => return Follow::Nothing,
+            SentNodes::Nodes(sent) if sent.is_same(current, self.node_fields) => {
+                return Follow::Nothing;
+            }
             // The attempt that is scheduled for then includes them.
             SentNodes::Postponed(until) if now < until => return Follow::Nothing,
             _ => {}
@@ -210,7 +212,9 @@ impl State {
     /// Returns true if the nodes that were sent are these.
     pub(crate) fn has_sent(&self, nodes: SentNodes) -> bool {
         match (self.sent, nodes) {
-            (SentNodes::Nodes(sent), SentNodes::Nodes(nodes)) => sent.is_same(nodes, self.looked),
+            (SentNodes::Nodes(sent), SentNodes::Nodes(nodes)) => {
+                sent.is_same(nodes, self.node_fields)
+            }
             (sent, nodes) => sent == nodes,
         }
     }

@@ -1,7 +1,7 @@
 //! Which nodes may be behind load balancers, and which changes of nodes matter. All functions are
 //! pure.
 
-use skydock_cloud::Looked;
+use skydock_cloud::NodeFields;
 use skydock_controller_base::objects::{
     constants::{LABEL_CONTROL_PLANE, LABEL_EXCLUDE_FROM_LB, TAINT_SHUTDOWN, TAINT_TO_BE_DELETED},
     kinds::NodeKind,
@@ -43,7 +43,7 @@ pub(crate) fn same(old: &Entry<NodeKind>, new: &Entry<NodeKind>) -> bool {
 }
 
 /// Returns true if this change may affect load balancers without a node selector, for a provider
-/// that looks at this much of the nodes.
+/// that reads these fields of the nodes.
 ///
 /// Upstream does not react when a node is about to leave (deletion, autoscaler's taint) or gets
 /// other addresses until something else changes; here, the load balancers follow at once.
@@ -51,11 +51,11 @@ pub(crate) fn matters(
     old: &Entry<NodeKind>,
     new: &Entry<NodeKind>,
     rules: NodeRules,
-    looked: Looked,
+    node_fields: NodeFields,
 ) -> bool {
     let was = eligible(old, rules);
     let is = eligible(new, rules);
-    was != is || (is && !looked.is_same(&old.view, &new.view))
+    was != is || (is && !node_fields.is_same(&old.view, &new.view))
 }
 
 /// Returns true for texts that Go's `strconv.ParseBool` parses as false. All others count as true
@@ -161,11 +161,11 @@ mod tests {
 
     // Holds: S-45, S-58, S-59
     #[test]
-    fn what_a_provider_looks_at_matters_to_load_balancers() {
+    fn what_a_provider_reads_matters_to_load_balancers() {
         let plain = json!({});
         let zone = |zone: &str| json!({"metadata": {"labels": {LABEL_ZONE: zone}}});
         let address = json!([{"type": "InternalIP", "address": "10.0.0.9"}]);
-        // For a provider that looks at targets, and for one that looks at whole nodes.
+        // For a provider that reads targets, and for one that reads whole nodes.
         for (old, new, expected) in [
             (plain.clone(), excluded("true"), [true; 2]),
             (excluded("true"), plain.clone(), [true; 2]),
@@ -214,8 +214,14 @@ mod tests {
                 [false; 2],
             ),
         ] {
-            let found = [Looked::Targets, Looked::Nodes]
-                .map(|looked| matters(&entry(&old), &entry(&new), NodeRules::default(), looked));
+            let found = [NodeFields::Target, NodeFields::All].map(|node_fields| {
+                matters(
+                    &entry(&old),
+                    &entry(&new),
+                    NodeRules::default(),
+                    node_fields,
+                )
+            });
             assert_eq!(found, expected, "{old} > {new}");
         }
     }
@@ -268,7 +274,7 @@ mod tests {
                 );
                 let expected = provider.2 || label.2;
                 assert_eq!(
-                    matters(&old, &new, NodeRules::default(), Looked::Targets),
+                    matters(&old, &new, NodeRules::default(), NodeFields::Target),
                     expected,
                     "{old:?} > {new:?}"
                 );
@@ -280,7 +286,7 @@ mod tests {
             &hidden("fake://a"),
             &hidden("fake://b"),
             NodeRules::default(),
-            Looked::Nodes
+            NodeFields::All
         ));
     }
 
@@ -313,7 +319,7 @@ mod tests {
                     &entry(&json!({})),
                     &entry(&cordoned),
                     rules,
-                    Looked::Targets
+                    NodeFields::Target
                 ),
                 exclude_unschedulable,
                 "{rules:?}"

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use skydock_cloud::Looked;
+use skydock_cloud::NodeFields;
 use skydock_controller_base::objects::kinds::NodeKind;
 use skydock_kube::{
     informer::{Change, Entry},
@@ -26,8 +26,8 @@ pub(crate) struct NodeFollower {
     pub(crate) selection: Arc<Selection>,
     pub(crate) passes: Arc<Passes>,
     pub(crate) rules: NodeRules,
-    /// Set if the provider looks at whole nodes for one of the Services.
-    pub(crate) looks_at_nodes: Arc<AtomicBool>,
+    /// Set if the provider reads all fields of nodes for one of the Services.
+    pub(crate) reads_all_node_fields: Arc<AtomicBool>,
 }
 
 impl NodeFollower {
@@ -48,14 +48,14 @@ impl NodeFollower {
     }
 
     fn matters(&self, old: &Entry<NodeKind>, new: &Entry<NodeKind>) -> bool {
-        let looked = if self.looks_at_nodes.load(Ordering::SeqCst) {
-            Looked::Nodes
+        let node_fields = if self.reads_all_node_fields.load(Ordering::SeqCst) {
+            NodeFields::All
         } else {
-            Looked::Targets
+            NodeFields::Target
         };
         let (before, now) = (&old.view.labels, &new.view.labels);
 
-        eligibility::matters(old, new, self.rules, looked)
+        eligibility::matters(old, new, self.rules, node_fields)
             // Without a node selector, labels do not decide which nodes are behind a load balancer.
             || (before != now
                 && eligible(new, self.rules)

@@ -180,7 +180,7 @@ impl Selection {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use skydock_cloud::Looked;
+    use skydock_cloud::NodeFields;
     use skydock_controller_base::{
         objects::constants::ANNOTATION_NODE_SELECTOR,
         testing::{node, with},
@@ -267,8 +267,8 @@ mod tests {
         );
 
         let now = selection.of(&service).await;
-        let same = |looked| now.fingerprint.is_same(first.fingerprint, looked);
-        assert!(now.nodes[0].ready && same(Looked::Targets) && !same(Looked::Nodes));
+        let same = |node_fields| now.fingerprint.is_same(first.fingerprint, node_fields);
+        assert!(now.nodes[0].ready && same(NodeFields::Target) && !same(NodeFields::All));
 
         let moved =
             json!({"metadata": {"resourceVersion": "3"}, "spec": {"providerID": "fake://moved"}});

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, hash::Hash, sync::atomic::Ordering, time::Duration};
 
-use skydock_cloud::Looked;
+use skydock_cloud::NodeFields;
 use skydock_kube::queue::Priority;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -52,8 +52,8 @@ impl ServiceController {
                 self.known
                     .remember(&entry.key(), &entry)
                     .restore(&entry, build, line);
-                if line.looked == Looked::Nodes {
-                    self.looks_at_nodes.store(true, Ordering::SeqCst);
+                if line.node_fields == NodeFields::All {
+                    self.reads_all_node_fields.store(true, Ordering::SeqCst);
                 }
 
                 adopted.insert(entry.uid().to_owned(), Vouched { key, until });

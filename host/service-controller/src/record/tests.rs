@@ -6,9 +6,9 @@ use super::*;
 
 const PERIOD: Duration = Duration::from_secs(1800);
 
-fn line(looked: Looked, nodes: u128, checked: u64) -> Line {
+fn line(node_fields: NodeFields, nodes: u128, checked: u64) -> Line {
     Line {
-        looked,
+        node_fields,
         nodes,
         checked,
     }
@@ -16,10 +16,10 @@ fn line(looked: Looked, nodes: u128, checked: u64) -> Line {
 
 fn record() -> Record {
     Record::from_iter([
-        (Key(1), line(Looked::Targets, 7, 1000)),
-        (Key(2), line(Looked::Nodes, 7, 1001)),
-        (Key(u128::MAX), line(Looked::Targets, u128::MAX, 1002)),
-        (Key(4), line(Looked::Targets, 7, 1003)),
+        (Key(1), line(NodeFields::Target, 7, 1000)),
+        (Key(2), line(NodeFields::All, 7, 1001)),
+        (Key(u128::MAX), line(NodeFields::Target, u128::MAX, 1002)),
+        (Key(4), line(NodeFields::Target, 7, 1003)),
     ])
 }
 
@@ -67,7 +67,7 @@ fn lines_that_have_ended_need_not_be_excepted() {
 
 #[test]
 fn ten_thousand_services_fit_into_a_quarter_of_a_config_map() {
-    let lines = (0..10_000).map(|number| (Key(number), line(Looked::Targets, number % 3, 1)));
+    let lines = (0..10_000).map(|number| (Key(number), line(NodeFields::Target, number % 3, 1)));
     assert!(lines.collect::<Record>().encode().len() < 256 * 1024);
 }
 
@@ -132,7 +132,7 @@ fn a_record_is_not_believed_after_a_long_time_without_leader() {
 
 #[test]
 fn a_line_ends_before_the_next_check_is_due() {
-    let one = Record::from_iter([(Key(1), line(Looked::Targets, 7, 10_000))]);
+    let one = Record::from_iter([(Key(1), line(NodeFields::Target, 7, 10_000))]);
     for (now, period, counts) in [
         (10_000, 1800, true),
         // The clocks differ.

@@ -55,8 +55,8 @@ async fn load_balancers_follow_what_the_provider_looks_at() {
     let labeled = with(&moved, &json!({"metadata": {"labels": {"pool": "edge"}}}));
     assert_eq!(change("3", labeled.clone()).await, [""; 0]);
 
-    // It looks at labels from the next call on.
-    *bench.cloud.looked.lock().unwrap() = Looked::Nodes;
+    // It reads labels from the next call on.
+    *bench.cloud.node_fields.lock().unwrap() = NodeFields::All;
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
 

@@ -30,15 +30,20 @@ struct Process {
 impl Left {
     /// Starts a process that finds these objects and is the next holder of the Lease.
     async fn start(&self, nodes: &[Node], services: &[Service]) -> Process {
-        self.start_with(nodes, services, Looked::Targets, ServiceOptions::default())
-            .await
+        self.start_with(
+            nodes,
+            services,
+            NodeFields::Target,
+            ServiceOptions::default(),
+        )
+        .await
     }
 
     async fn start_with(
         &self,
         nodes: &[Node],
         services: &[Service],
-        looked: Looked,
+        node_fields: NodeFields,
         options: ServiceOptions,
     ) -> Process {
         let api = FakeApi::default();
@@ -67,7 +72,7 @@ impl Left {
             }
         });
         let bench = bench_on(api, options, (nodes, services), Some(records));
-        *bench.cloud.looked.lock().unwrap() = looked;
+        *bench.cloud.node_fields.lock().unwrap() = node_fields;
         wait().await;
         Process { bench, renewing }
     }
@@ -129,11 +134,11 @@ fn services() -> Vec<Service> {
 }
 
 /// Returns what a process leaves that has ensured all of [`services`].
-async fn left_by(looked: Looked) -> Left {
+async fn left_by(node_fields: NodeFields) -> Left {
     let mut left = Left::default();
     let options = ServiceOptions::default();
     let process = left
-        .start_with(&nodes(), &services(), looked, options)
+        .start_with(&nodes(), &services(), node_fields, options)
         .await;
     sleep(MINUTE).await;
     process.kill(&mut left);
@@ -144,7 +149,7 @@ async fn left_by(looked: Looked) -> Left {
 // Holds: S-14
 #[tokio::test(start_paused = true)]
 async fn a_restart_sends_no_nodes_that_were_sent() {
-    let mut left = left_by(Looked::Targets).await;
+    let mut left = left_by(NodeFields::Target).await;
     for _ in 0..3 {
         let process = left.start(&nodes(), &services()).await;
         sleep(20 * MINUTE).await;
@@ -178,23 +183,23 @@ async fn a_restart_with_a_thousand_services_costs_almost_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_that_changed_without_a_leader_are_sent() {
-    let left = left_by(Looked::Targets).await;
+    let left = left_by(NodeFields::Target).await;
     let process = left.start(&nodes()[..1], &services()).await;
     assert_eq!(process.sent(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_provider_looks_at_is_known_after_a_restart() {
+async fn what_a_provider_reads_is_known_after_a_restart() {
     let unready = nodes();
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     let ready = unready.clone().map(|node| with(&node, &ready));
-    for (looked, updates) in [(Looked::Targets, 0), (Looked::Nodes, 3)] {
-        let left = left_by(looked).await;
+    for (node_fields, updates) in [(NodeFields::Target, 0), (NodeFields::All, 3)] {
+        let left = left_by(node_fields).await;
         let process = left.start(&ready, &services()).await;
-        assert_eq!(process.sent(), updates, "{looked:?}");
+        assert_eq!(process.sent(), updates, "{node_fields:?}");
 
-        // The provider looks at less in this process, until the next check.
-        let left = left_by(looked).await;
+        // The provider reads less in this process, until the next check.
+        let left = left_by(node_fields).await;
         let process = left.start(&unready, &services()).await;
         assert_eq!(process.sent(), 0);
         for node in ready.clone() {
@@ -202,13 +207,13 @@ async fn what_a_provider_looks_at_is_known_after_a_restart() {
             process.bench.has_node(with(&node, &version)).await;
         }
         sleep(MINUTE).await;
-        assert_eq!(process.sent() > 0, updates > 0, "{looked:?}");
+        assert_eq!(process.sent() > 0, updates > 0, "{node_fields:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_changed_without_a_leader_is_checked_at_once() {
-    let left = left_by(Looked::Targets).await;
+    let left = left_by(NodeFields::Target).await;
     let mut services = services();
     services[1] = with(
         &services[1],
@@ -227,7 +232,7 @@ async fn what_an_update_is_not_needed_for_is_doubt_too() {
         json!({"metadata": {"labels": {"team": "b"}}}),
         json!({"spec": {"internalTrafficPolicy": "Local"}}),
     ] {
-        let left = left_by(Looked::Targets).await;
+        let left = left_by(NodeFields::Target).await;
         let mut services = services();
         services[1] = with(&services[1], &change);
         let process = left.start(&nodes(), &services).await;
@@ -246,7 +251,7 @@ async fn a_class_annotation_that_was_lost_without_a_leader_is_restored() {
         },
         ..ServiceOptions::default()
     };
-    let looked = Looked::Targets;
+    let node_fields = NodeFields::Target;
     let without = with(&one("a"), &json!({"spec": {"loadBalancerClass": CLASS}}));
     let annotations = json!({ANNOTATION_CLASS: format!("{CLASS}@uid-a")});
     let complete = with(&without, &json!({"metadata": {"annotations": annotations}}));
@@ -255,7 +260,7 @@ async fn a_class_annotation_that_was_lost_without_a_leader_is_restored() {
     for calls in [&["ensure a n1,n2"][..], &[]] {
         let services = [complete.clone()];
         let process = left
-            .start_with(&nodes(), &services, looked, options())
+            .start_with(&nodes(), &services, node_fields, options())
             .await;
         sleep(MINUTE).await;
         assert_eq!(process.bench.calls(), calls);
@@ -263,7 +268,7 @@ async fn a_class_annotation_that_was_lost_without_a_leader_is_restored() {
     }
 
     let process = left
-        .start_with(&nodes(), &[without], looked, options())
+        .start_with(&nodes(), &[without], node_fields, options())
         .await;
     sleep(Duration::from_secs(5)).await;
     assert_eq!(process.bench.calls(), ["ensure a n1,n2"]);
@@ -271,7 +276,7 @@ async fn a_class_annotation_that_was_lost_without_a_leader_is_restored() {
 
 #[tokio::test(start_paused = true)]
 async fn an_address_that_another_object_got_without_a_leader_is_doubt() {
-    let left = left_by(Looked::Targets).await;
+    let left = left_by(NodeFields::Target).await;
     let mut services = services();
     let other = json!({"spec": {"type": "ClusterIP", "clusterIPs": ["192.0.2.1"]}});
     services.push(with(&service("other"), &other));
@@ -282,7 +287,7 @@ async fn an_address_that_another_object_got_without_a_leader_is_doubt() {
 
 #[tokio::test(start_paused = true)]
 async fn a_status_that_could_not_be_written_is_written_after_a_restart() {
-    let mut left = left_by(Looked::Targets).await;
+    let mut left = left_by(NodeFields::Target).await;
     let process = left.start(&nodes(), &services()).await;
     let status = LoadBalancerStatus {
         ingress: vec![Ingress {
@@ -335,7 +340,7 @@ async fn a_call_is_doubted_by_the_next_process() {
         ),
         (json!({"spec": {"type": "ClusterIP"}}), "delete"),
     ] {
-        let mut left = left_by(Looked::Targets).await;
+        let mut left = left_by(NodeFields::Target).await;
         let process = left.start(&nodes(), &services()).await;
         let version = json!({"metadata": {"resourceVersion": "2"}});
         let changed = with(&with(&services()[0], &version), &other);
@@ -376,7 +381,7 @@ async fn nodes_that_could_not_be_sent_are_sent_after_a_restart() {
         CloudError::Invalid("no".into()),
         CloudError::ImplementedElsewhere,
     ] {
-        let mut left = left_by(Looked::Targets).await;
+        let mut left = left_by(NodeFields::Target).await;
         let process = left.start(&nodes(), &services()).await;
         let failures = (0..100).map(|_| Err(error.clone()));
         process.bench.cloud.update.lock().unwrap().extend(failures);
@@ -397,14 +402,14 @@ async fn nodes_that_could_not_be_sent_are_sent_after_a_restart() {
 
 #[tokio::test(start_paused = true)]
 async fn without_checks_each_process_begins_anew() {
-    let mut left = left_by(Looked::Targets).await;
+    let mut left = left_by(NodeFields::Target).await;
     let options = || ServiceOptions {
         check_period: None,
         ..ServiceOptions::default()
     };
-    let looked = Looked::Targets;
+    let node_fields = NodeFields::Target;
     let process = left
-        .start_with(&nodes(), &services(), looked, options())
+        .start_with(&nodes(), &services(), node_fields, options())
         .await;
     assert_eq!(process.sent(), 3);
     process.kill(&mut left);

@@ -59,9 +59,9 @@ impl<'a> Run<'a> {
         subject: &Subject,
         cache: &Path,
     ) -> Result<Result<Self, LoadError>, KitError> {
-        let (runtime, meter, source) = subject.start(cache, subject.limits.clone())?;
-        let (files, source) = Files::copy(&source)?;
-        let meter = Arc::new(meter);
+        let started = subject.start(cache, subject.limits.clone())?;
+        let (files, source) = Files::copy(&started.source)?;
+        let meter = Arc::new(started.meter);
         let world = World::default();
 
         // The objects of the scenario come last: they replace those of the file with the same
@@ -71,7 +71,7 @@ impl<'a> Run<'a> {
 
         let mut run = Self {
             context,
-            runtime,
+            runtime: started.runtime,
             meter,
             source,
             files,

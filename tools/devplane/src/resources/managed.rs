@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: who has written which annotations. Other fields are not noted.
+//! `metadata.managedFields`: who has written which annotations. Other fields are not recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,9 @@ use crate::resources::object::{child, list, text};
 /// Where the keys of annotations are in an entry.
 const ANNOTATIONS: &str = "/fieldsV1/f:metadata/f:annotations";
 
-/// Notes that `manager` has written those annotations of the object that are not like this in `old`.
-pub(crate) fn note(value: &mut Value, old: &Value, manager: &str) {
+/// Records that `manager` has written those annotations of the object that are not like this in
+/// `old`.
+pub(crate) fn record(value: &mut Value, old: &Value, manager: &str) {
     let annotations = |of: &Value| -> Map<String, Value> {
         let found = of.pointer("/metadata/annotations");
         found
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_writer_of_an_annotation_is_noted() {
+    fn the_last_writer_of_an_annotation_is_recorded() {
         let mut object = Value::Null;
         for (manager, annotations, expected) in [
             ("a", json!({"x": "1", "y": "1"}), json!({"a": ["x", "y"]})),
@@ -87,10 +88,10 @@ mod tests {
             ("a", json!({}), json!({})),
         ] {
             let mut next = json!({"metadata": {"annotations": annotations}});
-            note(&mut next, &object, manager);
+            record(&mut next, &object, manager);
             object = next;
 
-            let noted: Map<_, _> = list(&object, "/metadata/managedFields")
+            let recorded: Map<_, _> = list(&object, "/metadata/managedFields")
                 .iter()
                 .map(|entry| {
                     let keys = entry.pointer(ANNOTATIONS).unwrap().as_object().unwrap();
@@ -99,7 +100,7 @@ mod tests {
                 })
                 .collect();
 
-            assert_eq!(Value::from(noted), expected, "{manager}: {object}");
+            assert_eq!(Value::from(recorded), expected, "{manager}: {object}");
         }
     }
 }

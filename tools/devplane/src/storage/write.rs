@@ -133,7 +133,7 @@ fn create_decoded(
         return Err(StatusError::already_exists(resource, &name));
     }
 
-    managed::note(&mut value, &Value::Null, &options.manager);
+    managed::record(&mut value, &Value::Null, &options.manager);
     let object = put_unless_dry_run(store, resource.storage, value, options);
     Ok(Written {
         object,
@@ -319,7 +319,7 @@ fn replace(
         return Ok(Arc::new(Object::new(value, store.revision())));
     }
 
-    managed::note(&mut value, old, &options.manager);
+    managed::record(&mut value, old, &options.manager);
     Ok(put_unless_dry_run(store, resource.storage, value, options))
 }
 

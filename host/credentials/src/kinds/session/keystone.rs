@@ -1,4 +1,4 @@
-//! OpenStack Identity v3.
+//! Logins to OpenStack Keystone (Identity API v3).
 
 mod body;
 
@@ -149,7 +149,7 @@ impl Keystone {
         };
 
         let login = login.map_err(Failure::malformed)?;
-        issuer.secrets_seen().note(login.secret());
+        issuer.secrets_seen().add(login.secret());
         Ok(login)
     }
 

@@ -177,7 +177,7 @@ fn parts_of(secret: &[u8]) -> Vec<Range<usize>> {
         None => parts.push(known..secret.len()),
     }
 
-    // What is known makes no part longer to guess.
+    // The known beginning belongs to the first part, although it makes it no harder to guess.
     if let Some(first) = parts.first_mut() {
         first.start = 0;
     }
@@ -244,7 +244,7 @@ fn least_of_part(part: &[u8]) -> usize {
     }
 }
 
-/// Returns true if at most one letter or digit is another.
+/// Returns true if at most one of the letters and digits is of another kind.
 fn is_mostly(text: &[u8], is: fn(&u8) -> bool) -> bool {
     let others = text
         .iter()

@@ -1,7 +1,7 @@
 //! Names of the operations in a SOAP envelope, found without an XML parser: unusual XML is
 //! rejected.
 
-use super::Unclear;
+use crate::request::Unclear;
 
 const MALFORMED: Unclear = "its XML is not well-formed";
 const NOT_UTF_8: Unclear = "its XML is not UTF-8";

@@ -1,15 +1,12 @@
 //! What follows from an answer of the server: a pause, another attempt, or its head, masked.
 
-use std::{
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    time::SystemTime,
-};
+use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::{Response, request::Parts};
+use http::Response;
 use http_body::Body as _;
 use hyper::body::Incoming;
-use skydock_credentials::{RequestKind, remove_session_headers};
+use skydock_credentials::remove_session_headers;
 
 use super::{Attempts, Outgoing, retry::Answered};
 use crate::{
@@ -64,19 +61,6 @@ impl Admitted {
 
         let answer = Response::from_parts(answer, incoming);
         Ok(Some(Answer::Network(answer)))
-    }
-
-    pub(super) fn request_kind(&self, head: &Parts) -> RequestKind {
-        let mut hasher = DefaultHasher::new();
-        (
-            &self.target,
-            &head.method,
-            head.uri.path(),
-            head.uri.query(),
-            &self.actions.named,
-        )
-            .hash(&mut hasher);
-        RequestKind(hasher.finish())
     }
 }
 

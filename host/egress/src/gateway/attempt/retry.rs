@@ -1,7 +1,10 @@
 //! When a request is sent again: which answers are a reason, and what must have changed.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use http::{StatusCode, request::Parts, response};
 use skydock_credentials::{
+    RequestKind,
     request::actions::{is_bodiless, of_head},
     server_time,
 };
@@ -112,6 +115,21 @@ impl Admitted {
                     .rejected(version, self.request_kind(&outgoing.head))
                     .await);
         is_newer.then_some(Retry::CredentialRenewed)
+    }
+
+    /// Returns what a credential compares, to know whether the server accepts requests like this
+    /// one.
+    pub(super) fn request_kind(&self, head: &Parts) -> RequestKind {
+        let mut hasher = DefaultHasher::new();
+        (
+            &self.target,
+            &head.method,
+            head.uri.path(),
+            head.uri.query(),
+            &self.actions.named,
+        )
+            .hash(&mut hasher);
+        RequestKind(hasher.finish())
     }
 }
 

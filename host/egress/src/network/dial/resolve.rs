@@ -1,4 +1,4 @@
-//! Name resolution.
+//! Resolvers of host names, by default that of the operating system.
 
 use std::{
     collections::HashMap,

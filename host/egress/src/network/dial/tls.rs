@@ -24,10 +24,10 @@ use crate::{
 
 /// The TLS settings of a rule and the content of its files.
 #[derive(Clone, Debug)]
-pub(super) struct Tls(Arc<Shared>);
+pub(super) struct Tls(Arc<TlsSettings>);
 
 #[derive(Debug)]
-struct Shared {
+struct TlsSettings {
     wanted: TlsConfig,
     certificate: Option<ClientCertificate>,
     pin: Option<Pin>,
@@ -55,7 +55,7 @@ impl Tls {
         pin: Option<Pin>,
         metrics: EgressMetrics,
     ) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(TlsSettings {
             wanted,
             certificate,
             pin,
@@ -83,8 +83,8 @@ impl Tls {
         };
 
         // Files may have to be read again, which blocks the thread.
-        let shared = self.0.clone();
-        let config = spawn_blocking(move || shared.config())
+        let settings = self.0.clone();
+        let config = spawn_blocking(move || settings.config())
             .await
             .map_err(|error| failed(Code::InternalError, &error))?;
         let config = config.map_err(|problem| failed(Code::TlsCertificateError, &problem))?;
@@ -174,7 +174,7 @@ impl TlsConfig {
     }
 }
 
-impl Shared {
+impl TlsSettings {
     /// Returns the TLS configuration, which is read again if a file has changed. If this fails, the
     /// previous one is used.
     fn config(&self) -> Result<Arc<ClientConfig>, Problem> {

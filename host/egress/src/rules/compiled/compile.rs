@@ -190,7 +190,7 @@ impl Reader<'_> {
     }
 
     /// Returns the value, or records the error.
-    fn note<T, E: Display>(&mut self, field: &'static str, value: Result<T, E>) -> Option<T> {
+    fn checked<T, E: Display>(&mut self, field: &'static str, value: Result<T, E>) -> Option<T> {
         value.map_err(|problem| self.error(field, problem)).ok()
     }
 
@@ -277,7 +277,7 @@ impl Reader<'_> {
     }
 
     fn target(&mut self, text: &str) -> Option<TargetPattern> {
-        let to = self.note("to", text.parse::<TargetPattern>())?;
+        let to = self.checked("to", text.parse::<TargetPattern>())?;
 
         let host = to.exact().map(|it| it.host);
         let is_metadata_host = host.as_ref().is_some_and(|host| match host {
@@ -302,7 +302,7 @@ impl Reader<'_> {
         let name = rule.credential.as_ref()?;
         let found = settings.credentials.get(name).cloned();
         let problem = format!("unknown credential `{name}`; add it under `credentials`");
-        self.note("credential", found.ok_or(problem))
+        self.checked("credential", found.ok_or(problem))
     }
 
     /// Checks that nobody else receives a credential that is sent to every name below a domain.
@@ -365,7 +365,7 @@ impl Reader<'_> {
             bytes.ok_or("pin is not valid; expected `sha256:` and 64 hexadecimal digits")
         });
 
-        pin.and_then(|pin| self.note("tls", pin))
+        pin.and_then(|pin| self.checked("tls", pin))
     }
 
     fn certificate(&mut self, rule: &EgressRule, settings: &Settings) -> Option<ClientCertificate> {
@@ -394,7 +394,7 @@ impl Reader<'_> {
         let problem = format!(
             "unknown client certificate `{name}`; add it under `credentials` with `type: client-certificate`"
         );
-        self.note("tls", found.ok_or(problem))
+        self.checked("tls", found.ok_or(problem))
     }
 
     fn proxy(&mut self, text: &str) -> Option<Target> {
@@ -403,11 +403,11 @@ impl Reader<'_> {
             .unwrap_or(text)
             .parse::<TargetPattern>();
         let target = self
-            .note("proxy", read)?
+            .checked("proxy", read)?
             .exact()
             .filter(|target| target.scheme == Scheme::Http);
 
-        self.note(
+        self.checked(
             "proxy",
             target.ok_or("not a valid proxy; expected http://host:port, without `*`"),
         )
@@ -479,7 +479,7 @@ impl Reader<'_> {
             )
         };
 
-        self.note(field, read.ok_or_else(problem))
+        self.checked(field, read.ok_or_else(problem))
     }
 
     fn size(&mut self, field: &'static str, text: Option<&str>, most: u64) -> Option<u64> {
@@ -492,7 +492,7 @@ impl Reader<'_> {
             )
         };
 
-        self.note(field, read.ok_or_else(problem))
+        self.checked(field, read.ok_or_else(problem))
     }
 
     fn number<T: PartialOrd + Copy + Display>(
@@ -511,7 +511,7 @@ impl Reader<'_> {
             )
         };
 
-        self.note(
+        self.checked(
             field,
             if range.contains(&value) {
                 Ok(value)

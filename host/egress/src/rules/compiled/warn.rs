@@ -28,7 +28,7 @@ pub(crate) fn warnings(rules: &[CompiledRule]) -> Vec<ConfigWarning> {
     all
 }
 
-/// Returns the field and the warning.
+/// Returns the warnings about a rule by itself, each with its field.
 fn alone(rule: &CompiledRule) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     for net in &rule.addresses.opened {
@@ -84,6 +84,7 @@ fn alone(rule: &CompiledRule) -> Vec<(&'static str, String)> {
     all
 }
 
+/// Returns the warning about a rule and an earlier one, if there is any.
 fn against(first: &CompiledRule, second: &CompiledRule) -> Option<String> {
     let one = &first.name;
     let two = &second.name;

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use super::reserved::{covers_reserved, is_of_platform};
-use crate::words::keys::{is_label_name, is_subdomain};
+use crate::words::keys::{is_label_name, is_subdomain, is_under};
 
 /// Where annotations of Services that belong to a provider have always been: `PROVIDER-…` below
 /// this domain of Kubernetes.
@@ -68,12 +68,6 @@ impl KeyRange {
             Self::Named(own) => bears(domain, own) && !is_of_platform(domain),
         }
     }
-}
-
-/// Returns true if this is the domain or one of its subdomains.
-pub(super) fn is_under(text: &str, domain: &str) -> bool {
-    text.strip_suffix(domain)
-        .is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
 /// Returns true if the domain was registered under this name.

@@ -4,7 +4,7 @@
 //! The list cannot be complete, which is why a plugin needs a permission for every key. It ensures
 //! that a permission for a whole domain does not include them.
 
-use super::keys::is_under;
+use crate::words::keys::is_under;
 
 /// Domains of which no plugin may write a key, also in their subdomains. Kubernetes' own projects
 /// come first; the others are sorted.

@@ -1,4 +1,5 @@
-//! Data that is kept about the nodes that calls are lent.
+//! The nodes that calls are lent: their targets, which are kept for later calls, who reads more of
+//! them, and those of the last call for a Service.
 
 use std::{
     any::Any,
@@ -162,7 +163,7 @@ impl State {
     }
 }
 
-/// The Services, by UID, in whose calls the plugin has looked at whole nodes.
+/// The Services, by UID, in whose calls the plugin has read whole nodes.
 #[derive(Default)]
 pub(crate) struct NodeReaders(Mutex<HashSet<String>>);
 
@@ -171,12 +172,12 @@ impl NodeReaders {
         self.0.lock()
     }
 
-    /// Returns what the plugin has looked at for this Service.
-    pub(crate) fn of(&self, uid: &str) -> cloud::Looked {
+    /// Returns which fields of nodes the plugin has read for this Service.
+    pub(crate) fn of(&self, uid: &str) -> cloud::NodeFields {
         if self.known().contains(uid) {
-            cloud::Looked::Nodes
+            cloud::NodeFields::All
         } else {
-            cloud::Looked::Targets
+            cloud::NodeFields::Target
         }
     }
 
@@ -187,8 +188,8 @@ impl NodeReaders {
 }
 
 impl State {
-    /// Notes that the plugin looks at whole nodes in the current call.
-    pub(crate) fn looks_at_nodes(&self) {
+    /// Records that the plugin reads whole nodes in the current call.
+    pub(crate) fn add_node_reader(&self) {
         if let Some(uid) = self.subject.service_uid() {
             self.shared.node_readers.known().insert(uid.to_owned());
         }

@@ -10,7 +10,6 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use super::{Artifacts, Unfinished, directory::Directory, unfinished};
-use crate::load::source::MAX_COMPONENT;
 
 /// Returns the name of a plugin's file. The operator's name for the plugin may have any characters.
 fn name(plugin: &str) -> String {
@@ -18,11 +17,12 @@ fn name(plugin: &str) -> String {
 }
 
 impl Artifacts {
-    /// Returns the file with the last good component of a plugin, if there is one. Blocks.
-    pub(crate) fn last_good(&self, plugin: &str) -> Option<PathBuf> {
+    /// Returns the file with the last good component of a plugin, if there is one with at most
+    /// `limit` bytes. Blocks.
+    pub(crate) fn last_good(&self, plugin: &str, limit: u64) -> Option<PathBuf> {
         let directory = self.directory().ok()?;
         let name = name(plugin);
-        directory.file(&name, MAX_COMPONENT).ok()?;
+        directory.file(&name, limit).ok()?;
         Some(directory.for_a_child().join(name))
     }
 
@@ -76,7 +76,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let open = || Artifacts::open(Some(parent.path().to_owned())).unwrap();
         let artifacts = open();
-        assert_eq!(artifacts.last_good("a"), None);
+        assert_eq!(artifacts.last_good("a", 5), None);
 
         for component in [b"one", b"two", b"two"] {
             artifacts.keep_last_good("a", component).unwrap();
@@ -84,11 +84,12 @@ mod tests {
         artifacts.keep_last_good("../b", b"other").unwrap();
         let next = open();
         for (plugin, component) in [("a", &b"two"[..]), ("../b", b"other")] {
-            let file = next.last_good(plugin).unwrap();
+            let file = next.last_good(plugin, 5).unwrap();
             assert_eq!(fs::read(file).unwrap(), component);
         }
-        assert_eq!(next.last_good("b"), None);
+        assert_eq!(next.last_good("b", 5), None);
+        assert_eq!(next.last_good("../b", 4), None, "it is too large");
         drop(next.begin().unwrap());
-        assert!(next.last_good("a").is_some(), "it is never surplus");
+        assert!(next.last_good("a", 5).is_some(), "it is never surplus");
     }
 }

@@ -83,16 +83,16 @@ fn the_phase_decides_what_other_nodes_need() {
 fn what_the_provider_looks_at_decides_which_nodes_are_others() {
     const LABELED: Fingerprint = Fingerprint::with(1, 2);
     const MOVED: Fingerprint = Fingerprint::with(2, 2);
-    for (current, looked, expected) in [
-        (NOW, Looked::Nodes, Follow::Nothing),
-        (LABELED, Looked::Targets, Follow::Nothing),
-        (LABELED, Looked::Nodes, Follow::Update),
-        (MOVED, Looked::Targets, Follow::Update),
-        (MOVED, Looked::Nodes, Follow::Update),
+    for (current, node_fields, expected) in [
+        (NOW, NodeFields::All, Follow::Nothing),
+        (LABELED, NodeFields::Target, Follow::Nothing),
+        (LABELED, NodeFields::All, Follow::Update),
+        (MOVED, NodeFields::Target, Follow::Update),
+        (MOVED, NodeFields::All, Follow::Update),
     ] {
         let state = State {
             sent: SentNodes::Nodes(NOW),
-            looked,
+            node_fields,
             ..State::new(true)
         };
         assert_eq!(state.follow(current, Instant::now()), expected, "{state:?}");

@@ -3,7 +3,7 @@ use std::cell::RefCell;
 use futures::FutureExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::json;
-use skydock_cloud::Looked;
+use skydock_cloud::NodeFields;
 use skydock_kube::{
     election::{Held, NoteWriter, note},
     testing::FakeApi,
@@ -106,7 +106,7 @@ async fn killed(future: impl Future<Output = ()>) {
 
 fn lines(count: u128) -> Vec<ServiceLine> {
     let line = Line {
-        looked: Looked::Targets,
+        node_fields: NodeFields::Target,
         nodes: 1,
         checked: unix_time(),
     };

@@ -20,7 +20,7 @@ use crate::{
             to_guest,
         },
     },
-    imports::Shared,
+    imports::PluginData,
     words::keys::is_qualified,
 };
 
@@ -101,7 +101,7 @@ fn lent() -> Resource<NodeSet> {
 
 /// Returns the check of an address or a name of the load balancer of this Service.
 fn judge(
-    shared: &Shared,
+    shared: &PluginData,
     service: &cloud::Service,
 ) -> impl Fn(StandsFor<'_>) -> Result<(), Rejected> {
     |stands_for| match stands_for {

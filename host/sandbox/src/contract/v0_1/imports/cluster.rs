@@ -33,7 +33,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
 fn add_lists(interface: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     interface.func_wrap_async("nodes", |call: Call<'_>, (): ()| {
         // The Service of the call then follows labels, taints and readiness of nodes, too.
-        call.data().looks_at_nodes();
+        call.data().add_node_reader();
         let shared = Arc::clone(&call.data().shared);
         let view = call.data().view();
         let tape = call.data().tape().cloned();

@@ -66,7 +66,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     interface.func_wrap_async("[method]node-set.nodes", |call: Call<'_>, _: Handle| {
         let state = call.data();
         // The Service of the call then follows labels, taints and readiness of nodes, too.
-        state.looks_at_nodes();
+        state.add_node_reader();
         let shared = Arc::clone(&state.shared);
         let nodes = Arc::clone(state.lent_nodes());
         let tape = state.tape().cloned();

@@ -1,4 +1,4 @@
-//! What all instances of a plugin share.
+//! The data that all instances and generations of a plugin share.
 
 use std::{sync::Arc, time::Instant};
 
@@ -19,8 +19,8 @@ use crate::{
 };
 
 /// Data that all instances and generations of one plugin share, as long as it
-/// [fits](Shared::fits) what they are loaded with.
-pub(crate) struct Shared {
+/// [fits](PluginData::fits) what they are loaded with.
+pub(crate) struct PluginData {
     /// The operator's name for the plugin.
     pub(crate) plugin: String,
     pub(crate) limits: Limits,
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub(super) handles: HandleAccounts,
 }
 
-impl Shared {
+impl PluginData {
     pub(crate) fn new(
         source: &PluginSource,
         limits: Limits,

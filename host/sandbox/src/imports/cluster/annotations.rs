@@ -1,4 +1,4 @@
-//! Annotations that are written after a call.
+//! The annotations that a call has set, which are written after it.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use skydock_cloud::{Note, ObjectName, Pairs};
 use super::ClusterSlot;
 
 /// Maximum number of annotations of one call, as in the contract.
-const MAX_NOTES: usize = 16;
+const MAX_ANNOTATIONS: usize = 16;
 
 /// The annotations that a call has set. They outlive the instance, which may not survive the call.
 #[derive(Default)]
-pub(crate) struct Notes(Mutex<Vec<Annotation>>);
+pub(crate) struct PendingAnnotations(Mutex<Vec<Annotation>>);
 
 /// An annotation that is set, or removed if it has no value.
 struct Annotation {
@@ -21,32 +21,35 @@ struct Annotation {
     value: Option<String>,
 }
 
-impl Notes {
+impl PendingAnnotations {
     /// Adds an annotation; the last value of a key counts. Returns false if there are too many.
     pub(super) fn take(&self, object: ObjectName, key: String, value: Option<String>) -> bool {
-        let mut notes = self.0.lock();
-        if let Some(note) = notes
+        let mut pending = self.0.lock();
+        if let Some(annotation) = pending
             .iter_mut()
-            .find(|note| note.object == object && note.key == key)
+            .find(|annotation| annotation.object == object && annotation.key == key)
         {
-            note.value = value;
+            annotation.value = value;
             return true;
         }
 
-        let fits = notes.len() < MAX_NOTES;
+        let fits = pending.len() < MAX_ANNOTATIONS;
         if fits {
-            notes.push(Annotation { object, key, value });
+            pending.push(Annotation { object, key, value });
         }
         fits
     }
 
     /// Returns the annotations of an object that has these, once those of this call are written.
     pub(super) fn after(&self, object: &ObjectName, mut present: Pairs) -> Pairs {
-        let notes = self.0.lock();
-        for note in notes.iter().filter(|note| note.object == *object) {
-            match &note.value {
-                Some(value) => drop(present.insert(note.key.clone(), value.clone())),
-                None => drop(present.remove(&note.key)),
+        let pending = self.0.lock();
+        for annotation in pending
+            .iter()
+            .filter(|annotation| annotation.object == *object)
+        {
+            match &annotation.value {
+                Some(value) => drop(present.insert(annotation.key.clone(), value.clone())),
+                None => drop(present.remove(&annotation.key)),
             }
         }
 
@@ -60,7 +63,7 @@ impl Notes {
             return;
         };
 
-        // One note for each object: its annotations are written together.
+        // One `Note` for each object: its annotations are written together.
         let mut notes: Vec<Note> = Vec::new();
         for Annotation { object, key, value } in taken {
             match notes.iter_mut().find(|note| note.object == object) {

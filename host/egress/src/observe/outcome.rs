@@ -1,4 +1,4 @@
-//! How a request has ended.
+//! The outcome of a request, as metrics count it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use http::Method;
 
 /// The outcome of a request.
 #[derive(Debug)]
-pub(crate) struct End<'a> {
+pub(crate) struct RequestOutcome<'a> {
     pub(crate) action: &'a Arc<str>,
     pub(crate) method: &'a Method,
     /// The path, with the names of parameters.
