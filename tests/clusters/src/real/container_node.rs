@@ -97,18 +97,19 @@ pub(super) async fn prepare(
         kubeconfig
     };
 
-    let port = format!("127.0.0.1:{port}");
+    let server = format!("127.0.0.1:{port}");
     let mut arguments = vec![
         format!("--name={}", node.name),
         format!("--folder={}", folder.display()),
         format!("--tools={}", tools.display()),
-        format!("--server={port}"),
         format!("--address={ADDRESS}"),
         format!("--address={KUBERNETES}"),
         // As for programs on this machine, so that the same kubeconfig works.
-        format!("--listen={port}"),
-        format!("--listen={KUBERNETES}:443"),
+        format!("--out={server}={server}"),
+        format!("--out={KUBERNETES}:443={server}"),
     ];
+    let ports = node.ports.iter();
+    arguments.extend(ports.map(|(port, address)| format!("--in={address}=127.0.0.1:{port}")));
     let images = std::iter::once(&archive).chain(images);
     arguments.extend(images.map(|image| format!("--image={}", image.display())));
     let labels = node
