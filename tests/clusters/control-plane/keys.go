@@ -46,12 +46,13 @@ func writeKeys(folder string) error {
 	}
 	server := &x509.Certificate{
 		SerialNumber: big.NewInt(2),
-		Subject:      pkix.Name{CommonName: "kube-apiserver"},
+		Subject:      pkix.Name{CommonName: "kube-apiserver", Organization: []string{"system:masters"}},
 		NotBefore:    authority.NotBefore,
 		NotAfter:     authority.NotAfter,
 		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:     []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
+		// The API server is also a client, of kubelets.
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
 		// The last one is the cluster IP of the Service `kubernetes`, at which Pods on real nodes look for it.
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, net.IPv4(10, 96, 0, 1)},
 	}

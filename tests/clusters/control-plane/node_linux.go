@@ -46,10 +46,14 @@ func init() {
 // machine is a node with a kubelet and containerd, apart from the machine that it runs on: it has its own processes,
 // mounts, network and name. All of it ends with one process, so that nothing is left, however that ends.
 type machine struct {
-	name, folder, tools, server string
-	addresses, listens, images  []string
-	kubelet                     []string
+	name, folder, tools string
+	addresses, images   []string
+	out, in             []passage
+	kubelet             []string
 }
+
+// passage leads from an address in one network, that of the node or that of the machine, to an address in the other one.
+type passage struct{ from, to string }
 
 // parseNode reads the command line that node and node-init have in common.
 func parseNode() (*machine, error) {
@@ -57,13 +61,23 @@ func parseNode() (*machine, error) {
 	list := func(to *[]string) func(string) error {
 		return func(value string) error { *to = append(*to, value); return nil }
 	}
+	passages := func(all *[]passage) func(string) error {
+		return func(value string) error {
+			from, to, found := strings.Cut(value, "=")
+			if !found {
+				return errors.New("expected ADDRESS=ADDRESS")
+			}
+			*all = append(*all, passage{from, to})
+			return nil
+		}
+	}
 	flags := flag.NewFlagSet(os.Args[0], flag.ContinueOnError)
 	flags.StringVar(&it.name, "name", "", "host name")
 	flags.StringVar(&it.folder, "folder", "", "folder of the node, with config.toml of containerd")
 	flags.StringVar(&it.tools, "tools", "", "folder with usr/bin/containerd, usr/sbin/runc and usr/lib/cni")
-	flags.StringVar(&it.server, "server", "", "address of the API server on the machine")
 	flags.Func("address", "IPv4 address of the node; may be repeated", list(&it.addresses))
-	flags.Func("listen", "address at which the node reaches the API server; may be repeated", list(&it.listens))
+	flags.Func("out", "address at which the node reaches one of the machine, as NODE=MACHINE; may be repeated", passages(&it.out))
+	flags.Func("in", "address at which the machine reaches one of the node, as MACHINE=NODE; may be repeated", passages(&it.in))
 	flags.Func("image", "archive to import; may be repeated", list(&it.images))
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		return nil, err
@@ -104,12 +118,16 @@ func (node *machine) run() (err error) {
 		return err
 	}
 
-	// A socket with a path is reached from any network.
-	listener, err := net.Listen("unix", node.socket())
-	if err != nil {
-		return err
+	for at, passage := range node.out {
+		if err := listen("unix", node.socket("out", at), "tcp", passage.to); err != nil {
+			return err
+		}
 	}
-	go forward(listener, "tcp", node.server)
+	for at, passage := range node.in {
+		if err := listen("tcp", passage.from, "unix", node.socket("in", at)); err != nil {
+			return err
+		}
+	}
 
 	program, err := os.Executable()
 	if err != nil {
@@ -139,7 +157,10 @@ func (node *machine) run() (err error) {
 	return nil
 }
 
-func (node *machine) socket() string { return filepath.Join(node.folder, "api.sock") }
+// socket returns the middle of a passage. A socket with a path is reached from any network.
+func (node *machine) socket(direction string, at int) string {
+	return filepath.Join(node.folder, fmt.Sprintf("%s-%d.sock", direction, at))
+}
 
 // runNodeInit is the first process of a node. It prepares what it sees of the machine, and starts everything else.
 func runNodeInit() int {
@@ -190,7 +211,7 @@ func (node *machine) mount() error {
 	return nil
 }
 
-// connect gives the node its addresses, and the way to the API server.
+// connect gives the node its addresses, and its ends of passages.
 func (node *machine) connect() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -224,12 +245,15 @@ func (node *machine) connect() error {
 			return fmt.Errorf("set the address %s: %w", address, err)
 		}
 	}
-	for _, address := range node.listens {
-		listener, err := net.Listen("tcp", address)
-		if err != nil {
+	for at, passage := range node.out {
+		if err := listen("tcp", passage.from, "unix", node.socket("out", at)); err != nil {
 			return err
 		}
-		go forward(listener, "unix", node.socket())
+	}
+	for at, passage := range node.in {
+		if err := listen("unix", node.socket("in", at), "tcp", passage.to); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -309,6 +333,16 @@ func (node *machine) serve() error {
 func libraries(tools string) []string {
 	found, _ := filepath.Glob(filepath.Join(tools, "usr/lib/*-linux-gnu*"))
 	return found
+}
+
+// listen forwards connections from one address to another one.
+func listen(network, address, toNetwork, to string) error {
+	listener, err := net.Listen(network, address)
+	if err != nil {
+		return err
+	}
+	go forward(listener, toNetwork, to)
+	return nil
 }
 
 // forward copies between each connection that it accepts and a connection to an address.

@@ -1,5 +1,5 @@
 // Command pause does nothing until it is told to end: what holds the namespaces of a Pod. With an address as argument
-// it also serves HTTP there, for Pods whose network is tested.
+// it also serves HTTP there, for Pods whose network is tested. With `say WORD` it only prints the word.
 package main
 
 import (
@@ -11,6 +11,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == "say" {
+		fmt.Println(os.Args[2])
+		return
+	}
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
 	// The first process of a Pod is the parent of all whose parent has ended. The kernel reaps them.
@@ -23,6 +27,7 @@ func main() {
 
 func serve(address string) {
 	answer := func(writer http.ResponseWriter, _ *http.Request) { fmt.Fprintln(writer, "ok") }
+	fmt.Println("serves", address)
 	fmt.Fprintln(os.Stderr, http.ListenAndServe(address, http.HandlerFunc(answer)))
 	os.Exit(1)
 }

@@ -4,7 +4,8 @@
 //! [`RealPlane`] is the real Kubernetes: etcd, kube-apiserver, kube-controller-manager,
 //! kube-scheduler and kubelets, built once from Go modules (`tests/clusters/control-plane`) and
 //! stored in a cache folder. Most kubelets have a fake container runtime;
-//! [`RealPlane::start_container_node`] starts one with containerd and runc, as root.
+//! [`RealPlane::start_container_node`] starts one with containerd and runc, as root, which the API
+//! server of [`RealPlane::start_with_tunnel`] reaches.
 //!
 //! [`EmbeddedPlane`] is `skydock-devplane`: without Pods and RBAC, and ready within milliseconds.
 //!

@@ -1,6 +1,7 @@
 //! Nodes as kubelets register them.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 /// The values with which a kubelet registers its Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,9 @@ pub struct NodeSpec {
     /// certificate from the API server. Only for nodes with containers; the user needs the
     /// ClusterRole `system:node`.
     pub requests_certificate: bool,
+    /// Ports of the node, and the addresses on this machine at which they are reached. Only for nodes
+    /// with containers.
+    pub ports: BTreeMap<u16, SocketAddr>,
 }
 
 impl NodeSpec {
@@ -27,6 +31,7 @@ impl NodeSpec {
             name,
             labels: BTreeMap::new(),
             requests_certificate: false,
+            ports: BTreeMap::new(),
         }
     }
 
@@ -55,6 +60,13 @@ impl NodeSpec {
             requests_certificate: true,
             ..self
         }
+    }
+
+    /// Makes a port of the node reachable at a free address on this machine.
+    #[must_use]
+    pub fn with_port(mut self, port: u16, address: SocketAddr) -> Self {
+        self.ports.insert(port, address);
+        self
     }
 
     /// Adds a label.

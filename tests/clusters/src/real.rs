@@ -4,6 +4,7 @@ mod binary;
 mod command_line;
 mod container_node;
 mod go;
+mod konnectivity;
 mod process;
 
 use std::collections::HashMap;
@@ -25,6 +26,7 @@ use tracing::subscriber::NoSubscriber;
 
 pub use self::binary::{control_plane_binary, debian_tools, go_binary, go_tool};
 pub use self::container_node::PAUSE;
+use self::konnectivity::Tunnel;
 use crate::{Error, NodeSpec, Plane, client};
 
 /// How long a step may take. Usually it takes one or two seconds, but longer on a machine that is
@@ -51,6 +53,7 @@ pub struct RealPlane {
     binary: PathBuf,
     port: u16,
     _port: TcpSocket,
+    tunnel: Option<Tunnel>,
     folder: TempDir,
 }
 
@@ -82,7 +85,16 @@ impl RealPlane {
     /// Fails if the binary is not available, or if a program of the control plane ends or is not
     /// ready in time.
     pub async fn start() -> Result<Self, Error> {
-        Self::launch(true).await
+        Self::launch(true, false).await
+    }
+
+    /// Like [`Self::start`], but the API server reaches kubelets only through a tunnel
+    /// (konnectivity). Only one node can have containers; its agent of the tunnel is a static Pod.
+    ///
+    /// # Errors
+    /// See [`Self::start`].
+    pub async fn start_with_tunnel() -> Result<Self, Error> {
+        Self::launch(true, true).await
     }
 
     /// Starts only etcd and the API server, so that no controller handles nodes with simulated
@@ -91,10 +103,10 @@ impl RealPlane {
     /// # Errors
     /// See [`Self::start`].
     pub async fn start_without_controllers() -> Result<Self, Error> {
-        Self::launch(false).await
+        Self::launch(false, false).await
     }
 
-    async fn launch(controllers: bool) -> Result<Self, Error> {
+    async fn launch(controllers: bool, tunnelled: bool) -> Result<Self, Error> {
         let binary = control_plane_binary().await?;
         let began = Instant::now();
         let folder = tempfile::Builder::new()
@@ -128,10 +140,24 @@ impl RealPlane {
         .await?;
 
         let goaway_chance = if controllers { MOST_GOAWAYS } else { 0.0 };
-        programs.push(start(
-            "kube-apiserver",
-            command_line::kube_apiserver(path, port, goaway_chance),
-        )?);
+        let mut api_server = command_line::kube_apiserver(path, port, goaway_chance);
+        let mut tunnel = None;
+        if tunnelled {
+            let (started, process) = Tunnel::start(path).await?;
+            tunnel = Some(started);
+            programs.push(process);
+            let socket = konnectivity::socket(path);
+            wait_for("the tunnel's server to listen", &mut programs, async || {
+                UnixStream::connect(&socket).await.is_ok()
+            })
+            .await?;
+            let selector = konnectivity::egress_selector(path);
+            api_server.push(format!(
+                "--egress-selector-config-file={}",
+                selector.display()
+            ));
+        }
+        programs.push(start("kube-apiserver", api_server)?);
         wait_for("the API server to be ready", &mut programs, async || {
             is_ready(&client).await
         })
@@ -168,6 +194,7 @@ impl RealPlane {
             binary,
             port,
             _port: socket,
+            tunnel,
             folder,
         })
     }
@@ -224,8 +251,9 @@ impl RealPlane {
         if self.kubelets().contains_key(&node.name) {
             return Err(Error::NodeRuns(node.name.clone()));
         }
+        let (kubeconfig, tunnel) = (&self.kubeconfig, self.tunnel.as_ref());
         let arguments =
-            container_node::prepare(node, images, &folder, &self.kubeconfig, self.port).await?;
+            container_node::prepare(node, images, &folder, kubeconfig, self.port, tunnel).await?;
         self.start_kubelet(node, "node", &arguments, true).await?;
         Ok(container_node::static_pods(&folder))
     }

@@ -54,6 +54,11 @@ pub(super) fn kube_apiserver(folder: &Path, port: u16, goaway_chance: f32) -> Ve
         format!("--tls-cert-file={}", file("apiserver.crt")),
         format!("--tls-private-key-file={}", file("apiserver.key")),
         format!("--client-ca-file={}", file("ca.crt")),
+        format!("--kubelet-client-certificate={}", file("apiserver.crt")),
+        format!("--kubelet-client-key={}", file("apiserver.key")),
+        format!("--kubelet-certificate-authority={}", file("ca.crt")),
+        // As with kubeadm. The names of nodes cannot be resolved.
+        "--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname".into(),
         "--service-account-issuer=https://kubernetes.default.svc".into(),
         format!("--service-account-key-file={}", file("sa.pub")),
         format!("--service-account-signing-key-file={}", file("sa.key")),

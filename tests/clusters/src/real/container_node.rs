@@ -10,6 +10,7 @@ use serde_json::json;
 use skydock_image::{Image, Layer};
 
 use super::binary::{debian_tools, go_binary};
+use super::konnectivity::Tunnel;
 use crate::{Error, NodeSpec};
 
 /// The address of every such node. Nodes do not reach each other. The range is reserved for
@@ -58,12 +59,14 @@ async fn pause() -> Result<Image, Error> {
 }
 
 /// Writes all files of a node into a new folder, and returns the arguments of `control-plane node`.
+/// With a tunnel, the node has the agent of that.
 pub(super) async fn prepare(
     node: &NodeSpec,
     images: &[PathBuf],
     folder: &Path,
     kubeconfig: &Path,
     port: u16,
+    tunnel: Option<&Tunnel>,
 ) -> Result<Vec<String>, Error> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(Error::io("remove", folder))?;
@@ -75,6 +78,13 @@ pub(super) async fn prepare(
     let archive = subfolder("pause.tar");
     skydock_image::write(PAUSE, &[pause().await?], Layer::Plain, &archive)
         .map_err(Error::setup("write an image"))?;
+    let mut archives = vec![archive];
+    archives.extend_from_slice(images);
+    if let Some(tunnel) = tunnel {
+        let archive = subfolder("konnectivity.tar");
+        tunnel.prepare_agent(&archive, &static_pods(folder))?;
+        archives.push(archive);
+    }
     let tools = tokio::task::spawn_blocking(tools)
         .await
         .map_err(Error::setup("unpack containerd"))??;
@@ -84,7 +94,8 @@ pub(super) async fn prepare(
         fs::write(&path, text).map_err(Error::io("write", path))
     };
     write("config.toml", &containerd(folder, &tools))?;
-    write("kubelet.json", &kubelet(node, folder))?;
+    let authority = kubeconfig.with_file_name("ca.crt");
+    write("kubelet.json", &kubelet(node, folder, &authority))?;
     write("cni/pods.conflist", &pod_network())?;
     // The names of this machine's network are not resolved in that of the node.
     write("resolv.conf", "")?;
@@ -97,19 +108,24 @@ pub(super) async fn prepare(
         kubeconfig
     };
 
-    let port = format!("127.0.0.1:{port}");
+    let server = format!("127.0.0.1:{port}");
     let mut arguments = vec![
         format!("--name={}", node.name),
         format!("--folder={}", folder.display()),
         format!("--tools={}", tools.display()),
-        format!("--server={port}"),
         format!("--address={ADDRESS}"),
         format!("--address={KUBERNETES}"),
         // As for programs on this machine, so that the same kubeconfig works.
-        format!("--listen={port}"),
-        format!("--listen={KUBERNETES}:443"),
+        format!("--out={server}={server}"),
+        format!("--out={KUBERNETES}:443={server}"),
     ];
-    let images = std::iter::once(&archive).chain(images);
+    if let Some(tunnel) = tunnel {
+        let address = tunnel.address();
+        arguments.push(format!("--out={address}={address}"));
+    }
+    let ports = node.ports.iter();
+    arguments.extend(ports.map(|(port, address)| format!("--in={address}=127.0.0.1:{port}")));
+    let images = archives.iter();
     arguments.extend(images.map(|image| format!("--image={}", image.display())));
     let labels = node
         .labels
@@ -178,13 +194,17 @@ disabled_plugins = [
     )
 }
 
-/// Returns the configuration of the kubelet, in which the flags are not.
-fn kubelet(node: &NodeSpec, folder: &Path) -> String {
+/// Returns the configuration of the kubelet, in which the flags are not. It knows the API server by
+/// a certificate of this authority.
+fn kubelet(node: &NodeSpec, folder: &Path, authority: &Path) -> String {
     let file = |name: &str| folder.join(name).display().to_string();
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "authentication": {"anonymous": {"enabled": false}},
+        "authentication": {
+            "anonymous": {"enabled": false},
+            "x509": {"clientCAFile": authority.display().to_string()},
+        },
         "cgroupDriver": "cgroupfs",
         "containerRuntimeEndpoint": format!("unix://{}/containerd.sock", folder.display()),
         "enforceNodeAllocatable": [],
@@ -236,7 +256,7 @@ mod tests {
     #[test]
     fn a_kubelet_is_told_its_provider_id() {
         let given = |node: &NodeSpec| {
-            let text = kubelet(node, Path::new("/n"));
+            let text = kubelet(node, Path::new("/n"), Path::new("/ca.crt"));
             let value: serde_json::Value = serde_json::from_str(&text).unwrap();
             value["providerID"].as_str().unwrap().to_owned()
         };
