@@ -15,7 +15,6 @@ mod capability;
 mod cluster;
 mod error;
 mod function;
-mod info;
 pub mod names;
 mod objects;
 mod provider;
@@ -31,9 +30,8 @@ pub use cluster::{
 };
 pub use error::{CloudError, Retry};
 pub use function::{Answer, ArgumentKind, Arguments, Call, Function};
-pub use info::ProviderInfo;
 pub use objects::*;
-pub use provider::{Answers, CloudProvider};
+pub use provider::{Answers, CloudProvider, ProviderInfo};
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,6 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
-mod digest;
 mod follow;
 mod known;
 mod metrics;

@@ -13,6 +13,7 @@
 //! load balancer is checked all the time, and a mark each time would cost more than it saves. A
 //! line ends when the next check of its Service is due.
 
+pub(crate) mod digest;
 pub(crate) mod keeper;
 mod restore;
 
@@ -29,7 +30,7 @@ use skydock_cloud::Looked;
 use skydock_controller_base::objects::constants::ANNOTATION_CLASS;
 use skydock_kube::election::Held;
 
-use crate::digest::Digest;
+use self::digest::Digest;
 
 /// Version of the record, also of what a [`Key`] is made from.
 const FORMAT: u8 = 1;

@@ -2,7 +2,7 @@
 
 use skydock_cloud::{Looked, NodeSet};
 
-use crate::digest::Digest;
+use crate::record::digest::Digest;
 
 /// Identifies the nodes of a load balancer, by what a provider can look at, as [`Digest`]s. While
 /// nodes are added and removed, each of thousands of load balancers was last updated with a

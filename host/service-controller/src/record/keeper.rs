@@ -18,8 +18,7 @@ use skydock_kube::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::{Key, MOST_EXCEPTIONS, Mark, Record, ServiceLine, believed, sha256};
-use crate::digest::Digest;
+use super::{Key, MOST_EXCEPTIONS, Mark, Record, ServiceLine, believed, digest::Digest, sha256};
 
 /// Annotation of the Lease with the mark.
 pub const ANNOTATION: &str = "skydock.dev/load-balancer-nodes";

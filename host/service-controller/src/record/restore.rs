@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     ServiceController, ServiceEntry,
-    digest::Digest,
     known::KnownService,
     plan::{class_annotation, schedule, status},
     record::{
         Key, ServiceLine,
+        digest::Digest,
         keeper::{Keeper, Vouched, unix_time},
     },
 };
