@@ -95,7 +95,10 @@ impl Attempt<'_> {
             state.phase = Phase::LeftToOthers;
             own
         });
-        io.publish(Event::HandedOver(own_load_balancer));
+        // The provider answers so again whenever the Service changes.
+        if io.leave_to_others(own_load_balancer) {
+            io.publish(Event::HandedOver(own_load_balancer));
+        }
 
         let present = io.present();
         let action = self.ending(present.as_ref()).at_hand_over();

@@ -51,7 +51,13 @@ impl Attempt<'_> {
 
         // Before the call: its answer may never arrive.
         let before = known.update(|state| state.ensuring(fingerprint));
-        let status = match io.ensure(&nodes).await {
+        let ensured = io.ensure(&nodes).await;
+        // Any other answer, even an error, is about a load balancer of this provider.
+        if ensured != Err(CloudError::ImplementedElsewhere) {
+            io.take_from_others();
+        }
+
+        let status = match ensured {
             Ok(status) => status,
             Err(CloudError::ImplementedElsewhere) => return self.hand_over(io).await,
             Err(error) => return Ok(self.not_ensured(io, before, error)),

@@ -1,7 +1,10 @@
 //! What an attempt does to the cloud, the API server and the memory of the controller, and what it
 //! reports.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use skydock_cloud::{CloudError, LoadBalancerStatus, NodeSet};
@@ -17,6 +20,9 @@ use crate::{
 };
 
 /// Everything that an attempt does except for its state. Tests script it.
+///
+/// While a call that may change the load balancer is in flight, and after it has failed, the record
+/// for the next process does not contain the Service.
 #[async_trait]
 pub(crate) trait Io: Send {
     /// Returns the current version of the Service, unless it was deleted or recreated.
@@ -25,10 +31,11 @@ pub(crate) trait Io: Send {
     /// Selects the nodes for the load balancer.
     async fn select_nodes(&mut self) -> SelectedNodes;
 
-    /// Has the cloud create or change the load balancer.
+    /// Has the cloud create or change the load balancer, and records what the provider has looked
+    /// at of the nodes.
     async fn ensure(&mut self, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError>;
 
-    /// Has the cloud change the nodes of the load balancer.
+    /// The same for its nodes only. Metrics count it.
     async fn update_nodes(&mut self, nodes: &NodeSet) -> Result<(), CloudError>;
 
     /// Asks the cloud whether there is a load balancer.
@@ -46,8 +53,19 @@ pub(crate) trait Io: Send {
     /// Remembers the Service under a different key, so that its successor can use its key.
     fn set_aside(&mut self);
 
+    /// Records and logs that the provider leaves the Service to another implementation. Returns
+    /// false if this is recorded already.
+    fn leave_to_others(&mut self, own_load_balancer: OwnLoadBalancer) -> bool;
+
+    /// Records that the Service is not left to another implementation.
+    fn take_from_others(&mut self);
+
     /// Logs and counts a failure.
-    fn count(&mut self, failure: &Failure);
+    fn log_and_count(&mut self, failure: &Failure);
+
+    /// Records how long the cloud has answered that an operation is in progress. Returns this time
+    /// if it is to be reported.
+    fn long_in_progress(&mut self, error: &CloudError) -> Option<Duration>;
 
     /// Publishes an event.
     fn publish(&mut self, event: Event);
@@ -103,16 +121,6 @@ impl ControllerIo<'_> {
             keeper.settled(self.entry.uid());
         }
     }
-
-    /// Reports an operation that has been in progress for a long time: it is not an error, so
-    /// nothing else reports it.
-    fn report_if_long(&mut self, error: &CloudError) {
-        let context = &self.controller.context;
-        let long = context.metrics.long_in_progress(context.controller);
-        if let Some(lasted) = self.known.track_progress(error, &long) {
-            self.publish(Event::StillInProgress(lasted, error.clone()));
-        }
-    }
 }
 
 #[async_trait]
@@ -141,14 +149,6 @@ impl Io for ControllerIo<'_> {
                 status: status.clone(),
             };
             self.settle(ensured, build);
-        }
-
-        // Any other answer, even an error, is about a load balancer of this provider.
-        if ensured != Err(CloudError::ImplementedElsewhere) {
-            self.controller
-                .address_holders
-                .left_to_others()
-                .remove(&self.key);
         }
         ensured
     }
@@ -203,18 +203,35 @@ impl Io for ControllerIo<'_> {
         self.controller.node_queue.forget(&NodeWork::Update(key));
     }
 
-    fn count(&mut self, failure: &Failure) {
+    fn leave_to_others(&mut self, own_load_balancer: OwnLoadBalancer) -> bool {
+        let present = self.present();
+        let service = present.as_deref().unwrap_or(self.entry);
+        let is_new = self.controller.address_holders.leave(service);
+        if is_new {
+            tracing::info!(
+                service = self.key,
+                load_balancer_may_stay = own_load_balancer != OwnLoadBalancer::None,
+                "the provider leaves the Service to another implementation"
+            );
+        }
+        is_new
+    }
+
+    fn take_from_others(&mut self) {
+        let left_to_others = self.controller.address_holders.left_to_others();
+        left_to_others.remove(&self.key);
+    }
+
+    fn log_and_count(&mut self, failure: &Failure) {
         let context = &self.controller.context;
         match failure {
-            Failure::Cloud(_, error) | Failure::Gone(error) => {
-                context.cloud_error(&self.key, error);
-                self.report_if_long(error);
-            }
             Failure::Nodes(error) => {
                 self.controller.metrics.nodesync_error.inc();
                 context.cloud_error(&self.key, error);
             }
-            Failure::GetLoadBalancer(error) => context.cloud_error(&self.key, error),
+            Failure::Cloud(_, error) | Failure::Gone(error) | Failure::GetLoadBalancer(error) => {
+                context.cloud_error(&self.key, error);
+            }
             Failure::Api(_, error) => context.api_error(&self.key, error),
             Failure::Invalid(error) => {
                 context.metrics.error(context.controller, "invalid");
@@ -223,22 +240,14 @@ impl Io for ControllerIo<'_> {
         }
     }
 
+    fn long_in_progress(&mut self, error: &CloudError) -> Option<Duration> {
+        let context = &self.controller.context;
+        let long = context.metrics.long_in_progress(context.controller);
+        self.known.track_progress(error, &long)
+    }
+
     fn publish(&mut self, event: Event) {
         let context = &self.controller.context;
-        if let Event::HandedOver(own_load_balancer) = event {
-            // It is told once: the provider answers so again whenever the Service changes.
-            let present = self.present();
-            let service = present.as_deref().unwrap_or(self.entry);
-            if !self.controller.address_holders.leave(service) {
-                return;
-            }
-            tracing::info!(
-                service = self.key,
-                load_balancer_may_stay = own_load_balancer != OwnLoadBalancer::None,
-                "the provider leaves the Service to another implementation"
-            );
-        }
-
         let (kind, reason, message) = event.text();
         match kind {
             EventType::Normal => context.normal(self.entry, reason, message),

@@ -1,6 +1,6 @@
 //! A scripted [`Io`], and values for the tables of attempts.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::FutureExt;
@@ -19,6 +19,7 @@ use crate::{
     known::{
         KnownService,
         fingerprint::Fingerprint,
+        own_load_balancer::OwnLoadBalancer,
         state::{Phase, SentNodes, State},
     },
     nodes::selection::SelectedNodes,
@@ -280,11 +281,21 @@ impl Io for Script<'_> {
         self.call(Call::SetAside);
     }
 
-    fn count(&mut self, failure: &Failure) {
+    fn leave_to_others(&mut self, _: OwnLoadBalancer) -> bool {
+        true
+    }
+
+    fn take_from_others(&mut self) {}
+
+    fn log_and_count(&mut self, failure: &Failure) {
         let failure = format!("{failure:?}");
         let (name, _) = failure.split_once('(').unwrap();
         let earlier = self.failure.replace(name.to_owned());
         assert_eq!(earlier, None, "two failures in a row");
+    }
+
+    fn long_in_progress(&mut self, _: &CloudError) -> Option<Duration> {
+        None
     }
 
     fn publish(&mut self, event: Event) {

@@ -78,7 +78,7 @@ impl Attempt<'_> {
         let now = Instant::now();
         let again = RetryWhen::after(&error);
         let phase = self.known.read(|state| state.phase);
-        io.count(&Failure::Nodes(error.clone()));
+        io.log_and_count(&Failure::Nodes(error.clone()));
 
         let warns = retry::warns(&error)
             && match again {
@@ -103,7 +103,7 @@ async fn may_exist(io: &mut dyn Io) -> bool {
         Ok(found) => found.is_some(),
         Err(CloudError::NotFound(_)) => false,
         Err(error) => {
-            io.count(&Failure::GetLoadBalancer(error));
+            io.log_and_count(&Failure::GetLoadBalancer(error));
             true
         }
     }
