@@ -250,7 +250,8 @@ impl Attempt<'_> {
         }
 
         if failure.is_reported() {
-            self.known.update(|state| state.work().failed = true);
+            self.known
+                .update(|state| state.unfinished_sync().failed = true);
             let text = failure.to_string();
             io.publish(match failure {
                 Failure::Gone(_) => Event::DeleteFailed(text),

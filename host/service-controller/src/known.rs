@@ -42,11 +42,12 @@ struct ServiceMemory {
     /// all selectors in use.
     selector: Option<Arc<Selector>>,
     state: State,
-    /// What the next process may believe about the load balancer.
-    settled: Option<Settled>,
+    /// What is certain about the load balancer, and may be recorded for the next process.
+    synced: Option<Synced>,
     /// What the provider had looked at in an earlier process. It may look at less in its next call.
     looked_before: Looked,
-    /// How long the cloud has answered during the current work that an operation is in progress.
+    /// How long the cloud has answered during the unfinished sync that an operation is in
+    /// progress.
     progress: ProgressTracker,
     /// Limits how often what someone else has removed is restored.
     restores: Bucket,
@@ -68,14 +69,14 @@ pub(crate) struct Ensured {
 /// What is certain about a load balancer: it was ensured, all later calls have succeeded, and none
 /// is in flight.
 #[derive(Clone)]
-pub(crate) struct Settled {
+pub(crate) struct Synced {
     pub(crate) ensured: Ensured,
     /// Its nodes.
     nodes: Fingerprint,
     looked: Looked,
 }
 
-impl Settled {
+impl Synced {
     /// Returns what is recorded about it.
     pub(crate) fn line(&self) -> Line {
         Line {
@@ -100,7 +101,7 @@ impl KnownService {
             entry,
             selector,
             state,
-            settled: None,
+            synced: None,
             looked_before: Looked::default(),
             progress: ProgressTracker::default(),
             restores: Bucket::full(RESTORES, Instant::now()),
@@ -126,8 +127,8 @@ impl KnownService {
         let mut memory = self.memory.lock();
         let result = update(&mut memory.state);
 
-        // What is in progress during later work is timed from its own start.
-        if memory.state.work.is_none() {
+        // What is in progress during a later sync is timed from its own start.
+        if memory.state.unfinished_sync.is_none() {
             memory.progress = ProgressTracker::default();
         }
         result
@@ -154,7 +155,7 @@ impl KnownService {
         memory.looked_before = looked;
         memory.state.looked = looked;
         memory.state.sent = SentNodes::Nodes(nodes);
-        memory.settled = Some(Settled {
+        memory.synced = Some(Synced {
             ensured: Ensured {
                 version: Arc::clone(version),
                 build,
@@ -174,11 +175,11 @@ impl KnownService {
 
     /// Records that calls have succeeded: the last one to ensure the load balancer, and those after
     /// it. The nodes are those that were sent.
-    pub(crate) fn settle(&self, ensured: Ensured) {
+    pub(crate) fn set_synced(&self, ensured: Ensured) {
         let mut memory = self.memory.lock();
         let looked = memory.state.looked;
         if let SentNodes::Nodes(nodes) = memory.state.sent {
-            memory.settled = Some(Settled {
+            memory.synced = Some(Synced {
                 ensured,
                 nodes,
                 looked,
@@ -187,13 +188,13 @@ impl KnownService {
     }
 
     /// Returns what is certain about the load balancer.
-    pub(crate) fn settled(&self) -> Option<Settled> {
-        self.memory.lock().settled.clone()
+    pub(crate) fn synced(&self) -> Option<Synced> {
+        self.memory.lock().synced.clone()
     }
 
     /// The same, before a call after which it may not be true.
-    pub(crate) fn take_settled(&self) -> Option<Settled> {
-        self.memory.lock().settled.take()
+    pub(crate) fn take_synced(&self) -> Option<Synced> {
+        self.memory.lock().synced.take()
     }
 
     /// Records that an operation failed. Returns for how long it has been in progress if this is to
@@ -383,7 +384,7 @@ mod tests {
             known.update(|state| *state = State::new(served));
         }
         let failing = all.get("ns/b").unwrap();
-        failing.update(|state| state.work().failed = true);
+        failing.update(|state| state.unfinished_sync().failed = true);
         let expected = [
             ("ready", 1),
             ("pending", 3),

@@ -60,7 +60,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         build: |setup| {
             let services = Arc::clone(setup.services);
             let options = setup.options.services.clone();
-            let shared = service::Shared {
+            let dependencies = service::ServiceDependencies {
                 written_annotations: setup.notes.written(),
                 read_objects: setup.read_objects,
                 address_holders: setup.address_holders,
@@ -73,7 +73,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
                 setup.client,
                 services,
                 options,
-                shared,
+                dependencies,
             )))
         },
     },

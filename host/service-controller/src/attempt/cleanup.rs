@@ -8,7 +8,7 @@ use crate::{
     ServiceEntry,
     known::{
         own_load_balancer::OwnLoadBalancer,
-        state::{Announced, Phase},
+        state::{Announced, LoadBalancerPhase},
     },
     plan::{
         finalizer::{Ending, FinalizerAction},
@@ -71,7 +71,8 @@ impl Attempt<'_> {
         match self.delete(io, true).await {
             Ok(()) => io.publish(Event::Deleted),
             Err(CloudError::ImplementedElsewhere) => {
-                self.known.update(|state| state.phase = Phase::LeftToOthers);
+                self.known
+                    .update(|state| state.phase = LoadBalancerPhase::LeftToOthers);
             }
             // The old object will never change, and the new one must not wait for it. The cloud and
             // the plugin can change, so that it can be deleted later.
@@ -92,7 +93,7 @@ impl Attempt<'_> {
     pub(crate) async fn hand_over(&self, io: &mut dyn Io) -> Outcome {
         let own_load_balancer = self.known.update(|state| {
             let own = OwnLoadBalancer::of(&self.entry.object, state);
-            state.phase = Phase::LeftToOthers;
+            state.phase = LoadBalancerPhase::LeftToOthers;
             own
         });
         // The provider answers so again whenever the Service changes.
@@ -115,7 +116,7 @@ impl Attempt<'_> {
     /// here something else was not found, maybe by the cloud itself.
     async fn delete(&self, io: &mut dyn Io, exists: bool) -> Result<(), CloudError> {
         let announced = self.known.update(|state| {
-            state.phase = Phase::Deleting;
+            state.phase = LoadBalancerPhase::Deleting;
             state.begin(exists.then_some(Announced::Deleting))
         });
         if announced {
@@ -123,7 +124,8 @@ impl Attempt<'_> {
         }
 
         io.delete().await?;
-        self.known.update(|state| state.phase = Phase::Absent);
+        self.known
+            .update(|state| state.phase = LoadBalancerPhase::Absent);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use crate::{
 
 impl Attempt<'_> {
     /// Adds the finalizer first, so that no load balancer is forgotten; then calls the cloud, and
-    /// then writes the status. Events are published once for each work: not again for a retry, and
+    /// then writes the status. Events are published once for each sync: not again for a retry, and
     /// not at all if a re-check finds nothing to change.
     pub(crate) async fn ensure(&self, io: &mut dyn Io) -> Outcome {
         let (entry, known) = (self.entry, self.known);

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{Failure, apply::Write, event::Event};
 use crate::{
     NODE_CHANGE_DEBOUNCE, ServiceController, ServiceEntry,
-    known::{Ensured, KnownService, Settled, own_load_balancer::OwnLoadBalancer},
+    known::{Ensured, KnownService, Synced, own_load_balancer::OwnLoadBalancer},
     nodes::{NodeWork, selection::SelectedNodes},
     record::keeper::unix_time,
 };
@@ -99,12 +99,12 @@ impl ControllerIo<'_> {
 
     /// Must be called before a call that may change the load balancer, and may have changed it also
     /// if its answer is an error or never arrives. Returns what was certain before.
-    async fn unsettle(&self) -> Option<Settled> {
+    async fn before_change(&self) -> Option<Synced> {
         // In this order: a record that is being written either does not contain it, or is completed
         // before the next process is told not to believe it.
-        let before = self.known.take_settled();
+        let before = self.known.take_synced();
         if let Some(keeper) = &self.controller.keeper {
-            keeper.doubt(self.entry.uid()).await;
+            keeper.invalidate(self.entry.uid()).await;
         }
         before
     }
@@ -112,13 +112,13 @@ impl ControllerIo<'_> {
     /// Must be called after a call that was successful. `build` is the provider before the call; if
     /// it has not ensured the load balancer, or was replaced meanwhile, the next check finds out
     /// about the new one.
-    fn settle(&self, ensured: Ensured, build: u128) {
+    fn after_success(&self, ensured: Ensured, build: u128) {
         if let Some(keeper) = &self.controller.keeper
             && ensured.build == build
             && build == self.controller.build()
         {
-            self.known.settle(ensured);
-            keeper.settled(self.entry.uid());
+            self.known.set_synced(ensured);
+            keeper.synced(self.entry.uid());
         }
     }
 }
@@ -138,7 +138,7 @@ impl Io for ControllerIo<'_> {
         let provider = &self.controller.context.provider;
         let service = &self.entry.view.service;
         let build = self.controller.build();
-        self.unsettle().await;
+        self.before_change().await;
         let ensured = provider.ensure_load_balancer(service, nodes).await;
         self.record_looked();
         if let Ok(status) = &ensured {
@@ -148,7 +148,7 @@ impl Io for ControllerIo<'_> {
                 checked: unix_time(),
                 status: status.clone(),
             };
-            self.settle(ensured, build);
+            self.after_success(ensured, build);
         }
         ensured
     }
@@ -157,7 +157,7 @@ impl Io for ControllerIo<'_> {
         let (provider, metrics) = (&self.controller.context.provider, &self.controller.metrics);
         let service = &self.entry.view.service;
         let build = self.controller.build();
-        let before = self.unsettle().await;
+        let before = self.before_change().await;
 
         metrics.loadbalancer_sync.inc();
         let start = Instant::now();
@@ -169,7 +169,7 @@ impl Io for ControllerIo<'_> {
         if updated.is_ok()
             && let Some(before) = before
         {
-            self.settle(before.ensured, build);
+            self.after_success(before.ensured, build);
         }
         updated
     }
@@ -182,7 +182,7 @@ impl Io for ControllerIo<'_> {
     async fn delete(&mut self) -> Result<(), CloudError> {
         let provider = &self.controller.context.provider;
         let service = &self.entry.view.service;
-        self.unsettle().await;
+        self.before_change().await;
         provider.ensure_load_balancer_deleted(service).await
     }
 

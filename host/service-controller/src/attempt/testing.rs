@@ -20,7 +20,7 @@ use crate::{
         KnownService,
         fingerprint::Fingerprint,
         own_load_balancer::OwnLoadBalancer,
-        state::{Phase, SentNodes, State},
+        state::{LoadBalancerPhase, SentNodes, State},
     },
     nodes::selection::SelectedNodes,
     plan::goal::Goal,
@@ -35,32 +35,32 @@ static CLASSES: Classes = Classes {
 pub(crate) const OLD: SentNodes = SentNodes::Nodes(Fingerprint::of(1));
 pub(crate) const NEW: SentNodes = SentNodes::Nodes(Fingerprint::of(2));
 
-pub(crate) const PHASES: [Phase; 10] = [
-    Phase::Absent,
-    Phase::Present,
-    Phase::Ensuring { exists: false },
-    Phase::Ensuring { exists: true },
-    Phase::Rejected {
+pub(crate) const PHASES: [LoadBalancerPhase; 10] = [
+    LoadBalancerPhase::Absent,
+    LoadBalancerPhase::Present,
+    LoadBalancerPhase::Ensuring { exists: false },
+    LoadBalancerPhase::Ensuring { exists: true },
+    LoadBalancerPhase::Rejected {
         exists: false,
         requested: false,
     },
-    Phase::Rejected {
+    LoadBalancerPhase::Rejected {
         exists: false,
         requested: true,
     },
-    Phase::Rejected {
+    LoadBalancerPhase::Rejected {
         exists: true,
         requested: false,
     },
-    Phase::Rejected {
+    LoadBalancerPhase::Rejected {
         exists: true,
         requested: true,
     },
-    Phase::Deleting,
-    Phase::LeftToOthers,
+    LoadBalancerPhase::Deleting,
+    LoadBalancerPhase::LeftToOthers,
 ];
 
-pub(crate) fn state(phase: Phase, sent: SentNodes) -> State {
+pub(crate) fn state(phase: LoadBalancerPhase, sent: SentNodes) -> State {
     State {
         phase,
         sent,

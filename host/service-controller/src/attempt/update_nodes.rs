@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Attempt, Failure, Requeue, event::Event, io::Io};
 use crate::{
-    known::state::{Follow, Phase, SentNodes},
+    known::state::{Follow, LoadBalancerPhase, SentNodes},
     nodes::selection::SelectedNodes,
     plan::goal::{Need, need},
 };
@@ -110,7 +110,7 @@ async fn may_exist(io: &mut dyn Io) -> bool {
 }
 
 /// Returns how to retry. Ensuring the load balancer includes its nodes.
-fn resend(phase: Phase, again: RetryWhen) -> Requeue {
+fn resend(phase: LoadBalancerPhase, again: RetryWhen) -> Requeue {
     match again {
         // It is already being ensured, which may fail before the nodes are updated; or ensuring it
         // would be rejected.

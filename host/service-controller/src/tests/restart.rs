@@ -221,7 +221,7 @@ async fn a_service_that_changed_without_a_leader_is_checked_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_update_is_not_needed_for_is_doubt_too() {
+async fn what_needs_no_update_is_checked_after_a_restart() {
     for change in [
         json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.66"}]}}}),
         json!({"metadata": {"labels": {"team": "b"}}}),
@@ -270,7 +270,7 @@ async fn a_class_annotation_that_was_lost_without_a_leader_is_restored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_address_that_another_object_got_without_a_leader_is_doubt() {
+async fn an_address_conflict_without_a_leader_is_checked() {
     let left = left_by(Looked::Targets).await;
     let mut services = services();
     let other = json!({"spec": {"type": "ClusterIP", "clusterIPs": ["192.0.2.1"]}});
@@ -309,7 +309,7 @@ async fn a_status_that_could_not_be_written_is_written_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_annotation_that_waits_to_be_written_is_doubt() {
+async fn an_annotation_that_waits_keeps_a_service_out_of_the_record() {
     let mut left = Left::default();
     let process = left.start(&nodes(), &services()).await;
     let controller = &process.bench.controller;
@@ -327,7 +327,7 @@ async fn an_annotation_that_waits_to_be_written_is_doubt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_doubted_by_the_next_process() {
+async fn a_changed_load_balancer_is_checked_by_the_next_process() {
     for (other, name) in [
         (
             json!({"spec": {"ports": [{"port": 81, "nodePort": 30081}]}}),
