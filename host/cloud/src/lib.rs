@@ -25,8 +25,8 @@ pub mod units;
 pub use annotations::{MAX_ANNOTATION_BYTES, MAX_ANNOTATIONS, has_room};
 pub use capability::{CallKind, Capability, PerKind};
 pub use cluster::{
-    Cluster, ForeignKind, ForeignObject, NamedBy, Note, ObjectEvent, ObjectKind, ObjectName,
-    ReadError, Severity,
+    Cluster, ForeignKind, ForeignObject, NamedBy, ObjectAnnotations, ObjectEvent, ObjectKind,
+    ObjectName, ReadError, Severity,
 };
 pub use error::{CloudError, Retry};
 pub use function::{Answer, ArgumentKind, Arguments, Call, Function};

@@ -26,7 +26,7 @@ use skydock_controllers::{
 use skydock_kube::{
     api::with_deadline,
     clients,
-    election::{self as leader_election, ElectionConfig, Leadership, Note},
+    election::{self as leader_election, ElectionConfig, Leadership, LeaseAnnotation},
     events::Recorder,
     service_accounts,
 };
@@ -433,7 +433,7 @@ impl StartedManager {
     }
 
     /// Returns where a leader leaves what it knows to the next one.
-    fn records(&self, lease: &ElectionConfig, note: Note) -> RecordStore {
+    fn records(&self, lease: &ElectionConfig, annotation: LeaseAnnotation) -> RecordStore {
         let Config {
             plugin,
             egress_policy,
@@ -456,7 +456,7 @@ impl StartedManager {
         let ElectionConfig {
             namespace, name, ..
         } = lease;
-        RecordStore::new(&self.root, namespace, name, (&settings, note))
+        RecordStore::new(&self.root, namespace, name, (&settings, annotation))
     }
 
     async fn clients(&self) -> anyhow::Result<Clients> {
@@ -499,12 +499,12 @@ impl StartedManager {
         let config = election.config.clone();
         let lease_duration = config.timings.lease_duration;
 
-        let annotation = service::ANNOTATION;
+        let key = service::ANNOTATION;
         let Started {
             thread,
             unreleased,
-            note,
-        } = election.start(access, identity.clone(), annotation, release.clone())?;
+            annotation,
+        } = election.start(access, identity.clone(), key, release.clone())?;
 
         let led = tokio::select! {
             stands = state.wait_for(|state| *state != Leadership::Standby) => match &*stands.context("the leader election ended")? {
@@ -519,7 +519,7 @@ impl StartedManager {
             let leader = Leader {
                 identity,
                 predecessor_unreleased: unreleased.load(Ordering::SeqCst),
-                records: self.records(&config, note),
+                records: self.records(&config, annotation),
                 release: release.clone(),
             };
             tokio::select! {

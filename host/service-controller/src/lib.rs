@@ -40,10 +40,10 @@ use kube::Client;
 use skydock_cloud::Capability;
 use skydock_controller_base::{
     controller::{
+        annotations::WrittenAnnotations,
         clients::ClientName,
         context::{ControllerContext, counted::Counted},
         descriptor::{Descriptor, NeedsServices},
-        notes::WrittenAnnotations,
     },
     objects::{address_holders::AddressHolders, kinds::ServiceKind, read_objects::ReadObjects},
 };

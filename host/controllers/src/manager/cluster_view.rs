@@ -12,11 +12,11 @@ use async_trait::async_trait;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use skydock_cloud::{
-    Cluster, ForeignObject, Holder, NamedBy, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
-    Severity,
+    Cluster, ForeignObject, Holder, NamedBy, ObjectAnnotations, ObjectEvent, ObjectKind,
+    ObjectName, ReadError, Severity,
 };
 use skydock_controller_base::{
-    controller::notes::Notes,
+    controller::annotations::AnnotationWriter,
     objects::{
         address_holders::AddressHolders,
         kinds::{NodeKind, ServiceKind},
@@ -44,7 +44,7 @@ pub(crate) struct ClusterView {
     pub(crate) with_services: bool,
     pub(crate) uid: Arc<OnceLock<String>>,
     pub(crate) revision: Arc<AtomicU64>,
-    pub(crate) notes: Arc<Notes>,
+    pub(crate) annotation_writer: Arc<AnnotationWriter>,
     pub(crate) read_objects: Arc<ReadObjects>,
     pub(crate) address_holders: Arc<AddressHolders>,
 }
@@ -109,8 +109,8 @@ impl Cluster for ClusterView {
         known.then(|| self.revision.load(Ordering::Relaxed))
     }
 
-    fn note(&self, note: Note) {
-        self.notes.take(note);
+    fn annotate(&self, annotations: ObjectAnnotations) {
+        self.annotation_writer.add(annotations);
     }
 
     async fn read(
@@ -239,7 +239,7 @@ mod tests {
             with_services: true,
             uid: Arc::default(),
             revision: count_changes(&nodes, &services),
-            notes: Arc::new(Notes::new(
+            annotation_writer: Arc::new(AnnotationWriter::new(
                 clients,
                 (Arc::clone(&nodes), Arc::clone(&services)),
                 Arc::new(FakeCloud::default()),

@@ -61,7 +61,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
             let services = Arc::clone(setup.services);
             let options = setup.options.services.clone();
             let dependencies = service::ServiceDependencies {
-                written_annotations: setup.notes.written(),
+                written_annotations: setup.annotation_writer.written(),
                 read_objects: setup.read_objects,
                 address_holders: setup.address_holders,
                 records: setup.records,

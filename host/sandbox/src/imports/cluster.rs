@@ -1,10 +1,10 @@
 //! The cluster as a plugin sees it: its objects, and in the modules below, the object that a call
 //! is about, the nodes that it is lent, and what it writes.
 
+pub(super) mod annotations;
 mod events;
 pub(super) mod lent_nodes;
 pub(super) mod lists;
-pub(super) mod notes;
 mod objects;
 pub(super) mod subject;
 

@@ -14,7 +14,7 @@ use kube::{Api, Client, api::PostParams};
 use parking_lot::Mutex;
 use skydock_kube::{
     api::{Action, ApiError, with_deadline},
-    election::Note,
+    election::LeaseAnnotation,
 };
 use tokio::time::{Instant, timeout};
 
@@ -48,7 +48,7 @@ pub struct RecordStore {
     config_maps: Api<ConfigMap>,
     name: String,
     settings: u128,
-    note: Arc<Note>,
+    annotation: Arc<LeaseAnnotation>,
 }
 
 /// A ConfigMap with a record.
@@ -59,13 +59,13 @@ struct Found {
 
 impl RecordStore {
     /// Creates a store next to the Lease with this name. With other settings, a process does not
-    /// believe what the last one has left. The note keeps [`ANNOTATION`] of the Lease.
+    /// believe what the last one has left. `annotation` is [`ANNOTATION`] of the Lease.
     #[must_use]
     pub fn new(
         client: &Client,
         namespace: &str,
         lease: &str,
-        (settings, note): (&str, Note),
+        (settings, annotation): (&str, LeaseAnnotation),
     ) -> Self {
         let mut digest = Digest::default();
         settings.hash(&mut digest);
@@ -73,7 +73,7 @@ impl RecordStore {
             config_maps: Api::namespaced(with_deadline(client), namespace),
             name: config_map(lease),
             settings: digest.result(),
-            note: Arc::new(note),
+            annotation: Arc::new(annotation),
         }
     }
 
@@ -256,7 +256,7 @@ impl Keeper {
             Err(error) => self.warn(&mut writing, &error),
         }
 
-        match (self.store.note.held(), &writing.found) {
+        match (self.store.annotation.held(), &writing.found) {
             (Some(held), Some(found)) => believed(&held, &found.record),
             _ => Record::default(),
         }
@@ -284,7 +284,7 @@ impl Keeper {
         writing.marked = sha256(&found.record);
         writing.except = except;
         let text = self.mark(&writing, &writing.except);
-        self.store.note.set(text).await;
+        self.store.annotation.set(text).await;
     }
 
     /// Must be called before a call that may change the load balancer of the Service with this UID.
@@ -320,7 +320,10 @@ impl Keeper {
             return self.remove_mark(&mut writing).await;
         }
 
-        self.store.note.set(self.mark(&writing, &except)).await;
+        self.store
+            .annotation
+            .set(self.mark(&writing, &except))
+            .await;
         // Only once it is confirmed: this task may be canceled before.
         writing.except = except;
         for (uid, _) in &invalidated {
@@ -359,7 +362,7 @@ impl Keeper {
     }
 
     async fn remove_mark(&self, writing: &mut Writing) {
-        self.store.note.set(None).await;
+        self.store.annotation.set(None).await;
         writing.except.clear();
         self.valid_lines.lock().clear();
         self.stale.lock().change(Instant::now());
@@ -440,11 +443,11 @@ impl Keeper {
         writing.except.clear();
         writing.failed = false;
         let text = self.mark(writing, &BTreeSet::new());
-        self.store.note.set(text).await;
+        self.store.annotation.set(text).await;
     }
 
     fn mark(&self, writing: &Writing, except: &BTreeSet<Key>) -> Option<String> {
-        Mark::text(&self.store.note.held()?, &writing.marked, except)
+        Mark::text(&self.store.annotation.held()?, &writing.marked, except)
     }
 
     /// Logs the first of several failures.

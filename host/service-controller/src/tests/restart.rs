@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, sync::Mutex};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use skydock_cloud::{Note, ObjectName};
+use skydock_cloud::{ObjectAnnotations, ObjectName};
 use skydock_controller_base::objects::constants::ANNOTATION_CLASS;
-use skydock_kube::election::{NoteWriter, note};
+use skydock_kube::election::{LeaseAnnotationWriter, lease_annotation};
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -50,7 +50,7 @@ impl Left {
             let answer = json!({"metadata": {"resourceVersion": "9"}});
             api.answer("PUT", ONE, 200, answer);
         }
-        let (note, mut writer) = note(ANNOTATION);
+        let (annotation, mut writer) = lease_annotation(ANNOTATION);
         {
             let mut lease = self.lease.lock().unwrap();
             let holders = &mut lease.spec.get_or_insert_default().lease_transitions;
@@ -58,7 +58,7 @@ impl Left {
             writer.confirm(&lease, 0);
         }
 
-        let records = RecordStore::new(&api.client(), "kube-system", "ccm", ("", note));
+        let records = RecordStore::new(&api.client(), "kube-system", "ccm", ("", annotation));
         let lease = Arc::clone(&self.lease);
         let renewing = tokio::spawn(async move {
             loop {
@@ -73,7 +73,7 @@ impl Left {
     }
 }
 
-fn renew(lease: &Mutex<Lease>, writer: &NoteWriter) {
+fn renew(lease: &Mutex<Lease>, writer: &LeaseAnnotationWriter) {
     let mut lease = lease.lock().unwrap();
     let number = writer.apply(&mut lease.metadata.annotations);
     writer.confirm(&lease, number);
@@ -314,7 +314,7 @@ async fn an_annotation_that_waits_keeps_a_service_out_of_the_record() {
     let process = left.start(&nodes(), &services()).await;
     let controller = &process.bench.controller;
     let waiting = controller.services.get("ns/b").unwrap();
-    controller.written_annotations.waits(Note {
+    controller.written_annotations.waits(ObjectAnnotations {
         object: ObjectName::service(&waiting.view.service),
         annotations: [("a".to_owned(), Some("1".to_owned()))].into(),
     });

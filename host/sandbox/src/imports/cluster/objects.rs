@@ -7,7 +7,7 @@ use skydock_cloud::{
     has_room,
 };
 
-use super::notes::Notes;
+use super::annotations::CallAnnotations;
 use crate::{
     answers::text::MAX_ANNOTATION, grants::permissions::ObjectGrant, imports::State,
     words::keys::is_qualified,
@@ -24,31 +24,36 @@ impl State {
             .as_ref()
             .is_none_or(|value| value.len() <= MAX_ANNOTATION);
 
-        let notes = self
+        let annotations = self
             .subject
-            .notes
+            .annotations
             .as_ref()
-            .and_then(|notes| self.while_serving(notes));
+            .and_then(|annotations| self.while_serving(annotations));
 
-        match (notes, self.named(name)) {
-            (Some(notes), Some(object))
+        match (annotations, self.named(name)) {
+            (Some(annotations), Some(object))
                 if fits && is_qualified(&key) && self.owned.may_annotate(&key) =>
             {
-                let fits = |value: &String| self.has_room(&object, notes, (&key, value));
-                value.as_ref().is_none_or(fits) && notes.take(object, key, value)
+                let fits = |value: &String| self.has_room(&object, annotations, (&key, value));
+                value.as_ref().is_none_or(fits) && annotations.set(object, key, value)
             }
             _ => false,
         }
     }
 
     /// Returns true if the object may have this annotation, too.
-    fn has_room(&self, object: &ObjectName, notes: &Notes, wanted: (&str, &str)) -> bool {
+    fn has_room(
+        &self,
+        object: &ObjectName,
+        annotations: &CallAnnotations,
+        wanted: (&str, &str),
+    ) -> bool {
         let Some(cluster) = self.cluster() else {
             return false;
         };
 
         let fits = |present: &Pairs| {
-            let present = notes.after(object, present.clone());
+            let present = annotations.after(object, present.clone());
             has_room(&present, |key| self.owned.has_annotation(key), wanted)
         };
 

@@ -15,7 +15,7 @@ use crate::{
         generation::Generation,
         supervise::{Scope, Verdict},
     },
-    imports::{ClusterSlot, Notes, Subject},
+    imports::{CallAnnotations, ClusterSlot, Subject},
     metrics::PluginMetrics,
     plugin::Plugin,
 };
@@ -83,16 +83,16 @@ impl Drop for CallMeter<'_> {
 }
 
 /// Writes the annotations of a call when it is dropped, however the call ends.
-struct WriteNotes<'a> {
-    notes: Option<Arc<Notes>>,
+struct WriteAnnotations<'a> {
+    annotations: Option<Arc<CallAnnotations>>,
     cluster: &'a ClusterSlot,
 }
 
-impl Drop for WriteNotes<'_> {
+impl Drop for WriteAnnotations<'_> {
     fn drop(&mut self) {
-        self.notes
+        self.annotations
             .iter()
-            .for_each(|notes| notes.hand_over(self.cluster));
+            .for_each(|annotations| annotations.hand_over(self.cluster));
     }
 }
 
@@ -145,11 +145,11 @@ impl Plugin {
         let subject = if function.only_reads() {
             subject
         } else {
-            subject.with_notes()
+            subject.with_annotations()
         };
 
-        let _write = WriteNotes {
-            notes: subject.notes.clone(),
+        let _write = WriteAnnotations {
+            annotations: subject.annotations.clone(),
             cluster: &self.shared.cluster,
         };
 

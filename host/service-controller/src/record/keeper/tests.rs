@@ -5,7 +5,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::json;
 use skydock_cloud::Looked;
 use skydock_kube::{
-    election::{Held, NoteWriter, note},
+    election::{Held, LeaseAnnotationWriter, lease_annotation},
     testing::FakeApi,
 };
 use tokio::{task::unconstrained, time::sleep};
@@ -21,17 +21,17 @@ const PERIOD: Duration = Duration::from_secs(1800);
 struct Process {
     api: FakeApi,
     keeper: Keeper,
-    writer: NoteWriter,
+    writer: LeaseAnnotationWriter,
     lease: RefCell<Lease>,
 }
 
 impl Process {
     fn new(text: Option<&str>) -> Self {
-        let (note, writer) = note("note");
+        let (annotation, writer) = lease_annotation("annotation");
         let lease = lease(5, text);
         writer.confirm(&lease, 0);
         let api = FakeApi::default();
-        let store = RecordStore::new(&api.client(), "kube-system", "ccm", ("", note));
+        let store = RecordStore::new(&api.client(), "kube-system", "ccm", ("", annotation));
         let keeper = Keeper::new(store, PERIOD);
         Self {
             api,
@@ -87,16 +87,16 @@ impl Process {
 
 fn lease(transitions: i32, text: Option<&str>) -> Lease {
     serde_json::from_value(json!({
-        "metadata": {"uid": "a", "annotations": text.map(|text| json!({"note": text}))},
+        "metadata": {"uid": "a", "annotations": text.map(|text| json!({"annotation": text}))},
         "spec": {"leaseTransitions": transitions},
     }))
     .unwrap()
 }
 
 fn held(lease: &Lease) -> Held {
-    let (note, writer) = note("note");
+    let (annotation, writer) = lease_annotation("annotation");
     writer.confirm(lease, 0);
-    note.held().unwrap()
+    annotation.held().unwrap()
 }
 
 /// Drops a future that waits, as if its process was killed.
