@@ -8,7 +8,7 @@ use skydock_resources::{account::Account, limits::Limits, ticker::Ticker};
 
 use super::{
     Cache, ClusterSlot, Lists, Log,
-    cluster::lent_nodes::{LastNodes, NodeReaders, Targets},
+    cluster::lent_nodes::{LastNodes, LookedAt, Targets},
     handles::HandleAccounts,
 };
 use crate::{
@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(super) targets: Targets,
     pub(crate) last_nodes: LastNodes,
-    pub(crate) node_readers: Arc<NodeReaders>,
+    pub(crate) looked_at: Arc<LookedAt>,
     pub(crate) ticker: Arc<Ticker>,
     pub(crate) lists: Lists,
     /// Where its instances get their tapes.
@@ -77,7 +77,7 @@ impl Shared {
             cache: Arc::default(),
             targets: Targets::default(),
             last_nodes: LastNodes::default(),
-            node_readers: Arc::default(),
+            looked_at: Arc::default(),
             ticker,
             lists: Lists::default(),
             taping,
@@ -98,7 +98,7 @@ impl Shared {
         Self {
             cache: Arc::clone(&self.cache),
             permitted: Arc::clone(&self.permitted),
-            node_readers: Arc::clone(&self.node_readers),
+            looked_at: Arc::clone(&self.looked_at),
             ..Self::new(
                 source,
                 limits,

@@ -90,7 +90,7 @@ impl CloudProvider for Plugin {
     async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError> {
         // No generation has the number 0: the entry is only removed.
         self.shared.last_nodes.take(&service.uid, 0);
-        self.shared.node_readers.remove(&service.uid);
+        self.shared.looked_at.remove(&service.uid);
 
         let subject = Subject::service(service);
         self.call(Function::EnsureDeleted, subject, |guest| {
@@ -104,7 +104,7 @@ impl CloudProvider for Plugin {
     }
 
     fn looked_at(&self, service_uid: &str) -> Looked {
-        self.shared.node_readers.of(service_uid)
+        self.shared.looked_at.of(service_uid)
     }
 
     fn max_routes(&self) -> Option<usize> {

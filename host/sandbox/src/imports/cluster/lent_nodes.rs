@@ -162,18 +162,15 @@ impl State {
     }
 }
 
-/// The Services, by UID, in whose calls the plugin has looked at whole nodes.
+/// What the plugin has looked at of the nodes of each Service: the UIDs of those in whose calls it
+/// has looked at whole nodes.
 #[derive(Default)]
-pub(crate) struct NodeReaders(Mutex<HashSet<String>>);
+pub(crate) struct LookedAt(Mutex<HashSet<String>>);
 
-impl NodeReaders {
-    fn known(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock()
-    }
-
+impl LookedAt {
     /// Returns what the plugin has looked at for this Service.
     pub(crate) fn of(&self, uid: &str) -> cloud::Looked {
-        if self.known().contains(uid) {
+        if self.0.lock().contains(uid) {
             cloud::Looked::Nodes
         } else {
             cloud::Looked::Targets
@@ -182,15 +179,15 @@ impl NodeReaders {
 
     /// Forgets a Service.
     pub(crate) fn remove(&self, uid: &str) {
-        self.known().remove(uid);
+        self.0.lock().remove(uid);
     }
 }
 
 impl State {
-    /// Notes that the plugin looks at whole nodes in the current call.
+    /// Records that the plugin looks at whole nodes in the current call.
     pub(crate) fn looks_at_nodes(&self) {
         if let Some(uid) = self.subject.service_uid() {
-            self.shared.node_readers.known().insert(uid.to_owned());
+            self.shared.looked_at.0.lock().insert(uid.to_owned());
         }
     }
 }
