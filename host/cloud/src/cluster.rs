@@ -1,4 +1,4 @@
-//! The part of the cluster that a provider may see, and what it may write there.
+//! The trait of the cluster: the part that a provider may see, and what it may write there.
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 

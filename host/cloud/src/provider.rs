@@ -1,4 +1,4 @@
-//! The interface between controllers and clouds.
+//! The trait of cloud providers: the interface between controllers and clouds.
 
 mod info;
 

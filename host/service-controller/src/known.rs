@@ -1,5 +1,5 @@
-//! What this process knows about the Services that it has processed, or that already had a load
-//! balancer.
+//! The known Services: the memory of this process about those that it has processed, or that
+//! already had a load balancer.
 
 pub(crate) mod fingerprint;
 pub(crate) mod own_load_balancer;

@@ -1,5 +1,5 @@
-//! What a process leaves to the next one about the nodes of load balancers, so that a restart does
-//! not send them all again.
+//! The record that a process leaves to the next one about the nodes of load balancers, so that a
+//! restart does not send them all again.
 //!
 //! A ConfigMap contains a [`Record`]: a line for each Service whose load balancer has exactly the
 //! nodes in it. An annotation of the Lease, the [`Mark`], says which record is true, and for which

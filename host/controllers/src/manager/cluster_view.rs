@@ -1,4 +1,4 @@
-//! The part of the cluster that a provider may see.
+//! The view of the cluster that a provider gets, from the caches.
 
 use std::{
     net::IpAddr,

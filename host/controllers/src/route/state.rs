@@ -1,5 +1,5 @@
-//! What is known about routes, and what follows from each answer of the cloud. There is no I/O
-//! here; `run.rs` performs what a [`Effects`] says.
+//! The state of routes, as far as it is known, and what follows from each answer of the cloud. There
+//! is no I/O here; `run.rs` performs what [`Effects`] say.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! What an attempt does to the cloud, the API server and the memory of the controller, and what it
-//! reports.
+//! The I/O of an attempt: what it does to the cloud, the API server and the memory of the
+//! controller, and what it reports.
 
 use std::{
     sync::{Arc, atomic::Ordering},

@@ -1,4 +1,4 @@
-//! What is remembered of the nodes of a load balancer.
+//! The fingerprint of the nodes of a load balancer, which is all that is remembered of them.
 
 use skydock_cloud::{Looked, NodeSet};
 

@@ -1,5 +1,5 @@
-//! What is known about a Service and its load balancer, and what that decides. All functions are
-//! pure.
+//! The state of a Service and its load balancer, as far as it is known, and what that decides. All
+//! functions are pure.
 
 use skydock_cloud::{CloudError, LoadBalancerStatus, Looked};
 use skydock_controller_base::calls::retry::RetryWhen;
