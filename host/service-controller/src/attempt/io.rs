@@ -11,7 +11,11 @@ use skydock_cloud::{CloudError, LoadBalancerStatus, NodeSet};
 use skydock_kube::{api::ApiError, events::EventType, queue::Priority};
 use tokio::time::Instant;
 
-use super::{Failure, apply::Write, event::Event};
+use super::{
+    Failure,
+    apply::Write,
+    event::{Event, EventText},
+};
 use crate::{
     NODE_CHANGE_DEBOUNCE, ServiceController, ServiceEntry,
     known::{Ensured, KnownService, Synced, own_load_balancer::OwnLoadBalancer},
@@ -248,7 +252,11 @@ impl Io for ControllerIo<'_> {
 
     fn publish(&mut self, event: Event) {
         let context = &self.controller.context;
-        let (kind, reason, message) = event.text();
+        let EventText {
+            kind,
+            reason,
+            message,
+        } = event.text();
         match kind {
             EventType::Normal => context.normal(self.entry, reason, message),
             EventType::Warning => context.warning(self.entry, reason, message),
