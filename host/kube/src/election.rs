@@ -103,7 +103,7 @@ pub struct Elector {
     /// created again with these.
     annotations: Option<BTreeMap<String, String>>,
     /// The last write may have succeeded although it was not answered.
-    in_doubt: bool,
+    unconfirmed: bool,
     /// When the last successful write was sent.
     sent: Instant,
     /// The Lease was acquired from a holder that had not released it.
@@ -146,7 +146,7 @@ impl Elector {
             observed: None,
             lease: None,
             annotations: None,
-            in_doubt: false,
+            unconfirmed: false,
             sent: Instant::now(),
             unreleased: Arc::default(),
             annotation_writer,
@@ -404,7 +404,7 @@ impl Elector {
 
         // Before the write: others may count from any time between this and its answer.
         let sent = Instant::now();
-        self.in_doubt = true;
+        self.unconfirmed = true;
 
         let exists = lease.metadata.resource_version.is_some();
         if !exists {
@@ -435,7 +435,7 @@ impl Elector {
         self.annotations.clone_from(&written.metadata.annotations);
         self.annotation_writer.confirm(&written, number);
         self.lease = Some(written);
-        self.in_doubt = false;
+        self.unconfirmed = false;
         self.sent = sent;
 
         Ok(())
@@ -457,7 +457,7 @@ impl Elector {
     async fn release(&mut self) -> Result<bool, Failure> {
         let mut known = self.lease.take();
         // Nothing was written that may have arrived.
-        if known.is_none() && !self.in_doubt {
+        if known.is_none() && !self.unconfirmed {
             return Ok(false);
         }
 

@@ -39,7 +39,7 @@ pub(crate) trait Io: Send {
     /// at of the nodes.
     async fn ensure(&mut self, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError>;
 
-    /// The same for its nodes only. Metrics count it.
+    /// The same, but only for the nodes of the load balancer. Metrics count and time the call.
     async fn update_nodes(&mut self, nodes: &NodeSet) -> Result<(), CloudError>;
 
     /// Asks the cloud whether there is a load balancer.
