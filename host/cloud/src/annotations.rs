@@ -1,4 +1,4 @@
-//! How much of an object's annotations a provider may use.
+//! Limits of the annotations that a provider may have on one object.
 
 use crate::Pairs;
 

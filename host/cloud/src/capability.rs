@@ -1,4 +1,4 @@
-//! What a provider can do.
+//! Capabilities: the groups of functions of which a provider has some.
 
 mod call_kind;
 

@@ -1,4 +1,4 @@
-//! The part of the cluster that a provider may see, and what it may write there.
+//! The trait of the cluster: the part that a provider may see, and what it may write there.
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
@@ -91,7 +91,7 @@ pub struct ObjectEvent {
 
 /// Annotations that a provider wants to have written on an object after a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct ObjectAnnotations {
     /// Object to annotate.
     pub object: ObjectName,
     /// Values of the annotations to set; `None` removes the annotation.
@@ -215,7 +215,7 @@ pub trait Cluster: Send + Sync {
     fn publish(&self, event: ObjectEvent);
 
     /// Schedules annotations to be written soon. Writing is retried until it succeeds.
-    fn note(&self, note: Note);
+    fn annotate(&self, annotations: ObjectAnnotations);
 
     /// Reads an object as JSON. With `named_by`, only if that annotation has its name, and someone
     /// other than Skydock wrote it. `reader` is the Service whose load balancer is being ensured:

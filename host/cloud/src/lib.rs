@@ -15,7 +15,6 @@ mod capability;
 mod cluster;
 mod error;
 mod function;
-mod info;
 pub mod names;
 mod objects;
 mod provider;
@@ -26,14 +25,13 @@ pub mod units;
 pub use annotations::{MAX_ANNOTATION_BYTES, MAX_ANNOTATIONS, has_room};
 pub use capability::{CallKind, Capability, PerKind};
 pub use cluster::{
-    Cluster, ForeignKind, ForeignObject, NamedBy, Note, ObjectEvent, ObjectKind, ObjectName,
-    ReadError, Severity,
+    Cluster, ForeignKind, ForeignObject, NamedBy, ObjectAnnotations, ObjectEvent, ObjectKind,
+    ObjectName, ReadError, Severity,
 };
 pub use error::{CloudError, Retry};
 pub use function::{Answer, ArgumentKind, Arguments, Call, Function};
-pub use info::ProviderInfo;
 pub use objects::*;
-pub use provider::{Answers, CloudProvider};
+pub use provider::{Answers, CloudProvider, ProviderInfo};
 
 use std::collections::BTreeMap;
 

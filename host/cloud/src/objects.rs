@@ -1,4 +1,5 @@
-//! What controllers and clouds exchange.
+//! The objects that controllers and clouds exchange: nodes, Services, instances, load balancers and
+//! routes.
 //!
 //! What providers are to see of an object is a field here. `objects/convert` of
 //! `skydock-controller-base` fills it, from a Node as `objects/kinds/protobuf.rs` has decoded it,

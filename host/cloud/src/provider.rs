@@ -1,10 +1,13 @@
-//! The interface between controllers and clouds.
+//! The trait of cloud providers: the interface between controllers and clouds.
+
+mod info;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::{CloudError, NodeFields, ProviderInfo};
+pub use self::info::ProviderInfo;
+use crate::{CloudError, NodeFields};
 
 /// One answer for each question, in the same order.
 pub type Answers<T> = Vec<Result<T, CloudError>>;

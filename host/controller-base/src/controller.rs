@@ -1,8 +1,8 @@
 //! What a controller is made of: a description, an API client, events, metrics, and annotations of
 //! the provider.
 
+pub mod annotations;
 pub mod clients;
 pub mod context;
 pub mod descriptor;
-pub mod notes;
 pub mod recorder;

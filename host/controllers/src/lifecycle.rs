@@ -103,8 +103,8 @@ pub(crate) struct LifecycleController {
     options: LifecycleOptions,
     /// Set in a dry run.
     dry_run_log: Option<Arc<DryRunLog>>,
-    /// Keys of the nodes that are not settled. Most nodes always are, and no pass looks at them.
-    unsettled: Arc<Mutex<BTreeSet<String>>>,
+    /// Keys of the nodes that passes check. Most nodes are never among them.
+    to_check: Arc<Mutex<BTreeSet<String>>>,
     memory: Mutex<LifecycleMemory>,
     history: Mutex<History>,
     /// Number of ready nodes whose instances the cloud does not know, when it was asked last.
@@ -150,22 +150,22 @@ impl LifecycleController {
             ..options
         };
 
-        let unsettled = Arc::<Mutex<BTreeSet<String>>>::default();
+        let to_check = Arc::<Mutex<BTreeSet<String>>>::default();
         context.nodes.subscribe({
-            let unsettled = Arc::clone(&unsettled);
+            let to_check = Arc::clone(&to_check);
             move |change| {
-                let mut unsettled = unsettled.lock();
+                let mut to_check = to_check.lock();
                 match change {
                     informer::Change::Updated(old, new) if old.view == new.view => {}
                     informer::Change::Added(new) | informer::Change::Updated(_, new)
-                        if !plan::is_settled(&new.view) =>
+                        if plan::needs_check(&new.view) =>
                     {
-                        unsettled.insert(new.key());
+                        to_check.insert(new.key());
                     }
                     informer::Change::Added(node)
                     | informer::Change::Updated(_, node)
                     | informer::Change::Deleted(node) => {
-                        unsettled.remove(&node.key());
+                        to_check.remove(&node.key());
                     }
                 }
             }
@@ -177,7 +177,7 @@ impl LifecycleController {
             client,
             options,
             dry_run_log,
-            unsettled,
+            to_check,
             memory: Mutex::default(),
             history: Mutex::default(),
             ready_but_absent: AtomicUsize::default(),
@@ -188,7 +188,7 @@ impl LifecycleController {
         }
     }
 
-    /// Checks all nodes that are not settled, and queries the cloud about those that are not being
+    /// Checks all nodes that need it, and queries the cloud about those that are not being
     /// queried already. Returns when all consequences are done.
     async fn pass(&self, stop: &CancellationToken) {
         let info = self.context.provider.info();
@@ -196,12 +196,12 @@ impl LifecycleController {
         let mut decided = Vec::new();
         let mut unidentified = Vec::new();
 
-        let unsettled: Vec<_> = {
-            let keys = self.unsettled.lock();
+        let entries: Vec<_> = {
+            let keys = self.to_check.lock();
             let found = keys.iter().filter_map(|key| self.context.nodes.get(key));
             found.collect()
         };
-        for entry in unsettled {
+        for entry in entries {
             if plan::unidentified(&entry.view) {
                 unidentified.push(Arc::clone(&entry));
             }

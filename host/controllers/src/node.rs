@@ -6,7 +6,6 @@
 //! batches with nodes that are re-checked, and have a worker of their own.
 
 mod apply;
-mod due;
 mod duplicates;
 mod echo;
 mod initialize;
@@ -37,9 +36,9 @@ use skydock_kube::{
 use tokio::sync::mpsc;
 
 use self::{
-    due::Due,
     duplicates::Duplicates,
     echo::Echo,
+    keep::due::Due,
     memory::NodeMemory,
     metrics::NodeMetrics,
     plan::{repair::SyncedFields, states},

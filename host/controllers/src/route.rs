@@ -10,6 +10,7 @@
 //! - Slow calls continue while routes and nodes are compared again.
 //! - A periodic check finds routes that were changed by others.
 
+mod changes;
 mod conditions;
 mod in_flight;
 pub(crate) mod metrics;
@@ -20,7 +21,6 @@ mod round;
 mod run;
 mod state;
 mod tries;
-mod work;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

@@ -3,12 +3,12 @@
 //! The rules are in `plan`; this is the loop around them. It runs on a separate thread with its own
 //! runtime, so that plugins and controllers cannot delay renewals. Three things go beyond client-go:
 //! a standby watches the Lease and acquires it immediately when it is released, it retries exactly
-//! at the time at which the Lease of a silent leader expires, and a holder can leave a [`Note`] to
-//! the next one.
+//! at the time at which the Lease of a silent leader expires, and a holder can leave a
+//! [`LeaseAnnotation`] to the next one.
 
 mod access;
+mod annotation;
 mod lost;
-mod note;
 mod plan;
 mod watch;
 
@@ -30,8 +30,8 @@ use tokio::sync::watch::Sender;
 use tokio_util::sync::CancellationToken;
 
 pub use access::LeaseAccess;
+pub use annotation::{Held, LeaseAnnotation, LeaseAnnotationWriter, lease_annotation};
 pub use lost::lost;
-pub use note::{Held, Note, NoteWriter, note};
 use plan::{Candidate, Observed, Step};
 pub use plan::{Timings, TimingsError};
 
@@ -103,13 +103,13 @@ pub struct Elector {
     /// created again with these.
     annotations: Option<BTreeMap<String, String>>,
     /// The last write may have succeeded although it was not answered.
-    in_doubt: bool,
+    unconfirmed: bool,
     /// When the last successful write was sent.
     sent: Instant,
     /// The Lease was acquired from a holder that had not released it.
     unreleased: Arc<AtomicBool>,
     /// What the holder tells the next one.
-    note: NoteWriter,
+    annotation_writer: LeaseAnnotationWriter,
 }
 
 /// Returns an identity of the form `HOSTNAME_UUID` (P-20), which is unique for each process and
@@ -124,14 +124,14 @@ pub fn identity() -> String {
 }
 
 impl Elector {
-    /// Creates an elector, which writes the annotation of `note` with the Lease.
+    /// Creates an elector, which writes this annotation with the Lease.
     #[must_use]
     pub fn new(
         connect: Connect,
         config: ElectionConfig,
         identity: String,
         metrics: Arc<dyn ElectionMetrics>,
-        note: NoteWriter,
+        annotation_writer: LeaseAnnotationWriter,
     ) -> Self {
         let candidate = Candidate {
             identity,
@@ -146,10 +146,10 @@ impl Elector {
             observed: None,
             lease: None,
             annotations: None,
-            in_doubt: false,
+            unconfirmed: false,
             sent: Instant::now(),
             unreleased: Arc::default(),
-            note,
+            annotation_writer,
         }
     }
 
@@ -271,7 +271,7 @@ impl Elector {
             tokio::select! {
                 () = tokio::time::sleep(self.candidate.timings.retry_period) => {}
                 // Somebody waits for the next renewal.
-                () = self.note.changed() => {}
+                () = self.annotation_writer.changed() => {}
                 () = release.cancelled() => return Leadership::Released,
             }
 
@@ -382,7 +382,7 @@ impl Elector {
                 // Lease.
                 self.unreleased.fetch_or(unreleased, Ordering::SeqCst);
                 if let Some(unattended) = unattended {
-                    self.note.acquires(unattended);
+                    self.annotation_writer.acquires(unattended);
                 }
                 self.write(lease.unwrap_or_default()).await?;
                 Ok(None)
@@ -404,7 +404,7 @@ impl Elector {
 
         // Before the write: others may count from any time between this and its answer.
         let sent = Instant::now();
-        self.in_doubt = true;
+        self.unconfirmed = true;
 
         let exists = lease.metadata.resource_version.is_some();
         if !exists {
@@ -415,7 +415,9 @@ impl Elector {
                 ..ObjectMeta::default()
             };
         }
-        let number = self.note.apply(&mut lease.metadata.annotations);
+        let number = self
+            .annotation_writer
+            .apply(&mut lease.metadata.annotations);
 
         let lease = Read(lease);
         let params = PostParams::default();
@@ -431,9 +433,9 @@ impl Elector {
             Instant::now(),
         ));
         self.annotations.clone_from(&written.metadata.annotations);
-        self.note.confirm(&written, number);
+        self.annotation_writer.confirm(&written, number);
         self.lease = Some(written);
-        self.in_doubt = false;
+        self.unconfirmed = false;
         self.sent = sent;
 
         Ok(())
@@ -455,7 +457,7 @@ impl Elector {
     async fn release(&mut self) -> Result<bool, Failure> {
         let mut known = self.lease.take();
         // Nothing was written that may have arrived.
-        if known.is_none() && !self.in_doubt {
+        if known.is_none() && !self.unconfirmed {
             return Ok(false);
         }
 
@@ -545,7 +547,7 @@ mod tests {
                 timings: Timings::new(15 * second, 10 * second, 2 * second).unwrap(),
             };
             let connect = Box::new(move || Ok(client.clone()));
-            let (_note, writer) = note("note");
+            let (_annotation, writer) = lease_annotation("annotation");
             let mut elector =
                 Elector::new(connect, config, "me".into(), Arc::new(NoMetrics), writer);
 

@@ -26,7 +26,7 @@ use skydock_controllers::{
 use skydock_kube::{
     api::with_deadline,
     clients,
-    election::{self as leader_election, ElectionConfig, Leadership, Note},
+    election::{self as leader_election, ElectionConfig, Leadership, LeaseAnnotation},
     events::Recorder,
     service_accounts,
 };
@@ -48,7 +48,11 @@ use crate::{
     config::{self, Config, FileMetrics, Followed},
     credentials,
     egress::Egress,
-    process::{blocking::blocking, metrics as process_metrics, report::Reporter},
+    process::{
+        blocking::blocking,
+        metrics::{self as process_metrics, Feature},
+        report::Reporter,
+    },
 };
 
 /// Runs until `shutdown`, and then completes the work in progress.
@@ -148,13 +152,7 @@ async fn start(
     // From here on, /readyz depends only on the Lease.
     readiness.send_replace(Readiness::ApiServerReached);
 
-    let accepted = config
-        .accepted_in
-        .as_ref()
-        .map(|lease| AcceptedStore::new(&api_server.root, &lease.namespace, &lease.name));
-    if let Some(accepted) = &accepted {
-        accepted.check_if_known(&plugin).await?;
-    }
+    let accepted = check_accepted(&config, &api_server, &plugin).await?;
     if config.last_good {
         keep_last_good(&plugin, &process);
     }
@@ -176,20 +174,37 @@ async fn start(
     Ok((manager, election))
 }
 
+/// Checks the plugin against what was accepted of it before. Returns where that is kept, if it is.
+async fn check_accepted(
+    config: &Config,
+    api_server: &ApiServer,
+    plugin: &Plugin,
+) -> anyhow::Result<Option<AcceptedStore>> {
+    let Some(lease) = &config.accepted_in else {
+        return Ok(None);
+    };
+    let accepted = AcceptedStore::new(&api_server.root, &lease.namespace, &lease.name);
+    accepted.check_if_known(plugin).await?;
+    Ok(Some(accepted))
+}
+
 fn keep_last_good(plugin: &Arc<Plugin>, process: &CancellationToken) {
     let plugin = Arc::clone(plugin);
     let keeping = async move { plugin.keep_last_good().await };
     tokio::spawn(process.clone().run_until_cancelled_owned(keeping));
 }
 
-/// Returns upstream's feature gates that Skydock supports: their names, their stages, and whether they
-/// are enabled.
-fn features(config: &Config) -> [(&'static str, &'static str, bool); 1] {
-    let watches = matches!(
+/// Returns upstream's feature gates that Skydock supports.
+fn features(config: &Config) -> [Feature; 1] {
+    let is_enabled = matches!(
         config.options.routes.reconciliation,
         Reconciliation::OnChange { .. }
     );
-    [(WATCH_BASED_ROUTES, "ALPHA", watches)]
+    [Feature {
+        name: WATCH_BASED_ROUTES,
+        stage: "ALPHA",
+        is_enabled,
+    }]
 }
 
 /// Serves metrics and health at the addresses that there are for them, and returns these.
@@ -433,7 +448,7 @@ impl StartedManager {
     }
 
     /// Returns where a leader leaves what it knows to the next one.
-    fn records(&self, lease: &ElectionConfig, note: Note) -> RecordStore {
+    fn records(&self, lease: &ElectionConfig, annotation: LeaseAnnotation) -> RecordStore {
         let Config {
             plugin,
             egress_policy,
@@ -456,7 +471,7 @@ impl StartedManager {
         let ElectionConfig {
             namespace, name, ..
         } = lease;
-        RecordStore::new(&self.root, namespace, name, (&settings, note))
+        RecordStore::new(&self.root, namespace, name, (&settings, annotation))
     }
 
     async fn clients(&self) -> anyhow::Result<Clients> {
@@ -499,12 +514,12 @@ impl StartedManager {
         let config = election.config.clone();
         let lease_duration = config.timings.lease_duration;
 
-        let annotation = service::ANNOTATION;
+        let key = service::ANNOTATION;
         let Started {
             thread,
             unreleased,
-            note,
-        } = election.start(access, identity.clone(), annotation, release.clone())?;
+            annotation,
+        } = election.start(access, identity.clone(), key, release.clone())?;
 
         let led = tokio::select! {
             stands = state.wait_for(|state| *state != Leadership::Standby) => match &*stands.context("the leader election ended")? {
@@ -519,7 +534,7 @@ impl StartedManager {
             let leader = Leader {
                 identity,
                 predecessor_unreleased: unreleased.load(Ordering::SeqCst),
-                records: self.records(&config, note),
+                records: self.records(&config, annotation),
                 release: release.clone(),
             };
             tokio::select! {
@@ -568,7 +583,12 @@ mod tests {
         let page = include_str!("../../../docs/operating.md");
         let mut registry = Registry::default();
         process_metrics::register(&mut registry);
-        process_metrics::register_features(&[("a", "ALPHA", true)], &mut registry);
+        let feature = Feature {
+            name: "a",
+            stage: "ALPHA",
+            is_enabled: true,
+        };
+        process_metrics::register_features(&[feature], &mut registry);
         clients::metrics::register(&mut registry);
         FileMetrics::register(&mut registry);
         let second = Duration::from_secs(1);

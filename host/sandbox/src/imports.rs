@@ -27,7 +27,7 @@ mod taped;
 pub use cluster::ClusterSlot;
 pub(crate) use {
     cache::Cache,
-    cluster::{annotations::PendingAnnotations, lists::Lists, subject::Subject},
+    cluster::{annotations::CallAnnotations, lists::Lists, subject::Subject},
     handles::DeniedBy,
     limiter::{CORE_INSTANCES, CORE_TABLES, Denied, MemoryLimiter},
     linker::linker,

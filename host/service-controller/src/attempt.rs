@@ -240,10 +240,18 @@ impl Attempt<'_> {
     /// An invalid or rejected Service is checked later: the cloud and the plugin can change, and
     /// events expire. This also applies to a Service that does not exist.
     pub(crate) fn failed(&self, io: &mut dyn Io, failure: &Failure) -> Vec<Requeue> {
-        io.count(failure);
+        io.log_and_count(failure);
+
+        // It is not an error, so that nothing else reports it.
+        if let Failure::Cloud(_, error) | Failure::Gone(error) = failure
+            && let Some(lasted) = io.long_in_progress(error)
+        {
+            io.publish(Event::StillInProgress(lasted, error.clone()));
+        }
 
         if failure.is_reported() {
-            self.known.update(|state| state.work().failed = true);
+            self.known
+                .update(|state| state.unfinished_sync().failed = true);
             let text = failure.to_string();
             io.publish(match failure {
                 Failure::Gone(_) => Event::DeleteFailed(text),

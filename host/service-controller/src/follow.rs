@@ -9,7 +9,7 @@ use std::{
 };
 
 use skydock_controller_base::{
-    controller::notes::WrittenAnnotations, objects::address_holders::LeftToOthers,
+    controller::annotations::WrittenAnnotations, objects::address_holders::LeftToOthers,
 };
 use skydock_kube::queue::{Priority, Queue};
 use tokio::time::Instant;

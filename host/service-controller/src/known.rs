@@ -1,5 +1,5 @@
-//! What this process knows about the Services that it has processed, or that already had a load
-//! balancer.
+//! The known Services: the memory of this process about those that it has processed, or that
+//! already had a load balancer.
 
 pub(crate) mod fingerprint;
 pub(crate) mod own_load_balancer;
@@ -42,12 +42,13 @@ struct ServiceMemory {
     /// all selectors in use.
     selector: Option<Arc<Selector>>,
     state: State,
-    /// What the next process may believe about the load balancer.
-    settled: Option<Settled>,
+    /// What is certain about the load balancer, and may be recorded for the next process.
+    synced: Option<Synced>,
     /// The fields that the provider had read in an earlier process. It may read fewer in its next
     /// call.
     node_fields_before: NodeFields,
-    /// How long the cloud has answered during the current work that an operation is in progress.
+    /// How long the cloud has answered during the unfinished sync that an operation is in
+    /// progress.
     progress: ProgressTracker,
     /// Limits how often what someone else has removed is restored.
     restores: Bucket,
@@ -69,14 +70,14 @@ pub(crate) struct Ensured {
 /// What is certain about a load balancer: it was ensured, all later calls have succeeded, and none
 /// is in flight.
 #[derive(Clone)]
-pub(crate) struct Settled {
+pub(crate) struct Synced {
     pub(crate) ensured: Ensured,
     /// Its nodes.
     nodes: Fingerprint,
     node_fields: NodeFields,
 }
 
-impl Settled {
+impl Synced {
     /// Returns what is recorded about it.
     pub(crate) fn line(&self) -> Line {
         Line {
@@ -101,7 +102,7 @@ impl KnownService {
             entry,
             selector,
             state,
-            settled: None,
+            synced: None,
             node_fields_before: NodeFields::default(),
             progress: ProgressTracker::default(),
             restores: Bucket::full(RESTORES, Instant::now()),
@@ -127,8 +128,8 @@ impl KnownService {
         let mut memory = self.memory.lock();
         let result = update(&mut memory.state);
 
-        // What is in progress during later work is timed from its own start.
-        if memory.state.work.is_none() {
+        // What is in progress during a later sync is timed from its own start.
+        if memory.state.unfinished_sync.is_none() {
             memory.progress = ProgressTracker::default();
         }
         result
@@ -155,7 +156,7 @@ impl KnownService {
         memory.node_fields_before = node_fields;
         memory.state.node_fields = node_fields;
         memory.state.sent = SentNodes::Nodes(nodes);
-        memory.settled = Some(Settled {
+        memory.synced = Some(Synced {
             ensured: Ensured {
                 version: Arc::clone(version),
                 build,
@@ -175,11 +176,11 @@ impl KnownService {
 
     /// Records that calls have succeeded: the last one to ensure the load balancer, and those after
     /// it. The nodes are those that were sent.
-    pub(crate) fn settle(&self, ensured: Ensured) {
+    pub(crate) fn set_synced(&self, ensured: Ensured) {
         let mut memory = self.memory.lock();
         let node_fields = memory.state.node_fields;
         if let SentNodes::Nodes(nodes) = memory.state.sent {
-            memory.settled = Some(Settled {
+            memory.synced = Some(Synced {
                 ensured,
                 nodes,
                 node_fields,
@@ -188,13 +189,13 @@ impl KnownService {
     }
 
     /// Returns what is certain about the load balancer.
-    pub(crate) fn settled(&self) -> Option<Settled> {
-        self.memory.lock().settled.clone()
+    pub(crate) fn synced(&self) -> Option<Synced> {
+        self.memory.lock().synced.clone()
     }
 
     /// The same, before a call after which it may not be true.
-    pub(crate) fn take_settled(&self) -> Option<Settled> {
-        self.memory.lock().settled.take()
+    pub(crate) fn take_synced(&self) -> Option<Synced> {
+        self.memory.lock().synced.take()
     }
 
     /// Records that an operation failed. Returns for how long it has been in progress if this is to
@@ -384,7 +385,7 @@ mod tests {
             known.update(|state| *state = State::new(served));
         }
         let failing = all.get("ns/b").unwrap();
-        failing.update(|state| state.work().failed = true);
+        failing.update(|state| state.unfinished_sync().failed = true);
         let expected = [
             ("ready", 1),
             ("pending", 3),

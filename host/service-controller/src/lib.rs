@@ -21,7 +21,6 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
-mod digest;
 mod follow;
 mod known;
 mod metrics;
@@ -41,10 +40,10 @@ use kube::Client;
 use skydock_cloud::Capability;
 use skydock_controller_base::{
     controller::{
+        annotations::WrittenAnnotations,
         clients::ClientName,
         context::{ControllerContext, counted::Counted},
         descriptor::{Descriptor, NeedsServices},
-        notes::WrittenAnnotations,
     },
     objects::{address_holders::AddressHolders, kinds::ServiceKind, read_objects::ReadObjects},
 };
@@ -111,8 +110,8 @@ pub struct ServiceController {
     restoring: Arc<AtomicBool>,
 }
 
-/// What the controller shares with others.
-pub struct Shared<'a> {
+/// What the controller needs besides its caches and clients, and shares with others.
+pub struct ServiceDependencies<'a> {
     /// Annotations that were written for the provider.
     pub written_annotations: Arc<WrittenAnnotations>,
     /// Objects that the provider reads.
@@ -131,14 +130,14 @@ impl ServiceController {
         client: Client,
         services: Arc<Informer<ServiceKind>>,
         mut options: ServiceOptions,
-        shared: Shared<'_>,
+        dependencies: ServiceDependencies<'_>,
     ) -> Self {
-        let Shared {
+        let ServiceDependencies {
             written_annotations,
             read_objects,
             address_holders,
             records,
-        } = shared;
+        } = dependencies;
         options.concurrent_syncs = options.concurrent_syncs.max(1);
 
         let queue = Arc::new(Queue::new(

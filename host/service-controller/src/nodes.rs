@@ -112,7 +112,7 @@ impl ServiceController {
         }
 
         if let Some(keeper) = &self.keeper {
-            keeper.doubt_many(behind.len()).await;
+            keeper.invalidate_many(behind.len()).await;
         }
         self.node_queue.add_all(behind, Priority::Change);
     }

@@ -1,4 +1,4 @@
-//! Rules about the object: who serves it; in its modules, whether and how soon a change matters
+//! Rules about a Service: who serves it; in its modules, whether and how soon a change matters
 //! (`schedule`), what a Service needs (`goal`), what its class annotation says, what happens to its
 //! finalizer, and whether statuses differ. All functions are pure.
 //!

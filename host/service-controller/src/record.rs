@@ -1,5 +1,5 @@
-//! What a process leaves to the next one about the nodes of load balancers, so that a restart does
-//! not send them all again.
+//! The record that a process leaves to the next one about the nodes of load balancers, so that a
+//! restart does not send them all again.
 //!
 //! A ConfigMap contains a [`Record`]: a line for each Service whose load balancer has exactly the
 //! nodes in it. An annotation of the Lease, the [`Mark`], says which record is true, and for which
@@ -13,6 +13,7 @@
 //! load balancer is checked all the time, and a mark each time would cost more than it saves. A
 //! line ends when the next check of its Service is due.
 
+pub(crate) mod digest;
 pub(crate) mod keeper;
 mod restore;
 
@@ -29,7 +30,7 @@ use skydock_cloud::NodeFields;
 use skydock_controller_base::objects::constants::ANNOTATION_CLASS;
 use skydock_kube::election::Held;
 
-use crate::digest::Digest;
+use self::digest::Digest;
 
 /// Version of the record, also of what a [`Key`] is made from.
 const FORMAT: u8 = 1;

@@ -74,7 +74,7 @@ fn bench_on(
         api.client(),
         present,
         options,
-        Shared {
+        ServiceDependencies {
             written_annotations: Arc::default(),
             read_objects: &Arc::new(ReadObjects::new(api.client())),
             address_holders: &address_holders,

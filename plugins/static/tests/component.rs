@@ -14,8 +14,8 @@ use std::{
 use async_trait::async_trait;
 use skydock_cloud::{
     CloudError, CloudProvider, Cluster, ForeignObject, Holder, Ingress, IpFamily,
-    LoadBalancerStatus, NamedBy, Node, NodeSet, Note, ObjectEvent, ObjectKind, ObjectName,
-    Presence, ReadError, Service,
+    LoadBalancerStatus, NamedBy, Node, NodeSet, ObjectAnnotations, ObjectEvent, ObjectKind,
+    ObjectName, Presence, ReadError, Service,
 };
 use skydock_sandbox::{
     ClusterSlot, Compiler, LoadError, Permissions, Plugin, PluginSource, Reload, Runtime,
@@ -42,7 +42,7 @@ impl Cluster for World {
         None
     }
 
-    fn note(&self, _: Note) {}
+    fn annotate(&self, _: ObjectAnnotations) {}
 
     async fn read(
         &self,

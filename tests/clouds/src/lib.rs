@@ -14,7 +14,6 @@
 
 #![forbid(unsafe_code)]
 
-mod access_log;
 mod aws;
 mod cache;
 mod daemon;
@@ -26,9 +25,8 @@ mod operation;
 mod proxy;
 mod run;
 
-pub use access_log::{LoggedRequest, count_requests};
 pub use aws::{Aws, AwsClient, Keys, Network, NewNetwork, Zone, xml};
 pub use daemon::{Cloud, Standing};
 pub use error::Error;
-pub use openstack::{OpenStack, Project, Server, Service, Session};
+pub use openstack::{LoggedRequest, OpenStack, Project, Server, Service, Session, count_requests};
 pub use proxy::{Call, Fault, Proxy, Rule};

@@ -1,5 +1,6 @@
 //! OpenStack on loopback.
 
+mod access_log;
 mod conf;
 mod holdings;
 mod project;
@@ -11,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Instant;
 
+pub use self::access_log::{LoggedRequest, count_requests};
 pub use self::project::Project;
 pub use self::servers::Server;
 pub use self::session::Session;
-use crate::access_log::{self, LoggedRequest};
 use crate::http_client::HttpClient;
 use crate::install::{self, Environment};
 use crate::run::{Launch, Ready, Run};

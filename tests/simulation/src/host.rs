@@ -22,7 +22,7 @@ use skydock_controllers::{
     service::{ANNOTATION, RecordStore, ServiceOptions},
 };
 use skydock_devplane::DevPlane;
-use skydock_kube::election::{NoteWriter, note};
+use skydock_kube::election::{LeaseAnnotationWriter, lease_annotation};
 use tokio::{
     sync::watch,
     task::JoinHandle,
@@ -58,15 +58,15 @@ impl Lease {
     }
 
     /// Acquires the Lease for the next host.
-    fn acquire(&self, writer: &NoteWriter) {
+    fn acquire(&self, writer: &LeaseAnnotationWriter) {
         let mut lease = self.lock();
         let transitions = &mut lease.spec.get_or_insert_default().lease_transitions;
         *transitions = Some(transitions.unwrap_or(0) + 1);
         writer.confirm(&lease, 0);
     }
 
-    /// Renews the Lease whenever its note changes.
-    async fn hold(self, mut writer: NoteWriter) {
+    /// Renews the Lease whenever its annotation changes.
+    async fn hold(self, mut writer: LeaseAnnotationWriter) {
         loop {
             writer.changed().await;
             sleep(RENEWAL).await;
@@ -94,7 +94,7 @@ impl Host {
     /// Starts a host, which finds nothing of previous ones but what is in the cluster.
     #[must_use]
     pub fn start(plane: &DevPlane, cloud: &Cloud, lease: &Lease) -> Self {
-        let (note, writer) = note(ANNOTATION);
+        let (annotation, writer) = lease_annotation(ANNOTATION);
         lease.acquire(&writer);
         let client = |name: &str| client(plane.router(), &format!("{USER_AGENT}test {name}"));
         let shutdown = CancellationToken::new();
@@ -119,7 +119,7 @@ impl Host {
                 &client("records"),
                 "kube-system",
                 "sim",
-                ("", note),
+                ("", annotation),
             )),
             shutdown: shutdown.clone(),
             unreleased: false,

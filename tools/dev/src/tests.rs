@@ -102,7 +102,7 @@ fn foreign(page: &mut String) {
         "\n### Flags of upstream that may stay\n\nSkydock already behaves as they say:\n\n",
     );
     for flag in by_name() {
-        for value in flag.settled.iter().filter(|value| !value.is_empty()) {
+        for value in flag.fixed.iter().filter(|value| !value.is_empty()) {
             let _ = writeln!(page, "- `--{}={value}`", flag.name);
         }
     }
@@ -141,8 +141,8 @@ fn by_name() -> impl Iterator<Item = &'static ForeignFlag> {
 /// Writes a row for each flag about which there is something to say.
 fn rows(page: &mut String, said: impl Fn(&ForeignFlag) -> Option<&'static str>) {
     // Some may have any value.
-    let is_settled = |flag: &ForeignFlag| flag.takes == Takes::Bool && flag.settled.len() == 2;
-    for flag in by_name().filter(|flag| !is_settled(flag)) {
+    let is_fixed = |flag: &ForeignFlag| flag.takes == Takes::Bool && flag.fixed.len() == 2;
+    for flag in by_name().filter(|flag| !is_fixed(flag)) {
         if let Some(text) = said(flag) {
             let _ = writeln!(page, "| `--{}` | {} |", flag.name, cell(text));
         }

@@ -1,4 +1,4 @@
-//! What in the cluster has an IP address or a name.
+//! The holder of an IP address or a name: a Node or a Service of the cluster.
 
 use std::fmt;
 

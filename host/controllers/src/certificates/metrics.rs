@@ -1,4 +1,5 @@
-//! Metrics of the controller.
+//! Metrics of the controller that approves serving certificates. `manager/metrics.rs` says how to
+//! add one.
 
 use prometheus_client::{
     metrics::{counter::Counter, gauge::Gauge},

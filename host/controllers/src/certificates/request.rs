@@ -1,4 +1,4 @@
-//! What is kept of a CertificateSigningRequest.
+//! CertificateSigningRequests in the cache: what is read and kept of each.
 
 use k8s_openapi::{
     ByteString,

@@ -63,14 +63,8 @@ impl<'a> Round<'a> {
 
         let again = match result {
             None => {
-                if !self.stop.is_cancelled() {
-                    let delay = controller.pause.left().unwrap_or_default();
-                    controller
-                        .queue
-                        .add_after(key.clone(), delay, Priority::Change);
-                }
-                controller.queue.done(&key);
-                return;
+                let (queue, pause) = (&controller.queue, &controller.pause);
+                return pause.put_back(queue, key, Priority::Change, self.stop);
             }
             Some(Ok(instance)) => controller.decide(&question, &instance, at, self.stop).await,
             Some(Err(error)) => Some(controller.follow_error(&question.node, error)),
@@ -91,28 +85,16 @@ impl Ask for Round<'_> {
 
     async fn ask(&self, batch: &[Question]) -> Option<Result<Answers<Instance>, CloudError>> {
         let controller = self.controller;
-        if self.stop.is_cancelled() || controller.pause.left().is_some() {
-            return None;
-        }
-
-        let nodes: Vec<_> = batch
-            .iter()
-            .map(|question| Arc::new(plan::question(&question.node.view)))
-            .collect();
-        controller
-            .asked
-            .record(batch.iter().map(|it| it.node.key()));
-
-        let answers = tokio::select! {
-            // Nothing is approved after the shutdown.
-            () = self.stop.cancelled() => return None,
-            answers = controller.context.provider.describe(&nodes) => answers,
+        let call = async {
+            let nodes: Vec<_> = batch
+                .iter()
+                .map(|question| Arc::new(plan::question(&question.node.view)))
+                .collect();
+            let keys = batch.iter().map(|question| question.node.key());
+            controller.asked.record(keys);
+            controller.context.provider.describe(&nodes).await
         };
-
-        if let Err(error) = &answers {
-            controller.pause.after(error);
-        }
-        Some(answers)
+        controller.pause.call(self.stop, call).await
     }
 
     async fn handle(&self, answered: Vec<Answered<Question, Instance>>) {

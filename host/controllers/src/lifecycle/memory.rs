@@ -1,4 +1,4 @@
-//! What is remembered about the nodes that the cloud is queried about.
+//! The memory about nodes that the cloud is queried about: its answers, and when to query it again.
 
 use std::{
     collections::{HashMap, HashSet},

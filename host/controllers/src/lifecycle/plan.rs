@@ -61,11 +61,11 @@ pub fn precheck(node: &Node, info: &ProviderInfo) -> Precheck {
     }
 }
 
-/// Returns true if nothing is to be done about a node, whoever owns it: it is ready, and has no
-/// taint of a stopped instance.
+/// Returns true if passes check a node, whoever owns it: it is not ready, or has the taint of a
+/// stopped instance.
 #[must_use]
-pub fn is_settled(node: &Node) -> bool {
-    node.ready && back(node).is_empty()
+pub fn needs_check(node: &Node) -> bool {
+    !node.ready || !back(node).is_empty()
 }
 
 /// Returns true if nobody can find out whether the instance of a node exists: the node is not ready
@@ -268,22 +268,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_about_a_settled_node() {
+    fn a_node_that_is_not_checked_needs_nothing() {
         let stopped = [SHUTDOWN];
         for (node, expected) in [
-            (node(Some("fake://1"), true, &[]), true),
-            (node(None, true, &[OUT_OF_SERVICE]), true),
-            (node(Some("fake://1"), true, &stopped), false),
-            (with_mark(node(Some("fake://1"), true, &[])), false),
-            (node(Some("fake://1"), false, &[]), false),
-            (node(None, false, &[]), false),
+            (node(Some("fake://1"), true, &[]), false),
+            (node(None, true, &[OUT_OF_SERVICE]), false),
+            (node(Some("fake://1"), true, &stopped), true),
+            (with_mark(node(Some("fake://1"), true, &[])), true),
+            (node(Some("fake://1"), false, &[]), true),
+            (node(None, false, &[]), true),
         ] {
-            assert_eq!(is_settled(&node), expected, "{node:?}");
+            assert_eq!(needs_check(&node), expected, "{node:?}");
             let nothing = precheck(&node, &info()) == Precheck::Decided(Vec::new());
-            assert!(
-                !expected || (nothing && !unidentified(&node)),
-                "what is settled needs nothing: {node:?}"
-            );
+            assert!(expected || (nothing && !unidentified(&node)), "{node:?}");
         }
     }
 

@@ -145,24 +145,14 @@ impl Ask for Round<'_> {
     type Answer = Presence;
 
     async fn ask(&self, batch: &[Question]) -> Option<Result<Answers<Presence>, CloudError>> {
-        if self.stop.is_cancelled() || self.controller.pause.left().is_some() {
-            return None;
-        }
-
-        let nodes: Vec<_> = batch
-            .iter()
-            .map(|question| Arc::clone(&question.entry.view))
-            .collect();
-        let answers = tokio::select! {
-            // No consequences are to be started after the shutdown.
-            () = self.stop.cancelled() => return None,
-            answers = self.check(&nodes) => answers,
+        let call = async {
+            let nodes: Vec<_> = batch
+                .iter()
+                .map(|question| Arc::clone(&question.entry.view))
+                .collect();
+            self.check(&nodes).await
         };
-
-        if let Err(error) = &answers {
-            self.controller.pause.after(error);
-        }
-        Some(answers)
+        self.controller.pause.call(self.stop, call).await
     }
 
     async fn handle(&self, answered: Vec<Answered<Question, Presence>>) {

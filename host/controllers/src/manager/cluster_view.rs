@@ -1,4 +1,4 @@
-//! The part of the cluster that a provider may see.
+//! The view of the cluster that a provider gets, from the caches.
 
 use std::{
     net::IpAddr,
@@ -9,14 +9,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-
 use k8s_openapi::api::core::v1::ObjectReference;
 use skydock_cloud::{
-    Cluster, ForeignObject, Holder, NamedBy, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
-    Severity,
+    Cluster, ForeignObject, Holder, NamedBy, ObjectAnnotations, ObjectEvent, ObjectKind,
+    ObjectName, ReadError, Severity,
 };
 use skydock_controller_base::{
-    controller::notes::Notes,
+    controller::annotations::AnnotationWriter,
     objects::{
         address_holders::AddressHolders,
         kinds::{NodeKind, ServiceKind},
@@ -44,7 +43,7 @@ pub(crate) struct ClusterView {
     pub(crate) with_services: bool,
     pub(crate) uid: Arc<OnceLock<String>>,
     pub(crate) revision: Arc<AtomicU64>,
-    pub(crate) notes: Arc<Notes>,
+    pub(crate) annotation_writer: Arc<AnnotationWriter>,
     pub(crate) read_objects: Arc<ReadObjects>,
     pub(crate) address_holders: Arc<AddressHolders>,
 }
@@ -109,8 +108,8 @@ impl Cluster for ClusterView {
         known.then(|| self.revision.load(Ordering::Relaxed))
     }
 
-    fn note(&self, note: Note) {
-        self.notes.take(note);
+    fn annotate(&self, annotations: ObjectAnnotations) {
+        self.annotation_writer.add(annotations);
     }
 
     async fn read(
@@ -220,14 +219,14 @@ mod tests {
         objects::constants::FINALIZER,
         testing::{FakeApi, FakeCloud, node, service, with},
     };
+    use skydock_kube::events::EventWriter;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::Metrics;
 
-    #[tokio::test]
-    async fn a_provider_sees_nodes_and_services_and_publishes_events() {
-        let api = FakeApi::default();
+    /// Returns the view of a cluster whose caches are not complete, and the writer of its events.
+    fn view(api: &FakeApi) -> (ClusterView, EventWriter) {
         let metrics = Metrics::register(&mut Registry::default());
         let (recorder, writer) = recorder(&metrics.shared);
         let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) =
@@ -239,7 +238,7 @@ mod tests {
             with_services: true,
             uid: Arc::default(),
             revision: count_changes(&nodes, &services),
-            notes: Arc::new(Notes::new(
+            annotation_writer: Arc::new(AnnotationWriter::new(
                 clients,
                 (Arc::clone(&nodes), Arc::clone(&services)),
                 Arc::new(FakeCloud::default()),
@@ -250,44 +249,51 @@ mod tests {
             nodes,
             services,
         };
+        (view, writer)
+    }
+
+    #[tokio::test]
+    async fn the_revision_changes_with_what_a_provider_sees() {
+        let (view, _writer) = view(&FakeApi::default());
         view.nodes.apply(node("n1"));
-        view.services.apply(service("wanting"));
-        view.services.apply(with(
-            &service("leaving"),
-            &json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"type": "ClusterIP"}}),
-        ));
-        view.services.apply(with(
-            &service("plain"),
-            &json!({"spec": {"type": "ClusterIP"}}),
-        ));
-        view.services.apply(with(
-            &service("classy"),
-            &json!({"spec": {"loadBalancerClass": "x"}}),
-        ));
-        view.services.apply(with(
-            &service("foreign"),
-            &json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"loadBalancerClass": "x"}}),
-        ));
-        assert!(view.services().is_empty(), "some would look like all");
         assert_eq!(view.revision(), None);
         view.services.complete();
         view.nodes.complete();
         let revision = view.revision();
         assert!(revision.is_some());
-        view.nodes.apply(with(
-            &node("n1"),
-            &json!({"metadata": {"resourceVersion": "2"}}),
-        ));
-        assert_eq!(
-            view.revision(),
-            revision,
-            "nothing that a provider sees has changed"
-        );
-        view.nodes.apply(with(
-            &node("n1"),
-            &json!({"metadata": {"resourceVersion": "3", "labels": {"a": "b"}}}),
-        ));
+
+        let heartbeat = json!({"metadata": {"resourceVersion": "2"}});
+        view.nodes.apply(with(&node("n1"), &heartbeat));
+        assert_eq!(view.revision(), revision, "nothing of it has changed");
+
+        let labeled = json!({"metadata": {"resourceVersion": "3", "labels": {"a": "b"}}});
+        view.nodes.apply(with(&node("n1"), &labeled));
         assert!(view.revision() > revision);
+    }
+
+    #[tokio::test]
+    async fn a_provider_sees_nodes_and_its_services() {
+        let (view, _writer) = view(&FakeApi::default());
+        let finalizers = json!([FINALIZER]);
+        view.nodes.apply(node("n1"));
+        for (name, change) in [
+            ("wanting", json!({})),
+            (
+                "leaving",
+                json!({"metadata": {"finalizers": finalizers}, "spec": {"type": "ClusterIP"}}),
+            ),
+            ("plain", json!({"spec": {"type": "ClusterIP"}})),
+            ("classy", json!({"spec": {"loadBalancerClass": "x"}})),
+            (
+                "foreign",
+                json!({"metadata": {"finalizers": finalizers}, "spec": {"loadBalancerClass": "x"}}),
+            ),
+        ] {
+            view.services.apply(with(&service(name), &change));
+        }
+        assert!(view.services().is_empty(), "some would look like all");
+        view.services.complete();
+        view.nodes.complete();
 
         assert_eq!(view.nodes().len(), 1);
         let names: Vec<_> = view
@@ -310,25 +316,26 @@ mod tests {
             (view.node("n1").is_some(), view.node("n2").is_some()),
             (true, false)
         );
-        let whole: Value = serde_json::from_str(
-            &view
-                .object_json(ObjectKind::Service, "ns", "wanting")
-                .unwrap(),
-        )
-        .unwrap();
+
+        let whole = view.object_json(ObjectKind::Service, "ns", "wanting");
+        let whole: Value = serde_json::from_str(&whole.unwrap()).unwrap();
         assert_eq!(
             (&whole["kind"], &whole["metadata"]["uid"]),
             (&"Service".into(), &"uid-wanting".into())
         );
         assert_eq!(view.object_json(ObjectKind::Node, "", "n2"), None);
-        assert!(
-            view.object_json(ObjectKind::Node, "", "n1")
-                .unwrap()
-                .contains("kubernetes.io/hostname")
-        );
+        let whole = view.object_json(ObjectKind::Node, "", "n1").unwrap();
+        assert!(whole.contains("kubernetes.io/hostname"));
+    }
 
+    #[tokio::test]
+    async fn events_of_a_provider_have_a_source_of_their_own() {
+        let api = FakeApi::default();
+        let (view, writer) = view(&api);
+        view.services.apply(service("wanting"));
+        view.services.complete();
         view.publish(ObjectEvent {
-            object: ObjectName::service(&view.services()[1]),
+            object: ObjectName::service(&view.services()[0]),
             severity: Severity::Warning,
             reason: "QuotaReached".into(),
             message: "no more addresses".into(),

@@ -6,9 +6,9 @@ use kube::Client;
 use skydock_cloud::{Capability, ProviderInfo};
 use skydock_controller_base::{
     controller::{
+        annotations::AnnotationWriter,
         context::{ControllerContext, Runner},
         descriptor::{Controller, NeedsServices},
-        notes::Notes,
     },
     objects::{address_holders::AddressHolders, kinds::ServiceKind, read_objects::ReadObjects},
 };
@@ -42,7 +42,7 @@ pub(crate) struct Setup<'a> {
     /// The Services of the cluster; complete if the descriptor says that it needs them.
     pub(crate) services: &'a Arc<Informer<ServiceKind>>,
     /// Annotations that the provider wants.
-    pub(crate) notes: &'a Notes,
+    pub(crate) annotation_writer: &'a AnnotationWriter,
     /// Objects that the provider reads.
     pub(crate) read_objects: &'a Arc<ReadObjects>,
     /// What has which addresses.

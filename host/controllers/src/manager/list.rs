@@ -60,8 +60,8 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         build: |setup| {
             let services = Arc::clone(setup.services);
             let options = setup.options.services.clone();
-            let shared = service::Shared {
-                written_annotations: setup.notes.written(),
+            let dependencies = service::ServiceDependencies {
+                written_annotations: setup.annotation_writer.written(),
                 read_objects: setup.read_objects,
                 address_holders: setup.address_holders,
                 records: setup.records,
@@ -73,7 +73,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
                 setup.client,
                 services,
                 options,
-                shared,
+                dependencies,
             )))
         },
     },

@@ -1,5 +1,7 @@
 //! Keeps addresses and labels of initialized nodes up to date.
 
+pub(super) mod due;
+
 use std::sync::Arc;
 
 use skydock_cloud::{CloudError, Instance, reason};

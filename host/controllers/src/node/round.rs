@@ -53,23 +53,15 @@ impl Ask for Round<'_> {
     type Answer = Instance;
 
     async fn ask(&self, batch: &[NodeEntry]) -> Option<Result<Answers<Instance>, CloudError>> {
-        if self.stop.is_cancelled() || self.controller.pause.left().is_some() {
-            return None;
-        }
-
-        let nodes: Vec<_> = batch.iter().map(|entry| Arc::clone(&entry.view)).collect();
-        self.controller.queue.hold(LONGEST_HOLD);
-        let answers = tokio::select! {
-            // No consequences are to be started after the shutdown.
-            () = self.stop.cancelled() => return None,
-            answers = describe::describe(&*self.controller.context.provider, &nodes) => answers,
+        let controller = self.controller;
+        let call = async {
+            let nodes: Vec<_> = batch.iter().map(|entry| Arc::clone(&entry.view)).collect();
+            controller.queue.hold(LONGEST_HOLD);
+            let answers = describe::describe(&*controller.context.provider, &nodes).await;
+            controller.queue.release();
+            answers
         };
-        self.controller.queue.release();
-
-        if let Err(error) = &answers {
-            self.controller.pause.after(error);
-        }
-        Some(answers)
+        controller.pause.call(self.stop, call).await
     }
 
     async fn handle(&self, answered: Vec<Answered<NodeEntry, Instance>>) {

@@ -6,7 +6,7 @@ use std::{collections::HashMap, iter::successors};
 use ipnet::IpNet;
 use skydock_cloud::{NewRoute, Route};
 
-use super::work::Change;
+use super::changes::Change;
 
 /// Changes in progress, by key.
 #[derive(Default)]

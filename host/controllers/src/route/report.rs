@@ -8,7 +8,7 @@ use skydock_kube::events::{EventType, Notice};
 
 use super::{
     NodeEntry, RouteController,
-    work::{Change, Done},
+    changes::{Change, Done},
 };
 
 pub(super) enum Report {

@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use super::{
     NodeEntry, RouteMemory,
+    changes::{Change, key},
     in_flight::InFlight,
     network::{Network, Standing},
     plan::{self, Plan},
     tries::Next,
-    work::{Change, key},
 };
 
 /// The last comparison.

@@ -13,17 +13,18 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    NODE_CHANGE_DEBOUNCE, Reconciliation, RouteController, plan,
+    NODE_CHANGE_DEBOUNCE, Reconciliation, RouteController,
+    changes::{Done, RouteClient},
+    plan,
     report::Report,
     state::{Effects, State},
     tries::Next,
-    work::{Done, Work},
 };
 
 pub(super) struct Run<'a> {
     controller: &'a RouteController,
     stop: CancellationToken,
-    work: Work,
+    client: RouteClient,
     tasks: JoinSet<Event>,
     state: State,
     /// Start of the last list request, and earliest start of the next.
@@ -43,7 +44,7 @@ impl<'a> Run<'a> {
     pub(super) fn new(controller: &'a RouteController, stop: CancellationToken) -> Self {
         let now = Instant::now();
         Self {
-            work: Work::new(Arc::clone(&controller.context.provider), stop.clone()),
+            client: RouteClient::new(Arc::clone(&controller.context.provider), stop.clone()),
             controller,
             stop,
             tasks: JoinSet::new(),
@@ -183,15 +184,15 @@ impl<'a> Run<'a> {
         reports.iter().for_each(|report| controller.report(report));
 
         let begun = controller.memory.lock().forgotten;
-        for batch in self.work.batches(due.deletes) {
-            let work = self.work.clone();
+        for batch in self.client.batches(due.deletes) {
+            let client = self.client.clone();
             self.tasks
-                .spawn(async move { Event::Deleted(work.batch(batch).await, begun) });
+                .spawn(async move { Event::Deleted(client.batch(batch).await, begun) });
         }
-        for batch in self.work.batches(due.creates) {
-            let work = self.work.clone();
+        for batch in self.client.batches(due.creates) {
+            let client = self.client.clone();
             self.tasks
-                .spawn(async move { Event::Created(work.batch(batch).await, begun) });
+                .spawn(async move { Event::Created(client.batch(batch).await, begun) });
         }
 
         // With `Periodic`, nothing but the period starts a run, as in upstream.

@@ -1,5 +1,5 @@
-//! What is known about routes, and what follows from each answer of the cloud. There is no I/O
-//! here; `run.rs` performs what a [`Effects`] says.
+//! The state of routes, as far as it is known, and what follows from each answer of the cloud. There
+//! is no I/O here; `run.rs` performs what [`Effects`] say.
 
 use std::collections::HashSet;
 
@@ -10,13 +10,13 @@ use tokio::time::Instant;
 
 use super::{
     NodeEntry, RouteMemory,
+    changes::{Change, Done},
     in_flight::InFlight,
     network::Network,
     plan::Plan,
     report::Report,
     round::{Due, Round},
     tries::Next,
-    work::{Change, Done},
 };
 
 /// What is known about routes while the process leads.
@@ -110,7 +110,7 @@ impl State {
 
         // Of a change that the nodes do not want in this form, another list shows the result.
         let mut list_again = false;
-        let mut doubtful = HashSet::new();
+        let mut uncertain = HashSet::new();
         for route in &meanwhile.created {
             list_again |= !self.round.created(route)
                 && !self
@@ -124,7 +124,7 @@ impl State {
                 && self.round.keeps(node, &route.destination_cidr)
             {
                 list_again = true;
-                doubtful.insert(node.as_str());
+                uncertain.insert(node.as_str());
             }
         }
 
@@ -136,7 +136,7 @@ impl State {
             .round
             .entries()
             .iter()
-            .filter(|entry| !doubtful.contains(entry.name()));
+            .filter(|entry| !uncertain.contains(entry.name()));
         let networks = self.networks(entries, memory);
 
         Effects {

@@ -12,7 +12,7 @@ use skydock_controller_base::calls::{
 use skydock_kube::queue::Limiter;
 use tokio::time::Instant;
 
-use super::{network::Standing, work::Change};
+use super::{changes::Change, network::Standing};
 
 /// Delay after a failure: 1 s, doubling up to a minute.
 pub(super) const LIMITER: Limiter = Limiter {

@@ -19,7 +19,8 @@ use skydock_kube::{
     api::{with_causes, with_deadline},
     clients,
     election::{
-        self, ElectionConfig, ElectionMetrics, Elector, Leadership, LeaseAccess, Note, note,
+        self, ElectionConfig, ElectionMetrics, Elector, Leadership, LeaseAccess, LeaseAnnotation,
+        lease_annotation,
     },
 };
 use tokio::sync::watch;
@@ -39,7 +40,7 @@ pub(super) struct Started {
     /// Set if the previous leader has not released the Lease.
     pub(super) unreleased: Arc<AtomicBool>,
     /// An annotation of the Lease.
-    pub(super) note: Note,
+    pub(super) annotation: LeaseAnnotation,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -113,7 +114,7 @@ impl Election {
     }
 
     /// Starts the elector on a separate thread and with a separate client, so that nothing else can
-    /// delay renewals. `key` is the annotation of the note.
+    /// delay renewals. `key` is that of the annotation for the next leader.
     pub(super) fn start(
         self,
         access: kube::Config,
@@ -131,7 +132,7 @@ impl Election {
             client.map_err(|error| election::Failure::Client(with_causes(&error)))
         };
 
-        let (note, writer) = note(key);
+        let (annotation, writer) = lease_annotation(key);
         let connect = Box::new(connect);
         let elector = Elector::new(connect, self.config, identity, self.metrics, writer);
         let unreleased = elector.unreleased();
@@ -142,7 +143,7 @@ impl Election {
                 .name("leader-election".to_owned())
                 .spawn(elect)?,
             unreleased,
-            note,
+            annotation,
         })
     }
 }

@@ -1,4 +1,5 @@
-//! What `/statusz/overview` shows to people. It is asked for when somebody looks, of those who know it.
+//! The page `/statusz/overview`, for people. What it shows is asked for when somebody looks, of those
+//! who know it.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,4 @@
-//! What the process tells about its flags and its configuration.
+//! The zpages of the process: what `/flagz`, `/configz` and `/statusz` tell.
 
 use std::sync::Arc;
 

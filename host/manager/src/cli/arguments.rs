@@ -399,7 +399,7 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
 
         self.read.foreign.push((name, value.clone()));
         let written = format!("--{name}={value}");
-        if flag.settled.contains(&value.trim()) {
+        if flag.fixed.contains(&value.trim()) {
             self.accept(written, None, String::new);
             return;
         }

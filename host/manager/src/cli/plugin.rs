@@ -1,4 +1,4 @@
-//! `skydock plugin`.
+//! The command line of `skydock plugin`.
 
 use std::{ffi::OsString, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! Why a set of flags is not valid.
+//! Errors of the configuration: why a set of flags is not valid.
 
 use std::path::PathBuf;
 

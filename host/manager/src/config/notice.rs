@@ -1,4 +1,4 @@
-//! What is logged at startup about the command line, and about the defaults that were taken.
+//! Notices that are logged at startup about the command line, and about the defaults that were taken.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Which plugin serves the cluster, and what flags and the configuration file say about it.
+//! The plugin in the configuration: which one serves the cluster, and what flags and the file say
+//! about it.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,5 @@
-//! What is wrong with rules and credentials, and what is valid but probably not what was meant.
+//! The review of rules and credentials: what is wrong with them, and what is valid but probably not
+//! what was meant.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -19,8 +19,8 @@ use rand::{SeedableRng as _, rngs::StdRng};
 use serde_json::json;
 use skydock_devplane::{DevPlane, Fault, Options, Rule, Verb};
 use skydock_kube::election::{
-    Connect, ElectionConfig, ElectionMetrics, Elector, Failure, Leadership, LeaseAccess, Note,
-    Timings, TimingsError, note,
+    Connect, ElectionConfig, ElectionMetrics, Elector, Failure, Leadership, LeaseAccess,
+    LeaseAnnotation, Timings, TimingsError, lease_annotation,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -30,7 +30,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 /// An annotation of the Lease.
-const NOTE: &str = "example.com/note";
+const ANNOTATION: &str = "example.com/annotation";
 
 struct Silent;
 
@@ -53,7 +53,7 @@ struct Candidate {
     task: JoinHandle<()>,
     unreleased: Arc<AtomicBool>,
     access: watch::Receiver<LeaseAccess>,
-    note: Note,
+    annotation: LeaseAnnotation,
 }
 
 impl Candidate {
@@ -72,7 +72,7 @@ impl Candidate {
             name: "cloud-controller-manager".to_owned(),
             timings: timings.unwrap(),
         };
-        let (note, writer) = note(NOTE);
+        let (annotation, writer) = lease_annotation(ANNOTATION);
         let identity = identity.to_owned();
         let elector = Elector::new(connect, config, identity, Arc::new(Silent), writer);
         let unreleased = elector.unreleased();
@@ -87,7 +87,7 @@ impl Candidate {
             task,
             unreleased,
             access,
-            note,
+            annotation,
         }
     }
 
@@ -143,17 +143,17 @@ async fn a_released_lease_is_acquired_immediately() {
 }
 
 #[tokio::test]
-async fn a_note_is_confirmed_at_once_and_found_by_the_next_holder() {
+async fn an_annotation_is_confirmed_at_once_and_found_by_the_next_holder() {
     let (plane, client, leases) = plane().await;
     let mut first = Candidate::stand(&client, "first");
     first.leads().await;
-    assert_eq!(first.note.held().unwrap().text, None);
+    assert_eq!(first.annotation.held().unwrap().text, None);
 
     let start = Instant::now();
     for text in ["a", "b"] {
-        first.note.set(Some(text.to_owned())).await;
+        first.annotation.set(Some(text.to_owned())).await;
         let lease = leases.get("cloud-controller-manager").await.unwrap();
-        assert_eq!(lease.annotations()[NOTE], text);
+        assert_eq!(lease.annotations()[ANNOTATION], text);
     }
     let took = start.elapsed();
     assert!(took < Duration::from_millis(400), "{took:?}");
@@ -170,16 +170,19 @@ async fn a_note_is_confirmed_at_once_and_found_by_the_next_holder() {
         .resource("leases")
         .times(1);
     plane.faults().set(lost, StdRng::seed_from_u64(0));
-    first.note.set(Some("c".to_owned())).await;
+    first.annotation.set(Some("c".to_owned())).await;
     assert_eq!(plane.faults().met()["answer lost"], 1);
     let lease = leases.get("cloud-controller-manager").await.unwrap();
     let annotations = lease.annotations();
-    assert_eq!((&*annotations[NOTE], &*annotations["other"]), ("c", "x"));
+    assert_eq!(
+        (&*annotations[ANNOTATION], &*annotations["other"]),
+        ("c", "x")
+    );
 
     first.release.cancel();
     let mut second = Candidate::stand(&client, "second");
     second.leads().await;
-    let (before, held) = (lease, second.note.held().unwrap());
+    let (before, held) = (lease, second.annotation.held().unwrap());
     assert_eq!(held.text.as_deref(), Some("c"));
     assert_eq!(Some(held.uid), before.metadata.uid);
     assert_eq!(
@@ -188,10 +191,10 @@ async fn a_note_is_confirmed_at_once_and_found_by_the_next_holder() {
     );
 
     // Whoever has lost the Lease waits forever.
-    let late = first.note.set(None);
+    let late = first.annotation.set(None);
     let late = tokio::time::timeout(Duration::from_millis(500), late).await;
     assert!(late.is_err());
-    assert_eq!(second.note.held().unwrap().text.as_deref(), Some("c"));
+    assert_eq!(second.annotation.held().unwrap().text.as_deref(), Some("c"));
 }
 
 #[tokio::test]

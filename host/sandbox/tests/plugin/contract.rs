@@ -77,7 +77,7 @@ fn event_messages(cluster: &FakeCluster, reason: &str) -> Vec<String> {
 }
 
 fn noted(cluster: &FakeCluster) -> Vec<String> {
-    let notes = std::mem::take(&mut *cluster.notes.lock().unwrap());
+    let notes = std::mem::take(&mut *cluster.annotations.lock().unwrap());
     let shown = |(key, value): (&String, &Option<String>)| {
         format!("{key}={}", value.as_deref().unwrap_or("-"))
     };

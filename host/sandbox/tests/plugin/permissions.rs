@@ -61,9 +61,9 @@ async fn a_plugin_cannot_write_the_annotation_that_grants() {
             .ensure_load_balancer(&service_that("good", "web"), &NodeSet::default())
             .await
             .unwrap();
-        let notes = cluster.notes.lock().unwrap();
-        let keys = notes.iter().flat_map(|note| note.annotations.keys());
+        let annotations = cluster.annotations.lock().unwrap();
+        let keys = annotations.iter().flat_map(|it| it.annotations.keys());
         let found = keys.filter(|key| *key == "probe.example/id").count();
-        assert_eq!(found, written, "{annotation}: {notes:?}");
+        assert_eq!(found, written, "{annotation}: {annotations:?}");
     }
 }

@@ -14,8 +14,8 @@ use std::{
 use async_trait::async_trait;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_cloud::{
-    Cluster, ForeignObject, Holder, NamedBy, Node, Note, ObjectEvent, ObjectKind, ObjectName,
-    ReadError, Service, ServicePort,
+    Cluster, ForeignObject, Holder, NamedBy, Node, ObjectAnnotations, ObjectEvent, ObjectKind,
+    ObjectName, ReadError, Service, ServicePort,
 };
 use skydock_egress::Gateway;
 use skydock_sandbox::{
@@ -288,7 +288,7 @@ pub(crate) struct FakeCluster {
     pub(crate) nodes: Vec<Arc<Node>>,
     pub(crate) services: Vec<Arc<Service>>,
     pub(crate) events: Mutex<Vec<ObjectEvent>>,
-    pub(crate) notes: Mutex<Vec<Note>>,
+    pub(crate) annotations: Mutex<Vec<ObjectAnnotations>>,
     pub(crate) reads: Mutex<Vec<(ForeignObject, Option<ObjectName>)>>,
     pub(crate) pause: Mutex<Duration>,
     /// Annotations that were written for the plugin.
@@ -319,8 +319,8 @@ impl Cluster for FakeCluster {
         Some(7)
     }
 
-    fn note(&self, note: Note) {
-        self.notes.lock().unwrap().push(note);
+    fn annotate(&self, annotations: ObjectAnnotations) {
+        self.annotations.lock().unwrap().push(annotations);
     }
 
     async fn read(

@@ -8,7 +8,7 @@ use crate::{
     ServiceEntry,
     known::{
         own_load_balancer::OwnLoadBalancer,
-        state::{Announced, Phase},
+        state::{Announced, LoadBalancerPhase},
     },
     plan::{
         finalizer::{Ending, FinalizerAction},
@@ -71,7 +71,8 @@ impl Attempt<'_> {
         match self.delete(io, true).await {
             Ok(()) => io.publish(Event::Deleted),
             Err(CloudError::ImplementedElsewhere) => {
-                self.known.update(|state| state.phase = Phase::LeftToOthers);
+                self.known
+                    .update(|state| state.phase = LoadBalancerPhase::LeftToOthers);
             }
             // The old object will never change, and the new one must not wait for it. The cloud and
             // the plugin can change, so that it can be deleted later.
@@ -92,10 +93,13 @@ impl Attempt<'_> {
     pub(crate) async fn hand_over(&self, io: &mut dyn Io) -> Outcome {
         let own_load_balancer = self.known.update(|state| {
             let own = OwnLoadBalancer::of(&self.entry.object, state);
-            state.phase = Phase::LeftToOthers;
+            state.phase = LoadBalancerPhase::LeftToOthers;
             own
         });
-        io.publish(Event::HandedOver(own_load_balancer));
+        // The provider answers so again whenever the Service changes.
+        if io.leave_to_others(own_load_balancer) {
+            io.publish(Event::HandedOver(own_load_balancer));
+        }
 
         let present = io.present();
         let action = self.ending(present.as_ref()).at_hand_over();
@@ -112,7 +116,7 @@ impl Attempt<'_> {
     /// here something else was not found, maybe by the cloud itself.
     async fn delete(&self, io: &mut dyn Io, exists: bool) -> Result<(), CloudError> {
         let announced = self.known.update(|state| {
-            state.phase = Phase::Deleting;
+            state.phase = LoadBalancerPhase::Deleting;
             state.begin(exists.then_some(Announced::Deleting))
         });
         if announced {
@@ -120,7 +124,8 @@ impl Attempt<'_> {
         }
 
         io.delete().await?;
-        self.known.update(|state| state.phase = Phase::Absent);
+        self.known
+            .update(|state| state.phase = LoadBalancerPhase::Absent);
         Ok(())
     }
 

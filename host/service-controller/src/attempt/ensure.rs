@@ -12,7 +12,7 @@ use crate::{
 
 impl Attempt<'_> {
     /// Adds the finalizer first, so that no load balancer is forgotten; then calls the cloud, and
-    /// then writes the status. Events are published once for each work: not again for a retry, and
+    /// then writes the status. Events are published once for each sync: not again for a retry, and
     /// not at all if a re-check finds nothing to change.
     pub(crate) async fn ensure(&self, io: &mut dyn Io) -> Outcome {
         let (entry, known) = (self.entry, self.known);
@@ -51,7 +51,13 @@ impl Attempt<'_> {
 
         // Before the call: its answer may never arrive.
         let before = known.update(|state| state.ensuring(fingerprint));
-        let status = match io.ensure(&nodes).await {
+        let ensured = io.ensure(&nodes).await;
+        // Any other answer, even an error, is about a load balancer of this provider.
+        if ensured != Err(CloudError::ImplementedElsewhere) {
+            io.take_from_others();
+        }
+
+        let status = match ensured {
             Ok(status) => status,
             Err(CloudError::ImplementedElsewhere) => return self.hand_over(io).await,
             Err(error) => return Ok(self.not_ensured(io, before, error)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use skydock_cloud::{CloudError, NodeSet, reason};
 use skydock_controller_base::calls::progress::minutes;
-use skydock_kube::events::EventType::{self, Normal, Warning};
+use skydock_kube::events::EventType;
 
 use crate::known::own_load_balancer::OwnLoadBalancer;
 
@@ -40,33 +40,32 @@ pub(crate) enum Event {
     StillInProgress(Duration, CloudError),
 }
 
+/// What is published about an event.
+pub(crate) struct EventText {
+    pub(crate) kind: EventType,
+    pub(crate) reason: &'static str,
+    pub(crate) message: Cow<'static, str>,
+}
+
 impl Event {
-    /// Returns type, reason and message.
-    pub(crate) fn text(&self) -> (EventType, &'static str, Cow<'static, str>) {
+    pub(crate) fn text(&self) -> EventText {
         match self {
-            Self::Ensuring => (Normal, reason::ENSURING_LB, "Ensuring load balancer".into()),
-            Self::Ensured => (Normal, reason::ENSURED_LB, "Ensured load balancer".into()),
-            Self::Deleting => (Normal, reason::DELETING_LB, "Deleting load balancer".into()),
-            Self::Deleted => (Normal, reason::DELETED_LB, "Deleted load balancer".into()),
-            Self::Updated => (
-                Normal,
-                reason::UPDATED_LB,
-                "Updated load balancer with new hosts".into(),
-            ),
-            Self::NoNodes => (
-                Warning,
+            Self::Ensuring => normal(reason::ENSURING_LB, "Ensuring load balancer"),
+            Self::Ensured => normal(reason::ENSURED_LB, "Ensured load balancer"),
+            Self::Deleting => normal(reason::DELETING_LB, "Deleting load balancer"),
+            Self::Deleted => normal(reason::DELETED_LB, "Deleted load balancer"),
+            Self::Updated => normal(reason::UPDATED_LB, "Updated load balancer with new hosts"),
+            Self::NoNodes => warning(
                 reason::UNAVAILABLE_LB,
-                "There are no available nodes for LoadBalancer".into(),
+                "There are no available nodes for LoadBalancer",
             ),
-            Self::SyncFailed(error) => (
-                Warning,
+            Self::SyncFailed(error) => warning(
                 reason::SYNC_LB_FAILED,
-                format!("Error syncing load balancer: {error}").into(),
+                format!("Error syncing load balancer: {error}"),
             ),
-            Self::DeleteFailed(error) => (
-                Warning,
+            Self::DeleteFailed(error) => warning(
                 reason::DELETE_LB_FAILED,
-                format!("Error deleting load balancer: {error}").into(),
+                format!("Error deleting load balancer: {error}"),
             ),
             Self::UpdateFailed(nodes, error) => {
                 let message = format!(
@@ -74,35 +73,45 @@ impl Event {
                     limited_names(nodes),
                     nodes.len(),
                 );
-                (Warning, reason::UPDATE_LB_FAILED, message.into())
+                warning(reason::UPDATE_LB_FAILED, message)
             }
-            Self::HandedOver(OwnLoadBalancer::None) => (
-                Normal,
+            Self::HandedOver(OwnLoadBalancer::None) => normal(
                 reason::IMPLEMENTED_ELSEWHERE,
-                "The cloud provider leaves the load balancer to another implementation".into(),
+                "The cloud provider leaves the load balancer to another implementation",
             ),
-            Self::HandedOver(OwnLoadBalancer::Possible) => (
-                Normal,
+            Self::HandedOver(OwnLoadBalancer::Possible) => normal(
                 reason::IMPLEMENTED_ELSEWHERE,
                 "The cloud provider leaves the load balancer to another implementation; if Skydock has created one before, it \
-                 stays in the cloud"
-                    .into(),
+                 stays in the cloud",
             ),
-            Self::HandedOver(OwnLoadBalancer::Known) => (
-                Warning,
+            Self::HandedOver(OwnLoadBalancer::Known) => warning(
                 reason::IMPLEMENTED_ELSEWHERE,
                 "The cloud provider leaves the load balancer to another implementation; one that Skydock has created before \
-                 stays in the cloud"
-                    .into(),
+                 stays in the cloud",
             ),
             Self::StillInProgress(lasted, error) => {
                 let lasted = minutes(*lasted);
                 let message = format!(
                     "An operation on the load balancer has not finished after {lasted}: {error}"
                 );
-                (Warning, reason::STILL_IN_PROGRESS, message.into())
+                warning(reason::STILL_IN_PROGRESS, message)
             }
         }
+    }
+}
+
+fn normal(reason: &'static str, message: impl Into<Cow<'static, str>>) -> EventText {
+    EventText {
+        kind: EventType::Normal,
+        reason,
+        message: message.into(),
+    }
+}
+
+fn warning(reason: &'static str, message: impl Into<Cow<'static, str>>) -> EventText {
+    EventText {
+        kind: EventType::Warning,
+        ..normal(reason, message)
     }
 }
 

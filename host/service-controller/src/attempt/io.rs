@@ -1,22 +1,32 @@
-//! What an attempt does to the cloud, the API server and the memory of the controller, and what it
-//! reports.
+//! The I/O of an attempt: what it does to the cloud, the API server and the memory of the
+//! controller, and what it reports.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use skydock_cloud::{CloudError, LoadBalancerStatus, NodeSet};
 use skydock_kube::{api::ApiError, events::EventType, queue::Priority};
 use tokio::time::Instant;
 
-use super::{Failure, apply::Write, event::Event};
+use super::{
+    Failure,
+    apply::Write,
+    event::{Event, EventText},
+};
 use crate::{
     NODE_CHANGE_DEBOUNCE, ServiceController, ServiceEntry,
-    known::{Ensured, KnownService, Settled, own_load_balancer::OwnLoadBalancer},
+    known::{Ensured, KnownService, Synced, own_load_balancer::OwnLoadBalancer},
     nodes::{NodeWork, selection::SelectedNodes},
     record::keeper::unix_time,
 };
 
 /// Everything that an attempt does except for its state. Tests script it.
+///
+/// While a call that may change the load balancer is in flight, and after it has failed, the record
+/// for the next process does not contain the Service.
 #[async_trait]
 pub(crate) trait Io: Send {
     /// Returns the current version of the Service, unless it was deleted or recreated.
@@ -25,10 +35,11 @@ pub(crate) trait Io: Send {
     /// Selects the nodes for the load balancer.
     async fn select_nodes(&mut self) -> SelectedNodes;
 
-    /// Has the cloud create or change the load balancer.
+    /// Has the cloud create or change the load balancer, and records what the provider has looked
+    /// at of the nodes.
     async fn ensure(&mut self, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError>;
 
-    /// Has the cloud change the nodes of the load balancer.
+    /// The same, but only for the nodes of the load balancer. Metrics count and time the call.
     async fn update_nodes(&mut self, nodes: &NodeSet) -> Result<(), CloudError>;
 
     /// Asks the cloud whether there is a load balancer.
@@ -46,8 +57,19 @@ pub(crate) trait Io: Send {
     /// Remembers the Service under a different key, so that its successor can use its key.
     fn set_aside(&mut self);
 
+    /// Records and logs that the provider leaves the Service to another implementation. Returns
+    /// false if this is recorded already.
+    fn leave_to_others(&mut self, own_load_balancer: OwnLoadBalancer) -> bool;
+
+    /// Records that the Service is not left to another implementation.
+    fn take_from_others(&mut self);
+
     /// Logs and counts a failure.
-    fn count(&mut self, failure: &Failure);
+    fn log_and_count(&mut self, failure: &Failure);
+
+    /// Records how long the cloud has answered that an operation is in progress. Returns this time
+    /// if it is to be reported.
+    fn long_in_progress(&mut self, error: &CloudError) -> Option<Duration>;
 
     /// Publishes an event.
     fn publish(&mut self, event: Event);
@@ -84,12 +106,12 @@ impl ControllerIo<'_> {
 
     /// Must be called before a call that may change the load balancer, and may have changed it also
     /// if its answer is an error or never arrives. Returns what was certain before.
-    async fn unsettle(&self) -> Option<Settled> {
+    async fn before_change(&self) -> Option<Synced> {
         // In this order: a record that is being written either does not contain it, or is completed
         // before the next process is told not to believe it.
-        let before = self.known.take_settled();
+        let before = self.known.take_synced();
         if let Some(keeper) = &self.controller.keeper {
-            keeper.doubt(self.entry.uid()).await;
+            keeper.invalidate(self.entry.uid()).await;
         }
         before
     }
@@ -97,23 +119,13 @@ impl ControllerIo<'_> {
     /// Must be called after a call that was successful. `build` is the provider before the call; if
     /// it has not ensured the load balancer, or was replaced meanwhile, the next check finds out
     /// about the new one.
-    fn settle(&self, ensured: Ensured, build: u128) {
+    fn after_success(&self, ensured: Ensured, build: u128) {
         if let Some(keeper) = &self.controller.keeper
             && ensured.build == build
             && build == self.controller.build()
         {
-            self.known.settle(ensured);
-            keeper.settled(self.entry.uid());
-        }
-    }
-
-    /// Reports an operation that has been in progress for a long time: it is not an error, so
-    /// nothing else reports it.
-    fn report_if_long(&mut self, error: &CloudError) {
-        let context = &self.controller.context;
-        let long = context.metrics.long_in_progress(context.controller);
-        if let Some(lasted) = self.known.track_progress(error, &long) {
-            self.publish(Event::StillInProgress(lasted, error.clone()));
+            self.known.set_synced(ensured);
+            keeper.synced(self.entry.uid());
         }
     }
 }
@@ -133,7 +145,7 @@ impl Io for ControllerIo<'_> {
         let provider = &self.controller.context.provider;
         let service = &self.entry.view.service;
         let build = self.controller.build();
-        self.unsettle().await;
+        self.before_change().await;
         let ensured = provider.ensure_load_balancer(service, nodes).await;
         self.record_node_fields();
         if let Ok(status) = &ensured {
@@ -143,15 +155,7 @@ impl Io for ControllerIo<'_> {
                 checked: unix_time(),
                 status: status.clone(),
             };
-            self.settle(ensured, build);
-        }
-
-        // Any other answer, even an error, is about a load balancer of this provider.
-        if ensured != Err(CloudError::ImplementedElsewhere) {
-            self.controller
-                .address_holders
-                .left_to_others()
-                .remove(&self.key);
+            self.after_success(ensured, build);
         }
         ensured
     }
@@ -160,7 +164,7 @@ impl Io for ControllerIo<'_> {
         let (provider, metrics) = (&self.controller.context.provider, &self.controller.metrics);
         let service = &self.entry.view.service;
         let build = self.controller.build();
-        let before = self.unsettle().await;
+        let before = self.before_change().await;
 
         metrics.loadbalancer_sync.inc();
         let start = Instant::now();
@@ -172,7 +176,7 @@ impl Io for ControllerIo<'_> {
         if updated.is_ok()
             && let Some(before) = before
         {
-            self.settle(before.ensured, build);
+            self.after_success(before.ensured, build);
         }
         updated
     }
@@ -185,7 +189,7 @@ impl Io for ControllerIo<'_> {
     async fn delete(&mut self) -> Result<(), CloudError> {
         let provider = &self.controller.context.provider;
         let service = &self.entry.view.service;
-        self.unsettle().await;
+        self.before_change().await;
         provider.ensure_load_balancer_deleted(service).await
     }
 
@@ -206,18 +210,35 @@ impl Io for ControllerIo<'_> {
         self.controller.node_queue.forget(&NodeWork::Update(key));
     }
 
-    fn count(&mut self, failure: &Failure) {
+    fn leave_to_others(&mut self, own_load_balancer: OwnLoadBalancer) -> bool {
+        let present = self.present();
+        let service = present.as_deref().unwrap_or(self.entry);
+        let is_new = self.controller.address_holders.leave(service);
+        if is_new {
+            tracing::info!(
+                service = self.key,
+                load_balancer_may_stay = own_load_balancer != OwnLoadBalancer::None,
+                "the provider leaves the Service to another implementation"
+            );
+        }
+        is_new
+    }
+
+    fn take_from_others(&mut self) {
+        let left_to_others = self.controller.address_holders.left_to_others();
+        left_to_others.remove(&self.key);
+    }
+
+    fn log_and_count(&mut self, failure: &Failure) {
         let context = &self.controller.context;
         match failure {
-            Failure::Cloud(_, error) | Failure::Gone(error) => {
-                context.cloud_error(&self.key, error);
-                self.report_if_long(error);
-            }
             Failure::Nodes(error) => {
                 self.controller.metrics.nodesync_error.inc();
                 context.cloud_error(&self.key, error);
             }
-            Failure::GetLoadBalancer(error) => context.cloud_error(&self.key, error),
+            Failure::Cloud(_, error) | Failure::Gone(error) | Failure::GetLoadBalancer(error) => {
+                context.cloud_error(&self.key, error);
+            }
             Failure::Api(_, error) => context.api_error(&self.key, error),
             Failure::Invalid(error) => {
                 context.metrics.error(context.controller, "invalid");
@@ -226,23 +247,19 @@ impl Io for ControllerIo<'_> {
         }
     }
 
+    fn long_in_progress(&mut self, error: &CloudError) -> Option<Duration> {
+        let context = &self.controller.context;
+        let long = context.metrics.long_in_progress(context.controller);
+        self.known.track_progress(error, &long)
+    }
+
     fn publish(&mut self, event: Event) {
         let context = &self.controller.context;
-        if let Event::HandedOver(own_load_balancer) = event {
-            // It is told once: the provider answers so again whenever the Service changes.
-            let present = self.present();
-            let service = present.as_deref().unwrap_or(self.entry);
-            if !self.controller.address_holders.leave(service) {
-                return;
-            }
-            tracing::info!(
-                service = self.key,
-                load_balancer_may_stay = own_load_balancer != OwnLoadBalancer::None,
-                "the provider leaves the Service to another implementation"
-            );
-        }
-
-        let (kind, reason, message) = event.text();
+        let EventText {
+            kind,
+            reason,
+            message,
+        } = event.text();
         match kind {
             EventType::Normal => context.normal(self.entry, reason, message),
             EventType::Warning => context.warning(self.entry, reason, message),

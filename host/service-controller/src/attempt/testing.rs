@@ -1,6 +1,6 @@
 //! A scripted [`Io`], and values for the tables of attempts.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::FutureExt;
@@ -19,7 +19,8 @@ use crate::{
     known::{
         KnownService,
         fingerprint::Fingerprint,
-        state::{Phase, SentNodes, State},
+        own_load_balancer::OwnLoadBalancer,
+        state::{LoadBalancerPhase, SentNodes, State},
     },
     nodes::selection::SelectedNodes,
     plan::goal::Goal,
@@ -34,32 +35,32 @@ static CLASSES: Classes = Classes {
 pub(crate) const OLD: SentNodes = SentNodes::Nodes(Fingerprint::of(1));
 pub(crate) const NEW: SentNodes = SentNodes::Nodes(Fingerprint::of(2));
 
-pub(crate) const PHASES: [Phase; 10] = [
-    Phase::Absent,
-    Phase::Present,
-    Phase::Ensuring { exists: false },
-    Phase::Ensuring { exists: true },
-    Phase::Rejected {
+pub(crate) const PHASES: [LoadBalancerPhase; 10] = [
+    LoadBalancerPhase::Absent,
+    LoadBalancerPhase::Present,
+    LoadBalancerPhase::Ensuring { exists: false },
+    LoadBalancerPhase::Ensuring { exists: true },
+    LoadBalancerPhase::Rejected {
         exists: false,
         requested: false,
     },
-    Phase::Rejected {
+    LoadBalancerPhase::Rejected {
         exists: false,
         requested: true,
     },
-    Phase::Rejected {
+    LoadBalancerPhase::Rejected {
         exists: true,
         requested: false,
     },
-    Phase::Rejected {
+    LoadBalancerPhase::Rejected {
         exists: true,
         requested: true,
     },
-    Phase::Deleting,
-    Phase::LeftToOthers,
+    LoadBalancerPhase::Deleting,
+    LoadBalancerPhase::LeftToOthers,
 ];
 
-pub(crate) fn state(phase: Phase, sent: SentNodes) -> State {
+pub(crate) fn state(phase: LoadBalancerPhase, sent: SentNodes) -> State {
     State {
         phase,
         sent,
@@ -280,11 +281,21 @@ impl Io for Script<'_> {
         self.call(Call::SetAside);
     }
 
-    fn count(&mut self, failure: &Failure) {
+    fn leave_to_others(&mut self, _: OwnLoadBalancer) -> bool {
+        true
+    }
+
+    fn take_from_others(&mut self) {}
+
+    fn log_and_count(&mut self, failure: &Failure) {
         let failure = format!("{failure:?}");
         let (name, _) = failure.split_once('(').unwrap();
         let earlier = self.failure.replace(name.to_owned());
         assert_eq!(earlier, None, "two failures in a row");
+    }
+
+    fn long_in_progress(&mut self, _: &CloudError) -> Option<Duration> {
+        None
     }
 
     fn publish(&mut self, event: Event) {

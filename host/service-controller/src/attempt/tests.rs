@@ -13,7 +13,7 @@ use crate::{
         Answers, Call, Given, OLD, PHASES, Ran, broken, changed, choice, entry, forbidden, given,
         gone, rejected, state, status,
     },
-    known::state::{Phase, SentNodes, State},
+    known::state::{LoadBalancerPhase, SentNodes, State},
     plan::has_finalizer,
 };
 
@@ -197,7 +197,7 @@ fn follow(given: &Given<'_>, before: &State, all: &mut Vec<Path>) {
 #[derive(Clone, Debug)]
 struct Case {
     goal: Goal,
-    phase: Phase,
+    phase: LoadBalancerPhase,
     sent: SentNodes,
     change: Value,
 }
@@ -359,10 +359,10 @@ fn nodes_wait_for_a_load_balancer_and_for_their_time() {
     for (case, path) in paths(&[Goal::UpdateNodes]) {
         let none = matches!(
             case.phase,
-            Phase::Absent
-                | Phase::Deleting
-                | Phase::LeftToOthers
-                | Phase::Ensuring { exists: false }
+            LoadBalancerPhase::Absent
+                | LoadBalancerPhase::Deleting
+                | LoadBalancerPhase::LeftToOthers
+                | LoadBalancerPhase::Ensuring { exists: false }
         );
         let waits = matches!(case.sent, SentNodes::Postponed(_));
         assert_eq!(

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Attempt, Failure, Requeue, event::Event, io::Io};
 use crate::{
-    known::state::{Follow, Phase, SentNodes},
+    known::state::{Follow, LoadBalancerPhase, SentNodes},
     nodes::selection::SelectedNodes,
     plan::goal::{Need, need},
 };
@@ -78,7 +78,7 @@ impl Attempt<'_> {
         let now = Instant::now();
         let again = RetryWhen::after(&error);
         let phase = self.known.read(|state| state.phase);
-        io.count(&Failure::Nodes(error.clone()));
+        io.log_and_count(&Failure::Nodes(error.clone()));
 
         let warns = retry::warns(&error)
             && match again {
@@ -103,14 +103,14 @@ async fn may_exist(io: &mut dyn Io) -> bool {
         Ok(found) => found.is_some(),
         Err(CloudError::NotFound(_)) => false,
         Err(error) => {
-            io.count(&Failure::GetLoadBalancer(error));
+            io.log_and_count(&Failure::GetLoadBalancer(error));
             true
         }
     }
 }
 
 /// Returns how to retry. Ensuring the load balancer includes its nodes.
-fn resend(phase: Phase, again: RetryWhen) -> Requeue {
+fn resend(phase: LoadBalancerPhase, again: RetryWhen) -> Requeue {
     match again {
         // It is already being ensured, which may fail before the nodes are updated; or ensuring it
         // would be rejected.

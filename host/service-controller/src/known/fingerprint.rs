@@ -1,8 +1,8 @@
-//! What is remembered of the nodes of a load balancer.
+//! The fingerprint of the nodes of a load balancer, which is all that is remembered of them.
 
 use skydock_cloud::{NodeFields, NodeSet};
 
-use crate::digest::Digest;
+use crate::record::digest::Digest;
 
 /// Identifies the nodes of a load balancer, by the fields that a provider can read, as [`Digest`]s.
 /// While nodes are added and removed, each of thousands of load balancers was last updated with a

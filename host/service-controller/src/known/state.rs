@@ -1,5 +1,5 @@
-//! What is known about a Service and its load balancer, and what that decides. All functions are
-//! pure.
+//! The state of a Service and its load balancer, as far as it is known, and what that decides. All
+//! functions are pure.
 
 use skydock_cloud::{CloudError, LoadBalancerStatus, NodeFields};
 use skydock_controller_base::calls::retry::RetryWhen;
@@ -14,7 +14,7 @@ use crate::plan::{finalizer::AddedBy, status};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     /// What the cloud has.
-    pub(crate) phase: Phase,
+    pub(crate) phase: LoadBalancerPhase,
     /// Which nodes it has.
     pub(crate) sent: SentNodes,
     /// The fields of them that the provider has read.
@@ -24,14 +24,14 @@ pub(crate) struct State {
     pub(crate) written_status: Option<LoadBalancerStatus>,
     /// Who has added the finalizer.
     pub(crate) finalizer_added_by: AddedBy,
-    /// The current work; `None` if the last attempt to ensure the load balancer has succeeded, or
-    /// if there was none.
-    pub(crate) work: Option<Work>,
+    /// The sync that has not succeeded yet; `None` if the last attempt to ensure the load balancer
+    /// has succeeded, or if there was none.
+    pub(crate) unfinished_sync: Option<UnfinishedSync>,
 }
 
 /// What the cloud has for a Service, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum LoadBalancerPhase {
     /// No load balancer, and none was requested.
     Absent,
     /// A load balancer, and no request about it is unfinished.
@@ -68,10 +68,10 @@ pub(crate) enum SentNodes {
     Postponed(Instant),
 }
 
-/// All attempts from the first one to success. What was reported about them is not reported again,
-/// but success is.
+/// A sync that has not succeeded: all attempts since the first. What was reported about them is not
+/// reported again, but success is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Work {
+pub(crate) struct UnfinishedSync {
     /// An event announced this.
     pub(crate) announced: Option<Announced>,
     /// An event said that there are no nodes.
@@ -115,7 +115,7 @@ pub(crate) enum Follow {
     Retry,
 }
 
-impl Phase {
+impl LoadBalancerPhase {
     /// Returns true if the cloud has a load balancer.
     pub(crate) fn exists(self) -> bool {
         match self {
@@ -173,9 +173,9 @@ impl State {
     /// whether its status contains a load balancer.
     pub(crate) fn new(served: bool) -> Self {
         let phase = if served {
-            Phase::Present
+            LoadBalancerPhase::Present
         } else {
-            Phase::Absent
+            LoadBalancerPhase::Absent
         };
 
         Self {
@@ -184,7 +184,7 @@ impl State {
             node_fields: NodeFields::default(),
             written_status: None,
             finalizer_added_by: AddedBy::Unknown,
-            work: None,
+            unfinished_sync: None,
         }
     }
 
@@ -200,12 +200,14 @@ impl State {
         }
 
         match self.phase {
-            Phase::Present | Phase::Ensuring { exists: true } | Phase::Rejected { .. } => {
-                Follow::Update
-            }
-            Phase::Ensuring { exists: false } => Follow::Retry,
+            LoadBalancerPhase::Present
+            | LoadBalancerPhase::Ensuring { exists: true }
+            | LoadBalancerPhase::Rejected { .. } => Follow::Update,
+            LoadBalancerPhase::Ensuring { exists: false } => Follow::Retry,
             // If the Service is wanted again, ensuring it includes the nodes.
-            Phase::Absent | Phase::Deleting | Phase::LeftToOthers => Follow::Nothing,
+            LoadBalancerPhase::Absent
+            | LoadBalancerPhase::Deleting
+            | LoadBalancerPhase::LeftToOthers => Follow::Nothing,
         }
     }
 
@@ -221,21 +223,21 @@ impl State {
 
     /// Returns true if the Service has, or is to have, a load balancer of Skydock.
     pub(crate) fn kept(&self) -> bool {
-        self.phase != Phase::LeftToOthers
+        self.phase != LoadBalancerPhase::LeftToOthers
     }
 
     /// Returns how the load balancer is; `None` if it is left to another implementation.
     pub(crate) fn health(&self) -> Option<Health> {
         let has_failed =
-            self.work.is_some_and(|work| work.failed) || self.sent == SentNodes::Failed;
+            self.unfinished_sync.is_some_and(|sync| sync.failed) || self.sent == SentNodes::Failed;
 
         match self.phase {
-            Phase::LeftToOthers => None,
-            Phase::Rejected { .. } => Some(Health::Failing),
+            LoadBalancerPhase::LeftToOthers => None,
+            LoadBalancerPhase::Rejected { .. } => Some(Health::Failing),
             _ if has_failed => Some(Health::Failing),
-            Phase::Present => Some(Health::Ready),
-            Phase::Absent | Phase::Ensuring { .. } => Some(Health::Pending),
-            Phase::Deleting => Some(Health::Deleting),
+            LoadBalancerPhase::Present => Some(Health::Ready),
+            LoadBalancerPhase::Absent | LoadBalancerPhase::Ensuring { .. } => Some(Health::Pending),
+            LoadBalancerPhase::Deleting => Some(Health::Deleting),
         }
     }
 
@@ -243,7 +245,8 @@ impl State {
     /// plugin may fix what is not in the desired state, or what has failed before anything was
     /// requested.
     pub(crate) fn recheck(&self) -> Priority {
-        let unfinished = self.work.is_some() || self.phase.requested() || self.phase.is_rejected();
+        let unfinished =
+            self.unfinished_sync.is_some() || self.phase.requested() || self.phase.is_rejected();
         if unfinished {
             Priority::Change
         } else {
@@ -251,21 +254,21 @@ impl State {
         }
     }
 
-    /// Returns the current work, which begins if there is none.
-    pub(crate) fn work(&mut self) -> &mut Work {
-        self.work.get_or_insert_default()
+    /// Returns the unfinished sync, which begins if there is none.
+    pub(crate) fn unfinished_sync(&mut self) -> &mut UnfinishedSync {
+        self.unfinished_sync.get_or_insert_default()
     }
 
-    /// Begins the work, or continues it. Returns true if this is to be announced: it has not been
+    /// Begins the sync, or continues it. Returns true if this is to be announced: it has not been
     /// announced yet.
     pub(crate) fn begin(&mut self, announce: Option<Announced>) -> bool {
-        let work = self.work();
-        announce.is_some_and(|what| work.announced.replace(what) != Some(what))
+        let sync = self.unfinished_sync();
+        announce.is_some_and(|what| sync.announced.replace(what) != Some(what))
     }
 
     /// Returns true if it is to be reported that there are no nodes: not again by a retry.
     pub(crate) fn report_no_nodes(&mut self) -> bool {
-        !std::mem::replace(&mut self.work().no_nodes, true)
+        !std::mem::replace(&mut self.unfinished_sync().no_nodes, true)
     }
 
     /// Applies while the cloud ensures the load balancer with these nodes, and also if that fails:
@@ -282,7 +285,7 @@ impl State {
         cached: &LoadBalancerStatus,
         ensured: &LoadBalancerStatus,
     ) -> bool {
-        self.phase = Phase::Present;
+        self.phase = LoadBalancerPhase::Present;
 
         let other = |before: &LoadBalancerStatus| !status::is_same(before, ensured);
         let differs = other(cached) || self.written_status.as_ref().is_some_and(other);
@@ -311,11 +314,11 @@ impl State {
         missed
     }
 
-    /// Ends the work. Returns true if success is reported: the status was written, or something was
+    /// Ends the sync. Returns true if success is reported: the status was written, or something was
     /// reported before.
     pub(crate) fn finished(&mut self, written: bool) -> bool {
-        let work = self.work.take().unwrap_or_default();
-        written || work.announced.is_some() || work.failed
+        let sync = self.unfinished_sync.take().unwrap_or_default();
+        written || sync.announced.is_some() || sync.failed
     }
 
     /// Returns what to do about these nodes, and what was sent before. If it is to update them,

@@ -14,12 +14,11 @@ use kube::{Api, Client, api::PostParams};
 use parking_lot::Mutex;
 use skydock_kube::{
     api::{Action, ApiError, with_deadline},
-    election::Note,
+    election::LeaseAnnotation,
 };
 use tokio::time::{Instant, timeout};
 
-use super::{Key, MOST_EXCEPTIONS, Mark, Record, ServiceLine, believed, sha256};
-use crate::digest::Digest;
+use super::{Key, MOST_EXCEPTIONS, Mark, Record, ServiceLine, believed, digest::Digest, sha256};
 
 /// Annotation of the Lease with the mark.
 pub const ANNOTATION: &str = "skydock.dev/load-balancer-nodes";
@@ -49,7 +48,7 @@ pub struct RecordStore {
     config_maps: Api<ConfigMap>,
     name: String,
     settings: u128,
-    note: Arc<Note>,
+    annotation: Arc<LeaseAnnotation>,
 }
 
 /// A ConfigMap with a record.
@@ -60,13 +59,13 @@ struct Found {
 
 impl RecordStore {
     /// Creates a store next to the Lease with this name. With other settings, a process does not
-    /// believe what the last one has left. The note keeps [`ANNOTATION`] of the Lease.
+    /// believe what the last one has left. `annotation` is [`ANNOTATION`] of the Lease.
     #[must_use]
     pub fn new(
         client: &Client,
         namespace: &str,
         lease: &str,
-        (settings, note): (&str, Note),
+        (settings, annotation): (&str, LeaseAnnotation),
     ) -> Self {
         let mut digest = Digest::default();
         settings.hash(&mut digest);
@@ -74,7 +73,7 @@ impl RecordStore {
             config_maps: Api::namespaced(with_deadline(client), namespace),
             name: config_map(lease),
             settings: digest.result(),
-            note: Arc::new(note),
+            annotation: Arc::new(annotation),
         }
     }
 
@@ -147,7 +146,7 @@ async fn request<T>(
 
 /// A line that the next process believes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Vouched {
+pub(crate) struct ValidLine {
     pub(crate) key: Key,
     /// When the line ends, in seconds since the Unix epoch.
     pub(crate) until: u64,
@@ -163,7 +162,7 @@ pub(crate) struct Keeper {
     /// Locked while record or mark are written.
     writing: tokio::sync::Mutex<Writing>,
     /// The lines of the record that the mark does not except, by the UIDs of their Services.
-    vouched: Mutex<HashMap<String, Vouched>>,
+    valid_lines: Mutex<HashMap<String, ValidLine>>,
     /// The record that is being written. If that was canceled, it stays until the next one.
     recording: Mutex<Recording>,
     /// The UIDs of Services whose lines are waiting to be excepted.
@@ -217,10 +216,10 @@ impl Stale {
     /// Returns true if a record is to be written. `lines` is how many it has.
     fn is_due(&self, lines: usize, now: Instant) -> bool {
         let may = self.not_before.is_none_or(|not_before| not_before <= now);
-        let settled = self
+        let is_quiet = self
             .changed
             .is_some_and(|(first, last)| last + QUIET <= now || first + LONGEST <= now);
-        may && (settled || self.ended > MOST_ENDED + lines / MOST_ENDED)
+        may && (is_quiet || self.ended > MOST_ENDED + lines / MOST_ENDED)
     }
 }
 
@@ -232,7 +231,7 @@ impl Keeper {
             period,
             started: (unix_time(), Instant::now()),
             writing: tokio::sync::Mutex::default(),
-            vouched: Mutex::default(),
+            valid_lines: Mutex::default(),
             recording: Mutex::default(),
             waiting: Mutex::default(),
             stale: Mutex::default(),
@@ -257,15 +256,15 @@ impl Keeper {
             Err(error) => self.warn(&mut writing, &error),
         }
 
-        match (self.store.note.held(), &writing.found) {
+        match (self.store.annotation.held(), &writing.found) {
             (Some(held), Some(found)) => believed(&held, &found.record),
             _ => Record::default(),
         }
     }
 
-    /// Vouches for the lines with which this process goes on, so that its successor believes them
+    /// Marks the lines with which this process goes on as valid, so that its successor believes them
     /// too. All others are excepted: nobody would find them again before a call.
-    pub(crate) async fn adopt(&self, adopted: HashMap<String, Vouched>) {
+    pub(crate) async fn adopt(&self, adopted: HashMap<String, ValidLine>) {
         let mut writing = self.writing.lock().await;
         let Some(found) = writing.found.as_ref().filter(|_| !adopted.is_empty()) else {
             return;
@@ -281,16 +280,16 @@ impl Keeper {
             return self.stale.lock().change(Instant::now());
         }
 
-        *self.vouched.lock() = adopted;
+        *self.valid_lines.lock() = adopted;
         writing.marked = sha256(&found.record);
         writing.except = except;
         let text = self.mark(&writing, &writing.except);
-        self.store.note.set(text).await;
+        self.store.annotation.set(text).await;
     }
 
     /// Must be called before a call that may change the load balancer of the Service with this UID.
     /// Returns when the next process does not believe its line.
-    pub(crate) async fn doubt(&self, uid: &str) {
+    pub(crate) async fn invalidate(&self, uid: &str) {
         if !self.may_have_line(uid) {
             return;
         }
@@ -303,36 +302,41 @@ impl Keeper {
         let mut waiting = std::mem::take(&mut *self.waiting.lock());
         waiting.insert(uid.to_owned());
         let now = self.earliest_time();
-        let doubted: Vec<_> = {
-            let vouched = self.vouched.lock();
-            let lines = waiting.iter().filter_map(|uid| vouched.get_key_value(uid));
+        let invalidated: Vec<_> = {
+            let valid_lines = self.valid_lines.lock();
+            let lines = waiting
+                .iter()
+                .filter_map(|uid| valid_lines.get_key_value(uid));
             let lines = lines.filter(|(_, line)| now < line.until);
             lines.map(|(uid, line)| (uid.clone(), line.key)).collect()
         };
-        if doubted.is_empty() {
+        if invalidated.is_empty() {
             return;
         }
 
         let mut except = writing.except.clone();
-        except.extend(doubted.iter().map(|(_, key)| *key));
+        except.extend(invalidated.iter().map(|(_, key)| *key));
         if except.len() > MOST_EXCEPTIONS {
             return self.remove_mark(&mut writing).await;
         }
 
-        self.store.note.set(self.mark(&writing, &except)).await;
+        self.store
+            .annotation
+            .set(self.mark(&writing, &except))
+            .await;
         // Only once it is confirmed: this task may be canceled before.
         writing.except = except;
-        for (uid, _) in &doubted {
-            self.vouched.lock().remove(uid);
+        for (uid, _) in &invalidated {
+            self.valid_lines.lock().remove(uid);
         }
         self.stale.lock().change(Instant::now());
     }
 
-    /// The same as [`Keeper::doubt`] for all Services, if these are too many to be excepted.
-    pub(crate) async fn doubt_many(&self, services: usize) {
+    /// The same as [`Keeper::invalidate`] for all Services, if these are too many to be excepted.
+    pub(crate) async fn invalidate_many(&self, services: usize) {
         if services > MOST_EXCEPTIONS {
             let mut writing = self.writing.lock().await;
-            if !self.vouched.lock().is_empty() {
+            if !self.valid_lines.lock().is_empty() {
                 self.remove_mark(&mut writing).await;
             }
         }
@@ -341,13 +345,13 @@ impl Keeper {
     /// Returns false if no record, not even one that is being written, can have a line of the Service
     /// with this UID that counts. Its calls need not wait, however slow the API server is.
     fn may_have_line(&self, uid: &str) -> bool {
-        // In this order: `write` vouches for the lines before it forgets that it has recorded them.
+        // In this order: `write` makes lines valid before it forgets that it has recorded them.
         let is_recorded = match &*self.recording.lock() {
             Recording::Nothing => false,
             Recording::All => true,
             Recording::Of(uids) => uids.contains(uid),
         };
-        is_recorded || self.vouched.lock().contains_key(uid)
+        is_recorded || self.valid_lines.lock().contains_key(uid)
     }
 
     /// Returns the wall clock, without what it was set forward since the start. A line that has ended
@@ -358,15 +362,15 @@ impl Keeper {
     }
 
     async fn remove_mark(&self, writing: &mut Writing) {
-        self.store.note.set(None).await;
+        self.store.annotation.set(None).await;
         writing.except.clear();
-        self.vouched.lock().clear();
+        self.valid_lines.lock().clear();
         self.stale.lock().change(Instant::now());
     }
 
     /// Must be called after a successful call for a Service with this UID.
-    pub(crate) fn settled(&self, uid: &str) {
-        let line = self.vouched.lock().get(uid).copied();
+    pub(crate) fn synced(&self, uid: &str) {
+        let line = self.valid_lines.lock().get(uid).copied();
         match line {
             // It says so already, but not for long.
             Some(_) => self.stale.lock().ended += 1,
@@ -376,7 +380,7 @@ impl Keeper {
 
     /// Returns true if a record is to be written.
     pub(crate) fn is_due(&self) -> bool {
-        let lines = self.vouched.lock().len();
+        let lines = self.valid_lines.lock().len();
         self.stale.lock().is_due(lines, Instant::now())
     }
 
@@ -386,7 +390,7 @@ impl Keeper {
     }
 
     /// Writes a record and its mark. `lines` must not return one of a Service for which
-    /// [`Keeper::doubt`] is being called.
+    /// [`Keeper::invalidate`] is being called.
     pub(crate) async fn write(&self, lines: impl FnOnce() -> Vec<ServiceLine>) {
         let mut writing = self.writing.lock().await;
         let now = Instant::now();
@@ -430,20 +434,20 @@ impl Keeper {
         }
 
         // Before the mark is confirmed, because this task may be canceled.
-        let vouched = lines.into_iter().map(|ServiceLine { uid, key, line }| {
+        let valid_lines = lines.into_iter().map(|ServiceLine { uid, key, line }| {
             let until = line.until(self.period);
-            (uid, Vouched { key, until })
+            (uid, ValidLine { key, until })
         });
-        *self.vouched.lock() = vouched.collect();
+        *self.valid_lines.lock() = valid_lines.collect();
         writing.marked = sha256(&bytes);
         writing.except.clear();
         writing.failed = false;
         let text = self.mark(writing, &BTreeSet::new());
-        self.store.note.set(text).await;
+        self.store.annotation.set(text).await;
     }
 
     fn mark(&self, writing: &Writing, except: &BTreeSet<Key>) -> Option<String> {
-        Mark::text(&self.store.note.held()?, &writing.marked, except)
+        Mark::text(&self.store.annotation.held()?, &writing.marked, except)
     }
 
     /// Logs the first of several failures.

@@ -9,12 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     ServiceController, ServiceEntry,
-    digest::Digest,
     known::KnownService,
     plan::{class_annotation, schedule, status},
     record::{
         Key, ServiceLine,
-        keeper::{Keeper, Vouched, unix_time},
+        digest::Digest,
+        keeper::{Keeper, ValidLine, unix_time},
     },
 };
 
@@ -56,7 +56,7 @@ impl ServiceController {
                     self.reads_all_node_fields.store(true, Ordering::SeqCst);
                 }
 
-                adopted.insert(entry.uid().to_owned(), Vouched { key, until });
+                adopted.insert(entry.uid().to_owned(), ValidLine { key, until });
                 delays.insert(entry.key(), Duration::from_secs(until.saturating_sub(now)));
             }
         }
@@ -133,11 +133,11 @@ impl ServiceController {
     /// Returns what is recorded about the load balancer of a Service; `None` if something about it
     /// is not certain.
     fn line(&self, key: &str, known: &KnownService, build: u128) -> Option<ServiceLine> {
-        let settled = known.settled()?;
-        let ensured = &settled.ensured;
+        let synced = known.synced()?;
+        let ensured = &synced.ensured;
         let present = self.services.get(key)?;
         // A status that is not written yet, or that somebody else has written, is repaired by this
-        // process, and by the next one only if it finds it in doubt.
+        // process, and by the next one only if it finds no valid line.
         let has_status = status::is_same(&present.view.service.status, &ensured.status);
         if ensured.build != build || !has_status {
             return None;
@@ -170,7 +170,7 @@ impl ServiceController {
         Some(ServiceLine {
             uid: present.uid().to_owned(),
             key: Key::new(build, &present.object),
-            line: settled.line(),
+            line: synced.line(),
         })
     }
 }

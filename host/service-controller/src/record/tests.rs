@@ -1,6 +1,6 @@
 use serde_json::json;
 use skydock_controller_base::testing::{service, with};
-use skydock_kube::election::note;
+use skydock_kube::election::lease_annotation;
 
 use super::*;
 
@@ -25,13 +25,13 @@ fn record() -> Record {
 
 /// Returns the Lease of a holder with this mark.
 fn held(uid: &str, transitions: i32, text: Option<&str>) -> Held {
-    let (note, writer) = note("note");
+    let (annotation, writer) = lease_annotation("annotation");
     let lease = json!({
-        "metadata": {"uid": uid, "annotations": text.map(|text| json!({"note": text}))},
+        "metadata": {"uid": uid, "annotations": text.map(|text| json!({"annotation": text}))},
         "spec": {"leaseTransitions": transitions},
     });
     writer.confirm(&serde_json::from_value(lease).unwrap(), 0);
-    note.held().unwrap()
+    annotation.held().unwrap()
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, sync::Mutex};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use skydock_cloud::{Note, ObjectName};
+use skydock_cloud::{ObjectAnnotations, ObjectName};
 use skydock_controller_base::objects::constants::ANNOTATION_CLASS;
-use skydock_kube::election::{NoteWriter, note};
+use skydock_kube::election::{LeaseAnnotationWriter, lease_annotation};
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -55,7 +55,7 @@ impl Left {
             let answer = json!({"metadata": {"resourceVersion": "9"}});
             api.answer("PUT", ONE, 200, answer);
         }
-        let (note, mut writer) = note(ANNOTATION);
+        let (annotation, mut writer) = lease_annotation(ANNOTATION);
         {
             let mut lease = self.lease.lock().unwrap();
             let holders = &mut lease.spec.get_or_insert_default().lease_transitions;
@@ -63,7 +63,7 @@ impl Left {
             writer.confirm(&lease, 0);
         }
 
-        let records = RecordStore::new(&api.client(), "kube-system", "ccm", ("", note));
+        let records = RecordStore::new(&api.client(), "kube-system", "ccm", ("", annotation));
         let lease = Arc::clone(&self.lease);
         let renewing = tokio::spawn(async move {
             loop {
@@ -78,7 +78,7 @@ impl Left {
     }
 }
 
-fn renew(lease: &Mutex<Lease>, writer: &NoteWriter) {
+fn renew(lease: &Mutex<Lease>, writer: &LeaseAnnotationWriter) {
     let mut lease = lease.lock().unwrap();
     let number = writer.apply(&mut lease.metadata.annotations);
     writer.confirm(&lease, number);
@@ -226,7 +226,7 @@ async fn a_service_that_changed_without_a_leader_is_checked_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_update_is_not_needed_for_is_doubt_too() {
+async fn what_needs_no_update_is_checked_after_a_restart() {
     for change in [
         json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.66"}]}}}),
         json!({"metadata": {"labels": {"team": "b"}}}),
@@ -275,7 +275,7 @@ async fn a_class_annotation_that_was_lost_without_a_leader_is_restored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_address_that_another_object_got_without_a_leader_is_doubt() {
+async fn an_address_conflict_without_a_leader_is_checked() {
     let left = left_by(NodeFields::Target).await;
     let mut services = services();
     let other = json!({"spec": {"type": "ClusterIP", "clusterIPs": ["192.0.2.1"]}});
@@ -314,12 +314,12 @@ async fn a_status_that_could_not_be_written_is_written_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_annotation_that_waits_to_be_written_is_doubt() {
+async fn an_annotation_that_waits_keeps_a_service_out_of_the_record() {
     let mut left = Left::default();
     let process = left.start(&nodes(), &services()).await;
     let controller = &process.bench.controller;
     let waiting = controller.services.get("ns/b").unwrap();
-    controller.written_annotations.waits(Note {
+    controller.written_annotations.waits(ObjectAnnotations {
         object: ObjectName::service(&waiting.view.service),
         annotations: [("a".to_owned(), Some("1".to_owned()))].into(),
     });
@@ -332,7 +332,7 @@ async fn an_annotation_that_waits_to_be_written_is_doubt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_doubted_by_the_next_process() {
+async fn a_changed_load_balancer_is_checked_by_the_next_process() {
     for (other, name) in [
         (
             json!({"spec": {"ports": [{"port": 81, "nodePort": 30081}]}}),

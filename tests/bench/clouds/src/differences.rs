@@ -1,11 +1,13 @@
 //! Differences of the final states, field by field. Pure.
 
+mod decided;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::decided::{self, Decided};
+use self::decided::Decided;
 use crate::scenario::{Kind, Side};
 
 /// A field that differs.

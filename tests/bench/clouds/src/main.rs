@@ -5,13 +5,9 @@
 #![forbid(unsafe_code)]
 
 mod calm;
-mod chart;
 mod cluster;
-mod decided;
 mod differences;
-mod goals;
 mod manager;
-mod median;
 mod picture;
 mod place;
 mod report;

@@ -1,5 +1,9 @@
 //! The figures as a table, as JSON, and for the README.
 
+mod chart;
+mod goals;
+mod median;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,10 +14,10 @@ use serde::Serialize;
 use skydock_bench::{Machine, as_f64, mebibytes, seconds};
 use skydock_peers::Peer;
 
-use crate::chart::chart;
+use self::chart::chart;
+use self::goals::{Goal, goals};
+use self::median::median;
 use crate::differences::{self, Difference};
-use crate::goals::{Goal, goals};
-use crate::median::median;
 use crate::run::Outcome;
 use crate::scenario::{Figures, Kind, Side, Size, Stage};
 

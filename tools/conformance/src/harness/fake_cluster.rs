@@ -7,8 +7,8 @@ use std::{
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    Cluster, ForeignObject, Holder, NamedBy, Node, Note, ObjectEvent, ObjectKind, ObjectName,
-    ReadError, Service,
+    Cluster, ForeignObject, Holder, NamedBy, Node, ObjectAnnotations, ObjectEvent, ObjectKind,
+    ObjectName, ReadError, Service,
 };
 
 /// A cluster whose objects can be replaced.
@@ -88,7 +88,7 @@ impl Cluster for FakeCluster {
 
     fn publish(&self, _: ObjectEvent) {}
 
-    fn note(&self, _: Note) {}
+    fn annotate(&self, _: ObjectAnnotations) {}
 
     async fn read(
         &self,

@@ -8,9 +8,9 @@ use std::{
 use skydock_cloud::ProviderInfo;
 use skydock_controller_base::{
     controller::{
+        annotations::AnnotationWriter,
         context::{ControllerContext, Runner},
         descriptor::{Controller, NeedsServices},
-        notes::Notes,
     },
     objects::{
         address_holders::AddressHolders,
@@ -41,7 +41,7 @@ pub(super) struct RunningControllers {
     dry_run_log: Option<Arc<DryRunLog>>,
     pub(super) nodes: Arc<Informer<NodeKind>>,
     pub(super) services: Arc<Informer<ServiceKind>>,
-    notes: Arc<Notes>,
+    annotation_writer: Arc<AnnotationWriter>,
     read_objects: Arc<ReadObjects>,
     address_holders: Arc<AddressHolders>,
     pub(super) started: BTreeMap<Controller, Arc<dyn Runner>>,
@@ -61,7 +61,7 @@ impl RunningControllers {
             context.clients.node.clone(),
             context.clients.service.clone(),
         );
-        let notes = Notes::new(
+        let annotation_writer = AnnotationWriter::new(
             clients,
             (Arc::clone(&nodes), Arc::clone(&services)),
             Arc::clone(&context.provider),
@@ -85,7 +85,7 @@ impl RunningControllers {
             address_holders,
             nodes,
             services,
-            notes: Arc::new(notes),
+            annotation_writer: Arc::new(annotation_writer),
             read_objects: Arc::new(read_objects),
             started: BTreeMap::new(),
             skipped: BTreeMap::new(),
@@ -109,7 +109,7 @@ impl RunningControllers {
         self.stop().await;
         // Ends the task that writes annotations; `finish` writes the rest.
         drop(watching);
-        self.notes.finish().await;
+        self.annotation_writer.finish().await;
 
         result
     }
@@ -136,8 +136,8 @@ impl RunningControllers {
 
     /// Starts tasks that do what the provider requests in addition to its answers.
     fn serve_provider(&self, watching: &mut JoinSet<()>, uid: Arc<OnceLock<String>>) {
-        let notes = Arc::clone(&self.notes);
-        watching.spawn(async move { notes.run().await });
+        let annotation_writer = Arc::clone(&self.annotation_writer);
+        watching.spawn(async move { annotation_writer.run().await });
 
         let read_objects = Arc::clone(&self.read_objects);
         let services = Arc::clone(&self.services);
@@ -186,7 +186,7 @@ impl RunningControllers {
             classes,
             with_services: self.watches_services(),
             uid,
-            notes: Arc::clone(&self.notes),
+            annotation_writer: Arc::clone(&self.annotation_writer),
             read_objects: Arc::clone(&self.read_objects),
             address_holders: Arc::clone(&self.address_holders),
         }));
@@ -282,7 +282,7 @@ impl RunningControllers {
             client: clients.named(controller.client).clone(),
             options,
             services: &self.services,
-            notes: &self.notes,
+            annotation_writer: &self.annotation_writer,
             read_objects: &self.read_objects,
             address_holders: &self.address_holders,
             records: records.clone(),

@@ -612,24 +612,43 @@ async fn pod_cidrs_wait_for_late_writes_of_a_killed_process() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_dry_run_changes_nothing_with_all_controllers() {
-    let api = FakeApi::default();
+/// Has the API server return a new node, one whose instance is gone, and a Service.
+fn answer_with_work(api: &FakeApi) {
     let gone = with(
         &node("gone"),
         &json!({"spec": {"taints": null, "providerID": "fake://gone"}}),
     );
     let nodes = [node("new"), gone].map(|node| serde_json::to_value(node).unwrap());
+    let services = [serde_json::to_value(service("web")).unwrap()];
     api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &nodes));
-    api.answer(
-        "GET",
-        "/api/v1/services",
-        200,
-        list(
-            "ServiceList",
-            &[serde_json::to_value(service("web")).unwrap()],
-        ),
-    );
+    let services = list("ServiceList", &services);
+    api.answer("GET", "/api/v1/services", 200, services);
+}
+
+/// Gives the cloud the instance of the new node, and a route that no node needs.
+fn add_work(cloud: &FakeCloud) {
+    let known = skydock_cloud::Instance {
+        provider_id: Some("fake://new".into()),
+        ..Default::default()
+    };
+    let gone = Ok(skydock_cloud::Presence::Absent);
+    let mut instances = cloud.instances.lock().unwrap();
+    instances.insert("new".into(), Ok(known));
+    let mut presences = cloud.presences.lock().unwrap();
+    presences.insert("gone".into(), gone);
+    cloud.routes.has(skydock_cloud::Route {
+        name: "old".into(),
+        target_node: None,
+        target_addresses: None,
+        destination_cidr: "10.244.9.0/24".into(),
+        blackhole: false,
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_changes_nothing_with_all_controllers() {
+    let api = FakeApi::default();
+    answer_with_work(&api);
     let all = [
         Capability::Instances,
         Capability::LoadBalancers,
@@ -643,29 +662,7 @@ async fn a_dry_run_changes_nothing_with_all_controllers() {
             ..with_pod_cidrs()
         },
     );
-    let known = skydock_cloud::Instance {
-        provider_id: Some("fake://new".into()),
-        ..Default::default()
-    };
-    bench
-        .cloud
-        .instances
-        .lock()
-        .unwrap()
-        .insert("new".into(), Ok(known));
-    bench
-        .cloud
-        .presences
-        .lock()
-        .unwrap()
-        .insert("gone".into(), Ok(skydock_cloud::Presence::Absent));
-    bench.cloud.routes.has(skydock_cloud::Route {
-        name: "old".into(),
-        target_node: None,
-        target_addresses: None,
-        destination_cidr: "10.244.9.0/24".into(),
-        blackhole: false,
-    });
+    add_work(&bench.cloud);
     sleep(Duration::from_secs(60)).await;
     let asked = ["check gone", "describe new", "list"];
 

@@ -29,7 +29,9 @@ impl Round<'_> {
                 .set_batch_limit(entry.name(), batch_limit);
 
             let Some(answer) = result else {
-                self.put_back(&entry);
+                let (queue, priority) = (&self.controller.queue, first_priority(&entry));
+                let pause = &self.controller.pause;
+                pause.put_back(queue, entry.key(), priority, self.stop);
                 continue;
             };
 
@@ -70,20 +72,5 @@ impl Round<'_> {
         }
 
         controller.queue.done(&key);
-    }
-
-    /// Queues a node again that was not queried: when the cloud may be called again, unless this
-    /// process is shutting down.
-    fn put_back(&self, entry: &NodeEntry) {
-        let queue = &self.controller.queue;
-        if !self.stop.is_cancelled() {
-            queue.add_after(
-                entry.key(),
-                self.controller.pause.left().unwrap_or_default(),
-                first_priority(entry),
-            );
-        }
-
-        queue.done(&entry.key());
     }
 }

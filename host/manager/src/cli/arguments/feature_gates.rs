@@ -1,4 +1,4 @@
-//! `--feature-gates`.
+//! Values of `--feature-gates`: those of upstream that Skydock accepts.
 
 use super::parse_bool;
 

@@ -13,7 +13,7 @@ pub struct ForeignFlag {
     /// How its value is written.
     pub takes: Takes,
     /// The values that say how Skydock behaves already.
-    pub settled: &'static [&'static str],
+    pub fixed: &'static [&'static str],
     /// What becomes of other values.
     pub otherwise: Otherwise,
 }
@@ -45,24 +45,24 @@ const EMPTY: &[&str] = &[""];
 
 const fn switch(
     name: &'static str,
-    settled: &'static [&'static str],
+    fixed: &'static [&'static str],
     otherwise: Otherwise,
 ) -> ForeignFlag {
     ForeignFlag {
         takes: Takes::Bool,
-        ..value(name, settled, otherwise)
+        ..value(name, fixed, otherwise)
     }
 }
 
 const fn value(
     name: &'static str,
-    settled: &'static [&'static str],
+    fixed: &'static [&'static str],
     otherwise: Otherwise,
 ) -> ForeignFlag {
     ForeignFlag {
         name,
         takes: Takes::Value,
-        settled,
+        fixed,
         otherwise,
     }
 }
@@ -346,7 +346,7 @@ mod tests {
         };
         let mut others = candidates
             .iter()
-            .filter(|value| !flag.settled.contains(value));
+            .filter(|value| !flag.fixed.contains(value));
         others.next().copied()
     }
 
@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn flags_that_request_fixed_behavior_are_accepted() {
         for flag in foreign_flags() {
-            for value in flag.settled {
+            for value in flag.fixed {
                 for strict in [&[][..], &["--strict-flags"]] {
                     let given = format!("--{}={value}", flag.name);
                     let accepted = crate::cli::parse([&["skydock", &given], strict].concat())

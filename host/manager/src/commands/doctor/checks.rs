@@ -1,4 +1,4 @@
-//! The checks: pure functions from what was read to what is wrong.
+//! The checks of `skydock doctor`: pure functions from what was read to what is wrong.
 //!
 //! A check is a row in `CHECKS` and a function in one of the modules here. If it needs something that
 //! was not read, its result is why that is not known.

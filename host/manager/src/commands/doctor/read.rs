@@ -1,5 +1,5 @@
-//! Reads the cluster. Nothing is written: an access review, which is sent like an object, is not
-//! kept by the API server.
+//! Reads the cluster for `skydock doctor`. Nothing is written: an access review, which is sent like
+//! an object, is not kept by the API server.
 
 use jiff::Timestamp;
 use k8s_openapi::{

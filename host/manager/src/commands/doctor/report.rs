@@ -1,4 +1,4 @@
-//! What is printed.
+//! The report that `skydock doctor` prints.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 

@@ -1,5 +1,5 @@
-//! What was read from the cluster, and from a manifest that is not applied yet. Checks see nothing
-//! else.
+//! The snapshot that checks see: what was read from the cluster, and from a manifest that is not
+//! applied yet.
 
 use std::collections::BTreeMap;
 

@@ -1,18 +1,18 @@
-//! The annotations that a call has set, which are written after it.
+//! Annotations that a call sets, and that are written after it.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
-use skydock_cloud::{Note, ObjectName, Pairs};
+use skydock_cloud::{ObjectAnnotations, ObjectName, Pairs};
 
 use super::ClusterSlot;
 
 /// Maximum number of annotations of one call, as in the contract.
-const MAX_ANNOTATIONS: usize = 16;
+const MAX_OF_CALL: usize = 16;
 
 /// The annotations that a call has set. They outlive the instance, which may not survive the call.
 #[derive(Default)]
-pub(crate) struct PendingAnnotations(Mutex<Vec<Annotation>>);
+pub(crate) struct CallAnnotations(Mutex<Vec<Annotation>>);
 
 /// An annotation that is set, or removed if it has no value.
 struct Annotation {
@@ -21,11 +21,11 @@ struct Annotation {
     value: Option<String>,
 }
 
-impl PendingAnnotations {
-    /// Adds an annotation; the last value of a key counts. Returns false if there are too many.
-    pub(super) fn take(&self, object: ObjectName, key: String, value: Option<String>) -> bool {
-        let mut pending = self.0.lock();
-        if let Some(annotation) = pending
+impl CallAnnotations {
+    /// Sets an annotation; the last value of a key counts. Returns false if there are too many.
+    pub(super) fn set(&self, object: ObjectName, key: String, value: Option<String>) -> bool {
+        let mut annotations = self.0.lock();
+        if let Some(annotation) = annotations
             .iter_mut()
             .find(|annotation| annotation.object == object && annotation.key == key)
         {
@@ -33,17 +33,17 @@ impl PendingAnnotations {
             return true;
         }
 
-        let fits = pending.len() < MAX_ANNOTATIONS;
+        let fits = annotations.len() < MAX_OF_CALL;
         if fits {
-            pending.push(Annotation { object, key, value });
+            annotations.push(Annotation { object, key, value });
         }
         fits
     }
 
     /// Returns the annotations of an object that has these, once those of this call are written.
     pub(super) fn after(&self, object: &ObjectName, mut present: Pairs) -> Pairs {
-        let pending = self.0.lock();
-        for annotation in pending
+        let annotations = self.0.lock();
+        for annotation in annotations
             .iter()
             .filter(|annotation| annotation.object == *object)
         {
@@ -63,18 +63,18 @@ impl PendingAnnotations {
             return;
         };
 
-        // One `Note` for each object: its annotations are written together.
-        let mut notes: Vec<Note> = Vec::new();
+        // Those of an object are written together.
+        let mut wanted: Vec<ObjectAnnotations> = Vec::new();
         for Annotation { object, key, value } in taken {
-            match notes.iter_mut().find(|note| note.object == object) {
-                Some(note) => drop(note.annotations.insert(key, value)),
-                None => notes.push(Note {
+            match wanted.iter_mut().find(|it| it.object == object) {
+                Some(it) => drop(it.annotations.insert(key, value)),
+                None => wanted.push(ObjectAnnotations {
                     object,
                     annotations: BTreeMap::from([(key, value)]),
                 }),
             }
         }
 
-        notes.into_iter().for_each(|note| cluster.note(note));
+        wanted.into_iter().for_each(|it| cluster.annotate(it));
     }
 }

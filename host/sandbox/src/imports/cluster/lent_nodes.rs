@@ -168,13 +168,9 @@ impl State {
 pub(crate) struct NodeReaders(Mutex<HashSet<String>>);
 
 impl NodeReaders {
-    fn known(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock()
-    }
-
     /// Returns which fields of nodes the plugin has read for this Service.
     pub(crate) fn of(&self, uid: &str) -> cloud::NodeFields {
-        if self.known().contains(uid) {
+        if self.0.lock().contains(uid) {
             cloud::NodeFields::All
         } else {
             cloud::NodeFields::Target
@@ -183,7 +179,7 @@ impl NodeReaders {
 
     /// Forgets a Service.
     pub(crate) fn remove(&self, uid: &str) {
-        self.known().remove(uid);
+        self.0.lock().remove(uid);
     }
 }
 
@@ -191,7 +187,7 @@ impl State {
     /// Records that the plugin reads whole nodes in the current call.
     pub(crate) fn add_node_reader(&self) {
         if let Some(uid) = self.subject.service_uid() {
-            self.shared.node_readers.known().insert(uid.to_owned());
+            self.shared.node_readers.0.lock().insert(uid.to_owned());
         }
     }
 }

@@ -7,7 +7,7 @@ use skydock_cloud::{
     has_room,
 };
 
-use super::annotations::PendingAnnotations;
+use super::annotations::CallAnnotations;
 use crate::{
     answers::text::MAX_ANNOTATION, grants::permissions::ObjectGrant, imports::State,
     words::keys::is_qualified,
@@ -24,18 +24,18 @@ impl State {
             .as_ref()
             .is_none_or(|value| value.len() <= MAX_ANNOTATION);
 
-        let pending = self
+        let annotations = self
             .subject
-            .pending_annotations
+            .annotations
             .as_ref()
-            .and_then(|pending| self.while_serving(pending));
+            .and_then(|annotations| self.while_serving(annotations));
 
-        match (pending, self.named(name)) {
-            (Some(pending), Some(object))
+        match (annotations, self.named(name)) {
+            (Some(annotations), Some(object))
                 if fits && is_qualified(&key) && self.owned.may_annotate(&key) =>
             {
-                let fits = |value: &String| self.has_room(&object, pending, (&key, value));
-                value.as_ref().is_none_or(fits) && pending.take(object, key, value)
+                let fits = |value: &String| self.has_room(&object, annotations, (&key, value));
+                value.as_ref().is_none_or(fits) && annotations.set(object, key, value)
             }
             _ => false,
         }
@@ -45,7 +45,7 @@ impl State {
     fn has_room(
         &self,
         object: &ObjectName,
-        pending: &PendingAnnotations,
+        annotations: &CallAnnotations,
         wanted: (&str, &str),
     ) -> bool {
         let Some(cluster) = self.cluster() else {
@@ -53,7 +53,7 @@ impl State {
         };
 
         let fits = |present: &Pairs| {
-            let present = pending.after(object, present.clone());
+            let present = annotations.after(object, present.clone());
             has_room(&present, |key| self.owned.has_annotation(key), wanted)
         };
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use skydock_cloud::{Node, NodeSet, ObjectKind, ObjectName, Pairs, Service};
 
-use super::annotations::PendingAnnotations;
+use super::annotations::CallAnnotations;
 use crate::{grants::owned::Owned, imports::State};
 
 /// The objects that the current call is about, and the annotations that it sets on them.
@@ -18,7 +18,7 @@ pub(crate) struct Subject {
     everything: bool,
     /// The annotations to write on these objects after the call; none in a call that changes
     /// nothing.
-    pub(crate) pending_annotations: Option<Arc<PendingAnnotations>>,
+    pub(crate) annotations: Option<Arc<CallAnnotations>>,
 }
 
 /// The parts of a Service that a call needs.
@@ -82,8 +82,8 @@ impl Subject {
 
     /// Allows the call to set annotations.
     #[must_use]
-    pub(crate) fn with_pending_annotations(mut self) -> Self {
-        self.pending_annotations = Some(Arc::default());
+    pub(crate) fn with_annotations(mut self) -> Self {
+        self.annotations = Some(Arc::default());
         self
     }
 

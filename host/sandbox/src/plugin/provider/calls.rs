@@ -15,7 +15,7 @@ use crate::{
         generation::Generation,
         supervise::{Scope, Verdict},
     },
-    imports::{ClusterSlot, PendingAnnotations, Subject},
+    imports::{CallAnnotations, ClusterSlot, Subject},
     metrics::PluginMetrics,
     plugin::Plugin,
 };
@@ -84,7 +84,7 @@ impl Drop for CallMeter<'_> {
 
 /// Writes the annotations of a call when it is dropped, however the call ends.
 struct WriteAnnotations<'a> {
-    annotations: Option<Arc<PendingAnnotations>>,
+    annotations: Option<Arc<CallAnnotations>>,
     cluster: &'a ClusterSlot,
 }
 
@@ -145,11 +145,11 @@ impl Plugin {
         let subject = if function.only_reads() {
             subject
         } else {
-            subject.with_pending_annotations()
+            subject.with_annotations()
         };
 
         let _write = WriteAnnotations {
-            annotations: subject.pending_annotations.clone(),
+            annotations: subject.annotations.clone(),
             cluster: &self.shared.cluster,
         };
 

@@ -13,7 +13,7 @@ use crate::{
     attempt::testing::{
         Answers, Call, Given, OLD, PHASES, broken, changed, entry, given, gone, state, status,
     },
-    known::state::{State, Work},
+    known::state::{State, UnfinishedSync},
     plan::finalizer::AddedBy,
 };
 
@@ -42,11 +42,11 @@ fn deleting() -> Value {
 }
 
 /// Returns a state in which this was announced.
-fn announced(phase: Phase, announced: Option<Announced>) -> State {
+fn announced(phase: LoadBalancerPhase, announced: Option<Announced>) -> State {
     State {
-        work: Some(Work {
+        unfinished_sync: Some(UnfinishedSync {
             announced,
-            ..Work::default()
+            ..UnfinishedSync::default()
         }),
         ..state(phase, OLD)
     }
@@ -67,7 +67,7 @@ fn the_cloud_is_asked_first_unless_a_request_is_unfinished() {
             );
             assert_eq!(
                 first.state,
-                announced(Phase::Deleting, Some(Announced::Deleting)),
+                announced(LoadBalancerPhase::Deleting, Some(Announced::Deleting)),
                 "{phase:?}"
             );
         } else {
@@ -113,11 +113,11 @@ fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
     ] {
         let elsewhere = call != Call::Delete;
         let phase = if call == Call::Delete {
-            Phase::Deleting
+            LoadBalancerPhase::Deleting
         } else {
-            Phase::LeftToOthers
+            LoadBalancerPhase::LeftToOthers
         };
-        let before = announced(Phase::Present, before);
+        let before = announced(LoadBalancerPhase::Present, before);
         let ran = given(Goal::CleanUp, &entry).run(before, found(answer.clone()));
         let next = ran.after("GetLoadBalancer");
         assert_eq!((&next.call, next.state.phase), (&call, phase), "{answer:?}");
@@ -166,12 +166,12 @@ fn the_finalizer_stays_if_the_cloud_cannot_say_what_it_has() {
     let entry = entry(&finalizer());
     for (error, expected) in every_error().into_iter().zip(retries()).skip(2) {
         let (again, warns) = expected.unwrap();
-        let before = state(Phase::Present, OLD);
+        let before = state(LoadBalancerPhase::Present, OLD);
         let ran = given(Goal::CleanUp, &entry).run(before, found(Err(error.clone())));
         let done = ran.after("GetLoadBalancer");
         assert_eq!(
             (&done.call, done.state.phase),
-            (&Call::Done(requeue(again)), Phase::Present),
+            (&Call::Done(requeue(again)), LoadBalancerPhase::Present),
             "{error}"
         );
         assert_eq!(done.events.len(), usize::from(warns), "{error}");
@@ -191,12 +191,12 @@ fn only_a_deleted_load_balancer_releases_the_service() {
         } else {
             Call::Forget
         };
-        let before = || state(Phase::Deleting, OLD);
+        let before = || state(LoadBalancerPhase::Deleting, OLD);
         let ran = given(goal, &entry).run(before(), deleted(Ok(())));
         let next = ran.after("Delete");
         assert_eq!(
             (&next.call, next.state.phase),
-            (&released, Phase::Absent),
+            (&released, LoadBalancerPhase::Absent),
             "{goal:?}"
         );
         assert_eq!(next.events == [Event::Deleted], !cleanup, "{goal:?}");
@@ -206,7 +206,7 @@ fn only_a_deleted_load_balancer_releases_the_service() {
             let Some((again, warns)) = expected else {
                 assert_eq!(
                     (&next.call, next.state.phase),
-                    (&released, Phase::LeftToOthers),
+                    (&released, LoadBalancerPhase::LeftToOthers),
                     "{goal:?}"
                 );
                 let handed = vec![Event::HandedOver(OwnLoadBalancer::None)];
@@ -216,7 +216,7 @@ fn only_a_deleted_load_balancer_releases_the_service() {
             };
             assert_eq!(
                 (&next.call, next.state.phase),
-                (&Call::Done(requeue(again)), Phase::Deleting),
+                (&Call::Done(requeue(again)), LoadBalancerPhase::Deleting),
                 "{goal:?} {error}"
             );
             let failed = if cleanup {
@@ -238,11 +238,15 @@ fn only_a_deleted_load_balancer_releases_the_service() {
 fn only_an_undeletable_predecessor_is_set_aside() {
     let entry = entry(&finalizer());
     let goal = Goal::Forget { recreated: true };
-    let ran = given(goal, &entry).run(state(Phase::Present, OLD), Answers::default());
+    let ran = given(goal, &entry).run(state(LoadBalancerPhase::Present, OLD), Answers::default());
     let first = ran.first();
     assert_eq!(
         (&first.call, &first.events[..], first.state.phase),
-        (&Call::Delete, &[Event::Deleting][..], Phase::Deleting)
+        (
+            &Call::Delete,
+            &[Event::Deleting][..],
+            LoadBalancerPhase::Deleting
+        )
     );
 
     for error in every_error()
@@ -250,7 +254,7 @@ fn only_an_undeletable_predecessor_is_set_aside() {
         .filter(|error| *error != CloudError::ImplementedElsewhere)
     {
         let rejected = matches!(error, CloudError::Invalid(_));
-        let before = state(Phase::Deleting, OLD);
+        let before = state(LoadBalancerPhase::Deleting, OLD);
         let ran = given(goal, &entry).run(before, deleted(Err(error.clone())));
         let next = ran.after("Delete");
         assert_eq!(next.call == Call::SetAside, rejected, "{error}");
@@ -285,7 +289,7 @@ fn the_finalizer_is_removed_only_if_it_is_ours() {
         (json!({}), Call::Forget),
     ] {
         let entry = entry(&change);
-        let before = state(Phase::Deleting, OLD);
+        let before = state(LoadBalancerPhase::Deleting, OLD);
         let ran = given(Goal::CleanUp, &entry).run(before, Answers::default());
         let next = ran.after("Delete");
         assert_eq!(
@@ -322,7 +326,7 @@ fn a_status_in_cache_or_last_written_is_cleared() {
         let entry = entry(&change);
         let before = || State {
             written_status: written.clone(),
-            ..state(Phase::Deleting, OLD)
+            ..state(LoadBalancerPhase::Deleting, OLD)
         };
         for removed in [Ok(()), Err(gone())] {
             let answers = Answers {
@@ -362,7 +366,7 @@ fn a_service_is_forgotten_after_its_object_is_clean() {
             written,
             ..Answers::default()
         };
-        given(Goal::CleanUp, entry).run(state(Phase::Deleting, OLD), answers)
+        given(Goal::CleanUp, entry).run(state(LoadBalancerPhase::Deleting, OLD), answers)
     };
 
     let failed = |again| Call::Done(vec![Requeue::Retry(again)]);
@@ -401,7 +405,7 @@ fn a_retry_does_not_publish_again_that_it_was_deleted() {
         ..Answers::default()
     };
 
-    let first = given.run(state(Phase::Deleting, OLD), broken());
+    let first = given.run(state(LoadBalancerPhase::Deleting, OLD), broken());
     assert_eq!(first.after("RemoveFinalizer").events, [Event::Deleted]);
     let failed = first.after("ClearStatus");
     assert_eq!(failed.events.len(), 1, "{:?}", failed.events);
@@ -470,7 +474,7 @@ fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over()
         let before = State {
             finalizer_added_by: added_by,
             written_status: wrote.then(|| status("192.0.2.1")),
-            ..state(Phase::Ensuring { exists: true }, OLD)
+            ..state(LoadBalancerPhase::Ensuring { exists: true }, OLD)
         };
         let given = Given {
             classes: &classes,
@@ -484,7 +488,7 @@ fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over()
         let next = ran.after("Ensure");
         assert_eq!(
             (&next.call, next.state.phase),
-            (&call, Phase::LeftToOthers),
+            (&call, LoadBalancerPhase::LeftToOthers),
             "{change}"
         );
         assert_eq!(next.events, [Event::HandedOver(own)], "{change}");
@@ -517,7 +521,7 @@ fn a_finalizer_of_another_implementation_stays_when_the_type_changes() {
         ] {
             let before = State {
                 finalizer_added_by: added_by,
-                ..state(Phase::Absent, OLD)
+                ..state(LoadBalancerPhase::Absent, OLD)
             };
             let given = Given {
                 classes: &classes,
@@ -565,7 +569,7 @@ fn the_class_that_was_written_over_a_finalizer_that_was_found_does_not_claim_it(
         };
         let before = State {
             finalizer_added_by: added_by,
-            ..state(Phase::Absent, OLD)
+            ..state(LoadBalancerPhase::Absent, OLD)
         };
         let elsewhere = Answers {
             ensured: Err(CloudError::ImplementedElsewhere),
@@ -592,7 +596,7 @@ fn what_another_implementation_has_by_then_is_not_overwritten() {
     let run = |goal, present: &ServiceEntry| {
         let before = State {
             written_status: Some(status(ours)),
-            ..state(Phase::Deleting, OLD)
+            ..state(LoadBalancerPhase::Deleting, OLD)
         };
         let answers = Answers {
             present: Some(Arc::clone(present)),

@@ -14,7 +14,7 @@ use crate::{
     },
     known::{
         own_load_balancer::OwnLoadBalancer,
-        state::{Phase, Work},
+        state::{LoadBalancerPhase, UnfinishedSync},
     },
     plan::{finalizer::AddedBy, goal::Goal},
 };
@@ -82,9 +82,9 @@ fn an_attempt_begins_with_event_and_finalizer() {
     ] {
         let entry = entry(&change);
         let before = State {
-            work: Some(Work {
+            unfinished_sync: Some(UnfinishedSync {
                 announced,
-                ..Work::default()
+                ..UnfinishedSync::default()
             }),
             ..State::new(false)
         };
@@ -108,9 +108,9 @@ fn an_attempt_begins_with_event_and_finalizer() {
         assert_eq!(
             first.state,
             State {
-                work: Some(Work {
+                unfinished_sync: Some(UnfinishedSync {
                     announced,
-                    ..Work::default()
+                    ..UnfinishedSync::default()
                 }),
                 ..State::new(false)
             }
@@ -132,7 +132,7 @@ fn an_invalid_service_is_rejected_without_a_call() {
         assert_eq!(done.call, Call::Done(SUCCESS.into()));
         assert!(
             done.failure.as_deref() == Some("Invalid")
-                && after.work.is_some_and(|work| work.failed)
+                && after.unfinished_sync.is_some_and(|sync| sync.failed)
         );
         assert!(
             matches!(&done.events[..], [Event::SyncFailed(_)]),
@@ -166,7 +166,7 @@ fn only_a_written_finalizer_leads_to_the_cloud() {
         };
         let ran = given(Goal::Ensure, &entry).run(State::new(false), answers);
         let next = ran.after("AddFinalizer");
-        let failed = next.state.work.unwrap().failed;
+        let failed = next.state.unfinished_sync.unwrap().failed;
         assert_eq!(
             (&next.call, next.events.len(), failed),
             (&expected, usize::from(warns), warns)
@@ -186,9 +186,9 @@ fn nodes_are_remembered_before_the_call_even_if_there_are_none() {
     ] {
         for phase in PHASES {
             let before = State {
-                work: Some(Work {
+                unfinished_sync: Some(UnfinishedSync {
                     no_nodes: reported_before,
-                    ..Work::default()
+                    ..UnfinishedSync::default()
                 }),
                 ..state(phase, OLD)
             };
@@ -220,7 +220,10 @@ fn nodes_are_remembered_before_the_call_even_if_there_are_none() {
                 },
                 "{names:?} {priority:?}"
             );
-            assert_eq!(during.work.unwrap().no_nodes, reported_before || reported);
+            assert_eq!(
+                during.unfinished_sync.unwrap().no_nodes,
+                reported_before || reported
+            );
         }
     }
 }
@@ -242,18 +245,19 @@ fn each_error_of_ensure_decides_on_phase_event_and_retry() {
         Some((RetryWhen::BackOff, true)),
     ];
     for (error, expected) in every_error().into_iter().zip(expected) {
-        let ran = given(Goal::Ensure, &entry).run(state(Phase::Absent, OLD), ensured(&error));
+        let ran =
+            given(Goal::Ensure, &entry).run(state(LoadBalancerPhase::Absent, OLD), ensured(&error));
         let (next, after) = (ran.after("Ensure"), &ran.after("Ensure").state);
-        let work = |failed| Work {
+        let sync = |failed| UnfinishedSync {
             announced: Some(Announced::Ensuring),
             failed,
-            ..Work::default()
+            ..UnfinishedSync::default()
         };
         let Some((again, warns)) = expected else {
             let elsewhere = State {
                 finalizer_added_by: AddedBy::ThisProcess,
-                work: Some(work(false)),
-                ..state(Phase::LeftToOthers, NEW)
+                unfinished_sync: Some(sync(false)),
+                ..state(LoadBalancerPhase::LeftToOthers, NEW)
             };
             assert_eq!(
                 (after, &next.events[..]),
@@ -279,15 +283,15 @@ fn each_error_of_ensure_decides_on_phase_event_and_retry() {
         let failed = sync_failed(&format!("failed to ensure load balancer: {error}"));
         assert_eq!(next.events, if warns { failed } else { vec![] }, "{error}");
         assert_eq!(next.failure.as_deref(), Some("Cloud"), "{error}");
-        let phase = Phase::Ensuring { exists: false };
+        let phase = LoadBalancerPhase::Ensuring { exists: false };
         assert_eq!(
             after.phase,
             if rejected { phase.rejected() } else { phase },
             "{error}"
         );
         assert_eq!(
-            (after.sent, after.work),
-            (NEW, Some(work(warns))),
+            (after.sent, after.unfinished_sync),
+            (NEW, Some(sync(warns))),
             "{error}"
         );
     }
@@ -310,7 +314,7 @@ fn an_existing_load_balancer_gets_the_nodes_of_a_failed_call() {
             CloudError::Denied("no".into()),
             CloudError::Invalid("no".into()),
         ] {
-            let phase = Phase::Ensuring { exists };
+            let phase = LoadBalancerPhase::Ensuring { exists };
             let ran = given(Goal::Ensure, &entry).run(state(phase, before), ensured(&error));
             let done = ran.after("Ensure");
             let sent = done.state.sent;
@@ -342,7 +346,7 @@ fn a_status_is_written_if_cache_or_last_written_one_differs() {
         let entry = entry(&cached);
         let before = State {
             written_status: written.clone(),
-            ..state(Phase::Ensuring { exists: false }, NEW)
+            ..state(LoadBalancerPhase::Ensuring { exists: false }, NEW)
         };
         let ran = given(Goal::Ensure, &entry).run(before, Answers::default());
         let next = ran.after("Ensure");
@@ -353,7 +357,7 @@ fn a_status_is_written_if_cache_or_last_written_one_differs() {
         };
         assert_eq!(
             (&next.call, next.state.phase),
-            (&call, Phase::Present),
+            (&call, LoadBalancerPhase::Present),
             "{cached} {written:?}"
         );
         assert_eq!(
@@ -378,32 +382,32 @@ fn success_is_reported_if_anything_was_written_or_reported() {
         }))
     };
     let (same, other) = (cached("192.0.2.1"), cached("192.0.2.2"));
-    let none = Work::default();
-    for (work, reported) in [
+    let none = UnfinishedSync::default();
+    for (sync, reported) in [
         (none, false),
         (
-            Work {
+            UnfinishedSync {
                 no_nodes: true,
                 ..none
             },
             false,
         ),
         (
-            Work {
+            UnfinishedSync {
                 announced: Some(Announced::Ensuring),
                 ..none
             },
             true,
         ),
         (
-            Work {
+            UnfinishedSync {
                 announced: Some(Announced::Deleting),
                 ..none
             },
             true,
         ),
         (
-            Work {
+            UnfinishedSync {
                 failed: true,
                 ..none
             },
@@ -411,8 +415,8 @@ fn success_is_reported_if_anything_was_written_or_reported() {
         ),
     ] {
         let before = State {
-            work: Some(work),
-            ..state(Phase::Ensuring { exists: true }, NEW)
+            unfinished_sync: Some(sync),
+            ..state(LoadBalancerPhase::Ensuring { exists: true }, NEW)
         };
         // A re-check announces nothing.
         let recheck = |entry| Given {
@@ -428,16 +432,20 @@ fn success_is_reported_if_anything_was_written_or_reported() {
             } else {
                 vec![]
             },
-            "{work:?}"
+            "{sync:?}"
         );
-        assert_eq!(done.state, state(Phase::Present, NEW), "the work has ended");
+        assert_eq!(
+            done.state,
+            state(LoadBalancerPhase::Present, NEW),
+            "the sync has ended"
+        );
 
         let ran = recheck(&other).run(before, Answers::default());
         let done = ran.after("WriteStatus");
         assert_eq!(
-            (&done.events[..], done.state.work),
+            (&done.events[..], done.state.unfinished_sync),
             (&[Event::Ensured][..], None),
-            "{work:?}"
+            "{sync:?}"
         );
     }
 }
@@ -455,13 +463,13 @@ fn a_status_that_cannot_be_written_is_retried() {
             written,
             ..Answers::default()
         };
-        let ran = given(Goal::Ensure, &entry).run(state(Phase::Present, NEW), answers);
+        let ran = given(Goal::Ensure, &entry).run(state(LoadBalancerPhase::Present, NEW), answers);
         let (done, after) = (ran.after("WriteStatus"), &ran.after("WriteStatus").state);
         let requeue =
             expected.map_or_else(|again| vec![Requeue::Retry(again)], |()| SUCCESS.into());
         assert_eq!(
             (&done.call, after.phase),
-            (&Call::Done(requeue), Phase::Present)
+            (&Call::Done(requeue), LoadBalancerPhase::Present)
         );
         assert_eq!(
             done.events == [Event::Ensured],
@@ -470,7 +478,7 @@ fn a_status_that_cannot_be_written_is_retried() {
             done.events
         );
         assert_eq!(
-            after.work.is_some_and(|work| work.failed),
+            after.unfinished_sync.is_some_and(|sync| sync.failed),
             expected.is_err()
         );
     }

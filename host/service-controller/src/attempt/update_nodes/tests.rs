@@ -7,7 +7,7 @@ use crate::{
     plan::goal::Goal,
 };
 
-const SERVED: Phase = Phase::Present;
+const SERVED: LoadBalancerPhase = LoadBalancerPhase::Present;
 
 /// Returns the end of an attempt after which nothing is to be done.
 fn nothing() -> Call {
@@ -69,13 +69,15 @@ fn other_nodes_are_sent_to_what_exists() {
         ] {
             let (call, sent) = match phase {
                 _ if known => (nothing(), before),
-                Phase::Present | Phase::Ensuring { exists: true } | Phase::Rejected { .. } => {
-                    (Call::UpdateNodes(node_set(&["n"])), NEW)
-                }
-                Phase::Ensuring { exists: false } => {
+                LoadBalancerPhase::Present
+                | LoadBalancerPhase::Ensuring { exists: true }
+                | LoadBalancerPhase::Rejected { .. } => (Call::UpdateNodes(node_set(&["n"])), NEW),
+                LoadBalancerPhase::Ensuring { exists: false } => {
                     (Call::Done(vec![Requeue::Ensure(second)]), before)
                 }
-                Phase::Absent | Phase::Deleting | Phase::LeftToOthers => (nothing(), before),
+                LoadBalancerPhase::Absent
+                | LoadBalancerPhase::Deleting
+                | LoadBalancerPhase::LeftToOthers => (nothing(), before),
             };
             let (_, earlier) = state(phase, before).updating(choice(&["n"]).fingerprint, now);
             assert_eq!(earlier, before);
@@ -99,14 +101,19 @@ async fn an_attempt_before_its_time_is_postponed() {
     let again = || Call::Done(vec![Requeue::Retry(RetryWhen::After(delay))]);
     for (phase, sent, call, after) in [
         (
-            Phase::Present,
+            LoadBalancerPhase::Present,
             later,
             Call::Done(vec![Requeue::Ensure(delay)]),
             later,
         ),
-        (Phase::Ensuring { exists: true }, later, again(), later),
         (
-            Phase::Rejected {
+            LoadBalancerPhase::Ensuring { exists: true },
+            later,
+            again(),
+            later,
+        ),
+        (
+            LoadBalancerPhase::Rejected {
                 exists: true,
                 requested: false,
             },
@@ -115,12 +122,12 @@ async fn an_attempt_before_its_time_is_postponed() {
             later,
         ),
         (
-            Phase::Present,
+            LoadBalancerPhase::Present,
             due,
             Call::UpdateNodes(node_set(&["n"])),
             NEW,
         ),
-        (Phase::Deleting, due, nothing(), due),
+        (LoadBalancerPhase::Deleting, due, nothing(), due),
     ] {
         let (_, earlier) = state(phase, sent).updating(choice(&["n"]).fingerprint, now);
         assert_eq!(earlier, sent);
@@ -162,18 +169,22 @@ fn a_vanished_load_balancer_is_recreated_unless_rejected() {
     let entry = entry(&json!({}));
     let recreate = || Call::Done(vec![Requeue::Ensure(Duration::ZERO)]);
     for (phase, phase_after, call) in [
-        (Phase::Present, Phase::Absent, recreate()),
         (
-            Phase::Ensuring { exists: true },
-            Phase::Ensuring { exists: false },
+            LoadBalancerPhase::Present,
+            LoadBalancerPhase::Absent,
             recreate(),
         ),
         (
-            Phase::Rejected {
+            LoadBalancerPhase::Ensuring { exists: true },
+            LoadBalancerPhase::Ensuring { exists: false },
+            recreate(),
+        ),
+        (
+            LoadBalancerPhase::Rejected {
                 exists: true,
                 requested: false,
             },
-            Phase::Rejected {
+            LoadBalancerPhase::Rejected {
                 exists: true,
                 requested: false,
             },

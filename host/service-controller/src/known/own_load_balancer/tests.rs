@@ -7,7 +7,7 @@ use skydock_controller_base::{
 use super::*;
 use crate::{
     attempt::testing::{OLD, state, status},
-    known::state::Phase,
+    known::state::LoadBalancerPhase,
 };
 
 // Holds: S-24
@@ -40,7 +40,7 @@ fn what_is_known_of_the_load_balancer_at_a_hand_over() {
         for (added_by, expected) in all.into_iter().zip(expected) {
             let before = State {
                 finalizer_added_by: added_by,
-                ..state(Phase::Present, OLD)
+                ..state(LoadBalancerPhase::Present, OLD)
             };
             let own = OwnLoadBalancer::of(&service, &before);
             assert_eq!(own, expected, "{what} {added_by:?}");
@@ -53,7 +53,7 @@ fn what_is_known_of_the_load_balancer_at_a_hand_over() {
             assert_eq!(own, Known, "{what} {added_by:?}");
 
             let absent = State {
-                phase: Phase::Absent,
+                phase: LoadBalancerPhase::Absent,
                 ..written
             };
             let own = OwnLoadBalancer::of(&service, &absent);

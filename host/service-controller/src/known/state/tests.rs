@@ -6,18 +6,23 @@ const NOW: Fingerprint = Fingerprint::of(1);
 
 /// All phases, with: a load balancer exists, a request is unfinished, what to do about other
 /// nodes.
-const PHASES: &[(Phase, bool, bool, Follow)] = &[
-    (Phase::Absent, false, false, Follow::Nothing),
-    (Phase::Present, true, false, Follow::Update),
+const PHASES: &[(LoadBalancerPhase, bool, bool, Follow)] = &[
+    (LoadBalancerPhase::Absent, false, false, Follow::Nothing),
+    (LoadBalancerPhase::Present, true, false, Follow::Update),
     (
-        Phase::Ensuring { exists: false },
+        LoadBalancerPhase::Ensuring { exists: false },
         false,
         true,
         Follow::Retry,
     ),
-    (Phase::Ensuring { exists: true }, true, true, Follow::Update),
     (
-        Phase::Rejected {
+        LoadBalancerPhase::Ensuring { exists: true },
+        true,
+        true,
+        Follow::Update,
+    ),
+    (
+        LoadBalancerPhase::Rejected {
             exists: false,
             requested: false,
         },
@@ -26,7 +31,7 @@ const PHASES: &[(Phase, bool, bool, Follow)] = &[
         Follow::Update,
     ),
     (
-        Phase::Rejected {
+        LoadBalancerPhase::Rejected {
             exists: false,
             requested: true,
         },
@@ -35,7 +40,7 @@ const PHASES: &[(Phase, bool, bool, Follow)] = &[
         Follow::Update,
     ),
     (
-        Phase::Rejected {
+        LoadBalancerPhase::Rejected {
             exists: true,
             requested: false,
         },
@@ -44,7 +49,7 @@ const PHASES: &[(Phase, bool, bool, Follow)] = &[
         Follow::Update,
     ),
     (
-        Phase::Rejected {
+        LoadBalancerPhase::Rejected {
             exists: true,
             requested: true,
         },
@@ -52,8 +57,13 @@ const PHASES: &[(Phase, bool, bool, Follow)] = &[
         true,
         Follow::Update,
     ),
-    (Phase::Deleting, false, true, Follow::Nothing),
-    (Phase::LeftToOthers, false, false, Follow::Nothing),
+    (LoadBalancerPhase::Deleting, false, true, Follow::Nothing),
+    (
+        LoadBalancerPhase::LeftToOthers,
+        false,
+        false,
+        Follow::Nothing,
+    ),
 ];
 
 // Holds: S-46, S-48
@@ -111,10 +121,14 @@ fn each_phase_knows_what_the_cloud_has() {
         );
         assert_eq!(
             phase.rejected(),
-            Phase::Rejected { exists, requested },
+            LoadBalancerPhase::Rejected { exists, requested },
             "{phase:?}"
         );
-        assert_eq!(phase.ensuring(), Phase::Ensuring { exists }, "{phase:?}");
+        assert_eq!(
+            phase.ensuring(),
+            LoadBalancerPhase::Ensuring { exists },
+            "{phase:?}"
+        );
         let vanished = phase.vanished();
         assert_eq!(
             (vanished.exists(), vanished.requested()),
@@ -128,8 +142,8 @@ fn each_phase_knows_what_the_cloud_has() {
 #[test]
 fn a_new_plugin_checks_unfinished_and_rejected_services_first() {
     for &(phase, _, requested, _) in PHASES {
-        let settled = !requested && !matches!(phase, Phase::Rejected { .. });
-        let expected = if settled {
+        let finished = !requested && !matches!(phase, LoadBalancerPhase::Rejected { .. });
+        let expected = if finished {
             Priority::Recheck
         } else {
             Priority::Change
@@ -140,7 +154,7 @@ fn a_new_plugin_checks_unfinished_and_rejected_services_first() {
         };
         assert_eq!(state.recheck(), expected, "{phase:?}");
         let failed = State {
-            work: Some(Work::default()),
+            unfinished_sync: Some(UnfinishedSync::default()),
             ..state
         };
         assert_eq!(failed.recheck(), Priority::Change, "{phase:?}");
@@ -151,7 +165,7 @@ fn a_new_plugin_checks_unfinished_and_rejected_services_first() {
 fn a_service_with_an_address_has_a_load_balancer() {
     assert_eq!(
         (State::new(true).phase, State::new(false).phase),
-        (Phase::Present, Phase::Absent)
+        (LoadBalancerPhase::Present, LoadBalancerPhase::Absent)
     );
 }
 
@@ -161,7 +175,7 @@ fn each_start_is_announced_once_per_work() {
     let mut announce = |what| state.begin(Some(what));
     assert!(announce(Announced::Ensuring) && !announce(Announced::Ensuring));
     assert!(announce(Announced::Deleting) && announce(Announced::Ensuring));
-    state.work = None;
+    state.unfinished_sync = None;
     assert!(state.begin(Some(Announced::Ensuring)));
 }
 
@@ -171,20 +185,24 @@ fn a_failure_shows_until_an_attempt_succeeds() {
         phase,
         ..State::new(false)
     };
-    let rejected = Phase::Rejected {
+    let rejected = LoadBalancerPhase::Rejected {
         exists: true,
         requested: false,
     };
     for (phase, health, after_failure) in [
-        (Phase::Absent, Health::Pending, Health::Failing),
-        (Phase::Present, Health::Ready, Health::Failing),
+        (LoadBalancerPhase::Absent, Health::Pending, Health::Failing),
+        (LoadBalancerPhase::Present, Health::Ready, Health::Failing),
         (
-            Phase::Ensuring { exists: true },
+            LoadBalancerPhase::Ensuring { exists: true },
             Health::Pending,
             Health::Failing,
         ),
         (rejected, Health::Failing, Health::Failing),
-        (Phase::Deleting, Health::Deleting, Health::Failing),
+        (
+            LoadBalancerPhase::Deleting,
+            Health::Deleting,
+            Health::Failing,
+        ),
     ] {
         let mut state = in_phase(phase);
         assert_eq!(state.health(), Some(health), "{phase:?}");
@@ -192,10 +210,10 @@ fn a_failure_shows_until_an_attempt_succeeds() {
         assert_eq!(state.health(), Some(after_failure), "{phase:?}");
 
         let mut state = in_phase(phase);
-        state.work().failed = true;
+        state.unfinished_sync().failed = true;
         assert_eq!(state.health(), Some(after_failure), "{phase:?}");
         state.finished(false);
         assert_eq!(state.health(), Some(health), "{phase:?}");
     }
-    assert_eq!(in_phase(Phase::LeftToOthers).health(), None);
+    assert_eq!(in_phase(LoadBalancerPhase::LeftToOthers).health(), None);
 }

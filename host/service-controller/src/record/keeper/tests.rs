@@ -5,7 +5,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::json;
 use skydock_cloud::NodeFields;
 use skydock_kube::{
-    election::{Held, NoteWriter, note},
+    election::{Held, LeaseAnnotationWriter, lease_annotation},
     testing::FakeApi,
 };
 use tokio::{task::unconstrained, time::sleep};
@@ -21,17 +21,17 @@ const PERIOD: Duration = Duration::from_secs(1800);
 struct Process {
     api: FakeApi,
     keeper: Keeper,
-    writer: NoteWriter,
+    writer: LeaseAnnotationWriter,
     lease: RefCell<Lease>,
 }
 
 impl Process {
     fn new(text: Option<&str>) -> Self {
-        let (note, writer) = note("note");
+        let (annotation, writer) = lease_annotation("annotation");
         let lease = lease(5, text);
         writer.confirm(&lease, 0);
         let api = FakeApi::default();
-        let store = RecordStore::new(&api.client(), "kube-system", "ccm", ("", note));
+        let store = RecordStore::new(&api.client(), "kube-system", "ccm", ("", annotation));
         let keeper = Keeper::new(store, PERIOD);
         Self {
             api,
@@ -87,16 +87,16 @@ impl Process {
 
 fn lease(transitions: i32, text: Option<&str>) -> Lease {
     serde_json::from_value(json!({
-        "metadata": {"uid": "a", "annotations": text.map(|text| json!({"note": text}))},
+        "metadata": {"uid": "a", "annotations": text.map(|text| json!({"annotation": text}))},
         "spec": {"leaseTransitions": transitions},
     }))
     .unwrap()
 }
 
 fn held(lease: &Lease) -> Held {
-    let (note, writer) = note("note");
+    let (annotation, writer) = lease_annotation("annotation");
     writer.confirm(lease, 0);
-    note.held().unwrap()
+    annotation.held().unwrap()
 }
 
 /// Drops a future that waits, as if its process was killed.
@@ -125,21 +125,24 @@ fn bytes(lines: &[ServiceLine]) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_waits_until_the_next_process_doubts_its_line() {
+async fn a_call_waits_until_its_line_is_not_valid() {
     let process = Process::new(None);
     let record = process.writes(&lines(3)).await;
     assert_eq!(process.believes(&record), 3);
 
     // A new Service, of which the record says nothing.
-    assert!(process.keeper.doubt("new").now_or_never().is_some());
+    assert!(process.keeper.invalidate("new").now_or_never().is_some());
 
     let keeper = &process.keeper;
-    let calls = async { tokio::join!(keeper.doubt("0"), keeper.doubt("1")) };
+    let calls = async { tokio::join!(keeper.invalidate("0"), keeper.invalidate("1")) };
     tokio::pin!(calls);
     assert!(calls.as_mut().now_or_never().is_none(), "both wait");
     process.renewing(calls).await;
     assert_eq!(process.believes(&record), 1);
-    assert!(keeper.doubt("0").now_or_never().is_some(), "it is doubted");
+    assert!(
+        keeper.invalidate("0").now_or_never().is_some(),
+        "it is not valid"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,21 +153,21 @@ async fn a_slow_record_delays_only_calls_that_it_is_about() {
     let writing = process.keeper.write(|| lines.clone());
     tokio::pin!(writing);
     assert!(writing.as_mut().now_or_never().is_none());
-    assert!(process.keeper.doubt("new").now_or_never().is_some());
-    assert!(process.keeper.doubt("0").now_or_never().is_none());
+    assert!(process.keeper.invalidate("new").now_or_never().is_some());
+    assert!(process.keeper.invalidate("0").now_or_never().is_none());
 
     // It is not answered.
     writing.await;
-    assert!(process.keeper.doubt("0").now_or_never().is_some());
+    assert!(process.keeper.invalidate("0").now_or_never().is_some());
 
     // A call that begins while the lines are gathered may be about one of them.
     let gathering = || {
-        let doubting = process.keeper.doubt("new").now_or_never();
-        assert!(doubting.is_none());
+        let invalidating = process.keeper.invalidate("new").now_or_never();
+        assert!(invalidating.is_none());
         lines.clone()
     };
     process.renewing(process.keeper.write(gathering)).await;
-    assert!(process.keeper.doubt("new").now_or_never().is_some());
+    assert!(process.keeper.invalidate("new").now_or_never().is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,7 +179,7 @@ async fn a_clock_that_was_set_forward_ends_no_line() {
         // It ended a while ago, by the clock of this process.
         lines[0].line.checked -= PERIOD.as_secs() + 60;
         let record = process.writes(&lines).await;
-        let call = process.keeper.doubt("0");
+        let call = process.keeper.invalidate("0");
         tokio::pin!(call);
         assert_eq!(call.as_mut().now_or_never().is_none(), waits);
         if waits {
@@ -194,14 +197,14 @@ async fn a_clock_that_was_set_forward_ends_no_line() {
 async fn a_call_that_is_canceled_while_it_waits_leaves_the_others_waiting() {
     let process = Process::new(None);
     let record = process.writes(&lines(3)).await;
-    killed(process.keeper.doubt("0")).await;
-    killed(process.keeper.doubt("0")).await;
-    process.renewing(process.keeper.doubt("0")).await;
+    killed(process.keeper.invalidate("0")).await;
+    killed(process.keeper.invalidate("0")).await;
+    process.renewing(process.keeper.invalidate("0")).await;
     assert_eq!(process.believes(&record), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn if_many_services_are_doubted_all_are() {
+async fn if_many_lines_are_invalidated_all_are() {
     let count = MOST_EXCEPTIONS as u128 + 1;
     for at_once in [false, true] {
         let process = Process::new(None);
@@ -210,7 +213,7 @@ async fn if_many_services_are_doubted_all_are() {
         assert!(
             process
                 .keeper
-                .doubt_many(MOST_EXCEPTIONS)
+                .invalidate_many(MOST_EXCEPTIONS)
                 .now_or_never()
                 .is_some()
         );
@@ -219,16 +222,16 @@ async fn if_many_services_are_doubted_all_are() {
             let keeper = &process.keeper;
             let uid = number.to_string();
             // Otherwise, it waits for other tasks after a while.
-            let mut doubting = Box::pin(unconstrained(async {
+            let mut invalidating = Box::pin(unconstrained(async {
                 if at_once {
-                    keeper.doubt_many(MOST_EXCEPTIONS + 1).await;
+                    keeper.invalidate_many(MOST_EXCEPTIONS + 1).await;
                 }
-                keeper.doubt(&uid).await;
+                keeper.invalidate(&uid).await;
             }));
-            let waits = doubting.as_mut().now_or_never().is_none();
+            let waits = invalidating.as_mut().now_or_never().is_none();
             assert_eq!(waits, !at_once || number == 0, "{number}");
             if waits {
-                process.renewing(doubting).await;
+                process.renewing(invalidating).await;
             }
         }
         assert_eq!(process.next().text, None);
@@ -278,8 +281,8 @@ async fn an_answer_that_is_lost_makes_nobody_believe_more() {
     assert!(process.keeper.has_changed(), "it is tried again");
 
     // A Service that only the new record contains gets other nodes, and then one of the old.
-    assert!(process.keeper.doubt("2").now_or_never().is_some());
-    process.renewing(process.keeper.doubt("0")).await;
+    assert!(process.keeper.invalidate("2").now_or_never().is_some());
+    process.renewing(process.keeper.invalidate("0")).await;
     assert_eq!(process.believes(&new_bytes), 0);
     assert_eq!(process.believes(&old_bytes), 1);
 }
@@ -298,7 +301,7 @@ async fn without_permission_nothing_is_believed_and_nothing_waits() {
         process.api.fail("POST", ALL, code, reason);
         process.api.fail("GET", ONE, code, reason);
         process.keeper.write(|| lines(2)).await;
-        assert!(process.keeper.doubt("0").now_or_never().is_some());
+        assert!(process.keeper.invalidate("0").now_or_never().is_some());
         assert_eq!(process.next().text, None);
 
         // It is tried again, but not at once.
@@ -309,7 +312,7 @@ async fn without_permission_nothing_is_believed_and_nothing_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_is_found_and_vouched_for_again() {
+async fn a_record_is_found_and_marked_again() {
     let all = lines(4);
     let record = bytes(&all);
     let first = held(&lease(4, None));
@@ -326,11 +329,11 @@ async fn a_record_is_found_and_vouched_for_again() {
     assert_eq!(loaded.0.len(), 3);
     assert_eq!(process.believes(&record), 0, "not yet by the one after it");
 
-    let vouched = |it: &ServiceLine| {
+    let valid_line = |it: &ServiceLine| {
         let (key, until) = (it.key, it.line.until(PERIOD));
-        (it.uid.clone(), Vouched { key, until })
+        (it.uid.clone(), ValidLine { key, until })
     };
-    let adopted = all[..2].iter().map(vouched).collect();
+    let adopted = all[..2].iter().map(valid_line).collect();
     process.renewing(process.keeper.adopt(adopted)).await;
     assert_eq!(process.believes(&record), 2, "one has no Service any more");
     assert_eq!(process.requests(), 1, "nothing was written");

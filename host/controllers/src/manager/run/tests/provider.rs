@@ -1,7 +1,8 @@
 //! Tests of what a provider requests in addition to its answers.
 
 use skydock_cloud::{
-    CloudError, ForeignKind, ForeignObject, NamedBy, Note, ObjectKind, ObjectName, ReadError, Retry,
+    CloudError, ForeignKind, ForeignObject, NamedBy, ObjectAnnotations, ObjectKind, ObjectName,
+    ReadError, Retry,
 };
 
 use super::*;
@@ -10,9 +11,9 @@ const STATUS: &str = "/api/v1/namespaces/ns/services/web/status";
 const SECRET: &str = "/api/v1/namespaces/ops/secrets/tls";
 const NAMESPACE: &str = "/api/v1/namespaces/kube-system";
 
-fn note(cluster: &dyn Cluster, key: &str, value: Option<&str>) -> Note {
+fn annotation(cluster: &dyn Cluster, key: &str, value: Option<&str>) -> ObjectAnnotations {
     let object = ObjectName::service(&cluster.services()[0]);
-    Note {
+    ObjectAnnotations {
         object,
         annotations: [(key.to_owned(), value.map(Into::into))].into(),
     }
@@ -126,8 +127,8 @@ async fn maintenance_slows_down_while_conflicts_last() {
 async fn notes_are_written_in_one_patch_and_retried() {
     let (bench, cluster) = working().await;
     bench.api.fail("PATCH", STATUS, 500, "InternalError");
-    cluster.note(note(&*cluster, "fake.example/id", Some("lb-1")));
-    cluster.note(note(&*cluster, "fake.example/old", None));
+    cluster.annotate(annotation(&*cluster, "fake.example/id", Some("lb-1")));
+    cluster.annotate(annotation(&*cluster, "fake.example/old", None));
     sleep(Duration::from_secs(60)).await;
     let expected = json!({"uid": "uid-web", "annotations": {"fake.example/id": "lb-1", "fake.example/old": null}});
     assert_eq!(
@@ -143,9 +144,9 @@ async fn notes_are_written_in_one_patch_and_retried() {
 async fn pending_notes_are_written_at_shutdown() {
     let (bench, cluster) = working().await;
     bench.api.fail("PATCH", STATUS, 500, "InternalError");
-    cluster.note(note(&*cluster, "fake.example/id", Some("1")));
+    cluster.annotate(annotation(&*cluster, "fake.example/id", Some("1")));
     sleep(Duration::from_millis(100)).await;
-    cluster.note(note(&*cluster, "fake.example/id", Some("2")));
+    cluster.annotate(annotation(&*cluster, "fake.example/id", Some("2")));
     bench.shutdown.cancel();
     bench.running.await.unwrap().unwrap();
     assert_eq!(
@@ -160,7 +161,7 @@ async fn a_note_on_a_deleted_object_is_dropped() {
     let (bench, cluster) = working().await;
     for (code, reason) in [(409, "Conflict"), (404, "NotFound")] {
         bench.api.fail("PATCH", STATUS, code, reason);
-        cluster.note(note(&*cluster, "fake.example/id", Some("1")));
+        cluster.annotate(annotation(&*cluster, "fake.example/id", Some("1")));
         sleep(Duration::from_secs(600)).await;
     }
     assert_eq!(written(&bench.api).len(), 2, "once each");

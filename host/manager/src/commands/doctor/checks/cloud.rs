@@ -1,4 +1,4 @@
-//! What the cloud says about nodes.
+//! Checks of what the cloud says about nodes.
 
 use std::{collections::BTreeMap, net::IpAddr};
 

@@ -1,4 +1,4 @@
-//! What is wrong with nodes, and with other programs.
+//! Checks of nodes, and of other programs in the cluster.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What does not fit together in the Pod of a cloud-controller-manager.
+//! Checks of the manifest: what does not fit together in the Pod of a cloud-controller-manager.
 
 use k8s_openapi::{api::core::v1::Probe, apimachinery::pkg::util::intstr::IntOrString};
 use serde_json::json;

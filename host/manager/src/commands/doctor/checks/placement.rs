@@ -1,4 +1,4 @@
-//! Why no node can run a cloud-controller-manager.
+//! Checks of scheduling: why no node can run a cloud-controller-manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Whether a cloud-controller-manager runs, and what keeps it from its work.
+//! Checks whether a cloud-controller-manager runs, and what keeps it from its work.
 
 use std::collections::BTreeMap;
 

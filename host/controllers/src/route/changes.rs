@@ -78,13 +78,13 @@ pub(super) struct Done<T> {
 
 /// Calls the cloud. Clones share the limit of concurrent calls.
 #[derive(Clone)]
-pub(super) struct Work {
+pub(super) struct RouteClient {
     provider: Arc<dyn CloudProvider>,
     in_flight: Arc<Semaphore>,
     stop: CancellationToken,
 }
 
-impl Work {
+impl RouteClient {
     pub(super) fn new(provider: Arc<dyn CloudProvider>, stop: CancellationToken) -> Self {
         let permits = usize::try_from(IN_FLIGHT).unwrap_or(Semaphore::MAX_PERMITS);
         Self {

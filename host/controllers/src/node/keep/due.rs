@@ -7,7 +7,7 @@ use skydock_cloud::Node;
 
 /// Names of nodes that are due, and nodes that are not to be looked up until they change.
 #[derive(Default)]
-pub(super) struct Due(Mutex<State>);
+pub(in crate::node) struct Due(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -32,7 +32,7 @@ impl Due {
     /// Makes these nodes due, and no others. Nodes for which the cloud had no answer and that have
     /// not changed are skipped, unless `all` is set: after the plugin was replaced, it may answer
     /// for them. Returns the names of the due nodes.
-    pub(super) fn mark(
+    pub(in crate::node) fn mark(
         &self,
         nodes: impl IntoIterator<Item = Arc<Node>>,
         all: bool,
@@ -64,26 +64,26 @@ impl Due {
         names
     }
 
-    pub(super) fn contains(&self, name: &str) -> bool {
+    pub(in crate::node) fn contains(&self, name: &str) -> bool {
         self.0.lock().names.contains_key(name)
     }
 
     /// Returns how often nodes have been marked. A query records this number when it starts, so
     /// that a node that became due during the query, maybe because the plugin was replaced, stays
     /// due after the answer.
-    pub(super) fn marks(&self) -> u64 {
+    pub(in crate::node) fn marks(&self) -> u64 {
         self.0.lock().marks
     }
 
     /// Records that the node was looked up, or that it is too late for that. `asked` is the number
     /// of marks when the query started.
-    pub(super) fn done(&self, name: &str, asked: u64) {
+    pub(in crate::node) fn done(&self, name: &str, asked: u64) {
         self.0.lock().done(name, asked);
     }
 
     /// Records that the cloud has no answer for the node until it changes. `asked` is the number of
     /// marks when the query started.
-    pub(super) fn skip_until_change(&self, node: &Arc<Node>, asked: u64) {
+    pub(in crate::node) fn skip_until_change(&self, node: &Arc<Node>, asked: u64) {
         let mut state = self.0.lock();
         if state.done(&node.name, asked) {
             state.skipped.insert(node.name.clone(), Arc::clone(node));

@@ -5,13 +5,11 @@
 #![forbid(unsafe_code)]
 
 mod audit;
-mod chart;
 mod cloud;
 mod cluster;
 mod fleet;
 mod measure;
 mod report;
-mod row;
 mod run;
 mod scenario;
 mod side;
@@ -26,8 +24,7 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use skydock_bench::{Built, Machine, Progress};
 
-use crate::report::Report;
-use crate::row::Row;
+use crate::report::{Report, Row};
 use crate::scenario::{Scenario, Size};
 use crate::side::{Programs, Side};
 

@@ -1,5 +1,7 @@
 //! The figures as a table, as JSON, and for the README.
 
+mod chart;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -8,8 +10,7 @@ use comfy_table::{CellAlignment, Table, TableStyle, presets};
 use serde::Serialize;
 use skydock_bench::{Machine, as_f64, mebibytes, seconds};
 
-use crate::chart::chart;
-use crate::row::Row;
+use self::chart::chart;
 use crate::scenario::{Figures, Scenario, Size};
 use crate::turns::{Other, Turns};
 
@@ -20,6 +21,14 @@ pub(crate) struct Report {
     pub(crate) size: Size,
     pub(crate) scenarios: Vec<Row>,
     pub(crate) turns: Option<Turns>,
+}
+
+/// The figures of both sides for a scenario.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) scenario: Scenario,
+    pub(crate) upstream: Figures,
+    pub(crate) skydock: Figures,
 }
 
 /// One line of the table: the quantity, the values of both sides, and the ratio of Skydock's to
@@ -184,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_readme_has_the_markers() {
-        let readme = include_str!("../README.md");
+        let readme = include_str!("../../../README.md");
         assert!(skydock_bench::replaced(readme, NAME, "new").is_some());
     }
 

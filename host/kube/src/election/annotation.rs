@@ -36,35 +36,35 @@ struct Wanted {
 
 /// Sets the annotation.
 #[derive(Debug)]
-pub struct Note {
+pub struct LeaseAnnotation {
     wanted: watch::Sender<Wanted>,
     held: watch::Receiver<Option<Held>>,
 }
 
-/// Writes the annotation; the other end of a [`Note`].
+/// Writes the annotation; the other end of a [`LeaseAnnotation`].
 #[derive(Debug)]
-pub struct NoteWriter {
+pub struct LeaseAnnotationWriter {
     key: &'static str,
     wanted: watch::Receiver<Wanted>,
     held: watch::Sender<Option<Held>>,
     unattended: Duration,
 }
 
-/// Returns a note with this annotation, and its writer.
+/// Returns the annotation with this key, and its writer.
 #[must_use]
-pub fn note(key: &'static str) -> (Note, NoteWriter) {
+pub fn lease_annotation(key: &'static str) -> (LeaseAnnotation, LeaseAnnotationWriter) {
     let (wanted, following) = watch::channel(Wanted::default());
     let (confirming, held) = watch::channel(None);
-    let writer = NoteWriter {
+    let writer = LeaseAnnotationWriter {
         key,
         wanted: following,
         held: confirming,
         unattended: Duration::ZERO,
     };
-    (Note { wanted, held }, writer)
+    (LeaseAnnotation { wanted, held }, writer)
 }
 
-impl Note {
+impl LeaseAnnotation {
     /// Returns the Lease, if this replica holds it.
     #[must_use]
     pub fn held(&self) -> Option<Held> {
@@ -88,7 +88,7 @@ impl Note {
     }
 }
 
-impl NoteWriter {
+impl LeaseAnnotationWriter {
     /// Returns when another text was set.
     pub async fn changed(&mut self) {
         if self.wanted.changed().await.is_err() {
@@ -102,7 +102,8 @@ impl NoteWriter {
         self.unattended = unattended;
     }
 
-    /// Puts the text into these annotations. Returns its number, for [`NoteWriter::confirm`].
+    /// Puts the text into these annotations. Returns its number, for
+    /// [`LeaseAnnotationWriter::confirm`].
     pub fn apply(&self, annotations: &mut Option<BTreeMap<String, String>>) -> u64 {
         let Wanted { number, text } = self.wanted.borrow().clone();
         if number == 0 {
@@ -145,33 +146,33 @@ mod tests {
 
     #[test]
     fn the_text_of_an_earlier_holder_stays_until_another_is_set() {
-        let (note, mut writer) = note("note");
+        let (annotation, mut writer) = lease_annotation("annotation");
         writer.acquires(Duration::from_secs(7));
-        let before = BTreeMap::from([("a", "b"), ("note", "old")]);
+        let before = BTreeMap::from([("a", "b"), ("annotation", "old")]);
         let before = before
             .into_iter()
             .map(|(key, text)| (key.into(), text.into()));
         let mut annotations: Option<BTreeMap<String, String>> = Some(before.collect());
-        assert_eq!(note.held(), None);
+        assert_eq!(annotation.held(), None);
 
         let number = writer.apply(&mut annotations);
         writer.confirm(&lease(annotations.clone()), number);
-        let held = note.held().unwrap();
+        let held = annotation.held().unwrap();
         assert_eq!(held.text.as_deref(), Some("old"));
         assert_eq!(held.unattended, Duration::from_secs(7));
 
-        assert!(note.set(None).now_or_never().is_none());
+        assert!(annotation.set(None).now_or_never().is_none());
         let number = writer.apply(&mut annotations);
         writer.confirm(&lease(annotations.clone()), number);
-        assert_eq!(note.held().unwrap().text, None);
+        assert_eq!(annotation.held().unwrap().text, None);
         assert_eq!(annotations.unwrap().len(), 1, "those of others stay");
     }
 
     #[tokio::test]
     async fn an_equal_text_that_was_set_before_confirms_nothing() {
-        let (note, mut writer) = note("note");
+        let (annotation, mut writer) = lease_annotation("annotation");
         let mut annotations = None;
-        let setting = note.set(None);
+        let setting = annotation.set(None);
         tokio::pin!(setting);
         assert!(setting.as_mut().now_or_never().is_none());
         writer.changed().await;
@@ -180,9 +181,9 @@ mod tests {
         setting.await;
 
         // A write of another text is in flight, and whoever waited for it has gone.
-        assert!(note.set(Some("a".into())).now_or_never().is_none());
+        assert!(annotation.set(Some("a".into())).now_or_never().is_none());
         let in_flight = writer.apply(&mut annotations);
-        let removing = note.set(None);
+        let removing = annotation.set(None);
         tokio::pin!(removing);
         assert!(removing.as_mut().now_or_never().is_none());
         writer.confirm(&lease(annotations.clone()), in_flight);
@@ -195,8 +196,8 @@ mod tests {
 
     #[test]
     fn nothing_is_confirmed_to_a_holder_that_loses_the_lease() {
-        let (note, writer) = note("note");
+        let (annotation, writer) = lease_annotation("annotation");
         drop(writer);
-        assert!(note.set(None).now_or_never().is_none());
+        assert!(annotation.set(None).now_or_never().is_none());
     }
 }

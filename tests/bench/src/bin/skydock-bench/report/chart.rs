@@ -2,7 +2,7 @@
 
 use skydock_bench::as_f64;
 
-use crate::row::Row;
+use super::Row;
 use crate::scenario::{Figures, Scenario};
 
 /// Returns bars with the ratio of Skydock's time, CPU and memory to upstream's, or `None` without

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use skydock_cloud::{Note, ObjectName};
+use skydock_cloud::{ObjectAnnotations, ObjectName};
 
 /// Annotations to set, or to remove (`None`).
 pub(super) type Annotations = BTreeMap<String, Option<String>>;
@@ -32,15 +32,15 @@ struct Object {
 impl PendingAnnotations {
     /// Adds annotations; they replace those with the same keys. If one is omitted because too many
     /// wait, and none of this object was before, it returns its key.
-    pub(super) fn add(&mut self, key: &str, note: Note) -> Option<String> {
+    pub(super) fn add(&mut self, key: &str, wanted: ObjectAnnotations) -> Option<String> {
         let object = self.objects.entry(key.to_owned()).or_insert(Object {
-            name: note.object,
+            name: wanted.object,
             annotations: Annotations::new(),
             omitted: false,
         });
 
         let mut first = None;
-        for (key, value) in note.annotations {
+        for (key, value) in wanted.annotations {
             let before = object.annotations.get_key_value(&key);
             let bytes = self.bytes - before.map_or(0, size) + size((&key, &value));
             let fits = bytes <= MOST_BYTES && (before.is_some() || object.annotations.len() < MOST);
@@ -107,9 +107,9 @@ mod tests {
 
     use super::*;
 
-    fn note(key: String, value: &str) -> Note {
+    fn annotation(key: String, value: &str) -> ObjectAnnotations {
         let name = |text: &str| text.to_owned();
-        Note {
+        ObjectAnnotations {
             object: ObjectName {
                 kind: ObjectKind::Service,
                 namespace: name("ns"),
@@ -125,7 +125,7 @@ mod tests {
     fn annotations_of_an_object_are_limited() {
         let mut pending = PendingAnnotations::default();
         let mut add =
-            |number: usize, value: &str| pending.add("u", note(format!("k{number}"), value));
+            |number: usize, value: &str| pending.add("u", annotation(format!("k{number}"), value));
         let omitted: Vec<_> = (0..2 * MOST)
             .filter_map(|number| add(number, "1"))
             .collect();
@@ -143,12 +143,15 @@ mod tests {
         let value = "v".repeat(4096);
         for object in 0..1000 {
             for number in 0..MOST {
-                pending.add(&object.to_string(), note(format!("k{number:02}"), &value));
+                pending.add(
+                    &object.to_string(),
+                    annotation(format!("k{number:02}"), &value),
+                );
             }
         }
         assert!(pending.bytes <= MOST_BYTES && pending.bytes > MOST_BYTES - 4200);
         assert!(pending.objects.len() < 70, "{}", pending.objects.len());
-        assert!(pending.add("0", note("k00".to_owned(), "")).is_none());
+        assert!(pending.add("0", annotation("k00".to_owned(), "")).is_none());
         for key in pending.keys() {
             let (_, annotations) = pending.of(&key).unwrap();
             pending.remove(&key, &annotations);
@@ -159,10 +162,10 @@ mod tests {
     #[test]
     fn what_changes_while_it_is_written_waits_on() {
         let mut pending = PendingAnnotations::default();
-        pending.add("u", note("a".to_owned(), "1"));
-        pending.add("u", note("b".to_owned(), "1"));
+        pending.add("u", annotation("a".to_owned(), "1"));
+        pending.add("u", annotation("b".to_owned(), "1"));
         let (_, written) = pending.of("u").unwrap();
-        pending.add("u", note("b".to_owned(), "2"));
+        pending.add("u", annotation("b".to_owned(), "2"));
         pending.remove("u", &written);
         let (_, left) = pending.of("u").unwrap();
         assert_eq!(left, [("b".to_owned(), Some("2".to_owned()))].into());

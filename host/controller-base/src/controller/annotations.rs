@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use kube::Client;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
-use skydock_cloud::{CloudProvider, Note, ObjectKind, ObjectName, Pairs, has_room};
+use skydock_cloud::{CloudProvider, ObjectAnnotations, ObjectKind, ObjectName, Pairs, has_room};
 use skydock_kube::{
     api::{ApiError, Patch, Target, patch},
     informer::{Change, Informer},
@@ -41,7 +41,7 @@ const PACE: Rate = Rate {
 const LAST: Duration = Duration::from_secs(2);
 
 /// Annotations to be written, and those that were written.
-pub struct Notes {
+pub struct AnnotationWriter {
     nodes: Client,
     services: Client,
     node_cache: Arc<Informer<NodeKind>>,
@@ -85,9 +85,9 @@ impl WrittenAnnotations {
 
     /// Makes an annotation wait.
     #[cfg(any(test, feature = "testing"))]
-    pub fn waits(&self, note: Note) {
-        let key = key_of(&note.object);
-        self.pending.lock().add(&key, note);
+    pub fn waits(&self, wanted: ObjectAnnotations) {
+        let key = key_of(&wanted.object);
+        self.pending.lock().add(&key, wanted);
     }
 
     fn remember(&self, uid: &str, annotations: &Annotations) {
@@ -111,9 +111,9 @@ impl WrittenAnnotations {
     }
 }
 
-impl Notes {
+impl AnnotationWriter {
     /// Creates it with clients for nodes and Services, and their caches. Nothing is written before
-    /// [`Notes::run`].
+    /// [`AnnotationWriter::run`].
     pub fn new(
         (nodes, services): (Client, Client),
         (node_cache, service_cache): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>),
@@ -158,11 +158,11 @@ impl Notes {
         self.pending.lock()
     }
 
-    /// Queues a note. Values of the same object and key that still wait are overwritten.
-    pub fn take(&self, note: Note) {
-        let key = key_of(&note.object);
-        let object = note.object.clone();
-        let omitted = self.pending().add(&key, note);
+    /// Queues annotations. Values of the same object and key that still wait are overwritten.
+    pub fn add(&self, wanted: ObjectAnnotations) {
+        let key = key_of(&wanted.object);
+        let object = wanted.object.clone();
+        let omitted = self.pending().add(&key, wanted);
 
         if let Some(omitted) = omitted {
             tracing::warn!(%object, "annotation {omitted} is not written, and perhaps others: too many of the provider's annotations are waiting");
@@ -402,7 +402,7 @@ mod tests {
     async fn writes_to_an_object_are_apart_and_leave_room() {
         let (api, services) = (FakeApi::default(), Arc::<Informer<ServiceKind>>::default());
         let metrics = SharedMetrics::register(&mut Registry::default());
-        let notes = Notes::new(
+        let writer = AnnotationWriter::new(
             (api.client(), api.client()),
             (Arc::default(), Arc::clone(&services)),
             Arc::new(FakeCloud::default()),
@@ -414,7 +414,7 @@ mod tests {
             &json!({"metadata": {"annotations": present}}),
         ));
         let take = |key: &str, value: &str| {
-            notes.take(Note {
+            writer.add(ObjectAnnotations {
                 object: ObjectName::service(&services.get("ns/web").unwrap().view.service),
                 annotations: [(format!("fake.example/{key}"), Some(value.to_owned()))].into(),
             });
@@ -434,7 +434,7 @@ mod tests {
             sleep(2 * APART).await;
         };
         tokio::select! {
-            () = notes.run() => unreachable!(),
+            () = writer.run() => unreachable!(),
             () = changes => {}
         }
 
@@ -447,17 +447,17 @@ mod tests {
     async fn an_annotation_waits_until_it_is_written() {
         let (api, services) = (FakeApi::default(), Arc::<Informer<ServiceKind>>::default());
         let metrics = SharedMetrics::register(&mut Registry::default());
-        let notes = Notes::new(
+        let writer = AnnotationWriter::new(
             (api.client(), api.client()),
             (Arc::default(), Arc::clone(&services)),
             Arc::new(FakeCloud::default()),
             &metrics,
         );
         services.apply(service("web"));
-        let written = notes.written();
+        let written = writer.written();
         assert!(!written.is_waiting("uid-web"));
 
-        notes.take(Note {
+        writer.add(ObjectAnnotations {
             object: ObjectName::service(&services.get("ns/web").unwrap().view.service),
             annotations: [("a".to_owned(), Some("1".to_owned()))].into(),
         });
@@ -465,9 +465,9 @@ mod tests {
 
         let path = "/api/v1/namespaces/ns/services/web/status";
         api.fail("PATCH", path, 500, "InternalError");
-        notes.finish().await;
+        writer.finish().await;
         assert!(written.is_waiting("uid-web"), "it is tried again");
-        notes.finish().await;
+        writer.finish().await;
         assert!(!written.is_waiting("uid-web"));
     }
 
@@ -475,13 +475,13 @@ mod tests {
     async fn a_value_that_others_change_back_is_their_change() {
         let (api, services) = (FakeApi::default(), Arc::<Informer<ServiceKind>>::default());
         let metrics = SharedMetrics::register(&mut Registry::default());
-        let notes = Notes::new(
+        let writer = AnnotationWriter::new(
             (api.client(), api.client()),
             (Arc::default(), Arc::clone(&services)),
             Arc::new(FakeCloud::default()),
             &metrics,
         );
-        let (version, written) = (AtomicU32::new(0), notes.written());
+        let (version, written) = (AtomicU32::new(0), writer.written());
         // Applies the next version of the Service with this value of an annotation. Returns whether
         // it was written here.
         let is_own = |value: Option<&str>| {
@@ -500,11 +500,11 @@ mod tests {
                 name: name("web"),
                 uid,
             };
-            notes.take(Note {
+            writer.add(ObjectAnnotations {
                 object,
                 annotations: [(name("a"), value.map(name))].into(),
             });
-            notes.finish().await;
+            writer.finish().await;
         };
         assert!(!is_own(None) && !is_own(Some("0")));
 
