@@ -8,6 +8,7 @@
 
 mod chapters;
 pub mod figures;
+pub mod image;
 mod inventory;
 pub mod kubelet;
 pub mod narrator;

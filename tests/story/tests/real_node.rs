@@ -17,7 +17,6 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::Command,
     time::{Duration, Instant},
 };
 
@@ -26,12 +25,10 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client, api::ListParams};
 use serde_json::{Value, json};
 use skydock_clusters::{Error, NodeSpec, PAUSE, Plane, RealPlane};
-use skydock_image::Layer;
+use skydock_story::image;
 use skydock_support::{Paths, Seen, checkout, copy_folder, eventually, kubernetes::UNINITIALIZED};
 
 const NAMESPACE: &str = "kube-system";
-/// The image that the example names.
-const IMAGE: &str = "registry.example.com/skydock:0.1.0";
 /// A machine in the inventory of the example.
 const NODE: &str = "control-1";
 const SELECTOR: &str = "app.kubernetes.io/name=skydock";
@@ -77,14 +74,8 @@ struct Cluster<'a> {
 impl<'a> Cluster<'a> {
     /// Writes Skydock's image.
     fn prepare(plane: &'a RealPlane, dir: &'a Path) -> Result<Self> {
-        let paths = Paths::of_checkout()?;
-        let mut image = skydock_image::skydock(&paths.skydock, &paths.plugins)?;
-        // That of a release is linked statically, which takes minutes.
-        for library in libraries(&paths.skydock)? {
-            image = image.file(&library, 0o755, fs::read(&library)?);
-        }
         let archive = dir.join("skydock.tar");
-        skydock_image::write(IMAGE, &[image], Layer::Plain, &archive)?;
+        image::write(&Paths::of_checkout()?, &archive)?;
         copy_folder(&checkout().join("deploy"), &dir.join("deploy"))?;
         Ok(Self {
             plane,
@@ -352,18 +343,6 @@ fn condition(pod: &Pod, kind: &str) -> Option<(String, Option<String>)> {
 
 fn is_ready(pod: &Pod) -> bool {
     condition(pod, "Ready").is_some_and(|(status, _)| status == "True")
-}
-
-/// Returns the shared libraries of a program, and its loader.
-fn libraries(program: &Path) -> Result<Vec<String>> {
-    let output = Command::new("ldd").arg(program).output()?;
-    ensure!(output.status.success(), "ldd failed");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let words = text.split_whitespace();
-    Ok(words
-        .filter(|word| word.starts_with('/'))
-        .map(str::to_owned)
-        .collect())
 }
 
 /// Writes a file that every user may read.
