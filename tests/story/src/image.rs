@@ -6,6 +6,9 @@ use anyhow::{Result, ensure};
 use skydock_image::Image;
 use skydock_support::Paths;
 
+/// The name of the image, as in the examples in `deploy/`.
+pub const IMAGE: &str = "registry.example.com/skydock:0.1.0";
+
 /// Returns the image. That of a release is linked statically, which takes minutes: this one has the
 /// libraries of this machine.
 ///

@@ -26,12 +26,10 @@ use kube::{Api, Client, api::ListParams};
 use serde_json::{Value, json};
 use skydock_clusters::{Error, NodeSpec, PAUSE, Plane, RealPlane};
 use skydock_image::Layer;
-use skydock_story::image;
+use skydock_story::image::{self, IMAGE};
 use skydock_support::{Seen, checkout, copy_folder, eventually, kubernetes::UNINITIALIZED};
 
 const NAMESPACE: &str = "kube-system";
-/// The image that the example names.
-const IMAGE: &str = "registry.example.com/skydock:0.1.0";
 /// A machine in the inventory of the example.
 const NODE: &str = "control-1";
 const SELECTOR: &str = "app.kubernetes.io/name=skydock";
