@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::{CloudError, Looked, ProviderInfo};
 
 /// One answer for each question, in the same order.
-pub type Answers<T> = Vec<Result<T, CloudError>>;
+pub type Answers<T, E = CloudError> = Vec<Result<T, E>>;
 
 /// Defines [`CloudProvider`].
 macro_rules! provider {

@@ -111,7 +111,16 @@ impl Contract {
             let name = interface.name.as_deref().unwrap_or_default();
             interface.package == Some(package) && (!is_exported || name == BASE || has(name))
         };
-        let interfaces = interfaces.filter(is_for_sdk).collect();
+        let interfaces: Vec<_> = interfaces.filter(is_for_sdk).collect();
+
+        // Types that only other capabilities share have no use.
+        let exported = interfaces.iter().filter(|(_, is_exported)| *is_exported);
+        let used: BTreeSet<_> = exported.flat_map(|(id, _)| uses(&resolve, *id)).collect();
+        let has_functions = |id: InterfaceId| !resolve.interfaces[id].functions.is_empty();
+        let is_used = |(id, is_exported): &(InterfaceId, bool)| {
+            *is_exported || has_functions(*id) || used.contains(id)
+        };
+        let interfaces = interfaces.into_iter().filter(is_used).collect();
 
         let mut contract = Self {
             resolve,
@@ -285,4 +294,16 @@ impl Contract {
             is_sent: self.sent.contains(&id),
         }
     }
+}
+
+/// Returns the interfaces whose types an interface uses.
+fn uses(resolve: &Resolve, interface: InterfaceId) -> impl Iterator<Item = InterfaceId> {
+    let types = resolve.interfaces[interface].types.values();
+    types.filter_map(|id| match resolve.types[*id].kind {
+        TypeDefKind::Type(Type::Id(original)) => match resolve.types[original].owner {
+            TypeOwner::Interface(owner) => Some(owner),
+            _ => None,
+        },
+        _ => None,
+    })
 }

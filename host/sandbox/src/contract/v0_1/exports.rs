@@ -15,13 +15,23 @@ macro_rules! call {
     }};
 }
 
+mod attachments;
 mod instances;
 mod load_balancers;
 mod maintenance;
+mod pages;
 mod plugin;
 mod replay;
 mod routes;
+mod snapshots;
+mod storage;
+mod storage_capacity;
+mod volume_attributes;
+mod volume_expansion;
+mod volumes;
 mod zones;
+
+pub(crate) use self::pages::Page;
 
 use std::{collections::BTreeSet, marker::PhantomData};
 
@@ -114,6 +124,12 @@ capabilities! {
     routes: Routes,
     zones: Zones,
     maintenance: Maintenance,
+    volumes: Volumes,
+    attachments: Attachments,
+    volume_expansion: VolumeExpansion,
+    volume_attributes: VolumeAttributes,
+    snapshots: Snapshots,
+    storage_capacity: StorageCapacity,
 }
 
 /// Name of the interface that every plugin exports.

@@ -7,7 +7,7 @@ use serde::{
     de::{DeserializeSeed, EnumAccess, Error, VariantAccess as _, Visitor},
 };
 use serde_json::Value;
-use skydock_cloud::Function;
+use skydock_cloud::{CallKind, Function};
 
 use super::{Expect, Given, Span};
 
@@ -109,8 +109,10 @@ impl<'de> Visitor<'de> for FunctionName {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Called, E> {
-        let function = Function::named(name).map(Called);
-        function.ok_or_else(|| E::unknown_variant(name, &NAMES))
+        let function = Function::named(name).filter(|it| is_called(*it));
+        function
+            .map(Called)
+            .ok_or_else(|| E::unknown_variant(name, &NAMES))
     }
 }
 
@@ -122,10 +124,15 @@ impl<'de> DeserializeSeed<'de> for FunctionName {
     }
 }
 
-/// The names of all functions. They are leaked once, because serde takes only static ones.
+/// Returns true for a function that scenarios can call: their objects are nodes and Services.
+fn is_called(function: Function) -> bool {
+    CallKind::from(function.capability()) != CallKind::Volumes
+}
+
+/// The names of these functions. They are leaked once, because serde takes only static ones.
 static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let names = Function::ALL.iter().map(|it| &*it.to_string().leak());
-    names.collect()
+    let called = Function::ALL.iter().filter(|it| is_called(**it));
+    called.map(|it| &*it.to_string().leak()).collect()
 });
 
 /// What a step does.
