@@ -27,6 +27,7 @@ fn cloud() -> Simcloud {
     let settings = Settings {
         lag_ms: 500,
         lb_delay_ms: 1000,
+        volume_delay_ms: 0,
         latency_ms: 5,
         rate_limit: None,
     };
