@@ -11,7 +11,7 @@ use wit_parser::{
     TypeId, TypeOwner, WorldItem,
 };
 
-use crate::table::{BASE, BY_HAND};
+use crate::table::{BASE, BY_HAND, STORAGE_ERROR};
 
 /// The world that exports all capabilities.
 const WORLD: &str = "provider";
@@ -148,7 +148,8 @@ impl Contract {
     pub(crate) fn types<'a>(&'a self, side: Side<'a>) -> impl Iterator<Item = Name<'a>> {
         let types = side.interface.types.values().map(|id| self.name(*id));
         types.filter(move |it| {
-            it.interface == side.name && !matches!(it.kind, TypeDefKind::Tuple(_))
+            let is_alias = matches!(it.kind, TypeDefKind::Tuple(_) | TypeDefKind::List(_));
+            it.interface == side.name && !is_alias
         })
     }
 
@@ -207,6 +208,22 @@ impl Contract {
             return (if fails { Answer::Elements } else { only }, ok);
         }
         (if fails { Answer::Whole } else { Answer::Value }, value)
+    }
+
+    /// Whether the elements of an answer fail with the errors of volumes and snapshots.
+    pub(crate) fn has_storage_errors(&self, function: &Function) -> bool {
+        let answer = function.result.as_ref().map(|ty| self.kind(ty));
+        let Some(Kind::Result(Some(list), _)) = answer else {
+            return false;
+        };
+        let Kind::List(one) = self.kind(list) else {
+            return false;
+        };
+        let error = match self.kind(one) {
+            Kind::Result(_, error) => self.kind(error),
+            _ => return false,
+        };
+        matches!(error, Kind::Variant(name) if name.name == STORAGE_ERROR)
     }
 
     /// Returns the name of the parameter whose elements an answer is about.

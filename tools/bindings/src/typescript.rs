@@ -27,7 +27,7 @@ const DEFAULTS: [(&str, &str); 8] = [
 const OMITTED: &[&str] = &["port-status.error"];
 
 /// The helpers, in the module beside the folder.
-const HELPERS: &str = "labels milliseconds names number optional pairs text";
+const HELPERS: &str = "labels milliseconds names number optional pairs text timestamp";
 
 /// What `exports.ts` imports.
 const EXPORTS: &str = "
@@ -256,6 +256,7 @@ impl Writer<'_> {
             Kind::Number(64) if place.is_milliseconds() => {
                 format!("milliseconds(Math.trunc({it}))")
             }
+            Kind::Number(64) if place.is_date() => format!("timestamp({it})"),
             Kind::Number(64) => {
                 format!("BigInt(number({it}, \"{what}\", Number.MAX_SAFE_INTEGER))")
             }
@@ -325,6 +326,9 @@ impl Writer<'_> {
         let first = match answer {
             Answer::Whole if ty.is_some() => "whole(".to_owned(),
             Answer::Whole | Answer::Value => return format!("answer({call})"),
+            Answer::Elements if self.contract.has_storage_errors(function) => {
+                format!("storageElements(\n  {list}.length,")
+            }
             Answer::Elements => format!("elements(\n  {list}.length,"),
             Answer::OnlyElements => format!("onlyElements(\n  {list}.length,"),
         };
