@@ -13,7 +13,8 @@ use crate::{BY, Files, joined, uses};
 const FOLDER: &str = "sdk/typescript/src/guest/generated";
 
 /// Fields that plugins may omit although they are not optional.
-const DEFAULTS: [(&str, &str); 8] = [
+const DEFAULTS: [(&str, &str); 11] = [
+    ("driver-info.topology-keys", "[]"),
     ("ingress.ports", "[]"),
     ("instance.addresses", "[]"),
     ("plugin-info.annotation-prefixes", "[]"),
@@ -22,6 +23,8 @@ const DEFAULTS: [(&str, &str); 8] = [
     ("plugin-info.provider-id-prefixes", "[]"),
     ("plugin-info.unused", "[]"),
     ("plugin-info.wanted-hosts", "[]"),
+    ("volume.nodes", "[]"),
+    ("volume.topology", "[]"),
 ];
 /// Fields that the host gets only if they have a value.
 const OMITTED: &[&str] = &["port-status.error"];
@@ -34,7 +37,7 @@ const EXPORTS: &str = "
 import type { Plugin } from \"../../index.js\";
 import { answer } from \"../call.js\";
 import { lendNodeSet } from \"../lent.js\";
-import { elements, onlyElements, served, whole } from \"../serve.js\";
+import { elements, onlyElements, served, storageElements, whole } from \"../serve.js\";
 ";
 
 pub(crate) fn write(contract: &Contract, files: &mut Files) {
