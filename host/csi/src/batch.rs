@@ -1,12 +1,10 @@
 //! Joins questions that arrive at about the same time into one call of the plugin: CSI asks about
 //! each volume alone, and clouds answer about hundreds at once.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use skydock_cloud::{Answers, CloudError, StorageError};
 use tokio::sync::{Notify, oneshot};
 
@@ -64,7 +62,7 @@ impl<Q: Send + 'static, A: Send + 'static> Batch<Q, A> {
     ) -> Result<A, StorageError> {
         let (sender, answer) = oneshot::channel();
         let count = {
-            let mut waiting = self.lock();
+            let mut waiting = self.waiting.lock();
             waiting.push(Waiting {
                 question,
                 answer: sender,
@@ -90,7 +88,7 @@ impl<Q: Send + 'static, A: Send + 'static> Batch<Q, A> {
             () = self.full.notified() => {}
         }
 
-        let mut waiting = std::mem::take(&mut *self.lock());
+        let mut waiting = std::mem::take(&mut *self.waiting.lock());
         while !waiting.is_empty() {
             let rest = waiting.split_off((self.max)().clamp(1, waiting.len()));
             tokio::spawn(Arc::clone(&self).answer(waiting));
@@ -120,10 +118,6 @@ impl<Q: Send + 'static, A: Send + 'static> Batch<Q, A> {
             drop(operation);
             let _ = caller.send(answer);
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Waiting<Q, A>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

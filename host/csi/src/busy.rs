@@ -1,11 +1,10 @@
 //! Operations on one object exclude each other.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashSet, sync::Arc};
 
+use parking_lot::Mutex;
 use skydock_cloud::{SnapshotId, VolumeId};
+use tokio::sync::Notify;
 
 use crate::failure::{Code, Failure};
 
@@ -22,7 +21,14 @@ pub(crate) enum Object {
 
 /// The objects of operations that are under way.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Busy(Arc<Mutex<HashSet<Object>>>);
+pub(crate) struct Busy(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    objects: Mutex<HashSet<Object>>,
+    /// An operation has ended.
+    ended: Notify,
+}
 
 /// An operation on an object. The next one may begin when it is dropped.
 #[derive(Debug)]
@@ -38,8 +44,7 @@ impl Busy {
     /// [`Code::Aborted`], if there is one on the same object. The sidecars retry, as CSI asks them
     /// to.
     pub(crate) fn begin(&self, object: Object) -> Result<Operation, Failure> {
-        let mut objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !objects.insert(object.clone()) {
+        if !self.0.objects.lock().insert(object.clone()) {
             let message = format!("another operation is in progress for {}", object.shown());
             return Err(Failure::new(Code::Aborted, message));
         }
@@ -47,12 +52,23 @@ impl Busy {
         let busy = self.clone();
         Ok(Operation { busy, object })
     }
+
+    /// Waits until no operation is under way.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let ended = self.0.ended.notified();
+            if self.0.objects.lock().is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
 }
 
 impl Drop for Operation {
     fn drop(&mut self) {
-        let mut objects = self.busy.0.lock().unwrap_or_else(PoisonError::into_inner);
-        objects.remove(&self.object);
+        self.busy.0.objects.lock().remove(&self.object);
+        self.busy.0.ended.notify_waiters();
     }
 }
 
@@ -69,7 +85,24 @@ impl Object {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use super::*;
+
+    #[tokio::test]
+    async fn it_is_idle_when_the_last_operation_has_ended() {
+        let busy = Busy::default();
+        busy.idle().await;
+
+        let first = busy.begin(Object::NewVolume("a".into())).unwrap();
+        let second = busy.begin(Object::NewVolume("b".into())).unwrap();
+        let mut idle = Box::pin(busy.idle());
+        assert!(idle.as_mut().now_or_never().is_none());
+        drop(first);
+        assert!(idle.as_mut().now_or_never().is_none());
+        drop(second);
+        assert!(idle.now_or_never().is_some());
+    }
 
     #[test]
     fn a_second_operation_on_an_object_is_aborted() {

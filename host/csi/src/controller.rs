@@ -127,8 +127,22 @@ impl Controller {
             if at >= end {
                 return Err(error.into());
             }
-            sleep_until(at).await;
+            tokio::select! {
+                () = sleep_until(at) => {}
+                // The next leader is asked instead.
+                () = self.leads_no_more() => return Err(error.into()),
+            }
         }
+    }
+
+    async fn leads_no_more(&self) {
+        let mut leads = self.leads.clone();
+        let _ = leads.wait_for(|leads| !leads).await;
+    }
+
+    /// Waits until the plugin has answered everything that it was asked about a single object.
+    pub async fn idle(&self) {
+        self.busy.idle().await;
     }
 
     /// Returns name and version of the driver.

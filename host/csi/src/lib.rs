@@ -24,6 +24,7 @@ mod batch;
 mod busy;
 mod controller;
 mod failure;
+mod metrics;
 mod page;
 mod patience;
 #[rustfmt::skip]
@@ -43,4 +44,5 @@ mod server;
 
 pub use controller::Controller;
 pub use failure::{Code, Failure};
-pub use server::{ServeError, serve};
+pub use metrics::CsiMetrics;
+pub use server::{ServeError, Socket, listen, serve};

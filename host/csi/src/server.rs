@@ -9,11 +9,11 @@ use std::{
 };
 
 use futures::stream;
-use tokio::net::UnixListener;
+use tokio::{net::UnixListener, time::Instant};
 use tonic::{Request, Response, Status, async_trait, transport::Server};
 
 use crate::{
-    Controller, Failure,
+    Controller, CsiMetrics, Failure,
     patience::time_left,
     proto::{self, controller_server::ControllerServer, identity_server::IdentityServer},
 };
@@ -37,26 +37,41 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Serves Identity and Controller on a unix socket, until `stop`.
+/// A socket for the sidecars.
+#[derive(Debug)]
+pub struct Socket(UnixListener);
+
+/// Creates the socket.
 ///
 /// # Errors
-/// [`ServeError`].
-pub async fn serve(
-    path: &Path,
-    controller: Arc<Controller>,
-    stop: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
-    let bound = bind(path);
-    let listener = bound.map_err(|source| ServeError::Bind {
+/// [`ServeError::Bind`].
+pub fn listen(path: &Path) -> Result<Socket, ServeError> {
+    let bound = bind(path).map(Socket);
+    bound.map_err(|source| ServeError::Bind {
         path: path.to_owned(),
         source,
-    })?;
-    let incoming = stream::unfold(listener, |listener| async move {
+    })
+}
+
+/// Serves Identity and Controller, until `stop`.
+///
+/// # Errors
+/// [`ServeError::Transport`].
+pub async fn serve(
+    socket: Socket,
+    controller: Arc<Controller>,
+    metrics: CsiMetrics,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let incoming = stream::unfold(socket.0, |listener| async move {
         let accepted = listener.accept().await.map(|(socket, _)| socket);
         Some((accepted, listener))
     });
 
-    let edge = Edge(controller);
+    let edge = Edge {
+        controller,
+        metrics,
+    };
     Server::builder()
         .add_service(IdentityServer::new(edge.clone()))
         .add_service(ControllerServer::new(edge))
@@ -79,7 +94,32 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 
 /// gRPC's side of the controller.
 #[derive(Clone)]
-struct Edge(Arc<Controller>);
+struct Edge {
+    controller: Arc<Controller>,
+    metrics: CsiMetrics,
+}
+
+impl Edge {
+    /// Answers a request, and counts it.
+    async fn answer<T>(
+        &self,
+        method: &'static str,
+        answer: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<Response<T>, Status> {
+        let begun = Instant::now();
+        let answer = answer.await;
+
+        let code = match &answer {
+            Ok(_) => "OK".to_owned(),
+            Err(failure) => format!("{:?}", failure.code),
+        };
+        if let Err(failure) = &answer {
+            tracing::debug!(method, code, "a CSI request failed: {failure}");
+        }
+        self.metrics.answered(method, code, begun.elapsed());
+        answer.map(Response::new).map_err(status)
+    }
+}
 
 /// Takes a request apart: what it asks for, and the time that it has.
 fn parts<T>(request: Request<T>) -> (T, Duration) {
@@ -88,9 +128,8 @@ fn parts<T>(request: Request<T>) -> (T, Duration) {
     (request.into_inner(), left)
 }
 
-fn answer<T>(answer: Result<T, Failure>) -> Result<Response<T>, Status> {
-    let failed = |it: Failure| Status::new(tonic::Code::from(it.code as i32), it.message);
-    answer.map(Response::new).map_err(failed)
+fn status(failure: Failure) -> Status {
+    Status::new(tonic::Code::from(failure.code as i32), failure.message)
 }
 
 #[async_trait]
@@ -99,21 +138,24 @@ impl proto::identity_server::Identity for Edge {
         &self,
         _: Request<proto::GetPluginInfoRequest>,
     ) -> Result<Response<proto::GetPluginInfoResponse>, Status> {
-        answer(self.0.plugin_info())
+        self.controller
+            .plugin_info()
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn get_plugin_capabilities(
         &self,
         _: Request<proto::GetPluginCapabilitiesRequest>,
     ) -> Result<Response<proto::GetPluginCapabilitiesResponse>, Status> {
-        Ok(Response::new(self.0.plugin_capabilities()))
+        Ok(Response::new(self.controller.plugin_capabilities()))
     }
 
     async fn probe(
         &self,
         _: Request<proto::ProbeRequest>,
     ) -> Result<Response<proto::ProbeResponse>, Status> {
-        Ok(Response::new(self.0.probe()))
+        Ok(Response::new(self.controller.probe()))
     }
 }
 
@@ -124,7 +166,8 @@ impl proto::controller_server::Controller for Edge {
         request: Request<proto::CreateVolumeRequest>,
     ) -> Result<Response<proto::CreateVolumeResponse>, Status> {
         let (request, left) = parts(request);
-        answer(self.0.create_volume(request, left).await)
+        let answer = self.controller.create_volume(request, left);
+        self.answer("CreateVolume", answer).await
     }
 
     async fn delete_volume(
@@ -132,7 +175,8 @@ impl proto::controller_server::Controller for Edge {
         request: Request<proto::DeleteVolumeRequest>,
     ) -> Result<Response<proto::DeleteVolumeResponse>, Status> {
         let (request, left) = parts(request);
-        answer(self.0.delete_volume(request, left).await)
+        let answer = self.controller.delete_volume(request, left);
+        self.answer("DeleteVolume", answer).await
     }
 
     async fn controller_publish_volume(
@@ -140,7 +184,8 @@ impl proto::controller_server::Controller for Edge {
         request: Request<proto::ControllerPublishVolumeRequest>,
     ) -> Result<Response<proto::ControllerPublishVolumeResponse>, Status> {
         let (request, left) = parts(request);
-        answer(self.0.publish_volume(request, left).await)
+        let answer = self.controller.publish_volume(request, left);
+        self.answer("ControllerPublishVolume", answer).await
     }
 
     async fn controller_unpublish_volume(
@@ -148,7 +193,8 @@ impl proto::controller_server::Controller for Edge {
         request: Request<proto::ControllerUnpublishVolumeRequest>,
     ) -> Result<Response<proto::ControllerUnpublishVolumeResponse>, Status> {
         let (request, left) = parts(request);
-        answer(self.0.unpublish_volume(request, left).await)
+        let answer = self.controller.unpublish_volume(request, left);
+        self.answer("ControllerUnpublishVolume", answer).await
     }
 
     async fn validate_volume_capabilities(
@@ -156,14 +202,16 @@ impl proto::controller_server::Controller for Edge {
         request: Request<proto::ValidateVolumeCapabilitiesRequest>,
     ) -> Result<Response<proto::ValidateVolumeCapabilitiesResponse>, Status> {
         let (request, left) = parts(request);
-        answer(self.0.validate_capabilities(request, left).await)
+        let answer = self.controller.validate_capabilities(request, left);
+        self.answer("ValidateVolumeCapabilities", answer).await
     }
 
     async fn list_volumes(
         &self,
         request: Request<proto::ListVolumesRequest>,
     ) -> Result<Response<proto::ListVolumesResponse>, Status> {
-        answer(self.0.list_volumes(request.into_inner()).await)
+        let answer = self.controller.list_volumes(request.into_inner());
+        self.answer("ListVolumes", answer).await
     }
 
     async fn controller_list_volume_health(
@@ -185,14 +233,15 @@ impl proto::controller_server::Controller for Edge {
         request: Request<proto::GetCapacityRequest>,
     ) -> Result<Response<proto::GetCapacityResponse>, Status> {
         let (request, left) = parts(request);
-        answer(self.0.get_capacity(request, left).await)
+        let answer = self.controller.get_capacity(request, left);
+        self.answer("GetCapacity", answer).await
     }
 
     async fn controller_get_capabilities(
         &self,
         _: Request<proto::ControllerGetCapabilitiesRequest>,
     ) -> Result<Response<proto::ControllerGetCapabilitiesResponse>, Status> {
-        Ok(Response::new(self.0.capabilities()))
+        Ok(Response::new(self.controller.capabilities()))
     }
 
     async fn create_snapshot(
@@ -200,7 +249,8 @@ impl proto::controller_server::Controller for Edge {
         request: Request<proto::CreateSnapshotRequest>,
     ) -> Result<Response<proto::CreateSnapshotResponse>, Status> {
         let (request, left) = parts(request);
-        answer(self.0.create_snapshot(request, left).await)
+        let answer = self.controller.create_snapshot(request, left);
+        self.answer("CreateSnapshot", answer).await
     }
 
     async fn delete_snapshot(
@@ -208,7 +258,8 @@ impl proto::controller_server::Controller for Edge {
         request: Request<proto::DeleteSnapshotRequest>,
     ) -> Result<Response<proto::DeleteSnapshotResponse>, Status> {
         let (request, left) = parts(request);
-        answer(self.0.delete_snapshot(request, left).await)
+        let answer = self.controller.delete_snapshot(request, left);
+        self.answer("DeleteSnapshot", answer).await
     }
 
     async fn list_snapshots(
@@ -216,7 +267,8 @@ impl proto::controller_server::Controller for Edge {
         request: Request<proto::ListSnapshotsRequest>,
     ) -> Result<Response<proto::ListSnapshotsResponse>, Status> {
         let (request, left) = parts(request);
-        answer(self.0.list_snapshots(request, left).await)
+        let answer = self.controller.list_snapshots(request, left);
+        self.answer("ListSnapshots", answer).await
     }
 
     async fn get_snapshot(
@@ -224,7 +276,8 @@ impl proto::controller_server::Controller for Edge {
         request: Request<proto::GetSnapshotRequest>,
     ) -> Result<Response<proto::GetSnapshotResponse>, Status> {
         let (request, left) = parts(request);
-        answer(self.0.get_snapshot(request, left).await)
+        let answer = self.controller.get_snapshot(request, left);
+        self.answer("GetSnapshot", answer).await
     }
 
     async fn controller_expand_volume(
@@ -232,7 +285,8 @@ impl proto::controller_server::Controller for Edge {
         request: Request<proto::ControllerExpandVolumeRequest>,
     ) -> Result<Response<proto::ControllerExpandVolumeResponse>, Status> {
         let (request, left) = parts(request);
-        answer(self.0.expand_volume(request, left).await)
+        let answer = self.controller.expand_volume(request, left);
+        self.answer("ControllerExpandVolume", answer).await
     }
 
     async fn controller_get_volume(
@@ -240,7 +294,8 @@ impl proto::controller_server::Controller for Edge {
         request: Request<proto::ControllerGetVolumeRequest>,
     ) -> Result<Response<proto::ControllerGetVolumeResponse>, Status> {
         let (request, left) = parts(request);
-        answer(self.0.get_volume(request, left).await)
+        let answer = self.controller.get_volume(request, left);
+        self.answer("ControllerGetVolume", answer).await
     }
 
     async fn controller_modify_volume(
@@ -248,7 +303,8 @@ impl proto::controller_server::Controller for Edge {
         request: Request<proto::ControllerModifyVolumeRequest>,
     ) -> Result<Response<proto::ControllerModifyVolumeResponse>, Status> {
         let (request, left) = parts(request);
-        answer(self.0.modify_volume(request, left).await)
+        let answer = self.controller.modify_volume(request, left);
+        self.answer("ControllerModifyVolume", answer).await
     }
 }
 
@@ -270,7 +326,7 @@ mod tests {
             (Code::Unimplemented, tonic::Code::Unimplemented),
             (Code::Unavailable, tonic::Code::Unavailable),
         ] {
-            let status = answer::<()>(Err(Failure::new(code, "why"))).unwrap_err();
+            let status = status(Failure::new(code, "why"));
             assert_eq!((status.code(), status.message()), (expected, "why"));
         }
     }

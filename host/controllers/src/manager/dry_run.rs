@@ -37,6 +37,13 @@ pub(crate) fn dry_run_clients(
     )
 }
 
+/// Returns a provider that changes nothing in the cloud. What it would change is logged.
+#[must_use]
+pub fn dry_run_provider(provider: Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider> {
+    let log = Arc::default();
+    Arc::new(Cloud { provider, log })
+}
+
 /// Forwards queries. Calls that would change the cloud are reported instead.
 struct Cloud {
     provider: Arc<dyn CloudProvider>,

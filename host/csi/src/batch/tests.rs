@@ -16,7 +16,7 @@ fn doubling(max: usize) -> (Arc<Batch<u32, u32>>, Calls) {
     let batch = Batch::new(
         move || max,
         move |numbers: Vec<u32>| {
-            made.lock().unwrap().push(numbers.clone());
+            made.lock().push(numbers.clone());
             async move {
                 sleep(Duration::from_secs(1)).await;
                 if numbers.contains(&99) {
@@ -44,7 +44,7 @@ async fn questions_at_the_same_time_are_one_call() {
     );
     let later = batch.ask(4, None).await;
     assert_eq!(later, Ok(8));
-    assert_eq!(*calls.lock().unwrap(), [vec![1, 13, 3], vec![4]]);
+    assert_eq!(*calls.lock(), [vec![1, 13, 3], vec![4]]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,7 +54,7 @@ async fn a_full_list_does_not_wait() {
     let answers = join_all([1, 2, 3, 4, 5].map(|it| batch.ask(it, None))).await;
     assert!(answers.iter().all(Result::is_ok));
     assert_eq!(started.elapsed(), Duration::from_secs(1), "no window");
-    let sizes: Vec<_> = calls.lock().unwrap().iter().map(Vec::len).collect();
+    let sizes: Vec<_> = calls.lock().iter().map(Vec::len).collect();
     assert_eq!(sizes, [2, 2, 1]);
 }
 
@@ -67,7 +67,7 @@ async fn questions_during_a_call_are_the_next_one() {
     };
     let (first, others) = tokio::join!(batch.ask(1, None), late);
     assert_eq!((first, others), (Ok(2), vec![Ok(4), Ok(6)]));
-    assert_eq!(*calls.lock().unwrap(), [vec![1], vec![2, 3]]);
+    assert_eq!(*calls.lock(), [vec![1], vec![2, 3]]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,6 +95,6 @@ async fn an_operation_lasts_until_the_plugin_has_answered() {
     assert!(busy.begin(object()).is_err(), "the plugin is still at work");
 
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(*calls.lock().unwrap(), [vec![1]]);
+    assert_eq!(*calls.lock(), [vec![1]]);
     assert!(busy.begin(object()).is_ok());
 }

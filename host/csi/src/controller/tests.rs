@@ -1,10 +1,8 @@
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Mutex,
-};
+use std::collections::{BTreeMap, VecDeque};
 
 use async_trait::async_trait;
 use futures::future::join_all;
+use parking_lot::Mutex;
 use skydock_cloud::{AccessMode, Answers, CsiDriver, Retry};
 use tokio::time::sleep;
 
@@ -32,23 +30,23 @@ struct Disks {
 impl Disks {
     async fn call(&self, call: &str, questions: &[&str]) {
         let call = format!("{call} {}", questions.join(","));
-        self.calls.lock().unwrap().push(call);
-        let takes = *self.takes.lock().unwrap();
+        self.calls.lock().push(call);
+        let takes = *self.takes.lock();
         sleep(takes).await;
     }
 
     fn calls(&self) -> Vec<String> {
-        std::mem::take(&mut self.calls.lock().unwrap())
+        std::mem::take(&mut self.calls.lock())
     }
 
     fn fails(&self, name: &str, error: impl Into<StorageError>) {
-        let mut errors = self.errors.lock().unwrap();
+        let mut errors = self.errors.lock();
         let of = errors.entry(name.to_owned()).or_default();
         of.push_back(error.into());
     }
 
     fn answer<T>(&self, name: &str, answer: T) -> Result<T, StorageError> {
-        let mut errors = self.errors.lock().unwrap();
+        let mut errors = self.errors.lock();
         match errors.get_mut(name).and_then(VecDeque::pop_front) {
             Some(error) => Err(error),
             None => Ok(answer),
@@ -223,7 +221,7 @@ async fn a_request_ends_before_its_deadline() {
     assert!((5..=10).contains(&disks.calls().len()));
 
     // The plugin itself does not answer.
-    *disks.takes.lock().unwrap() = Duration::from_secs(60);
+    *disks.takes.lock() = Duration::from_secs(60);
     let begun = Instant::now();
     let failure = driver.create_volume(create("b"), LEFT).await.unwrap_err();
     assert_eq!((failure.code, begun.elapsed()), (Code::Aborted, LEFT));
@@ -232,7 +230,7 @@ async fn a_request_ends_before_its_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_created_by_one_request_at_a_time() {
     let (disks, driver, _leads) = driver();
-    *disks.takes.lock().unwrap() = Duration::from_secs(30);
+    *disks.takes.lock() = Duration::from_secs(30);
     let (first, second) = tokio::join!(
         driver.create_volume(create("a"), LEFT),
         driver.create_volume(create("a"), LEFT)
@@ -249,7 +247,7 @@ async fn a_volume_is_created_by_one_request_at_a_time() {
     assert_eq!(disks.calls(), [""; 0]);
 
     sleep(Duration::from_secs(30)).await;
-    *disks.takes.lock().unwrap() = Duration::ZERO;
+    *disks.takes.lock() = Duration::ZERO;
     assert!(driver.create_volume(create("a"), LEFT).await.is_ok());
 }
 
@@ -288,6 +286,24 @@ async fn only_the_leader_serves() {
     leads.send(true).unwrap();
     assert_eq!(driver.probe(), ProbeResponse { ready: Some(true) });
     assert!(driver.create_volume(create("a"), LEFT).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_more_is_asked_after_the_end_of_leadership() {
+    let (disks, driver, leads) = driver();
+    disks.fails("a", in_progress(5000));
+    *disks.takes.lock() = Duration::from_secs(2);
+    let begun = Instant::now();
+    let ends = async {
+        sleep(Duration::from_secs(1)).await;
+        leads.send(false).unwrap();
+        driver.idle().await;
+        begun.elapsed().as_secs()
+    };
+    let (created, idle) = tokio::join!(driver.create_volume(create("a"), LEFT), ends);
+    // The plugin has answered what it was asked before.
+    assert_eq!((created.unwrap_err().code, idle), (Code::Aborted, 2));
+    assert_eq!(disks.calls(), ["create a"]);
 }
 
 #[tokio::test(start_paused = true)]

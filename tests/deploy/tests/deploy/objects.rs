@@ -217,6 +217,10 @@ fn no_role_has_a_right_that_is_not_used() {
     let objects = objects();
     let mut rights = BTreeSet::new();
     for role in [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat() {
+        // The rights of sidecars are in the component that adds them.
+        if text(role, "/metadata/name").starts_with("skydock-csi-") {
+            continue;
+        }
         for rule in list(role, "/rules") {
             for resource in texts(rule, "/resources") {
                 rights.extend(
