@@ -23,6 +23,11 @@ pub(crate) trait Part: Debug {
         false
     }
 
+    /// Returns the error of an element that it is, although the cloud has answered.
+    fn refusal(&self) -> Option<&StorageError> {
+        None
+    }
+
     /// Returns it for people. What is equal for a judgment has the same text.
     fn shown(&self) -> String {
         format!("{self:?}")
@@ -200,7 +205,11 @@ fn addresses(all: &[NodeAddress]) -> Json {
 
 impl Part for StorageError {
     fn json(&self) -> Json {
-        json!({"error": self.kind().replace('_', "-")})
+        json!({"error": self.kind().replace('_', "-"), "message": self.to_string()})
+    }
+
+    fn refusal(&self) -> Option<&StorageError> {
+        Some(self)
     }
 
     fn shown(&self) -> String {

@@ -7,7 +7,7 @@ use serde::{
     de::{DeserializeSeed, EnumAccess, Error, VariantAccess as _, Visitor},
 };
 use serde_json::Value;
-use skydock_cloud::{CallKind, Function};
+use skydock_cloud::Function;
 
 use super::{Expect, Given, Span};
 
@@ -38,6 +38,10 @@ pub(crate) struct Step {
     pub(crate) nodes: Option<Vec<String>>,
     /// The Service of a call.
     pub(crate) service: Option<String>,
+    /// The volumes of a call; all by default.
+    pub(crate) volumes: Option<Vec<String>>,
+    /// The snapshots of a call; all by default.
+    pub(crate) snapshots: Option<Vec<String>>,
     /// Makes the call this many times, one after the other.
     pub(crate) times: Option<u32>,
     /// Makes the call this many times at once, each in a replica of Skydock.
@@ -109,10 +113,8 @@ impl<'de> Visitor<'de> for FunctionName {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Called, E> {
-        let function = Function::named(name).filter(|it| is_called(*it));
-        function
-            .map(Called)
-            .ok_or_else(|| E::unknown_variant(name, &NAMES))
+        let function = Function::named(name).map(Called);
+        function.ok_or_else(|| E::unknown_variant(name, &NAMES))
     }
 }
 
@@ -124,15 +126,10 @@ impl<'de> DeserializeSeed<'de> for FunctionName {
     }
 }
 
-/// Returns true for a function that scenarios can call: their objects are nodes and Services.
-fn is_called(function: Function) -> bool {
-    CallKind::from(function.capability()) != CallKind::Volumes
-}
-
-/// The names of these functions. They are leaked once, because serde takes only static ones.
+/// The names of all functions. They are leaked once, because serde takes only static ones.
 static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let called = Function::ALL.iter().filter(|it| is_called(**it));
-    called.map(|it| &*it.to_string().leak()).collect()
+    let names = Function::ALL.iter().map(|it| &*it.to_string().leak());
+    names.collect()
 });
 
 /// What a step does.
@@ -181,13 +178,14 @@ impl Step {
             Some(Action::Restart) => "Skydock starts again".to_owned(),
         };
 
+        let list = |names: &Vec<String>| format!(" with [{}]", names.join(", "));
         let more = [
             self.service
                 .as_ref()
                 .map(|name| format!(" for the Service {name}")),
-            self.nodes
-                .as_ref()
-                .map(|names| format!(" with [{}]", names.join(", "))),
+            self.nodes.as_ref().map(list),
+            self.volumes.as_ref().map(list),
+            self.snapshots.as_ref().map(list),
             self.times.map(|times| format!(", {times} times")),
             self.at_once.map(|times| format!(", {times} at once")),
             self.kill.map(|_| ", killed".to_owned()),
