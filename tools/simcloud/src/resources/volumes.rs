@@ -43,7 +43,7 @@ pub(crate) struct Change {
 }
 
 /// What a test can set.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Hook {
     pub(crate) status: Option<Broken>,
