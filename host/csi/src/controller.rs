@@ -83,13 +83,18 @@ impl Controller {
         }
     }
 
+    /// Checks whether this replica is the leader.
+    fn leading(&self) -> Result<(), Failure> {
+        if *self.leads.borrow() {
+            return Ok(());
+        }
+        let message = "this replica of Skydock does not lead";
+        Err(Failure::unavailable(message))
+    }
+
     /// Returns what the provider is, if this replica serves.
     fn serving(&self, needed: Capability) -> Result<Arc<ProviderInfo>, Failure> {
-        if !*self.leads.borrow() {
-            return Err(Failure::unavailable(
-                "this replica of Skydock does not lead",
-            ));
-        }
+        self.leading()?;
         let info = self.provider.info();
         request::driver(&info)?;
         request::has(&info, needed)?;
@@ -107,6 +112,8 @@ impl Controller {
         let end = Instant::now() + left;
         let operation = object.map(|it| self.busy.begin(it)).transpose()?;
         let operation = operation.map(Arc::new);
+        // Again: if this replica has ceased to lead before the operation began, nobody waits for it.
+        self.leading()?;
 
         loop {
             let asked = batch.ask(question.clone(), operation.clone());
@@ -319,10 +326,15 @@ impl Controller {
         self.serving(Capability::Volumes)?;
         let all = self.provider.list_volumes().await?;
 
-        let (found, next_token) =
-            page(all, volume_id, &request.starting_token, request.max_entries)?;
+        let (entries, next_token) = page(
+            all,
+            volume_id,
+            &request.starting_token,
+            request.max_entries,
+            answer::volume_entry,
+        )?;
         Ok(proto::ListVolumesResponse {
-            entries: found.iter().map(answer::volume_entry).collect(),
+            entries,
             next_token,
         })
     }
@@ -445,14 +457,15 @@ impl Controller {
             Snapshots::All => self.provider.list_snapshots().await?,
         };
 
-        let (found, next_token) = page(
+        let (entries, next_token) = page(
             all,
             snapshot_id,
             &request.starting_token,
             request.max_entries,
+            answer::snapshot_entry,
         )?;
         Ok(proto::ListSnapshotsResponse {
-            entries: found.iter().map(answer::snapshot_entry).collect(),
+            entries,
             next_token,
         })
     }

@@ -2,22 +2,29 @@
 //! and a token says after which ID a page begins: whatever is created or deleted in between, nothing
 //! is skipped or repeated.
 
+use prost::Message;
+
 use crate::failure::{Code, Failure};
 
 /// Begins each token, so that other texts are recognized.
 const AFTER: &str = "after ";
 
-/// Returns a page of at most `max` elements, or of all for 0, and the token of the next one, which
-/// is empty after the last.
-pub(crate) fn page<T>(
+/// Maximum bytes of a page, unless it has only one element. The sidecars accept messages of 4 MiB.
+const MAX_BYTES: usize = 2 << 20;
+
+/// Returns a page of at most `max` elements, or of as many as fit into a message for 0, and the token
+/// of the next one, which is empty after the last.
+pub(crate) fn page<T, E: Message>(
     mut all: Vec<T>,
     id: impl Fn(&T) -> &str,
     token: &str,
     max: i32,
-) -> Result<(Vec<T>, String), Failure> {
+    entry: impl Fn(&T) -> E,
+) -> Result<(Vec<E>, String), Failure> {
     let Ok(max) = usize::try_from(max) else {
         return Err(Failure::invalid("max_entries is negative"));
     };
+    let max = if max == 0 { usize::MAX } else { max };
 
     all.sort_by(|one, other| id(one).cmp(id(other)));
     // A cloud that creates or deletes meanwhile may have listed something twice.
@@ -32,17 +39,24 @@ pub(crate) fn page<T>(
         all.retain(|it| id(it) > after);
     }
 
-    if max == 0 || all.len() <= max {
-        return Ok((all, String::new()));
+    let (mut entries, mut bytes, mut last) = (Vec::new(), 0, None);
+    for it in &all {
+        let entry = entry(it);
+        bytes += entry.encoded_len();
+        let is_full = entries.len() == max || bytes > MAX_BYTES;
+        if let Some(last) = last.filter(|_| is_full) {
+            return Ok((entries, format!("{AFTER}{}", id(last))));
+        }
+        entries.push(entry);
+        last = Some(it);
     }
-    all.truncate(max);
-    let next = all.last().map(|last| format!("{AFTER}{}", id(last)));
-    Ok((all, next.unwrap_or_default()))
+    Ok((entries, String::new()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::ListVolumesRequest;
 
     /// All IDs, a token and a number of entries, and what they lead to: IDs and a token.
     type Row = (
@@ -52,6 +66,17 @@ mod tests {
         &'static [&'static str],
         &'static str,
     );
+
+    /// Returns the IDs of a page, each in a message.
+    fn ids(all: &[&str], token: &str, max: i32) -> Result<(Vec<String>, String), Failure> {
+        let entry = |id: &&str| ListVolumesRequest {
+            max_entries: 0,
+            starting_token: (*id).to_owned(),
+        };
+        let (entries, next) = page(all.to_vec(), |id| id, token, max, entry)?;
+        let ids = entries.into_iter().map(|it| it.starting_token);
+        Ok((ids.collect(), next))
+    }
 
     #[test]
     fn a_page_begins_after_the_one_before() {
@@ -67,9 +92,34 @@ mod tests {
             (&["after b", "z"], "after after b", 0, &["z"], ""),
         ];
         for (all, token, max, expected, next) in table {
-            let (found, token) = page(all.to_vec(), |it| it, token, max).unwrap();
+            let (found, token) = ids(all, token, max).unwrap();
+            let found: Vec<_> = found.iter().map(String::as_str).collect();
             assert_eq!((&*found, &*token), (expected, next), "{all:?}");
         }
+    }
+
+    #[test]
+    fn a_page_fits_into_a_message() {
+        let long = |name: &str, bytes: usize| format!("{name}{}", "x".repeat(bytes));
+        let all = [
+            long("a", 1 << 20),
+            long("b", 1 << 19),
+            long("c", 1 << 20),
+            long("d", 3 << 20),
+            long("e", 1),
+        ];
+        let all: Vec<_> = all.iter().map(String::as_str).collect();
+        let (mut token, mut pages) = (String::new(), Vec::new());
+        loop {
+            let (found, next) = ids(&all, &token, 0).unwrap();
+            let names: String = found.iter().map(|id| &id[..1]).collect();
+            pages.push(names);
+            token = next;
+            if token.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(pages, ["ab", "c", "d", "e"]);
     }
 
     #[test]
@@ -79,7 +129,7 @@ mod tests {
             ("b", 1, Code::Aborted),
             ("", -1, Code::InvalidArgument),
         ] {
-            let rejected = page(vec!["a"], |it| it, token, max).unwrap_err();
+            let rejected = ids(&["a"], token, max).unwrap_err();
             assert_eq!(rejected.code, code, "{token}");
         }
     }

@@ -9,7 +9,10 @@ use std::{
 };
 
 use futures::stream;
-use tokio::{net::UnixListener, time::Instant};
+use tokio::{
+    net::{UnixListener, UnixSocket, UnixStream},
+    time::{Instant, sleep},
+};
 use tonic::{Request, Response, Status, async_trait, transport::Server};
 
 use crate::{
@@ -20,6 +23,16 @@ use crate::{
 
 /// Who may connect: the sidecars, which run as the same user.
 const MODE: u32 = 0o600;
+
+/// Maximum number of connections that wait to be accepted.
+const BACKLOG: u32 = 128;
+
+/// Maximum number of requests in progress on a connection; more wait. The sidecars have up to 100
+/// workers.
+const MAX_REQUESTS: u32 = 256;
+
+/// How long to wait after a connection cannot be accepted, for example because of too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why the socket does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -64,8 +77,8 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let incoming = stream::unfold(socket.0, |listener| async move {
-        let accepted = listener.accept().await.map(|(socket, _)| socket);
-        Some((accepted, listener))
+        let accepted = accept(&listener).await;
+        Some((io::Result::Ok(accepted), listener))
     });
 
     let edge = Edge {
@@ -73,11 +86,24 @@ pub async fn serve(
         metrics,
     };
     Server::builder()
+        .max_concurrent_streams(MAX_REQUESTS)
         .add_service(IdentityServer::new(edge.clone()))
         .add_service(ControllerServer::new(edge))
         .serve_with_incoming_shutdown(Box::pin(incoming), stop)
         .await?;
     Ok(())
+}
+
+async fn accept(listener: &UnixListener) -> UnixStream {
+    loop {
+        match listener.accept().await {
+            Ok((accepted, _)) => return accepted,
+            Err(error) => {
+                tracing::debug!("cannot accept a connection of a CSI sidecar: {error}");
+                sleep(PAUSE).await;
+            }
+        }
+    }
 }
 
 /// Listens on a socket that only this user can connect to. One that is left of an earlier process is
@@ -87,9 +113,11 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     if fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket()) {
         fs::remove_file(path)?;
     }
-    let listener = UnixListener::bind(path)?;
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    // Until it listens, nobody can connect.
     fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
-    Ok(listener)
+    socket.listen(BACKLOG)
 }
 
 /// gRPC's side of the controller.
@@ -339,6 +367,7 @@ mod tests {
         assert_eq!(parts(request).1, Duration::from_millis(9_700));
     }
 
+    // Holds: SEC-66
     #[tokio::test]
     async fn a_socket_is_for_this_user_and_replaces_an_old_one() {
         let folder = tempfile::tempdir().unwrap();

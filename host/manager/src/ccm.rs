@@ -406,7 +406,10 @@ impl StartedManager {
             let ended = skydock_controllers::run(context, events).await;
             ended.context("controllers ended")
         };
-        let work = async { tokio::try_join!(work, releasing).map(|_| ()) };
+        let work = async {
+            let (ended, ()) = tokio::join!(work, releasing);
+            ended
+        };
         let keeping_failed = async {
             match &self.accepted {
                 Some(accepted) => accepted.follow(&self.plugin).await,
@@ -425,22 +428,29 @@ impl StartedManager {
         ended
     }
 
-    /// Serves volumes until `stop`, and releases the Lease when the controllers have worked, too: after
-    /// that, another replica may change what the plugin works on.
+    /// Serves volumes until `stop`, or until the controllers have `worked`, and releases the Lease when
+    /// both have ended: after that, another replica may change what the plugin works on.
     async fn serve_volumes(
         &self,
         stop: CancellationToken,
         worked: CancellationToken,
         lease: Option<CancellationToken>,
-    ) -> anyhow::Result<()> {
+    ) {
         if let Some(csi) = &self.csi {
-            csi.lead(&stop, self.config.options.shutdown_grace).await;
+            let end = async {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    // A controller has failed.
+                    () = worked.cancelled() => {}
+                }
+            };
+            csi.lead(end, self.config.options.shutdown_grace).await;
         }
+
         worked.cancelled().await;
         if let Some(lease) = lease {
             lease.cancel();
         }
-        Ok(())
     }
 
     /// Publishes events about leadership, and about changes of the plugin until the task is aborted.

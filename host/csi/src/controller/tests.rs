@@ -289,6 +289,18 @@ async fn only_the_leader_serves() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_operation_begins_after_the_end_of_leadership() {
+    let (disks, driver, leads) = driver();
+    // After it was checked that this replica serves.
+    leads.send(false).unwrap();
+    let id = VolumeId("a".to_owned());
+    let object = Some(Object::Volume(id.clone()));
+    let deleted = driver.settled(&driver.delete_volumes, id, object, LEFT);
+    assert_eq!(deleted.await.unwrap_err().code, Code::Unavailable);
+    assert_eq!(disks.calls(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_more_is_asked_after_the_end_of_leadership() {
     let (disks, driver, leads) = driver();
     disks.fails("a", in_progress(5000));

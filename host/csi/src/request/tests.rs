@@ -178,21 +178,46 @@ fn a_create_that_cannot_succeed_is_rejected() {
     assert_eq!(code(rejected), Some(Code::Unavailable));
 }
 
+// Holds: SEC-65
 #[test]
 fn secrets_are_rejected_with_an_explanation() {
-    let secrets = map(&[("token", "s3cret")]);
-    let request = proto::DeleteVolumeRequest {
-        volume_id: "vol-1".into(),
-        secrets,
+    let (info, secrets) = (all(), map(&[("token", "s3cret")]));
+    macro_rules! with_secrets {
+        ($request:ident) => {
+            proto::$request {
+                secrets: secrets.clone(),
+                ..proto::$request::default()
+            }
+        };
+    }
+    let create = CreateVolumeRequest {
+        secrets: secrets.clone(),
+        ..create()
     };
-    let failure = deleted_volume(request).unwrap_err();
-    assert_eq!(failure.code, Code::InvalidArgument);
-    assert!(
-        failure
-            .message
-            .starts_with("Skydock passes no Secrets to plugins")
-    );
-    assert!(!failure.message.contains("s3cret") && !failure.message.contains("token"));
+    let rejected = [
+        new_volume(create, &info).err(),
+        deleted_volume(with_secrets!(DeleteVolumeRequest)).err(),
+        new_attachment(with_secrets!(ControllerPublishVolumeRequest), &info).err(),
+        attachment(with_secrets!(ControllerUnpublishVolumeRequest)).err(),
+        expansion(with_secrets!(ControllerExpandVolumeRequest)).err(),
+        modification(with_secrets!(ControllerModifyVolumeRequest)).err(),
+        validated(&with_secrets!(ValidateVolumeCapabilitiesRequest), &info).err(),
+        new_snapshot(with_secrets!(CreateSnapshotRequest)).err(),
+        deleted_snapshot(with_secrets!(DeleteSnapshotRequest)).err(),
+        snapshot(with_secrets!(GetSnapshotRequest)).err(),
+        snapshots(&with_secrets!(ListSnapshotsRequest)).err(),
+    ];
+    // The two about the health of volumes are not implemented.
+    let fields = include_str!("../proto.rs").matches("pub secrets:").count();
+    assert_eq!(rejected.len() + 2, fields);
+
+    for failure in rejected {
+        let failure = failure.unwrap();
+        assert_eq!(failure.code, Code::InvalidArgument);
+        let message = failure.message;
+        assert!(message.starts_with("Skydock passes no Secrets to plugins"));
+        assert!(!message.contains("s3cret") && !message.contains("token"));
+    }
 }
 
 #[test]

@@ -58,11 +58,11 @@ impl Csi {
         }
     }
 
-    /// Serves until `stop`, and then waits until the plugin has answered what it was asked, but no
+    /// Serves until `end`, and then waits until the plugin has answered what it was asked, but no
     /// longer than this.
-    pub(super) async fn lead(&self, stop: &CancellationToken, grace: Duration) {
+    pub(super) async fn lead(&self, end: impl Future<Output = ()>, grace: Duration) {
         self.leads.send_replace(true);
-        stop.cancelled().await;
+        end.await;
 
         self.leads.send_replace(false);
         if timeout(grace, self.controller.idle()).await.is_err() {
@@ -144,7 +144,7 @@ mod tests {
             stop.cancel();
         };
         let second = Duration::from_secs(1);
-        tokio::join!(csi.lead(&stop, second), leads);
+        tokio::join!(csi.lead(stop.cancelled(), second), leads);
         assert!(!*csi.leads.borrow(), "it does not lead any more");
 
         // Closing the socket is no failure.
