@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use skydock_support::kubernetes::UNINITIALIZED;
 
+use crate::roles::is_of_sidecar;
 use crate::{deploy, read};
 
 /// Returns all YAML files in a directory and its subdirectories, except those of the chart: they are
@@ -217,8 +218,7 @@ fn no_role_has_a_right_that_is_not_used() {
     let objects = objects();
     let mut rights = BTreeSet::new();
     for role in [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat() {
-        // The rights of sidecars are in the component that adds them.
-        if text(role, "/metadata/name").starts_with("skydock-csi-") {
+        if is_of_sidecar(text(role, "/metadata/name")) {
             continue;
         }
         for rule in list(role, "/rules") {
