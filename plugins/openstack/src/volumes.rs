@@ -21,7 +21,7 @@ use skydock_sdk::{
 };
 
 pub use self::attachments::{attach, detach};
-use self::find::{by_id, by_name, is_ours, one};
+use self::find::{by_id, by_name, check_sources, is_ours, one};
 pub use self::snapshots::{
     create as create_snapshots, delete as delete_snapshots, get as get_snapshots,
     list as list_snapshots,
@@ -76,8 +76,11 @@ pub fn create(
 ) -> Result<Vec<Result<Volume, StorageError>>> {
     let names: Vec<_> = volumes.iter().map(|it| it.name.as_str()).collect();
     let existing = by_name::<cinder::Volume>(cloud, &names)?;
-    let steps = volumes.iter().zip(&existing);
-    let steps: Vec<_> = steps.map(|(new, found)| step(cloud, new, found)).collect();
+    let sources = sources(cloud, volumes, &existing)?;
+    let steps = volumes.iter().zip(&existing).zip(sources);
+    let steps: Vec<_> = steps
+        .map(|((new, found), source)| source.and_then(|()| step(cloud, new, found)))
+        .collect();
 
     let request = |step: &Step| match step {
         Step::Done(_) => None,
@@ -108,6 +111,25 @@ pub fn create(
         }
     };
     Ok(volumes.iter().zip(steps).map(answer).collect())
+}
+
+/// Checks what volumes are to be copies of, unless they exist.
+fn sources(
+    cloud: &Cloud<'_>,
+    volumes: &[NewVolume],
+    existing: &[Vec<cinder::Volume>],
+) -> Result<Vec<Result<(), StorageError>>> {
+    let missing = || {
+        let each = volumes.iter().zip(existing);
+        each.map(|(new, found)| Some(new).filter(|_| found.is_empty()))
+    };
+    let snapshots: Vec<_> = missing().map(|new| new?.snapshot.as_deref()).collect();
+    let originals: Vec<_> = missing().map(|new| new?.original.as_deref()).collect();
+
+    let snapshots = check_sources::<cinder::Snapshot>(cloud, &snapshots)?;
+    let originals = check_sources::<cinder::Volume>(cloud, &originals)?;
+    let both = snapshots.into_iter().zip(originals);
+    Ok(both.map(|(one, other)| one.and(other)).collect())
 }
 
 /// Returns volumes by their IDs.

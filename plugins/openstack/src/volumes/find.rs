@@ -90,14 +90,19 @@ pub(super) fn by_id<T: Resource>(
     Ok(ids.iter().map(found).collect())
 }
 
-/// Returns those with each of these names.
+/// Returns those with each of these names. Names are not unique: those of other clusters do not
+/// matter.
 pub(super) fn by_name<T: Resource>(cloud: &Cloud<'_>, names: &[&str]) -> Result<Vec<Vec<T>>> {
     if names.len() <= FEW {
         let queries: Vec<_> = names
             .iter()
             .map(|name| vec![("name", *name), PAGE])
             .collect();
-        return cloud.lists(Kind::BlockStorage, &details::<T>(), &queries);
+        let mut named: Vec<Vec<T>> = cloud.lists(Kind::BlockStorage, &details::<T>(), &queries)?;
+        for same in &mut named {
+            same.retain(|it| is_ours(cloud, it).is_ok());
+        }
+        return Ok(named);
     }
     let listed = all::<T>(cloud)?;
     let named = |name: &&str| {
@@ -105,6 +110,23 @@ pub(super) fn by_name<T: Resource>(cloud: &Cloud<'_>, names: &[&str]) -> Result<
         same.cloned().collect()
     };
     Ok(names.iter().map(named).collect())
+}
+
+/// Checks what is to be copied, if anything: its content must not be that of another cluster.
+pub(super) fn check_sources<T: Resource>(
+    cloud: &Cloud<'_>,
+    ids: &[Option<&str>],
+) -> Result<Vec<Result<(), StorageError>>> {
+    let wanted: Vec<_> = ids.iter().copied().flatten().collect();
+    let mut found = by_id::<T>(cloud, &wanted)?.into_iter();
+
+    let mut check = |id: &str| {
+        let missing = || CloudError::not_found(format!("no {} {id}", T::ONE));
+        let source = found.next().unwrap_or(Ok(None))?;
+        is_ours(cloud, &source.ok_or_else(missing)?)
+    };
+    let checked = ids.iter().map(|id| id.map_or(Ok(()), &mut check));
+    Ok(checked.collect())
 }
 
 /// Reads an answer with one.

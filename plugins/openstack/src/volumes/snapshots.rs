@@ -11,7 +11,7 @@ use skydock_sdk::{
 
 use super::{
     DESCRIPTION, GIB, accepted, delete_all, deletion, explain_deletion,
-    find::{self, by_id, by_name, is_ours, one},
+    find::{self, by_id, by_name, check_sources, is_ours, one},
     in_progress, next,
 };
 use crate::{
@@ -37,8 +37,15 @@ pub fn create(
 ) -> Result<Vec<Result<Snapshot, StorageError>>> {
     let names: Vec<_> = snapshots.iter().map(|it| it.name.as_str()).collect();
     let existing = by_name::<cinder::Snapshot>(cloud, &names)?;
-    let steps = snapshots.iter().zip(&existing);
-    let steps: Vec<_> = steps.map(|(new, found)| step(cloud, new, found)).collect();
+    let volumes = snapshots.iter().zip(&existing);
+    let volumes: Vec<_> = volumes
+        .map(|(new, found)| found.is_empty().then_some(new.volume.as_str()))
+        .collect();
+    let volumes = check_sources::<cinder::Volume>(cloud, &volumes)?;
+    let steps = snapshots.iter().zip(&existing).zip(volumes);
+    let steps: Vec<_> = steps
+        .map(|((new, found), volume)| volume.and_then(|()| step(cloud, new, found)))
+        .collect();
 
     let request = |step: &Step| match step {
         Step::Done(_) => None,

@@ -118,18 +118,12 @@ fn many_volumes_are_found_in_one_list() {
 
 #[test]
 fn an_existing_volume_decides_about_a_create() {
-    let foreign = |mut volume: Value| {
-        volume["metadata"] = json!({CLUSTER: "other"});
-        volume
-    };
     let copy = |mut volume: Value| {
         volume["snapshot_id"] = json!("s");
         volume
     };
     for (volume, gib, expected) in [
         (existing("v", "a", "available"), 3, "exists"),
-        (foreign(existing("v", "a", "available")), 2, "exists"),
-        (foreign(existing("v", "a", "error")), 2, "exists"),
         (copy(existing("v", "a", "available")), 2, "exists"),
         (existing("v", "a", "creating"), 2, "in progress"),
         (existing("v", "a", "downloading"), 2, "in progress"),
@@ -292,6 +286,93 @@ fn volumes_of_other_clusters_are_not_touched() {
 }
 
 #[test]
+fn names_of_other_clusters_do_not_matter() {
+    let foreign = |status: &str| {
+        let mut volume = existing("f", "a", status);
+        volume["metadata"] = json!({CLUSTER: "other"});
+        volume
+    };
+    let there = [foreign("available"), foreign("error")];
+    let script = Script::new("");
+    script.on(&format!("GET {BASE}/volumes/detail"), 200, listed(&there));
+    let created = json!({"volume": existing("v", "a", "creating")});
+    script.on(&format!("POST {BASE}/volumes "), 202, created);
+    let wanted = || create(&script.cloud(), &[new("a", 2)]).unwrap().remove(0);
+    assert_eq!(case(wanted()), "in progress");
+    assert_eq!(script.sent("POST").len(), 1);
+
+    let [first, second] = there;
+    let there = [first, existing("v", "a", "available"), second];
+    script.on(&format!("GET {BASE}/volumes/detail"), 200, listed(&there));
+    assert_eq!(wanted().unwrap().id, "v");
+    let deletes = |it: &String| it.starts_with("DELETE");
+    assert!(!script.requested().iter().any(deletes));
+}
+
+#[test]
+fn the_content_of_other_clusters_is_not_copied() {
+    for (metadata, expected) in [
+        (json!({CLUSTER: "other"}), "denied"),
+        (json!({CLUSTER: "c"}), "in progress"),
+        (json!({}), "in progress"),
+    ] {
+        let script = Script::new("");
+        let none = json!({"snapshots": [], "volumes": []});
+        let mut source = existing("s", "source", "available");
+        source["metadata"] = metadata.clone();
+        for one in ["volume", "snapshot"] {
+            let list = format!("GET {BASE}/{one}s/detail");
+            script.on(&list, 200, none.clone());
+            let read = format!("GET {BASE}/{one}s/s ");
+            script.on(&read, 200, json!({one: source}));
+        }
+
+        let of_snapshot = NewVolume {
+            snapshot: Some("s".into()),
+            ..new("a", 2)
+        };
+        let of_volume = NewVolume {
+            original: Some("s".into()),
+            ..new("a", 2)
+        };
+        for copy in [of_snapshot, of_volume] {
+            let mut created = existing("v", "a", "creating");
+            created["snapshot_id"] = json!(copy.snapshot);
+            created["source_volid"] = json!(copy.original);
+            let answer = json!({"volume": created});
+            script.on(&format!("POST {BASE}/volumes "), 202, answer);
+            let answer = create(&script.cloud(), &[copy]).unwrap().remove(0);
+            assert_eq!(case(answer), expected, "{metadata}");
+        }
+
+        let mut created = existing("1", "x", "creating");
+        created["volume_id"] = json!("s");
+        let answer = json!({"snapshot": created});
+        script.on(&format!("POST {BASE}/snapshots "), 202, answer);
+        let cut = NewSnapshot {
+            name: "x".into(),
+            volume: "s".into(),
+            parameters: Vec::new(),
+            owner: None,
+        };
+        let answer = create_snapshots(&script.cloud(), &[cut]).unwrap().remove(0);
+        assert_eq!(case(answer), expected, "{metadata}");
+        assert_eq!(script.sent("POST").is_empty(), expected == "denied");
+    }
+
+    let script = Script::new("");
+    script.on(&format!("GET {BASE}/volumes/detail"), 200, listed(&[]));
+    let gone = json!({"itemNotFound": {"message": "Snapshot s could not be found."}});
+    script.on(&format!("GET {BASE}/snapshots/s "), 404, gone);
+    let copy = NewVolume {
+        snapshot: Some("s".into()),
+        ..new("a", 2)
+    };
+    let answer = create(&script.cloud(), &[copy]).unwrap().remove(0);
+    assert_eq!(case(answer), "not found");
+}
+
+#[test]
 fn a_volume_is_attached_through_nova() {
     let script = Script::new("");
     let url = format!("GET {BASE}/volumes/v ");
@@ -436,6 +517,8 @@ fn a_snapshot_is_cut_once_and_backups_are_rejected() {
         owner: None,
     };
     script.on(&list, 200, json!({"snapshots": []}));
+    let volume = json!({"volume": existing("v", "a", "in-use")});
+    script.on(&format!("GET {BASE}/volumes/v "), 200, volume);
     let created = json!({"snapshot": snapshot("creating", "v")});
     script.on(&format!("POST {BASE}/snapshots "), 202, created);
     let cloud = script.cloud();
