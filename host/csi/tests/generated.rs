@@ -1,5 +1,5 @@
 //! `src/proto.rs` is what tonic makes of `proto/csi.proto`, a copy of that of the release v1.13.0 of
-//! <https://github.com/container-storage-interface/spec>. After a change, run
+//! <https://github.com/container-storage-interface/spec> (Apache-2.0). After a change, run
 //! `SNAPSHOTS=overwrite cargo test -p skydock-csi --test generated`.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
