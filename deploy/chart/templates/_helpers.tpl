@@ -56,6 +56,9 @@
 {{- if and .Values.csi.snapshots (not .Values.csi.enabled) -}}
 {{- fail "csi.snapshots needs csi.enabled" -}}
 {{- end -}}
+{{- if and .Values.csi.enabled (eq .Values.kind "StaticPod") -}}
+{{- fail "csi.enabled needs kind Deployment or DaemonSet: a static Pod has no service account for the sidecars" -}}
+{{- end -}}
 {{- if and .Values.serviceMonitor.enabled (not .Values.secureServing) -}}
 {{- fail "serviceMonitor needs secureServing: without it, nobody may read metrics" -}}
 {{- end -}}

@@ -363,6 +363,10 @@ async fn wrong_values_are_explained() {
             "csi.snapshots needs csi.enabled",
         ),
         (
+            "--set=csi.enabled=true,kind=StaticPod",
+            "csi.enabled needs kind Deployment or DaemonSet",
+        ),
+        (
             "--set=serviceMonitor.enabled=true",
             "serviceMonitor needs secureServing",
         ),
