@@ -15,7 +15,6 @@ macro_rules! call {
     }};
 }
 
-mod attachments;
 mod instances;
 mod load_balancers;
 mod maintenance;
@@ -23,11 +22,6 @@ mod pages;
 mod plugin;
 mod replay;
 mod routes;
-mod snapshots;
-mod storage;
-mod storage_capacity;
-mod volume_attributes;
-mod volume_expansion;
 mod volumes;
 mod zones;
 

@@ -1,4 +1,11 @@
-//! The interface `volumes`.
+//! The interface `volumes`, and those that need it.
+
+mod attachments;
+mod attributes;
+mod capacity;
+mod expansion;
+mod snapshots;
+mod storage;
 
 use skydock_cloud::{self as cloud, StorageError, VolumeId};
 
@@ -6,7 +13,6 @@ use super::{
     Guest,
     generated::volumes,
     pages::{Limit, Page, page},
-    storage,
 };
 use crate::{
     answers::{AnswerError, Checked, Element, count, value},

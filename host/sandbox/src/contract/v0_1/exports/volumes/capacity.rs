@@ -2,12 +2,12 @@
 
 use skydock_cloud::{self as cloud, StorageError};
 
-use super::{Guest, generated::storage_capacity, storage};
+use super::{Guest, storage};
 use crate::{
     answers::{Checked, Element},
     contract::{
         Running,
-        v0_1::{from_guest::each, to_guest},
+        v0_1::{exports::generated::storage_capacity, from_guest::each, to_guest},
     },
 };
 

@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use skydock_cloud::{self as cloud, SnapshotId, StorageError, VolumeId};
 
-use super::{
-    Guest,
-    generated::snapshots,
-    pages::{Limit, Page, page},
-    storage,
-};
+use super::{Guest, storage};
 use crate::{
     answers::{Checked, Element, value},
     call_error::CallError,
     contract::{
         Running,
         v0_1::{
+            exports::{
+                generated::snapshots,
+                pages::{Limit, Page, page},
+            },
             from_guest::{each, single_answer},
             to_guest,
         },
