@@ -30,6 +30,18 @@ var (
 	ErrInternal = errors.New("internal")
 )
 
+// Further cases, which only elements of calls about volumes and snapshots have. Everywhere else, they are internal.
+var (
+	// ErrExists means that something else has this name: a volume of another size or with other content.
+	ErrExists = errors.New("exists and is different")
+	// ErrExhausted means that the cloud has no room for it, a quota is used up, or the node cannot have another volume.
+	ErrExhausted = errors.New("no capacity")
+	// ErrOutOfRange means that the cloud does not offer this size.
+	ErrOutOfRange = errors.New("out of range")
+	// ErrInUse means that it is attached to another node, or that something else depends on it, so that nothing can be done.
+	ErrInUse = errors.New("in use")
+)
+
 // Error is an error with a case of the contract.
 type Error struct {
 	// Case is one of the errors above. Without one, the error is internal.
@@ -91,3 +103,15 @@ func Unavailable(format string, args ...any) error { return newError(ErrUnavaila
 
 // Internal returns an [ErrInternal].
 func Internal(format string, args ...any) error { return newError(ErrInternal, 0, format, args) }
+
+// Exists returns an [ErrExists].
+func Exists(format string, args ...any) error { return newError(ErrExists, 0, format, args) }
+
+// Exhausted returns an [ErrExhausted].
+func Exhausted(format string, args ...any) error { return newError(ErrExhausted, 0, format, args) }
+
+// OutOfRange returns an [ErrOutOfRange].
+func OutOfRange(format string, args ...any) error { return newError(ErrOutOfRange, 0, format, args) }
+
+// InUse returns an [ErrInUse].
+func InUse(format string, args ...any) error { return newError(ErrInUse, 0, format, args) }

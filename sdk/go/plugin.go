@@ -44,7 +44,7 @@ type Info struct {
 	ProviderIDPrefixes []string
 	// WantedHosts are the hosts that the plugin wants to reach, as scheme://host:port; the rules of the operator decide.
 	WantedHosts []string
-	// MaxBatch is the maximum number of nodes, and of routes, in one call; 0 leaves it to the host.
+	// MaxBatch is the maximum number of nodes, of routes, and of elements of a call about volumes, in one call; 0 leaves it to the host.
 	MaxBatch uint32
 	// Unused are served capabilities that this plugin does not support with its configuration.
 	Unused []Capability
@@ -59,11 +59,17 @@ type Capability string
 
 // Capabilities.
 const (
-	CapabilityInstances     Capability = "instances"
-	CapabilityLoadBalancers Capability = "load-balancers"
-	CapabilityRoutes        Capability = "routes"
-	CapabilityZones         Capability = "zones"
-	CapabilityMaintenance   Capability = "maintenance"
+	CapabilityInstances        Capability = "instances"
+	CapabilityLoadBalancers    Capability = "load-balancers"
+	CapabilityRoutes           Capability = "routes"
+	CapabilityZones            Capability = "zones"
+	CapabilityMaintenance      Capability = "maintenance"
+	CapabilityVolumes          Capability = "volumes"
+	CapabilityAttachments      Capability = "attachments"
+	CapabilityVolumeExpansion  Capability = "volume-expansion"
+	CapabilityVolumeAttributes Capability = "volume-attributes"
+	CapabilitySnapshots        Capability = "snapshots"
+	CapabilityStorageCapacity  Capability = "storage-capacity"
 )
 
 // Plugin is what every provider implements.
@@ -222,4 +228,69 @@ type Zones interface {
 type Maintenance interface {
 	// Maintain does some of the work, and returns the time until the next call.
 	Maintain(ctx context.Context) (time.Duration, error)
+}
+
+// Volumes is the capability to create volumes. It is the controller part of a CSI driver, together with [Attachments],
+// [VolumeExpansion], [VolumeAttributes], [Snapshots] and [StorageCapacity], which need it.
+//
+// Every function of these may be called again with the same arguments, and then leads to the same result. None waits for the
+// cloud to finish: an element returns [ErrInProgress], and is asked about again. Functions return one element for each of the list,
+// in the same order; [Each] creates them. The error is for a call that fails as a whole. After [ErrExists], [ErrExhausted],
+// [ErrOutOfRange], [ErrInUse], [ErrNotFound] and [ErrInvalid], Kubernetes forgets what it asked for: an element that creates
+// something must return them only if nothing of it is left in the cloud. What belongs to another cluster is never listed or changed.
+type Volumes interface {
+	// Driver returns the CSI driver whose controller part the plugin is. It is called after Info, and cannot call the cloud.
+	Driver() DriverInfo
+	// CreateVolumes creates volumes. An element succeeds as soon as its volume can be attached. There is never a second volume with
+	// the same name: one that exists and is as requested is returned, and another one is [ErrExists].
+	CreateVolumes(ctx context.Context, volumes []NewVolume) ([]Result[Volume], error)
+	// GetVolumes returns volumes by their IDs.
+	GetVolumes(ctx context.Context, ids []string) ([]Result[Volume], error)
+	// ListVolumes lists the volumes of this cluster that this driver has created, page by page, like ListRoutes of [Routes].
+	ListVolumes(ctx context.Context, page string) (volumes []Volume, next string, err error)
+	// DeleteVolumes deletes volumes by their IDs and returns one error for each, nil when the volume does not exist. One that is
+	// attached is never deleted: the error is [ErrInUse].
+	DeleteVolumes(ctx context.Context, ids []string) ([]error, error)
+}
+
+// Attachments is the capability to attach volumes to the instances of nodes.
+type Attachments interface {
+	// AttachVolumes attaches volumes. An element succeeds when the instance has the device, with what the node part of the driver
+	// needs to find it.
+	AttachVolumes(ctx context.Context, attachments []NewAttachment) ([]Result[map[string]string], error)
+	// DetachVolumes detaches volumes and returns one error for each, nil when the instance does not have the device. A volume that
+	// is attached to another node must stay attached there.
+	DetachVolumes(ctx context.Context, attachments []Attachment) ([]error, error)
+}
+
+// VolumeExpansion is the capability to expand volumes.
+type VolumeExpansion interface {
+	// ExpandVolumes expands volumes, and returns their sizes. Volumes never shrink.
+	ExpandVolumes(ctx context.Context, expansions []Expansion) ([]Result[uint64], error)
+}
+
+// VolumeAttributes is the capability to change properties of volumes.
+type VolumeAttributes interface {
+	// ModifyVolumes modifies volumes and returns one error for each. An unknown property must change nothing: the error is
+	// [ErrInvalid].
+	ModifyVolumes(ctx context.Context, modifications []Modification) ([]error, error)
+}
+
+// Snapshots is the capability to create snapshots of volumes, and volumes from them.
+type Snapshots interface {
+	// CreateSnapshots creates snapshots. An element succeeds as soon as the snapshot is cut. There is never a second one with the
+	// same name.
+	CreateSnapshots(ctx context.Context, snapshots []NewSnapshot) ([]Result[Snapshot], error)
+	// GetSnapshots returns snapshots by their IDs.
+	GetSnapshots(ctx context.Context, ids []string) ([]Result[Snapshot], error)
+	// ListSnapshots lists the snapshots of this cluster that this driver has created, page by page.
+	ListSnapshots(ctx context.Context, page string) (snapshots []Snapshot, next string, err error)
+	// DeleteSnapshots deletes snapshots by their IDs and returns one error for each, nil when the snapshot does not exist.
+	DeleteSnapshots(ctx context.Context, ids []string) ([]error, error)
+}
+
+// StorageCapacity is the capability to know how much room there is for volumes.
+type StorageCapacity interface {
+	// GetCapacities measures capacities.
+	GetCapacities(ctx context.Context, requests []CapacityRequest) ([]Result[Capacity], error)
 }

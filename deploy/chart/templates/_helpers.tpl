@@ -53,6 +53,12 @@
 {{- if and .Values.rbac.create (or (hasKey .Values.flags "leader-elect-resource-name") (hasKey .Values.flags "leader-elect-resource-namespace")) -}}
 {{- fail "the roles are for the default Lease: with another one, set rbac.create=false and create them yourself" -}}
 {{- end -}}
+{{- if and .Values.csi.snapshots (not .Values.csi.enabled) -}}
+{{- fail "csi.snapshots needs csi.enabled" -}}
+{{- end -}}
+{{- if and .Values.csi.enabled (eq .Values.kind "StaticPod") -}}
+{{- fail "csi.enabled needs kind Deployment or DaemonSet: a static Pod has no service account for the sidecars" -}}
+{{- end -}}
 {{- if and .Values.serviceMonitor.enabled (not .Values.secureServing) -}}
 {{- fail "serviceMonitor needs secureServing: without it, nobody may read metrics" -}}
 {{- end -}}

@@ -40,6 +40,15 @@ macro_rules! define {
 
 crate::function::capabilities!(define);
 
+impl Capability {
+    /// Returns the capability without which this one is of no use.
+    #[must_use]
+    pub fn needs(self) -> Option<Self> {
+        let about_volumes = CallKind::from(self) == CallKind::Volumes;
+        (about_volumes && self != Self::Volumes).then_some(Self::Volumes)
+    }
+}
+
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

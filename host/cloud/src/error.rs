@@ -101,6 +101,52 @@ impl CloudError {
     }
 }
 
+/// Why a call about a volume, an attachment or a snapshot failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StorageError {
+    /// An error that any call can have.
+    #[error(transparent)]
+    Cloud(#[from] CloudError),
+    /// Something else has this name.
+    #[error("exists and is different: {0}")]
+    Exists(String),
+    /// The cloud has no room for it, or a quota is used up.
+    #[error("no capacity: {0}")]
+    Exhausted(String),
+    /// The cloud does not offer this size.
+    #[error("out of range: {0}")]
+    OutOfRange(String),
+    /// It is attached elsewhere, or something else depends on it.
+    #[error("in use: {0}")]
+    InUse(String),
+}
+
+impl StorageError {
+    /// Changes the text.
+    #[must_use]
+    pub fn map_text(self, change: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Cloud(error) => Self::Cloud(error.map_text(change)),
+            Self::Exists(text) => Self::Exists(change(&text)),
+            Self::Exhausted(text) => Self::Exhausted(change(&text)),
+            Self::OutOfRange(text) => Self::OutOfRange(change(&text)),
+            Self::InUse(text) => Self::InUse(change(&text)),
+        }
+    }
+
+    /// Returns the name of the variant as a metric label.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Cloud(error) => error.kind(),
+            Self::Exists(_) => "exists",
+            Self::Exhausted(_) => "exhausted",
+            Self::OutOfRange(_) => "out_of_range",
+            Self::InUse(_) => "in_use",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +190,37 @@ mod tests {
             ),
         ] {
             assert_eq!((error.kind(), error.to_string().as_str()), (kind, sentence));
+        }
+    }
+    #[test]
+    fn an_error_about_volumes_has_a_label_and_a_sentence() {
+        let text = || "vol-1".to_owned();
+        for (error, kind, sentence) in [
+            (
+                StorageError::Cloud(CloudError::NotFound(text())),
+                "not_found",
+                "not found: vol-1",
+            ),
+            (
+                StorageError::Exists(text()),
+                "exists",
+                "exists and is different: vol-1",
+            ),
+            (
+                StorageError::Exhausted(text()),
+                "exhausted",
+                "no capacity: vol-1",
+            ),
+            (
+                StorageError::OutOfRange(text()),
+                "out_of_range",
+                "out of range: vol-1",
+            ),
+            (StorageError::InUse(text()), "in_use", "in use: vol-1"),
+        ] {
+            assert_eq!((error.kind(), error.to_string().as_str()), (kind, sentence));
+            let changed = error.map_text(|text| text.replace("vol", "disk"));
+            assert_eq!(changed.to_string(), sentence.replace("vol", "disk"));
         }
     }
 }

@@ -32,6 +32,18 @@ macro_rules! capabilities {
             Zones "zones" Nodes;
             /// Has work to be done periodically.
             Maintenance "maintenance" LoadBalancers;
+            /// Manages volumes for PersistentVolumeClaims.
+            Volumes "volumes" Volumes;
+            /// Attaches volumes to the cloud instances of nodes.
+            Attachments "attachments" Volumes;
+            /// Expands volumes.
+            VolumeExpansion "volume-expansion" Volumes;
+            /// Changes the properties of volumes.
+            VolumeAttributes "volume-attributes" Volumes;
+            /// Manages snapshots of volumes.
+            Snapshots "snapshots" Volumes;
+            /// Knows how much room there is for volumes.
+            StorageCapacity "storage-capacity" Volumes;
         }
     };
 }
@@ -83,6 +95,68 @@ macro_rules! functions {
             /// Calls `maintenance.maintain`; returns the delay before the next call.
             Maintain writes Maintenance "maintain":
                 maintain() -> ::std::time::Duration;
+            /// Calls `volumes.create-volumes` with at most
+            /// [`ProviderInfo::max_batch`](crate::ProviderInfo::max_batch) volumes.
+            CreateVolumes writes Volumes "create-volumes":
+                create_volumes(volumes: [$crate::NewVolume])
+                    -> $crate::Answers<$crate::Volume, $crate::StorageError>;
+            /// Calls `volumes.get-volumes` with at most
+            /// [`ProviderInfo::max_batch`](crate::ProviderInfo::max_batch) IDs.
+            GetVolumes reads Volumes "get-volumes":
+                get_volumes(ids: [$crate::VolumeId])
+                    -> $crate::Answers<$crate::Volume, $crate::StorageError>;
+            /// Calls `volumes.list-volumes` for all pages.
+            ListVolumes reads Volumes "list-volumes":
+                list_volumes() -> ::std::vec::Vec<$crate::Volume>;
+            /// Calls `attachments.attach-volumes` with at most
+            /// [`ProviderInfo::max_batch`](crate::ProviderInfo::max_batch) attachments. Returns what
+            /// the node part of the driver needs to find the device.
+            AttachVolumes writes Attachments "attach-volumes":
+                attach_volumes(attachments: [$crate::NewAttachment])
+                    -> $crate::Answers<$crate::Pairs, $crate::StorageError>;
+            /// Calls `attachments.detach-volumes` with at most
+            /// [`ProviderInfo::max_batch`](crate::ProviderInfo::max_batch) attachments.
+            DetachVolumes writes Attachments "detach-volumes":
+                detach_volumes(attachments: [$crate::Attachment])
+                    -> $crate::Answers<(), $crate::StorageError>;
+            /// Calls `volume-expansion.expand-volumes` with at most
+            /// [`ProviderInfo::max_batch`](crate::ProviderInfo::max_batch) volumes. Returns their sizes.
+            ExpandVolumes writes VolumeExpansion "expand-volumes":
+                expand_volumes(expansions: [$crate::Expansion])
+                    -> $crate::Answers<u64, $crate::StorageError>;
+            /// Calls `volume-attributes.modify-volumes` with at most
+            /// [`ProviderInfo::max_batch`](crate::ProviderInfo::max_batch) volumes.
+            ModifyVolumes writes VolumeAttributes "modify-volumes":
+                modify_volumes(modifications: [$crate::Modification])
+                    -> $crate::Answers<(), $crate::StorageError>;
+            /// Calls `snapshots.create-snapshots` with at most
+            /// [`ProviderInfo::max_batch`](crate::ProviderInfo::max_batch) snapshots.
+            CreateSnapshots writes Snapshots "create-snapshots":
+                create_snapshots(snapshots: [$crate::NewSnapshot])
+                    -> $crate::Answers<$crate::Snapshot, $crate::StorageError>;
+            /// Calls `snapshots.get-snapshots` with at most
+            /// [`ProviderInfo::max_batch`](crate::ProviderInfo::max_batch) IDs.
+            GetSnapshots reads Snapshots "get-snapshots":
+                get_snapshots(ids: [$crate::SnapshotId])
+                    -> $crate::Answers<$crate::Snapshot, $crate::StorageError>;
+            /// Calls `snapshots.list-snapshots` for all pages.
+            ListSnapshots reads Snapshots "list-snapshots":
+                list_snapshots() -> ::std::vec::Vec<$crate::Snapshot>;
+            /// Calls `snapshots.delete-snapshots` with at most
+            /// [`ProviderInfo::max_batch`](crate::ProviderInfo::max_batch) IDs.
+            DeleteSnapshots writes Snapshots "delete-snapshots":
+                delete_snapshots(ids: [$crate::SnapshotId])
+                    -> $crate::Answers<(), $crate::StorageError>;
+            /// Calls `volumes.delete-volumes` with at most
+            /// [`ProviderInfo::max_batch`](crate::ProviderInfo::max_batch) IDs.
+            DeleteVolumes writes Volumes "delete-volumes":
+                delete_volumes(ids: [$crate::VolumeId])
+                    -> $crate::Answers<(), $crate::StorageError>;
+            /// Calls `storage-capacity.get-capacities` with at most
+            /// [`ProviderInfo::max_batch`](crate::ProviderInfo::max_batch) requests.
+            GetCapacities reads StorageCapacity "get-capacities":
+                get_capacities(requests: [$crate::CapacityRequest])
+                    -> $crate::Answers<$crate::Capacity, $crate::StorageError>;
         }
     };
 }

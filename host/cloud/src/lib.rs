@@ -1,5 +1,5 @@
 //! The interface between Kubernetes controllers and a cloud: nodes and Services as input,
-//! instances, load balancers and routes as output, and the errors of a cloud.
+//! instances, load balancers, routes and volumes as output, and the errors of a cloud.
 //!
 //! This crate connects the controllers, which know Kubernetes but no cloud, with
 //! implementations of [`CloudProvider`], which know a cloud but use no Kubernetes client. It does
@@ -28,7 +28,7 @@ pub use cluster::{
     Cluster, ForeignKind, ForeignObject, NamedBy, ObjectAnnotations, ObjectEvent, ObjectKind,
     ObjectName, ReadError, Severity,
 };
-pub use error::{CloudError, Retry};
+pub use error::{CloudError, Retry, StorageError};
 pub use function::{Answer, ArgumentKind, Arguments, Call, Function};
 pub use objects::*;
 pub use provider::{Answers, CloudProvider, ProviderInfo};

@@ -14,7 +14,9 @@ mod node;
 mod route;
 mod service;
 mod transport;
+mod volume;
 
 pub use self::{
     holder::*, instance::*, load_balancer::*, node::*, route::*, service::*, transport::*,
+    volume::*,
 };

@@ -10,7 +10,7 @@ pub use self::info::ProviderInfo;
 use crate::{CloudError, NodeFields};
 
 /// One answer for each question, in the same order.
-pub type Answers<T> = Vec<Result<T, CloudError>>;
+pub type Answers<T, E = CloudError> = Vec<Result<T, E>>;
 
 /// Defines [`CloudProvider`].
 macro_rules! provider {

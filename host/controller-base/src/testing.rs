@@ -188,6 +188,7 @@ pub fn info() -> ProviderInfo {
         provider_id_prefixes: vec!["fake://".into()],
         annotation_prefixes: vec!["fake.example/".into()],
         max_batch: 3,
+        driver: None,
     }
 }
 

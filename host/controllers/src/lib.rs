@@ -22,6 +22,7 @@ mod pause;
 pub mod route;
 
 pub use cidrs::{ClusterCidrs, ClusterCidrsError};
+pub use manager::dry_run::dry_run_provider;
 pub use manager::list::{
     UnknownController, controllers, controllers_off_by_default, parse_controllers,
 };

@@ -3,26 +3,31 @@
 //!
 //! A number such as P-23 is that of a statement in `docs/parity.md`.
 
+mod csi;
 mod election;
 mod overview;
 mod plugin;
 mod zpages;
 
 use std::{
+    future::pending,
+    pin::pin,
     sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
 };
 
 use anyhow::{Context as _, anyhow};
+use futures::future::select;
 use kube::Client;
 use prometheus_client::registry::Registry;
 use skydock_cloud::{CloudProvider, ProviderInfo};
 use skydock_controllers::{
-    ClientName, Clients, Context, Metrics as ControllerMetrics, recorder,
+    ClientName, Clients, Context, Metrics as ControllerMetrics, dry_run_provider, recorder,
     route::{self, Reconciliation},
     service::{self, RecordStore},
 };
+use skydock_csi::CsiMetrics;
 use skydock_kube::{
     api::with_deadline,
     clients,
@@ -39,6 +44,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
+    csi::Csi,
     election::{Election, Started},
     overview::Sources,
 };
@@ -77,6 +83,14 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         manager.access.clone(),
         *manager.root.valid_until(),
     );
+    let csi = manager.csi.as_ref().map(Csi::failed);
+    let failed = async {
+        match csi {
+            Some(failed) => failed.await,
+            None => pending().await,
+        }
+    };
+    let must_restart = async { select(pin!(outdated), pin!(failed)).await.factor_first().0 };
 
     let stop = shutdown.child_token();
     let work = async {
@@ -85,7 +99,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
             Some(election) => Box::pin(manager.stand_for_election(election, stop.clone())).await,
         }
     };
-    credentials::work_until(outdated, &stop, work).await
+    credentials::work_until(must_restart, &stop, work).await
 }
 
 /// Loads the plugin of a configuration for a command that asks the cloud. The API server at this
@@ -128,6 +142,7 @@ async fn start(
         egress.measure_as(official, &mut registry);
     }
     let file_metrics = FileMetrics::register(&mut registry);
+    let csi_metrics = CsiMetrics::register(&mut registry);
 
     let readiness = watch::Sender::new(Readiness::Starting);
     let served = Served {
@@ -144,6 +159,7 @@ async fn start(
     let plugin = plugin::load(&config, plugin_metrics, cluster.clone(), access_for_plugin).await?;
     check_routes(&config, &plugin.info())?;
     sources.follow(&plugin, &process);
+    let csi = start_csi(&config, &plugin, csi_metrics, &process)?;
     readiness.send_replace(Readiness::PluginLoaded);
 
     let api_server = connect(&config, &egress, &process).await?;
@@ -169,6 +185,7 @@ async fn start(
         egress,
         sources,
         metrics,
+        csi,
         process,
     };
     Ok((manager, election))
@@ -322,6 +339,26 @@ fn check_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<()> 
     })
 }
 
+/// Creates the socket for the sidecars of a CSI driver, if there is one.
+fn start_csi(
+    config: &Config,
+    plugin: &Arc<Plugin>,
+    metrics: CsiMetrics,
+    process: &CancellationToken,
+) -> anyhow::Result<Option<Csi>> {
+    let Some(path) = &config.csi_socket else {
+        return Ok(None);
+    };
+    csi::check(&plugin.info())?;
+
+    let mut provider: Arc<dyn CloudProvider> = plugin.clone();
+    if config.options.dry_run {
+        provider = dry_run_provider(provider);
+    }
+    let csi = Csi::start(path, provider, metrics, process);
+    Ok(Some(csi.context("--csi-endpoint")?))
+}
+
 /// The parts of a run that has started.
 struct StartedManager {
     config: Config,
@@ -335,6 +372,7 @@ struct StartedManager {
     /// Those who know what the process does.
     sources: Arc<Sources>,
     metrics: ControllerMetrics,
+    csi: Option<Csi>,
     /// Canceled when the process ends.
     process: CancellationToken,
 }
@@ -351,8 +389,8 @@ struct Leader {
 }
 
 impl StartedManager {
-    /// Runs the controllers until `stop`, and completes what they have started. Releases the Lease of
-    /// the leader, if there is one, when only events are left to write.
+    /// Runs the controllers and serves volumes until `stop`, and completes what they have started.
+    /// Releases the Lease of the leader, if there is one, when only events are left to write.
     async fn work(self, leader: Option<Leader>, stop: CancellationToken) -> anyhow::Result<()> {
         let Some(clients) = stop.run_until_cancelled(self.clients()).await else {
             return Ok(());
@@ -374,19 +412,27 @@ impl StartedManager {
 
         let (recorder, events) = recorder(&self.metrics.shared);
         let reporting = self.report_generations(recorder.clone(), leader.as_ref());
-        let context = self.build_context(clients, recorder, leader, stop.clone());
+        let worked = CancellationToken::new();
+        let lease = leader.as_ref().map(|leader| leader.release.clone());
+        let releasing = self.serve_volumes(stop.clone(), worked.clone(), lease);
+        let context = self.build_context(clients, recorder, leader, stop.clone(), worked);
 
         let work = async {
             let ended = skydock_controllers::run(context, events).await;
             ended.context("controllers ended")
         };
+        let work = async {
+            let (ended, ()) = tokio::join!(work, releasing);
+            ended
+        };
         let keeping_failed = async {
             match &self.accepted {
                 Some(accepted) => accepted.follow(&self.plugin).await,
-                None => std::future::pending().await,
+                None => pending().await,
             }
         };
-        let ended = credentials::work_until(keeping_failed, &stop, work).await;
+        let working = credentials::work_until(keeping_failed, &stop, work);
+        let ended = Box::pin(working).await;
 
         self.cluster.clear();
         self.sources.controllers_end();
@@ -395,6 +441,31 @@ impl StartedManager {
         // that has no more work to do loads no other plugin, and does not report that it is ready.
         self.process.cancel();
         ended
+    }
+
+    /// Serves volumes until `stop`, or until the controllers have `worked`, and releases the Lease when
+    /// both have ended: after that, another replica may change what the plugin works on.
+    async fn serve_volumes(
+        &self,
+        stop: CancellationToken,
+        worked: CancellationToken,
+        lease: Option<CancellationToken>,
+    ) {
+        if let Some(csi) = &self.csi {
+            let end = async {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    // A controller has failed.
+                    () = worked.cancelled() => {}
+                }
+            };
+            csi.lead(end, self.config.options.shutdown_grace).await;
+        }
+
+        worked.cancelled().await;
+        if let Some(lease) = lease {
+            lease.cancel();
+        }
     }
 
     /// Publishes events about leadership, and about changes of the plugin until the task is aborted.
@@ -414,17 +485,14 @@ impl StartedManager {
         recorder: Recorder,
         leader: Option<Leader>,
         shutdown: CancellationToken,
+        worked: CancellationToken,
     ) -> Context {
         let cluster = self.cluster.clone();
         let egress = Arc::clone(&self.egress);
         let (sources, events) = (Arc::clone(&self.sources), recorder.clone());
-        let (unreleased, records, worked) = match leader {
-            Some(leader) => (
-                leader.predecessor_unreleased,
-                Some(leader.records),
-                leader.release,
-            ),
-            None => (false, None, CancellationToken::new()),
+        let (unreleased, records) = match leader {
+            Some(leader) => (leader.predecessor_unreleased, Some(leader.records)),
+            None => (false, None),
         };
 
         Context {

@@ -12,6 +12,7 @@
 //! the beginning of that page says how it is written.
 
 pub(crate) mod arguments;
+mod csi;
 mod effective;
 mod ipam;
 mod nodes;
@@ -42,6 +43,7 @@ pub(crate) use self::arguments::feature_gates::WATCH_BASED_ROUTES;
 pub use self::arguments::upstream::{
     ForeignFlag, Otherwise, Takes, flags_of_providers, foreign_flags,
 };
+pub use self::csi::CsiArgs;
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
 pub use self::plugin::{
@@ -296,6 +298,9 @@ pub struct CcmArgs {
     /// Flags of the service controller.
     #[command(flatten)]
     pub services: ServiceArgs,
+    /// Flags of the controller part of a CSI driver.
+    #[command(flatten)]
+    pub csi: CsiArgs,
 
     /// Run the controllers only while holding the Lease, so that several replicas can run.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",

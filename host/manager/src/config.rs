@@ -82,6 +82,8 @@ pub struct Config {
     pub controllers: BTreeSet<Controller>,
     /// Options of the controllers, including the name of the cluster.
     pub options: ControllerOptions,
+    /// Socket for the sidecars of a CSI driver, if there is one.
+    pub csi_socket: Option<PathBuf>,
     /// Leader election, if enabled.
     pub election: Option<ElectionConfig>,
     /// How to serve HTTPS, if enabled.
@@ -186,6 +188,7 @@ impl Config {
             accepted_in: Some(LeaseName::of(&args)),
             ingress: ingress_rules(&args)?,
             options: controller_options(&args, &controllers, services)?,
+            csi_socket: args.csi.csi_endpoint.clone(),
             election: election(&args).transpose()?,
             egress_policy,
             only_reads: args.dry_run,

@@ -18,7 +18,7 @@ pub const TICK: Duration = Duration::from_millis(10);
 pub const UNBROKEN: Duration = Duration::from_millis(250);
 
 /// Instances in addition to one for each Service that is handled at a time: those for nodes and
-/// zones, and those for routes.
+/// zones, and those for routes. A plugin with volumes needs eight of the others for them.
 pub const OTHER_INSTANCES: usize = 16;
 
 /// Limits of one plugin.
@@ -79,6 +79,9 @@ pub struct Limits {
     /// Routes in a complete list. Default 20,000: two for each node of a cluster with twice the
     /// nodes that Kubernetes supports.
     pub routes: usize,
+    /// Volumes, and snapshots, in a complete list. Default 50,000: ten for each node of the largest
+    /// cluster that Kubernetes supports.
+    pub volumes: usize,
 }
 
 impl Default for Limits {
@@ -104,6 +107,7 @@ impl Default for Limits {
             compile_cpu: Duration::from_secs(300),
             compile_deadline: Duration::from_secs(1800),
             routes: 20_000,
+            volumes: 50_000,
         }
     }
 }

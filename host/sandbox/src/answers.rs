@@ -28,4 +28,4 @@ pub use error::AnswerError;
 pub(crate) use error::{Checked, MAX_LIST, count, value};
 
 /// One element of a batch: the cloud's answer, or the violation of the contract.
-pub(crate) type Element<T> = Checked<Result<T, CloudError>>;
+pub(crate) type Element<T, E = CloudError> = Checked<Result<T, E>>;

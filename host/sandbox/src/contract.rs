@@ -29,7 +29,7 @@ use futures::future::BoxFuture;
 use crate::call_error::CallError;
 
 pub(crate) use dynamic::BadCall;
-pub(crate) use v0_1::{Exports, Functions, Guest, link};
+pub(crate) use v0_1::{Exports, Functions, Guest, Page, link};
 
 /// A running call of a function. The outer error is how the guest ended; the inner one is what it
 /// answered, or what is wrong with that.

@@ -126,6 +126,8 @@ impl<'a> Cloud<'a> {
             // This microversion includes the name of the flavor, which remains even if the flavor
             // is deleted.
             Kind::Compute => request.header("OpenStack-API-Version", "compute 2.47"),
+            // This one expands volumes that are attached.
+            Kind::BlockStorage => request.header("OpenStack-API-Version", "volume 3.42"),
             Kind::Network | Kind::LoadBalancer | Kind::KeyManager => request,
         };
 
@@ -314,6 +316,37 @@ pub fn send_all(requests: Vec<ServiceRequest>) -> Vec<Result<Response>> {
         .zip(whats)
         .map(|(answer, what)| explain(&what, answer))
         .collect()
+}
+
+/// What a request was answered with, whatever the status.
+#[derive(Debug)]
+pub struct Answered {
+    /// The purpose of the request.
+    pub what: String,
+    /// The answer; an error if there is none.
+    pub result: Result<Response>,
+}
+
+impl Answered {
+    /// Returns whether the answer has this status, and this word in its body.
+    #[must_use]
+    pub fn says(&self, status: u16, word: &str) -> bool {
+        let answer = self.result.as_ref().ok();
+        let answer = answer.filter(|it| it.status == status);
+        answer.is_some_and(|it| String::from_utf8_lossy(&it.body).contains(word))
+    }
+}
+
+/// Sends all requests like [`send_all`], for callers to whom statuses mean something else. They
+/// [`explain`] what they do not know.
+pub fn send_each(requests: Vec<ServiceRequest>) -> Vec<Answered> {
+    let (requests, whats): (Vec<_>, Vec<_>) = requests
+        .into_iter()
+        .map(|request| (request.request, request.what))
+        .unzip();
+    let answers = http::send_all(requests, AT_ONCE).into_iter();
+    let answered = |(result, what)| Answered { what, result };
+    answers.zip(whats).map(answered).collect()
 }
 
 /// Converts "not found" to "unavailable". A list always exists, so "not found" is not from the

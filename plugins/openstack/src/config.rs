@@ -61,6 +61,10 @@ pub struct Config {
     pub request_timeout: Duration,
     /// Option `regional-provider-ids` of the host: provider IDs are `openstack://REGION/ID`.
     pub regional_ids: bool,
+    /// Option `volumes` of the host: this is the controller part of the driver for volumes.
+    pub volumes: bool,
+    /// `ignore-volume-az` of section `BlockStorage`: the zone of a volume says nothing about servers.
+    pub ignore_volume_az: bool,
 }
 
 /// Section `Global`, without the operator's credentials.
@@ -193,6 +197,8 @@ impl Default for Config {
             classes: BTreeMap::new(),
             request_timeout: Duration::from_secs(60),
             regional_ids: false,
+            volumes: false,
+            ignore_volume_az: false,
         }
     }
 }

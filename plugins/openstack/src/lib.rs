@@ -1,5 +1,6 @@
-//! The OpenStack provider: servers of nodes, load balancers and routes with Nova, Neutron and
-//! Octavia, as a replacement for openstack-cloud-controller-manager.
+//! The OpenStack provider: servers of nodes, load balancers, routes and volumes with Nova, Neutron,
+//! Octavia and Cinder, as a replacement for openstack-cloud-controller-manager and for the controller
+//! of cinder-csi-plugin.
 //!
 //! `README.md` lists the differences. The rules are pure functions of values. [`cloud`] sends
 //! requests to the cloud, [`host_functions`] has the functions of the host that they need, and `provider` is
@@ -17,7 +18,9 @@ pub mod routes;
 mod services;
 #[cfg(test)]
 mod testing;
+pub mod volumes;
 
+pub use services::cinder;
 pub use services::compute;
 pub use services::network;
 pub use services::octavia;

@@ -6,14 +6,21 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use skydock_sdk::{
-    Configured, Instances, LoadBalancers, Plugin, Result, Routes, cache, cluster,
+    Attachments, Configured, Instances, LoadBalancers, Plugin, Result, Routes, Snapshots,
+    VolumeExpansion, Volumes,
+    attachments::{Attachment, NewAttachment},
+    cache, cluster,
     events::{self, Severity},
     instances::{Instance, Presence},
     load_balancers::{NodeSet, Target},
     log, objects,
     plugin::{PluginInfo, Settings},
     routes::{NewRoute, Route, RoutePage},
-    types::{CloudError, LoadBalancerStatus, Node, Service},
+    snapshots::{NewSnapshot, Snapshot, SnapshotPage},
+    storage::StorageError,
+    types::{CloudError, LoadBalancerStatus, Node, Pair, Service},
+    volume_expansion::Expansion,
+    volumes::{DriverInfo, NewVolume, Volume, VolumePage},
 };
 
 use crate::{
@@ -22,12 +29,15 @@ use crate::{
     host_functions::{Event, HostFunctions},
     instances,
     load_balancers::{self, Nodes, annotation},
-    provider_id, routes,
+    provider_id, routes, volumes,
 };
 
-/// Maximum number of nodes or routes in one call: 120 IDs fit into one URL, and their ports into
-/// one answer.
+/// Maximum number of nodes, routes or volumes in one call: 120 IDs fit into one URL, and their ports
+/// into one answer.
 const BATCH: u32 = 100;
+
+/// The interfaces about volumes.
+const OF_VOLUMES: [&str; 4] = ["volumes", "attachments", "volume-expansion", "snapshots"];
 
 static STATE: Configured<State> = Configured::new();
 
@@ -48,7 +58,9 @@ impl State {
 #[derive(Clone, Copy, Debug)]
 pub struct OpenStack;
 
-skydock_sdk::export!(OpenStack: instances, load_balancers, routes);
+skydock_sdk::export!(
+    OpenStack: instances, load_balancers, routes, volumes, attachments, volume_expansion, snapshots
+);
 skydock_sdk::metadata! {
     name: "openstack",
     // Without and with the region.
@@ -99,6 +111,10 @@ impl Plugin for OpenStack {
 
         if config.is_some_and(|config| config.router_id.is_empty()) {
             unused.push("routes".to_owned());
+        }
+
+        if config.is_some_and(|config| !config.volumes) {
+            unused.extend(OF_VOLUMES.map(str::to_owned));
         }
 
         PluginInfo {
@@ -188,6 +204,68 @@ impl Routes for OpenStack {
     }
 }
 
+impl Volumes for OpenStack {
+    fn driver() -> DriverInfo {
+        volumes::driver()
+    }
+
+    fn create_volumes(volumes: Vec<NewVolume>) -> Result<Vec<Result<Volume, StorageError>>> {
+        volumes::create(&STATE.get()?.cloud(), &volumes)
+    }
+
+    fn get_volumes(ids: Vec<String>) -> Result<Vec<Result<Volume, StorageError>>> {
+        volumes::get(&STATE.get()?.cloud(), &ids)
+    }
+
+    /// Returns all volumes in one page.
+    fn list_volumes(_: Option<String>) -> Result<VolumePage> {
+        volumes::list(&STATE.get()?.cloud())
+    }
+
+    fn delete_volumes(ids: Vec<String>) -> Result<Vec<Result<(), StorageError>>> {
+        volumes::delete(&STATE.get()?.cloud(), &ids)
+    }
+}
+
+impl Attachments for OpenStack {
+    fn attach_volumes(
+        attachments: Vec<NewAttachment>,
+    ) -> Result<Vec<Result<Vec<Pair>, StorageError>>> {
+        volumes::attach(&STATE.get()?.cloud(), &attachments)
+    }
+
+    fn detach_volumes(attachments: Vec<Attachment>) -> Result<Vec<Result<(), StorageError>>> {
+        volumes::detach(&STATE.get()?.cloud(), &attachments)
+    }
+}
+
+impl VolumeExpansion for OpenStack {
+    fn expand_volumes(expansions: Vec<Expansion>) -> Result<Vec<Result<u64, StorageError>>> {
+        volumes::expand(&STATE.get()?.cloud(), &expansions)
+    }
+}
+
+impl Snapshots for OpenStack {
+    fn create_snapshots(
+        snapshots: Vec<NewSnapshot>,
+    ) -> Result<Vec<Result<Snapshot, StorageError>>> {
+        volumes::create_snapshots(&STATE.get()?.cloud(), &snapshots)
+    }
+
+    fn get_snapshots(ids: Vec<String>) -> Result<Vec<Result<Snapshot, StorageError>>> {
+        volumes::get_snapshots(&STATE.get()?.cloud(), &ids)
+    }
+
+    /// Returns all snapshots in one page.
+    fn list_snapshots(_: Option<String>) -> Result<SnapshotPage> {
+        volumes::list_snapshots(&STATE.get()?.cloud())
+    }
+
+    fn delete_snapshots(ids: Vec<String>) -> Result<Vec<Result<(), StorageError>>> {
+        volumes::delete_snapshots(&STATE.get()?.cloud(), &ids)
+    }
+}
+
 /// The nodes of a call.
 struct CallNodes<'a>(&'a NodeSet);
 
@@ -258,12 +336,23 @@ mod tests {
             })
         };
 
+        let volumes_too = |names: &[&'static str]| [names, &OF_VOLUMES[..]].concat();
         configure("").unwrap();
-        assert_eq!(OpenStack::info().unused, ["routes"]);
+        assert_eq!(OpenStack::info().unused, volumes_too(&["routes"]));
         assert_eq!(OpenStack::info().wanted_hosts, ["https://keystone:443"]);
 
         configure("[LoadBalancer]\nenabled=false\n[Route]\nrouter-id=r").unwrap();
-        assert_eq!(OpenStack::info().unused, ["load-balancers"]);
+        assert_eq!(OpenStack::info().unused, volumes_too(&["load-balancers"]));
+
+        let options = vec![("volumes".to_owned(), "true".to_owned())];
+        let text = "[Global]\nauth-url=http://k\n[Route]\nrouter-id=r".to_owned();
+        let settings = Settings {
+            cloud_config: Some(text),
+            options,
+            ..Settings::default()
+        };
+        OpenStack::configure(settings).unwrap();
+        assert_eq!(OpenStack::info().unused, [""; 0]);
 
         let rejection = configure("[LoadBalancer]\nenable=false").unwrap_err();
         let message = "cloud.conf:4: unknown setting `enable` in section `LoadBalancer`; did you mean `enabled`?";

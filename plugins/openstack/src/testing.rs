@@ -107,7 +107,7 @@ pub(crate) struct Script {
 /// The answers of every test: the catalog, the version of Octavia, and empty lists.
 fn default_answers() -> Vec<(String, u16, Value)> {
     let endpoint = |kind: &str| json!({"type": kind, "endpoints": [{"interface": "public", "region": "one", "url": format!("http://{kind}")}]});
-    let catalog: Vec<Value> = ["compute", "network", "load-balancer"]
+    let catalog: Vec<Value> = ["compute", "network", "load-balancer", "block-storage"]
         .map(endpoint)
         .to_vec();
     vec![

@@ -18,6 +18,8 @@ pub(crate) struct Problem {
     pub(crate) code: String,
     /// Of the object that has the name already.
     pub(crate) id: Option<String>,
+    /// What is wrong.
+    pub(crate) field: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -107,4 +109,82 @@ pub(crate) struct RouteSpec {
     pub(crate) cidr: String,
     pub(crate) target: String,
     pub(crate) labels: Labels,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Zone {
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Volume {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) status: VolumeStatus,
+    pub(crate) size_gib: u32,
+    pub(crate) zone: String,
+    pub(crate) iops: u32,
+    pub(crate) snapshot: Option<String>,
+    pub(crate) server: Option<String>,
+    pub(crate) device: Option<String>,
+    pub(crate) labels: Labels,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum VolumeStatus {
+    Creating,
+    Available,
+    Attaching,
+    InUse,
+    Detaching,
+    Error,
+}
+
+/// What we decide about a volume: the body of a create.
+#[derive(Debug, Serialize)]
+pub(crate) struct VolumeSpec {
+    pub(crate) name: String,
+    pub(crate) size_gib: u32,
+    pub(crate) zone: String,
+    /// The cloud's default, if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) iops: Option<u32>,
+    pub(crate) snapshot: Option<String>,
+    pub(crate) labels: Labels,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Snapshot {
+    pub(crate) id: String,
+    pub(crate) volume: String,
+    pub(crate) size_gib: u32,
+    pub(crate) created: u64,
+    pub(crate) ready: bool,
+    pub(crate) labels: Labels,
+}
+
+/// What we decide about a snapshot: the body of a create.
+#[derive(Debug, Serialize)]
+pub(crate) struct SnapshotSpec {
+    pub(crate) name: String,
+    pub(crate) volume: String,
+    pub(crate) labels: Labels,
+}
+
+/// What has our labels.
+pub(crate) trait Labeled {
+    fn labels(&self) -> &Labels;
+}
+
+impl Labeled for Volume {
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+}
+
+impl Labeled for Snapshot {
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
 }

@@ -7,7 +7,7 @@ use skydock_sdk::{
 };
 
 use crate::{
-    api::{Labels, Problem},
+    api::{Labeled, Labels, Page, Problem},
     config::Config,
 };
 
@@ -65,6 +65,65 @@ impl Cloud<'_> {
     pub(crate) fn owned(&self) -> String {
         format!("{OWNER}={}", self.cluster)
     }
+
+    /// Returns a page of the objects of this cluster. The token of a page is the cloud's.
+    pub(crate) fn page<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        page: Option<&str>,
+    ) -> Result<Page<T>> {
+        let request = Request::get(self.config.list(kind))
+            .query([("label", self.owned().as_str()), ("limit", "100")]);
+        ask(request.query(page.map(|token| ("page_token", token))))
+    }
+
+    /// Returns the object with each ID, or none if it does not exist or is another cluster's.
+    pub(crate) fn by_id<T: DeserializeOwned + Labeled>(
+        &self,
+        kind: &str,
+        ids: &[&str],
+    ) -> Vec<Result<Option<T>>> {
+        let request = |id: &&str| Ok(Request::get(self.config.object(kind, id)?));
+        let answers = send_all(ids.iter().map(request).collect());
+
+        let read = |answer: Result<Response>| {
+            let answer = answer?;
+            if problem(&answer, 404, "not_found").is_some() {
+                return Ok(None);
+            }
+            let found: T = certain(answer)?.json()?;
+            Ok(Some(found).filter(|it| self.owns(it.labels())))
+        };
+        answers.into_iter().map(read).collect()
+    }
+
+    /// Deletes the object with each ID, and returns the answers; none for an object that does not
+    /// exist or is another cluster's.
+    pub(crate) fn delete_by_id<T: DeserializeOwned + Labeled>(
+        &self,
+        kind: &str,
+        ids: &[&str],
+    ) -> Vec<Result<Option<Response>>> {
+        let found = self.by_id::<T>(kind, ids);
+        let request = |(found, id): (&Result<Option<T>>, &&str)| {
+            let exists = matches!(found, Ok(Some(_)));
+            exists.then(|| Ok(Request::delete(self.config.object(kind, id)?)))
+        };
+        let requests = found.iter().zip(ids).filter_map(request).collect();
+        let mut answers = send_all(requests).into_iter();
+
+        let answer =
+            |found: Result<Option<T>>| found?.map(|_| next_answer(&mut answers)).transpose();
+        found.into_iter().map(answer).collect()
+    }
+}
+
+/// Returns the answer to the next request.
+pub(crate) fn next_answer(
+    answers: &mut impl Iterator<Item = Result<Response>>,
+) -> Result<Response> {
+    let lost = || Err(CloudError::internal("a request has no answer"));
+    answers.next().unwrap_or_else(lost)
 }
 
 /// Sends a request and reads the answer.
@@ -81,11 +140,9 @@ pub(crate) fn send_all(requests: Vec<Result<Request>>) -> Vec<Result<Response>> 
 
     // Only the good requests have answers, in the same order.
     let mut answers = http::send_all(good, AT_ONCE).into_iter();
-    let lost = || Err(CloudError::internal("a request has no answer"));
-
     requests
         .into_iter()
-        .map(|request| request.and_then(|_| answers.next().unwrap_or_else(lost)))
+        .map(|request| request.and_then(|_| next_answer(&mut answers)))
         .collect()
 }
 
@@ -102,8 +159,17 @@ pub(crate) fn problem(response: &Response, status: u16, code: &str) -> Option<Pr
 pub(crate) fn deleted(response: Response) -> Result<()> {
     match problem(&response, 404, "not_found") {
         Some(_) => Ok(()),
-        None => response.success().map(|_| ()),
+        None => certain(response).map(|_| ()),
     }
+}
+
+/// Returns the response if it is a success. A 404 that is not the cloud's own says nothing about an
+/// object.
+pub(crate) fn certain(response: Response) -> Result<Response> {
+    if response.status == 404 && problem(&response, 404, "not_found").is_none() {
+        return Err(CloudError::unavailable("HTTP 404, not from the cloud"));
+    }
+    response.success()
 }
 
 pub(crate) fn provider_id(zone: &str, id: &str) -> String {

@@ -10,13 +10,16 @@
 //! `tools/image/src/skydock.rs`, with an example in `deploy/`.
 
 mod api;
+mod attachments;
 mod cloud;
 mod config;
 mod instances;
 mod load_balancers;
 mod provider;
 mod routes;
+mod snapshots;
 #[cfg(test)]
 mod testing;
+mod volumes;
 
 pub use provider::Simcloud;

@@ -1,18 +1,27 @@
 //! The provider: takes what a call needs from the host, and passes it on. It has no rules of its
 //! own.
 use skydock_sdk::{
-    Configured, Instances, LoadBalancers, Plugin, Result, Routes, cluster,
+    Attachments, Configured, Instances, LoadBalancers, Plugin, Result, Routes, Snapshots,
+    VolumeAttributes, VolumeExpansion, Volumes,
+    attachments::{Attachment, NewAttachment},
+    cluster,
     instances::{Instance, Presence},
     load_balancers::NodeSet,
     plugin::{PluginInfo, Settings},
     routes::{NewRoute, Route, RoutePage},
-    types::{CloudError, LoadBalancerStatus, Node, Service},
+    snapshots::{NewSnapshot, Snapshot, SnapshotPage},
+    storage::StorageError,
+    types::{CloudError, LoadBalancerStatus, Node, Pair, Service},
+    volume_attributes::Modification,
+    volume_expansion::Expansion,
+    volumes::{DriverInfo, NewVolume, Volume, VolumePage},
 };
 
 use crate::{
+    attachments,
     cloud::{Cloud, SCHEME},
     config::Config,
-    instances, load_balancers, routes,
+    instances, load_balancers, routes, snapshots, volumes,
 };
 
 static CONFIG: Configured<Config> = Configured::new();
@@ -21,7 +30,9 @@ static CONFIG: Configured<Config> = Configured::new();
 #[derive(Clone, Copy, Debug)]
 pub struct Simcloud;
 
-skydock_sdk::export!(Simcloud: instances, load_balancers, routes);
+skydock_sdk::export!(Simcloud:
+    instances, load_balancers, routes, volumes, attachments, volume_expansion, volume_attributes, snapshots,
+);
 skydock_sdk::metadata! {
     name: "simcloud",
     provider_id_prefixes: ["simcloud://"],
@@ -91,6 +102,68 @@ impl Routes for Simcloud {
     fn delete_routes(old: Vec<Route>) -> Vec<Result<()>> {
         with_cloud(|cloud| Ok(routes::delete(cloud, &old)))
             .unwrap_or_else(|error| vec![Err(error); old.len()])
+    }
+}
+
+impl Volumes for Simcloud {
+    fn driver() -> DriverInfo {
+        volumes::driver()
+    }
+
+    fn create_volumes(new: Vec<NewVolume>) -> Result<Vec<Result<Volume, StorageError>>> {
+        with_cloud(|cloud| volumes::create(cloud, &new))
+    }
+
+    fn get_volumes(ids: Vec<String>) -> Result<Vec<Result<Volume, StorageError>>> {
+        with_cloud(|cloud| Ok(volumes::get(cloud, &ids)))
+    }
+
+    fn list_volumes(page: Option<String>) -> Result<VolumePage> {
+        with_cloud(|cloud| volumes::list(cloud, page.as_deref()))
+    }
+
+    fn delete_volumes(ids: Vec<String>) -> Result<Vec<Result<(), StorageError>>> {
+        with_cloud(|cloud| Ok(volumes::delete(cloud, &ids)))
+    }
+}
+
+impl Attachments for Simcloud {
+    fn attach_volumes(new: Vec<NewAttachment>) -> Result<Vec<Result<Vec<Pair>, StorageError>>> {
+        with_cloud(|cloud| Ok(attachments::attach(cloud, &new)))
+    }
+
+    fn detach_volumes(old: Vec<Attachment>) -> Result<Vec<Result<(), StorageError>>> {
+        with_cloud(|cloud| Ok(attachments::detach(cloud, &old)))
+    }
+}
+
+impl VolumeExpansion for Simcloud {
+    fn expand_volumes(larger: Vec<Expansion>) -> Result<Vec<Result<u64, StorageError>>> {
+        with_cloud(|cloud| Ok(volumes::expand(cloud, &larger)))
+    }
+}
+
+impl VolumeAttributes for Simcloud {
+    fn modify_volumes(changes: Vec<Modification>) -> Result<Vec<Result<(), StorageError>>> {
+        with_cloud(|cloud| Ok(volumes::modify(cloud, &changes)))
+    }
+}
+
+impl Snapshots for Simcloud {
+    fn create_snapshots(new: Vec<NewSnapshot>) -> Result<Vec<Result<Snapshot, StorageError>>> {
+        with_cloud(|cloud| Ok(snapshots::create(cloud, &new)))
+    }
+
+    fn get_snapshots(ids: Vec<String>) -> Result<Vec<Result<Snapshot, StorageError>>> {
+        with_cloud(|cloud| Ok(snapshots::get(cloud, &ids)))
+    }
+
+    fn list_snapshots(page: Option<String>) -> Result<SnapshotPage> {
+        with_cloud(|cloud| snapshots::list(cloud, page.as_deref()))
+    }
+
+    fn delete_snapshots(ids: Vec<String>) -> Result<Vec<Result<(), StorageError>>> {
+        with_cloud(|cloud| Ok(snapshots::delete(cloud, &ids)))
     }
 }
 

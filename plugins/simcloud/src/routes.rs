@@ -22,9 +22,7 @@ const INITIALIZING: Duration = Duration::from_secs(5);
 
 /// Lists a page of the routes of this cluster. The token of a page is the cloud's.
 pub(crate) fn list(cloud: &Cloud<'_>, nodes: &[Node], page: Option<&str>) -> Result<RoutePage> {
-    let request = Request::get(cloud.config.list(KIND))
-        .query([("label", cloud.owned().as_str()), ("limit", "100")]);
-    let page: Page<api::Route> = ask(request.query(page.map(|token| ("page_token", token))))?;
+    let page: Page<api::Route> = cloud.page(KIND, page)?;
 
     let route = |route: api::Route| Route {
         name: route.id,

@@ -1,12 +1,15 @@
 //! A cloud in the process, and what the host would do.
 use serde_json::{Value, json};
 use skydock_sdk::{
+    Result,
     http::native::{self, Interception},
     load_balancers::Target,
+    storage::{StorageError, Topology, VolumeCapability},
     types::{
-        AddressKind, IpFamily, IpFamilyPolicy, Node, NodeAddress, Service, ServicePort,
+        AddressKind, CloudError, IpFamily, IpFamilyPolicy, Node, NodeAddress, Service, ServicePort,
         TrafficPolicy, Transport,
     },
+    volumes::NewVolume,
 };
 use skydock_simcloud::{Options, Simcloud};
 
@@ -139,4 +142,46 @@ pub(crate) fn service() -> Service {
         allocate_node_ports: true,
         ..Service::default()
     }
+}
+
+/// A volume of 10 GiB in the first zone.
+pub(crate) fn new_volume(name: &str) -> NewVolume {
+    NewVolume {
+        name: name.into(),
+        size_bytes: 10 << 30,
+        capabilities: vec![VolumeCapability::default()],
+        requisite: ["zone-a", "zone-b"].map(zone).to_vec(),
+        preferred: vec![zone("zone-a")],
+        ..NewVolume::default()
+    }
+}
+
+/// The part of the cloud that is a zone.
+pub(crate) fn zone(name: &str) -> Topology {
+    vec![(
+        "topology.csi.simcloud.example/zone".to_owned(),
+        name.to_owned(),
+    )]
+}
+
+/// The name of the case of a result's error, or `ok`.
+pub(crate) fn case<T>(result: &Result<T, StorageError>) -> &'static str {
+    match result {
+        Ok(_) => "ok",
+        Err(StorageError::Exists(_)) => "exists",
+        Err(StorageError::Exhausted(_)) => "exhausted",
+        Err(StorageError::OutOfRange(_)) => "out-of-range",
+        Err(StorageError::InUse(_)) => "in-use",
+        Err(StorageError::Cloud(CloudError::NotFound(_))) => "not-found",
+        Err(StorageError::Cloud(CloudError::InProgress(_))) => "in-progress",
+        Err(StorageError::Cloud(CloudError::Invalid(_))) => "invalid",
+        Err(StorageError::Cloud(CloudError::Throttled(_))) => "throttled",
+        Err(StorageError::Cloud(CloudError::Unavailable(_))) => "unavailable",
+        Err(StorageError::Cloud(_)) => "other",
+    }
+}
+
+/// The names of the cases of many results.
+pub(crate) fn cases<T>(results: &[Result<T, StorageError>]) -> Vec<&'static str> {
+    results.iter().map(case).collect()
 }

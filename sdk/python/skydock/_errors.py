@@ -69,6 +69,27 @@ class Internal(CloudError):
     """Anything else. The host warns and retries with back-off. Every other exception becomes this one, except OSError."""
 
 
+class StorageError(CloudError):
+    """Base class of further errors, which only elements of calls about volumes and snapshots have. A call that fails with one as a
+    whole fails with `Internal`."""
+
+
+class Exists(StorageError):
+    """Something else has this name: a volume of another size or with other content, or a snapshot of another volume."""
+
+
+class Exhausted(StorageError):
+    """The cloud has no room for it, a quota is used up, or the node has as many volumes as it can have."""
+
+
+class OutOfRange(StorageError):
+    """The cloud does not offer this size."""
+
+
+class InUse(StorageError):
+    """It is attached to another node, or something else depends on it, so that nothing can be done."""
+
+
 def of(error: BaseException) -> CloudError:
     """Returns the error that an exception of the provider stands for.
 

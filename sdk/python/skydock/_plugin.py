@@ -10,19 +10,33 @@ from typing import TypeVar
 
 from ._errors import CloudError
 from ._types import (
+    Attachment,
+    Capacity,
+    CapacityRequest,
+    DriverInfo,
+    Expansion,
     Instance,
     LoadBalancerStatus,
+    Modification,
+    NewAttachment,
     NewRoute,
+    NewSnapshot,
+    NewVolume,
     Node,
     NodeSet,
     Presence,
     Route,
     RoutePage,
     Service,
+    Snapshot,
+    SnapshotPage,
+    Volume,
+    VolumePage,
     Zone,
 )
 
 __all__ = [
+    "Attachments",
     "Instances",
     "LoadBalancers",
     "Maintenance",
@@ -31,6 +45,11 @@ __all__ = [
     "PluginInfo",
     "Routes",
     "Settings",
+    "Snapshots",
+    "StorageCapacity",
+    "VolumeAttributes",
+    "VolumeExpansion",
+    "Volumes",
     "Zones",
     "plugin",
 ]
@@ -75,7 +94,7 @@ class PluginInfo:
     provider_id_prefixes: Sequence[str] = ()
     #: Hosts that the plugin wants to reach, as `scheme://host:port`. The operator's rules decide.
     wanted_hosts: Sequence[str] = ()
-    #: Maximum number of nodes, and of routes, in one call; 0 leaves it to the host (100).
+    #: Maximum number of nodes, of routes, and of elements of a call about volumes; 0 leaves it to the host (100).
     max_batch: int = 0
     #: Capabilities that this plugin does not support with its configuration, for example `routes`.
     unused: Sequence[str] = ()
@@ -170,6 +189,97 @@ class Maintenance(Plugin):
         """Does some of the work, and returns the seconds until the next call."""
 
 
+class Volumes(Plugin):
+    """Volumes: the controller part of a CSI driver, together with `Attachments`, `VolumeExpansion`, `VolumeAttributes`, `Snapshots`
+    and `StorageCapacity`, which need it.
+
+    Every function of these may be called again with the same arguments, and must then lead to the same result. None waits for the
+    cloud to finish: an element is `InProgress`, and is asked about again. They return one element for each of the list, in the same
+    order; `each` helps. After `Exists`, `Exhausted`, `OutOfRange`, `InUse`, `NotFound` and `Invalid`, Kubernetes forgets what it
+    asked for: an element that creates something must only be one of these if nothing of it is left in the cloud. What belongs to
+    another cluster is never listed or changed.
+    """
+
+    @abstractmethod
+    def driver(self) -> DriverInfo:
+        """Returns the CSI driver whose controller part the plugin is. Called after `info`. It cannot call the cloud."""
+
+    @abstractmethod
+    async def create_volumes(self, volumes: list[NewVolume]) -> Sequence[Volume | CloudError]:
+        """Creates volumes. An element succeeds as soon as its volume can be attached.
+
+        There is never a second volume with the same name: one that is as requested is returned, and another one is `Exists`.
+        """
+
+    @abstractmethod
+    async def get_volumes(self, ids: list[str]) -> Sequence[Volume | CloudError]:
+        """Returns volumes by their IDs."""
+
+    @abstractmethod
+    async def list_volumes(self, page: str | None) -> VolumePage:
+        """Lists all volumes of this cluster that this driver has created, page by page: the first page has no token."""
+
+    @abstractmethod
+    async def delete_volumes(self, ids: list[str]) -> Sequence[CloudError | None]:
+        """Deletes volumes by their IDs: None when it does not exist. One that is attached is never deleted, but is `InUse`."""
+
+
+class Attachments(Plugin):
+    """Attachments of volumes to the instances of nodes."""
+
+    @abstractmethod
+    async def attach_volumes(self, attachments: list[NewAttachment]) -> Sequence[dict[str, str] | CloudError]:
+        """Attaches volumes. An element is what the node part of the driver needs to find the device, when the instance has it."""
+
+    @abstractmethod
+    async def detach_volumes(self, attachments: list[Attachment]) -> Sequence[CloudError | None]:
+        """Detaches volumes: None when the instance does not have the device. Other attachments of the volume must stay."""
+
+
+class VolumeExpansion(Plugin):
+    """Larger volumes."""
+
+    @abstractmethod
+    async def expand_volumes(self, expansions: list[Expansion]) -> Sequence[int | CloudError]:
+        """Expands volumes, and returns their sizes. Volumes never shrink."""
+
+
+class VolumeAttributes(Plugin):
+    """Properties of existing volumes."""
+
+    @abstractmethod
+    async def modify_volumes(self, modifications: list[Modification]) -> Sequence[CloudError | None]:
+        """Modifies volumes. An unknown property must change nothing: the error is `Invalid`."""
+
+
+class Snapshots(Plugin):
+    """Snapshots of volumes, and volumes that are created from them."""
+
+    @abstractmethod
+    async def create_snapshots(self, snapshots: list[NewSnapshot]) -> Sequence[Snapshot | CloudError]:
+        """Creates snapshots. An element succeeds as soon as it is cut. There is never a second one with the same name."""
+
+    @abstractmethod
+    async def get_snapshots(self, ids: list[str]) -> Sequence[Snapshot | CloudError]:
+        """Returns snapshots by their IDs."""
+
+    @abstractmethod
+    async def list_snapshots(self, page: str | None) -> SnapshotPage:
+        """Lists all snapshots of this cluster that this driver has created, page by page."""
+
+    @abstractmethod
+    async def delete_snapshots(self, ids: list[str]) -> Sequence[CloudError | None]:
+        """Deletes snapshots by their IDs: None when it does not exist."""
+
+
+class StorageCapacity(Plugin):
+    """How much room there is for volumes."""
+
+    @abstractmethod
+    async def get_capacities(self, requests: list[CapacityRequest]) -> Sequence[Capacity | CloudError]:
+        """Measures capacities."""
+
+
 #: The capabilities, by the names of their interfaces.
 CAPABILITIES: dict[str, type] = {
     "instances": Instances,
@@ -177,6 +287,12 @@ CAPABILITIES: dict[str, type] = {
     "routes": Routes,
     "zones": Zones,
     "maintenance": Maintenance,
+    "volumes": Volumes,
+    "attachments": Attachments,
+    "volume-expansion": VolumeExpansion,
+    "volume-attributes": VolumeAttributes,
+    "snapshots": Snapshots,
+    "storage-capacity": StorageCapacity,
 }
 
 P = TypeVar("P", bound=Plugin)

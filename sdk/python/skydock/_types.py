@@ -11,29 +11,45 @@ from enum import Enum
 from typing import Protocol
 
 __all__ = [
+    "AccessMode",
     "AddressKind",
+    "Attachment",
+    "Capacity",
+    "CapacityRequest",
+    "DriverInfo",
+    "Expansion",
     "Ingress",
     "Instance",
     "IpFamily",
     "IpFamilyPolicy",
     "IpMode",
     "LoadBalancerStatus",
+    "Modification",
+    "NewAttachment",
     "NewRoute",
+    "NewSnapshot",
+    "NewVolume",
     "Node",
     "NodeAddress",
     "NodeChanges",
     "NodeSet",
+    "Owner",
     "PortStatus",
     "Presence",
     "Route",
     "RoutePage",
     "Service",
     "ServicePort",
+    "Snapshot",
+    "SnapshotPage",
     "Taint",
     "TaintEffect",
     "Target",
     "TrafficPolicy",
     "Transport",
+    "Volume",
+    "VolumeCapability",
+    "VolumePage",
     "Zone",
 ]
 
@@ -319,3 +335,210 @@ class RoutePage:
 
     routes: list[Route] = field(default_factory=list)
     next: str | None = None
+
+
+class AccessMode(Enum):
+    """On how many nodes a volume is used, and what for (CSI AccessMode)."""
+
+    #: On one node, for reading and writing.
+    SINGLE_NODE_WRITER = "single-node-writer"
+    #: On one node, for reading.
+    SINGLE_NODE_READER_ONLY = "single-node-reader-only"
+    #: On many nodes, for reading.
+    MULTI_NODE_READER_ONLY = "multi-node-reader-only"
+    #: On many nodes, for reading, and on one of them also for writing.
+    MULTI_NODE_SINGLE_WRITER = "multi-node-single-writer"
+    #: On many nodes, for reading and writing.
+    MULTI_NODE_MULTI_WRITER = "multi-node-multi-writer"
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeCapability:
+    """How Pods use a volume."""
+
+    mode: AccessMode = AccessMode.SINGLE_NODE_WRITER
+    #: Type of the file system; empty for the default of the driver's node part, None if Pods use it as a block device.
+    file_system: str | None = ""
+
+
+@dataclass(slots=True)
+class Owner:
+    """The object of a user for which something is created."""
+
+    namespace: str
+    name: str
+    #: `metadata.annotations`; empty if the host does not know them.
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class DriverInfo:
+    """The CSI driver whose controller part a plugin is."""
+
+    #: A DNS name in lower case, at most 63 bytes. It is in each PersistentVolume and StorageClass.
+    name: str
+    #: Keys of the topology of volumes, which the node part of the driver returns, too; none if all nodes can reach all volumes.
+    topology_keys: list[str] = field(default_factory=list)
+    #: How volumes can be used; at least one.
+    access_modes: list[AccessMode] = field(default_factory=lambda: [AccessMode.SINGLE_NODE_WRITER])
+    #: Whether a volume can be created as a copy of another one.
+    clones: bool = False
+
+
+@dataclass(slots=True)
+class Volume:
+    """A volume in the cloud."""
+
+    #: The cloud's ID, `volumeHandle` of the PersistentVolume.
+    id: str
+    size_bytes: int
+    #: The parts of the cloud from which it can be reached: keys and values of node labels.
+    topology: list[dict[str, str]] = field(default_factory=list)
+    #: What the node part of the driver needs to know about it: no secrets, and the same in each answer.
+    context: dict[str, str] = field(default_factory=dict)
+    #: CSI node IDs of the nodes that it is attached to.
+    nodes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class NewVolume:
+    """A volume that the cluster needs."""
+
+    #: Unique, at most 128 bytes. It has to be found again in the cloud.
+    name: str
+    #: Minimum size; 0 leaves it to the plugin.
+    size_bytes: int = 0
+    #: Maximum size; None if there is none.
+    limit_bytes: int | None = None
+    #: It will be used in each of these ways, of which there is at least one.
+    capabilities: list[VolumeCapability] = field(default_factory=lambda: [VolumeCapability()])
+    #: Of the StorageClass.
+    parameters: dict[str, str] = field(default_factory=dict)
+    #: Of the VolumeAttributesClass. They take precedence.
+    attributes: dict[str, str] = field(default_factory=dict)
+    #: ID of the snapshot that it begins with the content of.
+    snapshot: str | None = None
+    #: ID of the volume that it begins as a copy of.
+    original: str | None = None
+    #: Parts of the cloud, from one of which it must be reachable; empty if any part will do.
+    requisite: list[dict[str, str]] = field(default_factory=list)
+    #: Some of them, the best first.
+    preferred: list[dict[str, str]] = field(default_factory=list)
+    #: Its PersistentVolumeClaim; None if the host does not know it.
+    claim: Owner | None = None
+
+
+@dataclass(slots=True)
+class VolumePage:
+    """One page of volumes, and the token of the next one: None after the last page."""
+
+    volumes: list[Volume] = field(default_factory=list)
+    next: str | None = None
+
+
+@dataclass(slots=True)
+class NewAttachment:
+    """An attachment that the cluster needs."""
+
+    #: ID of the volume.
+    volume: str
+    #: CSI node ID: what the node part of the driver answers to NodeGetInfo.
+    node: str
+    #: How the volume will be used there.
+    capability: VolumeCapability = field(default_factory=VolumeCapability)
+    #: That of the volume, as it was when the volume was created.
+    context: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Attachment:
+    """An attachment that the cluster does not need any more."""
+
+    #: ID of the volume.
+    volume: str
+    #: CSI node ID; None for all nodes that the volume is attached to.
+    node: str | None = None
+
+
+@dataclass(slots=True)
+class Expansion:
+    """A size that a volume needs."""
+
+    #: ID of the volume.
+    volume: str
+    #: Minimum size.
+    size_bytes: int
+    #: Maximum size; None if there is none.
+    limit_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class Modification:
+    """The properties that a volume needs."""
+
+    #: ID of the volume.
+    volume: str
+    #: Of the VolumeAttributesClass.
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """A snapshot in the cloud."""
+
+    #: The cloud's ID, `snapshotHandle` of the VolumeSnapshotContent.
+    id: str
+    #: ID of the volume that it is one of, also if that does not exist any more.
+    volume: str
+    #: Minimum size of a volume that is created from it.
+    size_bytes: int
+    #: When it was cut, in seconds since 1970.
+    creation_timestamp: int
+    #: Whether volumes can be created from it.
+    ready: bool = True
+
+
+@dataclass(slots=True)
+class NewSnapshot:
+    """A snapshot that the cluster needs."""
+
+    #: Unique, at most 128 bytes. It has to be found again in the cloud.
+    name: str
+    #: ID of the volume.
+    volume: str
+    #: Of the VolumeSnapshotClass.
+    parameters: dict[str, str] = field(default_factory=dict)
+    #: Its VolumeSnapshot; None if the host does not know it.
+    owner: Owner | None = None
+
+
+@dataclass(slots=True)
+class SnapshotPage:
+    """One page of snapshots, and the token of the next one: None after the last page."""
+
+    snapshots: list[Snapshot] = field(default_factory=list)
+    next: str | None = None
+
+
+@dataclass(slots=True)
+class CapacityRequest:
+    """What to measure."""
+
+    #: How the volumes would be used; empty if it does not matter.
+    capabilities: list[VolumeCapability] = field(default_factory=list)
+    #: Of the StorageClass.
+    parameters: dict[str, str] = field(default_factory=dict)
+    #: The part of the cloud; None for all parts together.
+    topology: dict[str, str] | None = None
+
+
+@dataclass(slots=True)
+class Capacity:
+    """Room for volumes."""
+
+    #: For all further volumes together.
+    available_bytes: int
+    #: Maximum size of one volume; None if only `available_bytes` limits it.
+    maximum_bytes: int | None = None
+    #: Minimum size of one volume; None if there is none.
+    minimum_bytes: int | None = None

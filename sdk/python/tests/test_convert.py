@@ -37,6 +37,11 @@ def bindings() -> dict[str, types.ModuleType]:
     wit.LoadBalancerStatus = wit.Ingress = wit.PortStatus = object
     imports: Any = types.ModuleType("wit_world.imports")
     imports.skydock_provider_types_0_1_1 = wit
+    storage: Any = types.ModuleType("storage")
+    for kind in ("Cloud", "Exists", "Exhausted", "OutOfRange", "InUse"):
+        setattr(storage, f"StorageError_{kind}", lambda value, kind=kind: (kind, value))
+    storage.StorageError = object
+    imports.skydock_provider_storage_0_1_1 = storage
     return {"componentize_py_types": result, "wit_world": types.ModuleType("wit_world"), "wit_world.imports": imports}
 
 
@@ -51,6 +56,28 @@ class ConvertTest(unittest.TestCase):
         from skydock._guest import convert
 
         self.convert: Any = convert
+
+    def test_an_element_about_volumes_has_errors_of_its_own(self) -> None:
+        self.addCleanup(sys.modules.pop, "skydock._guest.volume_errors", None)
+        from skydock._guest import volume_errors
+
+        errors = [skydock.Exists("a"), skydock.Exhausted("b"), skydock.OutOfRange("c"), skydock.InUse(""), skydock.NotFound("e"), OSError("f")]
+        results: Any = volume_errors.wit_results(["v", *errors], str.upper)
+        self.assertEqual(results[0].value, "V")
+        self.assertEqual(
+            [it.value for it in results[1:]],
+            [
+                ("Exists", "a"),
+                ("Exhausted", "b"),
+                ("OutOfRange", "c"),
+                ("InUse", "InUse"),
+                ("Cloud", ("NotFound", "e")),
+                ("Cloud", ("Unavailable", "OSError: f")),
+            ],
+        )
+
+    def test_errors_of_elements_are_internal_for_a_call(self) -> None:
+        self.assertEqual(self.convert.wit_error(skydock.InUse("by n1")), ("Internal", "by n1"))
 
     def test_an_element_of_a_wrong_type_does_not_affect_others(self) -> None:
         found = self.convert.wit_results(["a", None, ValueError("boom"), skydock.NotFound("gone"), "b"], str.upper)

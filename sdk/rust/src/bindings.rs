@@ -25,8 +25,15 @@
 /// Shared types, and the interfaces that the host provides.
 pub mod imports {
     wit_bindgen::generate!({
+        // Types that only some capabilities have are shared by their modules, too.
+        inline: "
+            package skydock:sdk;
+            world shared {
+                include skydock:provider/imports@0.1.1;
+                import skydock:provider/storage@0.1.1;
+            }
+        ",
         path: "wit/v0.1.1",
-        world: "imports",
         generate_all,
         generate_unused_types: true,
         additional_derives: [PartialEq, Eq],
@@ -39,10 +46,14 @@ pub mod imports {
             "skydock:provider/types@0.1.1/load-balancer-status": [#[derive(Default)]],
             "skydock:provider/types@0.1.1/traffic-policy": [#[derive(Default)]],
             "skydock:provider/types@0.1.1/ip-family-policy": [#[derive(Default)]],
+            "skydock:provider/storage@0.1.1/access-mode": [#[derive(Default)]],
+            "skydock:provider/storage@0.1.1/volume-capability": [#[derive(Default)]],
+            "skydock:provider/storage@0.1.1/owner": [#[derive(Default)]],
         },
         additional_member_attributes: {
             "skydock:provider/types@0.1.1/traffic-policy.cluster": [#[default]],
             "skydock:provider/types@0.1.1/ip-family-policy.single-stack": [#[default]],
+            "skydock:provider/storage@0.1.1/access-mode.single-node-writer": [#[default]],
         },
     });
 }
@@ -50,12 +61,13 @@ pub mod imports {
 /// Defines a capability: its trait, and a module with the types of its arguments and results and
 /// with its bindings. The trait is documented with the file of the contract, because wit-bindgen
 /// leaves out what that says about the interface. The literals are its world and the name of its
-/// export macro; the braces after them have additional attributes of types and of their members.
+/// export macro, and what else of [`imports`] it shares; the braces after them have additional
+/// attributes of types and of their members.
 macro_rules! capability {
     (
         $(#[$doc:meta])*
         $name:ident: $(#[$about:meta])* $trait:ident { $($item:item)* }
-        $world:literal, $macro:literal, { $($attributes:tt)* } $(, { $($members:tt)* })?
+        $world:literal, $macro:literal, $($shared:literal: $module:ident,)? { $($attributes:tt)* } $(, { $($members:tt)* })?
     ) => {
         $(#[$about])*
         pub use $name::generated::exports::skydock::provider::$name::Guest as $trait;
@@ -90,6 +102,7 @@ macro_rules! capability {
                         "skydock:provider/events@0.1.1": crate::bindings::imports::skydock::provider::events,
                         "skydock:provider/node-sets@0.1.1": crate::node_sets,
                         "skydock:provider/objects@0.1.1": crate::bindings::imports::skydock::provider::objects,
+                        $($shared: crate::bindings::imports::skydock::provider::$module,)?
                         "wasi:logging/logging@0.1.0-draft": crate::bindings::imports::wasi::logging::logging,
                     },
                 });

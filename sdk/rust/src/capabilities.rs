@@ -131,8 +131,115 @@ capability! {
     "with-maintenance", "export_maintenance", {}
 }
 
+capability! {
+    /// Arguments and results of [`Volumes`].
+    volumes:
+    /// The disks of a cloud behind PersistentVolumes. The contract, whose rules for all functions are
+    /// those of [`storage`](crate::storage):
+    ///
+    /// ```wit
+    #[doc = include_str!("../wit/v0.1.1/volumes.wit")]
+    /// ```
+    Volumes {
+        pub use self::generated::exports::skydock::provider::volumes::{
+            DriverInfo, NewVolume, Volume, VolumePage,
+        };
+    }
+    "with-volumes", "export_volumes", "skydock:provider/storage@0.1.1": storage,
+    { "skydock:provider/volumes@0.1.1/driver-info": [#[derive(Default)]],
+      "skydock:provider/volumes@0.1.1/new-volume": [#[derive(Default)]],
+      "skydock:provider/volumes@0.1.1/volume": [#[derive(Default)]],
+      "skydock:provider/volumes@0.1.1/volume-page": [#[derive(Default)]] }
+}
+
+capability! {
+    /// Arguments of [`Attachments`].
+    attachments:
+    /// Attachments of volumes to the cloud instances of nodes. The contract:
+    ///
+    /// ```wit
+    #[doc = include_str!("../wit/v0.1.1/attachments.wit")]
+    /// ```
+    Attachments {
+        pub use self::generated::exports::skydock::provider::attachments::{
+            Attachment, NewAttachment,
+        };
+    }
+    "with-attachments", "export_attachments", "skydock:provider/storage@0.1.1": storage,
+    { "skydock:provider/attachments@0.1.1/attachment": [#[derive(Default)]],
+      "skydock:provider/attachments@0.1.1/new-attachment": [#[derive(Default)]] }
+}
+
+capability! {
+    /// Arguments of [`VolumeExpansion`].
+    volume_expansion:
+    /// Larger volumes. The contract:
+    ///
+    /// ```wit
+    #[doc = include_str!("../wit/v0.1.1/volume-expansion.wit")]
+    /// ```
+    VolumeExpansion {
+        pub use self::generated::exports::skydock::provider::volume_expansion::Expansion;
+    }
+    "with-volume-expansion", "export_volume_expansion", "skydock:provider/storage@0.1.1": storage,
+    { "skydock:provider/volume-expansion@0.1.1/expansion": [#[derive(Default)]] }
+}
+
+capability! {
+    /// Arguments of [`VolumeAttributes`].
+    volume_attributes:
+    /// Properties of existing volumes. The contract:
+    ///
+    /// ```wit
+    #[doc = include_str!("../wit/v0.1.1/volume-attributes.wit")]
+    /// ```
+    VolumeAttributes {
+        pub use self::generated::exports::skydock::provider::volume_attributes::Modification;
+    }
+    "with-volume-attributes", "export_volume_attributes", "skydock:provider/storage@0.1.1": storage,
+    { "skydock:provider/volume-attributes@0.1.1/modification": [#[derive(Default)]] }
+}
+
+capability! {
+    /// Arguments and results of [`Snapshots`].
+    snapshots:
+    /// Snapshots of volumes. The contract:
+    ///
+    /// ```wit
+    #[doc = include_str!("../wit/v0.1.1/snapshots.wit")]
+    /// ```
+    Snapshots {
+        pub use self::generated::exports::skydock::provider::snapshots::{
+            NewSnapshot, Snapshot, SnapshotPage,
+        };
+    }
+    "with-snapshots", "export_snapshots", "skydock:provider/storage@0.1.1": storage,
+    { "skydock:provider/snapshots@0.1.1/new-snapshot": [#[derive(Default)]],
+      "skydock:provider/snapshots@0.1.1/snapshot": [#[derive(Default)]],
+      "skydock:provider/snapshots@0.1.1/snapshot-page": [#[derive(Default)]] }
+}
+
+capability! {
+    /// Arguments and results of [`StorageCapacity`].
+    storage_capacity:
+    /// How much room the cloud has for volumes. The contract:
+    ///
+    /// ```wit
+    #[doc = include_str!("../wit/v0.1.1/storage-capacity.wit")]
+    /// ```
+    StorageCapacity {
+        pub use self::generated::exports::skydock::provider::storage_capacity::{
+            Capacity, CapacityRequest,
+        };
+    }
+    "with-storage-capacity", "export_storage_capacity", "skydock:provider/storage@0.1.1": storage,
+    { "skydock:provider/storage-capacity@0.1.1/capacity": [#[derive(Default)]],
+      "skydock:provider/storage-capacity@0.1.1/capacity-request": [#[derive(Default)]] }
+}
+
 /// Exports a type as a plugin with the given capabilities: any of `instances`, `load_balancers`,
-/// `routes`, `zones` and `maintenance`.
+/// `routes`, `zones`, `maintenance`, `volumes`, `attachments`, `volume_expansion`,
+/// `volume_attributes`, `snapshots` and `storage_capacity`.
 ///
 /// The type must implement [`Plugin`] and the trait of each capability; in a native build, the
 /// macro only checks this. Use it once per crate.
@@ -176,6 +283,24 @@ macro_rules! __export_capability {
     (maintenance $plugin:ident) => {
         $crate::__export_capability!(@ $plugin, Maintenance, maintenance, export_maintenance);
     };
+    (volumes $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, Volumes, volumes, export_volumes);
+    };
+    (attachments $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, Attachments, attachments, export_attachments);
+    };
+    (volume_expansion $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, VolumeExpansion, volume_expansion, export_volume_expansion);
+    };
+    (volume_attributes $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, VolumeAttributes, volume_attributes, export_volume_attributes);
+    };
+    (snapshots $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, Snapshots, snapshots, export_snapshots);
+    };
+    (storage_capacity $plugin:ident) => {
+        $crate::__export_capability!(@ $plugin, StorageCapacity, storage_capacity, export_storage_capacity);
+    };
     (@ $plugin:ident, $trait:ident, $module:ident, $export:ident) => {
         #[cfg(target_arch = "wasm32")]
         const _: () = {
@@ -190,7 +315,8 @@ macro_rules! __export_capability {
     ($unknown:ident $plugin:ident) => {
         ::core::compile_error!(::core::concat!(
             "unknown capability `", ::core::stringify!($unknown),
-            "`: there are `instances`, `load_balancers`, `routes`, `zones` and `maintenance`"
+            "`: there are `instances`, `load_balancers`, `routes`, `zones`, `maintenance`, `volumes`, `attachments`, ",
+            "`volume_expansion`, `volume_attributes`, `snapshots` and `storage_capacity`"
         ));
     };
 }

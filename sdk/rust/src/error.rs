@@ -2,10 +2,12 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use crate::storage::StorageError;
 use crate::types::{CloudError, Retry};
 
-/// Result of every function of a plugin.
-pub type Result<T> = std::result::Result<T, CloudError>;
+/// Result of every function of a plugin. Elements of calls about volumes and snapshots have a
+/// [`StorageError`].
+pub type Result<T, E = CloudError> = std::result::Result<T, E>;
 
 /// Constructors for each case; [`CloudError`] describes what the host does with it. Messages are
 /// for people: one sentence, without secrets. `Display` is generated for developers, like `Debug`:
@@ -96,6 +98,36 @@ impl CloudError {
     }
 }
 
+/// Constructors for each case; [`StorageError`] describes what the host does with it. For all other
+/// errors, use [`CloudError`] with `?` or `into`.
+impl StorageError {
+    /// Creates an error: something else has this name.
+    pub fn exists(message: impl Into<String>) -> Self {
+        Self::Exists(message.into())
+    }
+
+    /// Creates an error: the cloud has no room for it, or a quota is used up.
+    pub fn exhausted(message: impl Into<String>) -> Self {
+        Self::Exhausted(message.into())
+    }
+
+    /// Creates an error: the cloud does not offer this size.
+    pub fn out_of_range(message: impl Into<String>) -> Self {
+        Self::OutOfRange(message.into())
+    }
+
+    /// Creates an error: it is attached to another node, or something else depends on it.
+    pub fn in_use(message: impl Into<String>) -> Self {
+        Self::InUse(message.into())
+    }
+}
+
+impl From<CloudError> for StorageError {
+    fn from(error: CloudError) -> Self {
+        Self::Cloud(error)
+    }
+}
+
 fn retry(after: Duration, message: String) -> Retry {
     Retry {
         after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
@@ -117,6 +149,29 @@ mod tests {
                 message: "creating".into()
             })
         );
+    }
+
+    #[test]
+    fn each_constructor_creates_its_case() {
+        let text = || "vol-1".to_owned();
+        for (error, expected) in [
+            (StorageError::exists("vol-1"), StorageError::Exists(text())),
+            (
+                StorageError::exhausted("vol-1"),
+                StorageError::Exhausted(text()),
+            ),
+            (
+                StorageError::out_of_range("vol-1"),
+                StorageError::OutOfRange(text()),
+            ),
+            (StorageError::in_use("vol-1"), StorageError::InUse(text())),
+            (
+                CloudError::not_found("vol-1").into(),
+                StorageError::Cloud(CloudError::NotFound(text())),
+            ),
+        ] {
+            assert_eq!(error, expected);
+        }
     }
 
     #[test]

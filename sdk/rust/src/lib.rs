@@ -1,8 +1,10 @@
 //! Write a [Skydock](https://github.com/skydock/skydock) cloud provider in Rust.
 //!
 //! A provider is a type without fields that implements [`Plugin`] and the capabilities of its
-//! cloud: [`Instances`], [`LoadBalancers`], [`Routes`], [`Zones`], [`Maintenance`]. [`export!`]
-//! lists them; **the host only uses what is exported**, so you do not need to write stubs.
+//! cloud: [`Instances`], [`LoadBalancers`], [`Routes`], [`Zones`], [`Maintenance`], and
+//! [`Volumes`] with [`Attachments`], [`VolumeExpansion`], [`VolumeAttributes`], [`Snapshots`] and
+//! [`StorageCapacity`]. [`export!`] lists them; **the host only uses what is exported**, so you do
+//! not need to write stubs.
 //!
 //! ```
 //! use skydock_sdk::instances::{Instance, Presence};
@@ -122,6 +124,18 @@ pub mod types {
         AddressKind, CloudError, Ingress, IpFamily, IpFamilyPolicy, IpMode, LoadBalancerStatus,
         Node, NodeAddress, Pair, PortStatus, Retry, Service, ServicePort, Taint, TaintEffect,
         TrafficPolicy, Transport,
+    };
+}
+
+/// What the interfaces about volumes and snapshots share: the rules for their functions, types, and
+/// errors. The contract:
+///
+/// ```wit
+#[doc = include_str!("../wit/v0.1.1/storage.wit")]
+/// ```
+pub mod storage {
+    pub use crate::bindings::imports::skydock::provider::storage::{
+        AccessMode, Owner, StorageError, Topology, VolumeCapability,
     };
 }
 

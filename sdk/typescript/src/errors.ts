@@ -54,6 +54,24 @@ export class Unavailable extends CloudError {}
 /** Anything else. */
 export class Internal extends CloudError {}
 
+/**
+ * Further errors, which only elements of calls about volumes and snapshots have. A call that throws one as a whole fails with
+ * {@link Internal}.
+ */
+export abstract class StorageError extends CloudError {}
+
+/** Something else has this name: a volume of another size or with other content, or a snapshot of another volume. */
+export class Exists extends StorageError {}
+
+/** The cloud has no room for it, a quota is used up, or the node has as many volumes as it can have. */
+export class Exhausted extends StorageError {}
+
+/** The cloud does not offer this size. */
+export class OutOfRange extends StorageError {}
+
+/** It is attached to another node, or something else depends on it, so that nothing can be done. */
+export class InUse extends StorageError {}
+
 /** Returns the error of the contract for anything that was thrown. */
 export function cloudError(thrown: unknown): CloudError {
   if (thrown instanceof CloudError) {

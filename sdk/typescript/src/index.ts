@@ -15,4 +15,5 @@ export * from "./errors.js";
 export * from "./host.js";
 export * from "./http.js";
 export * from "./plugin.js";
+export * from "./storage.js";
 export * from "./types.js";

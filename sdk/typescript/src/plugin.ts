@@ -1,5 +1,20 @@
 import type { CloudError } from "./errors.js";
 import type { Call } from "./host.js";
+import type {
+  Attachment,
+  Capacity,
+  CapacityRequest,
+  DriverInfo,
+  Expansion,
+  Modification,
+  NewAttachment,
+  NewSnapshot,
+  NewVolume,
+  Snapshot,
+  SnapshotPage,
+  Volume,
+  VolumePage,
+} from "./storage.js";
 import type { Labels, LoadBalancerStatus, Node, NodeAddress, NodeSet, Service } from "./types.js";
 
 /** A value, or the promise of one. */
@@ -26,7 +41,18 @@ export interface Settings {
 export type Overlap = "any" | "per-interface" | "none";
 
 /** An interface that a plugin can export. */
-export type Capability = "instances" | "load-balancers" | "routes" | "zones" | "maintenance";
+export type Capability =
+  | "instances"
+  | "load-balancers"
+  | "routes"
+  | "zones"
+  | "maintenance"
+  | "volumes"
+  | "attachments"
+  | "volume-expansion"
+  | "volume-attributes"
+  | "snapshots"
+  | "storage-capacity";
 
 /** Identity of a plugin and its requests to the host. */
 export interface Info {
@@ -38,7 +64,7 @@ export interface Info {
   providerIdPrefixes?: readonly string[];
   /** Hosts that the plugin wants to reach, as `scheme://host:port`; the rules of the operator decide. */
   wantedHosts?: readonly string[];
-  /** Maximum number of nodes, and of routes, in one call; by default, the host decides (100). */
+  /** Maximum number of nodes, of routes, and of elements of a call about volumes; by default, the host decides (100). */
   maxBatch?: number;
   /** Capabilities that this plugin does not serve with its configuration. */
   unused?: readonly Capability[];
@@ -158,6 +184,70 @@ export interface Maintenance {
   maintain(call: Call): Awaitable<number>;
 }
 
+/**
+ * Volumes: the controller part of a CSI driver, together with {@link Attachments}, {@link VolumeExpansion},
+ * {@link VolumeAttributes}, {@link Snapshots} and {@link StorageCapacity}, which need it.
+ *
+ * Every function of these may be called again with the same arguments, and then leads to the same result. None waits for the cloud
+ * to finish: an element is `InProgress`, and is asked about again. They return one element for each of the list, in the same order.
+ * After `Exists`, `Exhausted`, `OutOfRange`, `InUse`, `NotFound` and `Invalid`, Kubernetes forgets what it asked for: an element
+ * that creates something must only be one of these if nothing of it is left in the cloud. What belongs to another cluster is never
+ * listed or changed.
+ */
+export interface Volumes {
+  /** Returns the CSI driver whose controller part the plugin is. Called after `info`. Cannot call the cloud. */
+  driver(): DriverInfo;
+  /**
+   * Creates volumes. An element succeeds as soon as its volume can be attached. There is never a second volume with the same name:
+   * one that is as requested is returned, and another one is `Exists`.
+   */
+  create(volumes: readonly NewVolume[], call: Call): Awaitable<Result<Volume>[]>;
+  /** Returns volumes by their IDs. */
+  get(ids: readonly string[], call: Call): Awaitable<Result<Volume>[]>;
+  /** Lists the volumes of this cluster that this driver has created, page by page: the first page has no token. */
+  list(page: string | undefined, call: Call): Awaitable<VolumePage>;
+  /** Deletes volumes by their IDs: undefined when it does not exist. One that is attached is never deleted, but is `InUse`. */
+  delete(ids: readonly string[], call: Call): Awaitable<Result<void>[]>;
+}
+
+/** Attachments of volumes to the instances of nodes. */
+export interface Attachments {
+  /** Attaches volumes. An element is what the node part of the driver needs to find the device, when the instance has it. */
+  attachVolumes(attachments: readonly NewAttachment[], call: Call): Awaitable<Result<Labels>[]>;
+  /** Detaches volumes: undefined when the instance does not have the device. Other attachments of the volume must stay. */
+  detachVolumes(attachments: readonly Attachment[], call: Call): Awaitable<Result<void>[]>;
+}
+
+/** Larger volumes. */
+export interface VolumeExpansion {
+  /** Expands volumes, and returns their sizes. Volumes never shrink. */
+  expandVolumes(expansions: readonly Expansion[], call: Call): Awaitable<Result<number>[]>;
+}
+
+/** Properties of existing volumes. */
+export interface VolumeAttributes {
+  /** Modifies volumes. An unknown property must change nothing: the error is `Invalid`. */
+  modifyVolumes(modifications: readonly Modification[], call: Call): Awaitable<Result<void>[]>;
+}
+
+/** Snapshots of volumes, and volumes that are created from them. */
+export interface Snapshots {
+  /** Creates snapshots. An element succeeds as soon as it is cut. There is never a second one with the same name. */
+  create(snapshots: readonly NewSnapshot[], call: Call): Awaitable<Result<Snapshot>[]>;
+  /** Returns snapshots by their IDs. */
+  get(ids: readonly string[], call: Call): Awaitable<Result<Snapshot>[]>;
+  /** Lists the snapshots of this cluster that this driver has created, page by page. */
+  list(page: string | undefined, call: Call): Awaitable<SnapshotPage>;
+  /** Deletes snapshots by their IDs: undefined when it does not exist. */
+  delete(ids: readonly string[], call: Call): Awaitable<Result<void>[]>;
+}
+
+/** How much room there is for volumes. */
+export interface StorageCapacity {
+  /** Measures capacities. */
+  getCapacities(requests: readonly CapacityRequest[], call: Call): Awaitable<Result<Capacity>[]>;
+}
+
 /** A provider. The host uses the capabilities that it has. */
 export interface Plugin {
   /** Takes and checks the configuration. Cannot call the cloud. Throws `Invalid` with file, line and reason, but never a value. */
@@ -169,6 +259,12 @@ export interface Plugin {
   readonly routes?: Routes;
   readonly zones?: Zones;
   readonly maintenance?: Maintenance;
+  readonly volumes?: Volumes;
+  readonly attachments?: Attachments;
+  readonly volumeExpansion?: VolumeExpansion;
+  readonly volumeAttributes?: VolumeAttributes;
+  readonly snapshots?: Snapshots;
+  readonly storageCapacity?: StorageCapacity;
 }
 
 /** Checks the type of a provider: the main module of a plugin exports it as default. */

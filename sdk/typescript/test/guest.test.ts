@@ -128,6 +128,35 @@ test("each class is a case of the contract", async () => {
   assert.equal(await plugin({ maintenance: { maintain: () => 1500.7 } }).maintenance.maintain(), 1500n);
 });
 
+test("volumes have values and errors of their own", async () => {
+  const wanted = {
+    name: "pvc-1", sizeBytes: 1n << 30n, capabilities: [{ mode: "single-node-writer", fileSystem: "" }], parameters: [["type", "fast"]],
+    attributes: [], requisite: [[["zone", "a"]]], preferred: [], claim: { namespace: "n", name: "c", annotations: [] },
+  };
+  const errors = [new sdk.Exists("m"), new sdk.Exhausted("m"), new sdk.OutOfRange("m"), new sdk.InUse("m"), new sdk.Invalid("m")];
+  let asked: readonly sdk.NewVolume[] = [];
+  const volumes: sdk.Volumes = {
+    driver: () => ({ name: "d.example", accessModes: ["single-node-writer"] }),
+    create: (them) => ((asked = them), [{ id: "v", sizeBytes: 5, topology: [{ zone: "a" }] }, ...errors]),
+    get: () => [], list: () => ({ volumes: [] }), delete: () => [],
+  };
+  const snapshots = { create: () => [{ id: "s", volume: "v", sizeBytes: 1, created: new Date(1999), ready: false }] };
+  const exported = plugin({ volumes, snapshots: snapshots as unknown as sdk.Snapshots });
+
+  assert.deepEqual(exported.volumes.driver(), { name: "d.example", topologyKeys: [], accessModes: ["single-node-writer"], clones: false });
+  const created: any[] = await exported.volumes.createVolumes(Array(6).fill(wanted));
+  assert.deepEqual(asked[0], {
+    name: "pvc-1", sizeBytes: 1 << 30, limitBytes: undefined, capabilities: [{ mode: "single-node-writer", fileSystem: "" }],
+    parameters: { type: "fast" }, attributes: {}, snapshot: undefined, original: undefined, requisite: [{ zone: "a" }], preferred: [],
+    claim: { namespace: "n", name: "c", annotations: {} },
+  });
+  assert.deepEqual(created[0], { tag: "ok", val: { id: "v", sizeBytes: 5n, topology: [[["zone", "a"]]], context: [], nodes: [] } });
+  assert.deepEqual(created.slice(1, 5).map(({ val }) => val.tag), ["exists", "exhausted", "out-of-range", "in-use"]);
+  assert.deepEqual(created[5], { tag: "err", val: { tag: "cloud", val: { tag: "invalid", val: "m" } } });
+  const [snapshot]: any[] = await exported.snapshots.createSnapshots([{ name: "x", volume: "v", parameters: [] }]);
+  assert.equal(snapshot.val.creationTimestamp, 1n);
+});
+
 test("a value of a wrong type is an error of its element", async () => {
   const wrong: object[] = [{ zone: 3 }, { labels: { a: undefined } }, { addresses: [{ kind: "InternalIP", address: null }] }, { region: {} }];
   const describe = () => [{ zone: "z" }, ...(wrong as sdk.Instance[]), { zone: null as unknown as string }];

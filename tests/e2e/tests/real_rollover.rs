@@ -56,6 +56,7 @@ impl Site {
         let settings = Settings {
             lag_ms: 100,
             lb_delay_ms: 200,
+            volume_delay_ms: 0,
             latency_ms: 2,
             rate_limit: None,
         };

@@ -12,13 +12,29 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http2::handshake;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, Client, api::PostParams};
+use prost::{Message, bytes::Bytes};
 use serde_json::{Value, json};
 use skydock_clusters::{EmbeddedPlane, Plane as _};
+use skydock_csi::proto::{
+    CreateVolumeRequest, CreateVolumeResponse, GetPluginInfoRequest, GetPluginInfoResponse,
+    ProbeRequest, ProbeResponse, VolumeCapability,
+    volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode},
+};
 use skydock_e2e::{Cluster, Hosts, Plugin};
 use skydock_simcloud::{Options, Settings, Simcloud};
 use skydock_support::{Host, Paths, Seen, eventually};
+use tokio::net::UnixStream;
+
+/// Codes of gRPC.
+const OK: i32 = 0;
+const ABORTED: i32 = 10;
+const UNAVAILABLE: i32 = 14;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -27,6 +43,7 @@ fn cloud() -> Simcloud {
     let settings = Settings {
         lag_ms: 500,
         lb_delay_ms: 1000,
+        volume_delay_ms: 0,
         latency_ms: 5,
         rate_limit: None,
     };
@@ -40,7 +57,7 @@ fn cloud() -> Simcloud {
 }
 
 /// Starts a host whose only way to the cloud is a rule, and to its token a file.
-async fn start(cloud: &Simcloud, kubeconfig: &Path, dir: &Path) -> Result<Host> {
+async fn start(cloud: &Simcloud, kubeconfig: &Path, dir: &Path, more: &[&str]) -> Result<Host> {
     let paths = Paths::of_checkout()?;
     fs::write(
         dir.join("cloud.json"),
@@ -81,6 +98,7 @@ async fn start(cloud: &Simcloud, kubeconfig: &Path, dir: &Path) -> Result<Host> 
         .iter()
         .map(String::as_str)
         .chain(flags)
+        .chain(more.iter().copied())
         .map(Into::into)
         .collect();
     Host::start(&paths.skydock, dir, "host", &args).await
@@ -180,7 +198,7 @@ async fn live(cloud: &Simcloud, client: &Client) -> Result<()> {
 async fn the_whole_life_of_a_cluster_works_on_simcloud() {
     let (cloud, plane) = (cloud(), EmbeddedPlane::start().await.unwrap());
     let dir = tempfile::tempdir().unwrap();
-    let host = start(&cloud, plane.kubeconfig_path(), dir.path())
+    let host = start(&cloud, plane.kubeconfig_path(), dir.path(), &[])
         .await
         .unwrap();
     let lived = live(&cloud, &plane.client()).await;
@@ -193,4 +211,168 @@ async fn the_whole_life_of_a_cluster_works_on_simcloud() {
     Hosts::stop(host).await.unwrap();
     let log = fs::read_to_string(dir.path().join("host.log")).unwrap();
     assert!(!log.contains(cloud.token()), "the token is in the log");
+}
+
+/// A host with a socket for the sidecars of CSI.
+struct CsiHost {
+    host: Host,
+    dir: tempfile::TempDir,
+}
+
+impl CsiHost {
+    async fn start(cloud: &Simcloud, kubeconfig: &Path, more: &[&str]) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let endpoint = format!("--csi-endpoint=unix://{}/csi.sock", dir.path().display());
+        let flags = [&[endpoint.as_str()], more].concat();
+        let host = start(cloud, kubeconfig, dir.path(), &flags).await?;
+        Ok(Self { host, dir })
+    }
+
+    /// Makes a request as a sidecar does. Returns the code, and the answer with that of success.
+    async fn ask<A: Message + Default>(
+        &self,
+        method: &str,
+        request: impl Message,
+    ) -> Result<(i32, A)> {
+        let socket = UnixStream::connect(self.dir.path().join("csi.sock")).await?;
+        let (mut sender, connection) =
+            handshake(TokioExecutor::new(), TokioIo::new(socket)).await?;
+        tokio::spawn(connection);
+
+        let message = request.encode_to_vec();
+        let length = u32::try_from(message.len())?.to_be_bytes();
+        let body = [&[0][..], &length, &message].concat();
+        let request = Request::post(format!("http://localhost/csi.v1.{method}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(Full::new(Bytes::from(body)))?;
+
+        let (head, body) = sender.send_request(request).await?.into_parts();
+        let body = body.collect().await?;
+        let trailers = body.trailers().cloned().unwrap_or_default();
+        let code = head
+            .headers
+            .get("grpc-status")
+            .or(trailers.get("grpc-status"));
+        let code = code.context("without a code")?.to_str()?.parse()?;
+        let message = body.to_bytes();
+        Ok((code, A::decode(message.get(5..).unwrap_or_default())?))
+    }
+
+    async fn is_ready(&self) -> Result<bool> {
+        let (code, probe): (_, ProbeResponse) = self.ask("Identity/Probe", ProbeRequest {}).await?;
+        ensure!(code == OK, "Probe: {code}");
+        Ok(probe.ready == Some(true))
+    }
+
+    async fn leads(&self) -> Result<()> {
+        let ready = eventually(LIMIT, || async {
+            Ok(Seen::when(self.is_ready().await?, "it is not ready"))
+        });
+        ready.await.with_context(|| self.host.last_words())
+    }
+
+    /// Asks for a volume, and returns its ID.
+    async fn create(&self, name: &str) -> Result<(i32, String)> {
+        let mode = Mode::SingleNodeWriter.into();
+        let request = CreateVolumeRequest {
+            name: name.to_owned(),
+            volume_capabilities: vec![VolumeCapability {
+                access_mode: Some(AccessMode { mode }),
+                access_type: Some(AccessType::Mount(MountVolume::default())),
+            }],
+            ..CreateVolumeRequest::default()
+        };
+        let (code, created): (_, CreateVolumeResponse) =
+            self.ask("Controller/CreateVolume", request).await?;
+        Ok((code, created.volume.unwrap_or_default().volume_id))
+    }
+
+    /// Creates a volume when the host knows the cluster.
+    async fn created(&self, name: &str) -> Result<String> {
+        eventually(LIMIT, || async {
+            let (code, id) = self.create(name).await?;
+            Ok(match code {
+                OK => Seen::Yes(id),
+                code => Seen::NotYet(format!("code {code}")),
+            })
+        })
+        .await
+        .with_context(|| self.host.last_words())
+    }
+}
+
+fn volumes(cloud: &Simcloud) -> Vec<String> {
+    let state = hook(cloud, "GET", "/_sim/state", &Value::Null);
+    let all = state["volumes"].as_array().unwrap().iter();
+    all.map(|it| it["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_leader_serves_the_sidecars_of_csi() {
+    let (cloud, plane) = (cloud(), EmbeddedPlane::start().await.unwrap());
+    let kubeconfig = plane.kubeconfig_path();
+    let first = CsiHost::start(&cloud, kubeconfig, &[]).await.unwrap();
+    first.leads().await.unwrap();
+    let second = CsiHost::start(&cloud, kubeconfig, &[]).await.unwrap();
+
+    let id = first.created("pvc-1").await.unwrap();
+    assert_eq!(id, "vol-1");
+    assert!(!second.is_ready().await.unwrap(), "a standby");
+    assert_eq!(second.create("pvc-2").await.unwrap().0, UNAVAILABLE);
+    let (_, info): (_, GetPluginInfoResponse) = second
+        .ask("Identity/GetPluginInfo", GetPluginInfoRequest {})
+        .await
+        .unwrap();
+    assert_eq!(info.name, "csi.simcloud.example");
+    assert_eq!(volumes(&cloud), ["pvc-1"]);
+
+    // A request waits for the cloud when the leader is stopped, and the next one continues.
+    hook(
+        &cloud,
+        "PATCH",
+        "/_sim/settings",
+        &json!({"volume_delay_ms": 30_000}),
+    );
+    let waits = first.create("pvc-3");
+    let stops = async {
+        eventually(LIMIT, || async {
+            let is_there = volumes(&cloud).contains(&"pvc-3".to_owned());
+            Ok(Seen::when(is_there, "not yet created"))
+        })
+        .await?;
+        first.host.terminate()
+    };
+    let (waited, stopped) = tokio::join!(waits, stops);
+    stopped.unwrap();
+    assert_eq!(waited.unwrap().0, ABORTED);
+
+    second.leads().await.unwrap();
+    hook(&cloud, "POST", "/_sim/advance", &json!({"ms": 30_000}));
+    assert_eq!(second.created("pvc-3").await.unwrap(), "vol-2");
+    assert_eq!(volumes(&cloud), ["pvc-1", "pvc-3"]);
+
+    let metrics = second.host.scrape().await.unwrap();
+    let answered = metrics.sum(
+        "skydock_csi_request_duration_seconds_count",
+        &[("code", "OK")],
+    );
+    assert!(answered > 0.0);
+    Hosts::stop(first.host).await.unwrap();
+    Hosts::stop(second.host).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_refuses_to_change_volumes() {
+    let (cloud, plane) = (cloud(), EmbeddedPlane::start().await.unwrap());
+    let dry = CsiHost::start(&cloud, plane.kubeconfig_path(), &["--dry-run"])
+        .await
+        .unwrap();
+    dry.leads().await.unwrap();
+    assert_eq!(dry.create("pvc-1").await.unwrap().0, UNAVAILABLE);
+    assert_eq!(volumes(&cloud), [""; 0]);
+    let log = fs::read_to_string(dry.host.log()).unwrap();
+    assert!(log.contains("dry run: would create volume pvc-1"), "{log}");
+    Hosts::stop(dry.host).await.unwrap();
 }

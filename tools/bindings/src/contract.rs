@@ -11,7 +11,7 @@ use wit_parser::{
     TypeId, TypeOwner, WorldItem,
 };
 
-use crate::table::{BASE, BY_HAND};
+use crate::table::{BASE, BY_HAND, STORAGE_ERROR};
 
 /// The world that exports all capabilities.
 const WORLD: &str = "provider";
@@ -111,7 +111,16 @@ impl Contract {
             let name = interface.name.as_deref().unwrap_or_default();
             interface.package == Some(package) && (!is_exported || name == BASE || has(name))
         };
-        let interfaces = interfaces.filter(is_for_sdk).collect();
+        let interfaces: Vec<_> = interfaces.filter(is_for_sdk).collect();
+
+        // Types that only other capabilities share have no use.
+        let exported = interfaces.iter().filter(|(_, is_exported)| *is_exported);
+        let used: BTreeSet<_> = exported.flat_map(|(id, _)| uses(&resolve, *id)).collect();
+        let has_functions = |id: InterfaceId| !resolve.interfaces[id].functions.is_empty();
+        let is_used = |(id, is_exported): &(InterfaceId, bool)| {
+            *is_exported || has_functions(*id) || used.contains(id)
+        };
+        let interfaces = interfaces.into_iter().filter(is_used).collect();
 
         let mut contract = Self {
             resolve,
@@ -139,7 +148,8 @@ impl Contract {
     pub(crate) fn types<'a>(&'a self, side: Side<'a>) -> impl Iterator<Item = Name<'a>> {
         let types = side.interface.types.values().map(|id| self.name(*id));
         types.filter(move |it| {
-            it.interface == side.name && !matches!(it.kind, TypeDefKind::Tuple(_))
+            let is_alias = matches!(it.kind, TypeDefKind::Tuple(_) | TypeDefKind::List(_));
+            it.interface == side.name && !is_alias
         })
     }
 
@@ -198,6 +208,22 @@ impl Contract {
             return (if fails { Answer::Elements } else { only }, ok);
         }
         (if fails { Answer::Whole } else { Answer::Value }, value)
+    }
+
+    /// Whether the elements of an answer fail with the errors of volumes and snapshots.
+    pub(crate) fn has_storage_errors(&self, function: &Function) -> bool {
+        let answer = function.result.as_ref().map(|ty| self.kind(ty));
+        let Some(Kind::Result(Some(list), _)) = answer else {
+            return false;
+        };
+        let Kind::List(one) = self.kind(list) else {
+            return false;
+        };
+        let error = match self.kind(one) {
+            Kind::Result(_, error) => self.kind(error),
+            _ => return false,
+        };
+        matches!(error, Kind::Variant(name) if name.name == STORAGE_ERROR)
     }
 
     /// Returns the name of the parameter whose elements an answer is about.
@@ -285,4 +311,16 @@ impl Contract {
             is_sent: self.sent.contains(&id),
         }
     }
+}
+
+/// Returns the interfaces whose types an interface uses.
+fn uses(resolve: &Resolve, interface: InterfaceId) -> impl Iterator<Item = InterfaceId> {
+    let types = resolve.interfaces[interface].types.values();
+    types.filter_map(|id| match resolve.types[*id].kind {
+        TypeDefKind::Type(Type::Id(original)) => match resolve.types[original].owner {
+            TypeOwner::Interface(owner) => Some(owner),
+            _ => None,
+        },
+        _ => None,
+    })
 }

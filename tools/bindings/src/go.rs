@@ -22,6 +22,8 @@ const BY: &str = "// Code generated from wit/ by `cargo run -p skydock-bindings`
 
 /// Texts with a type of their own.
 const TEXTS: [(&str, &str); 1] = [("plugin-info.unused", "Capability")];
+/// Optional values that are pointers, because the zero value is one of them.
+const POINTERS: &[&str] = &["volume-capability.file-system"];
 /// End of the names of records whose fields a function returns one by one.
 const PAGE: &str = "-page";
 /// The type without values.
@@ -175,13 +177,15 @@ impl Writer<'_> {
         };
         let option = pick("Option", "Optional");
         let name = match self.contract.kind(ty) {
-            _ if place.is_date() => "Time".to_owned(),
+            _ if place.is_date() => pick("Time", "Timestamp").to_owned(),
             Kind::Option(_) if place.is_seconds() => "Seconds".to_owned(),
             Kind::Number(_) if place.is_milliseconds() => "Milliseconds".to_owned(),
             Kind::Text => pick("Clone", place.lookup(&TEXTS).unwrap_or("Valid")).to_owned(),
             Kind::Pairs => pick("Map", "Pairs").to_owned(),
             Kind::List(one) => return inner("List", one),
             Kind::Option(some) => match self.contract.kind(some) {
+                _ if place.is_in(POINTERS) => return inner(&format!("{option}Record"), some),
+                Kind::Number(_) => format!("{option}({})", self.same(some)),
                 Kind::List(one) => return inner(&format!("{option}List"), one),
                 Kind::Record(..) => return inner(&format!("{option}Record"), some),
                 _ => return inner(option, some),
@@ -194,6 +198,11 @@ impl Writer<'_> {
             _ => return None,
         };
         Some(format!("{}{name}", self.prefix))
+    }
+
+    /// Returns the function for a type that both sides have.
+    fn same(&self, ty: &Type) -> String {
+        format!("{}Same[{}]", self.prefix, self.declared(ty))
     }
 
     /// Returns the functions of an interface.
@@ -228,12 +237,26 @@ impl Writer<'_> {
         let result = result.map(|ty| format!(" {}", self.declared(ty)));
 
         let (answer, ty) = self.contract.answer(function);
+        if let (Answer::Value, Some(ty), Some(result)) = (answer, ty, &result) {
+            let arguments = arguments.trim_start_matches(", ");
+            let call = format!("served().{name}({arguments})");
+            let value = self.converted(ty, &call, place, false);
+            return format!(
+                "\nfunc {name}({params}){result} {{\n\ts := new(guest.Sent)\n\treturn {value}\n}}\n"
+            );
+        }
+
         let list = self.contract.list(function).unwrap_or_default();
         let length = format!("len({})", camel(list));
+        let elements = |ty| {
+            let has_storage_errors = self.contract.has_storage_errors(function);
+            let prefix = if has_storage_errors { "Storage" } else { "" };
+            self.elements(ty, prefix, &length, place)
+        };
         let (found, converted) = match answer {
             Answer::Value | Answer::Whole => self.whole(ty, place),
-            Answer::Elements => ("found, err".to_owned(), self.elements(ty, &length, place)),
-            Answer::OnlyElements => ("found".to_owned(), self.elements(ty, &length, place)),
+            Answer::Elements => ("found, err".to_owned(), elements(ty)),
+            Answer::OnlyElements => ("found".to_owned(), elements(ty)),
         };
         let (run, error) = match answer {
             Answer::OnlyElements => (format!("AnswerEach({length}, "), "nil"),
@@ -275,12 +298,15 @@ func {name}({params}){result} {{
         }
     }
 
-    /// Returns the values for the host of elements.
-    fn elements(&self, ty: Option<&Type>, length: &str, place: Place<'_>) -> String {
-        match ty.and_then(|ty| self.convert(ty, place, false)) {
-            Some(convert) => format!("guest.Elements(ctx, s, {length}, found, {convert})"),
-            None => format!("guest.Errors(ctx, s, {length}, found)"),
-        }
+    /// Returns the values for the host of elements. `prefix` is that of the functions for their
+    /// errors.
+    fn elements(&self, ty: Option<&Type>, prefix: &str, length: &str, place: Place<'_>) -> String {
+        let Some(ty) = ty else {
+            return format!("guest.{prefix}Errors(ctx, s, {length}, found)");
+        };
+        let convert = self.convert(ty, place, false);
+        let convert = convert.unwrap_or_else(|| self.same(ty));
+        format!("guest.{prefix}Elements(ctx, s, {length}, found, {convert})")
     }
 
     /// Returns an expression of the other side's type.

@@ -141,6 +141,8 @@ mod tests {
         let exported = contract.sides().filter(|side| side.is_exported);
         let names: Vec<_> = exported.map(|side| side.name).collect();
         assert_eq!(names, ["plugin", "zones"]);
+        assert!(contract.sides().any(|side| side.name == "types"));
+        assert!(contract.sides().all(|side| side.name != "storage"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ const FOLDER: &str = "sdk/python/skydock/_guest/generated";
 const IMPORTS: [(&str, &str); 4] = [
     ("..._plugin", "registered"),
     ("..._wire", "millis number optional pairs text"),
-    ("..", "convert lent"),
+    ("..", "convert lent volume_errors"),
     ("..call", "answer answer_elements at_once"),
 ];
 
@@ -225,7 +225,13 @@ impl Module<'_> {
                 None => format!("convert.nothing(\"{}\")", singular(list).replace('-', " ")),
                 Some(_) => self.result(ty, function),
             };
-            format!("lambda found: convert.wit_results(found, {into})")
+            let has_storage_errors = self.contract.has_storage_errors(function);
+            let module = if has_storage_errors {
+                "volume_errors"
+            } else {
+                "convert"
+            };
+            format!("lambda found: {module}.wit_results(found, {into})")
         };
 
         let (answer, ty) = self.contract.answer(function);

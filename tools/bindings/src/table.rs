@@ -1,7 +1,9 @@
 //! Where the SDKs deviate from the contract on purpose, and how things are called.
 
 /// Words for a value in messages, for those that are not the name of the field.
-const WORDS: [(&str, &str); 9] = [
+const WORDS: [(&str, &str); 18] = [
+    ("attachments.attach-volumes", "context of an attachment"),
+    ("driver-info.name", "name of the driver"),
     ("ingress.hostname", "host name"),
     ("ingress.ip", "IP address"),
     ("plugin-info.max-batch", "max_batch"),
@@ -11,10 +13,20 @@ const WORDS: [(&str, &str); 9] = [
     ("route.destination-cidr", "destination of a route"),
     ("route.name", "name of a route"),
     ("route.target-node", "node of a route"),
+    ("snapshot-page.next", "token of the next page"),
+    ("snapshot.id", "ID of a snapshot"),
+    ("volume-expansion.expand-volumes", "size of a volume"),
+    ("volume-page.next", "token of the next page"),
+    ("volume.context", "context of a volume"),
+    ("volume.id", "ID of a volume"),
+    ("volume.topology", "topology of a volume"),
 ];
 
 /// Functions of the host whose results the SDKs convert by hand.
 pub(crate) const BY_HAND: [&str; 1] = ["[method]node-set.packed-targets"];
+
+/// The error of elements about volumes and snapshots, which has more cases than that of a call.
+pub(crate) const STORAGE_ERROR: &str = "storage-error";
 
 /// The interface that every plugin exports.
 pub(crate) const BASE: &str = "plugin";
@@ -24,9 +36,12 @@ pub(crate) const KUBERNETES: &str = "types";
 /// Types that some SDKs give another name.
 pub(crate) const CLASSES: [(&str, &str); 1] = [("plugin-info", "Info")];
 /// Fields that some SDKs give another name.
-pub(crate) const FIELDS: [(&str, &str); 1] = [("node.creation-timestamp", "created")];
+pub(crate) const FIELDS: [(&str, &str); 2] = [
+    ("node.creation-timestamp", "created"),
+    ("snapshot.creation-timestamp", "created"),
+];
 /// Seconds since 1970.
-const DATES: &[&str] = &["node.creation-timestamp"];
+const DATES: &[&str] = &["node.creation-timestamp", "snapshot.creation-timestamp"];
 /// Milliseconds, although the name does not say so.
 const MILLISECONDS: &[&str] = &["maintenance.maintain"];
 

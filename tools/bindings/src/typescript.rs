@@ -13,7 +13,8 @@ use crate::{BY, Files, joined, uses};
 const FOLDER: &str = "sdk/typescript/src/guest/generated";
 
 /// Fields that plugins may omit although they are not optional.
-const DEFAULTS: [(&str, &str); 8] = [
+const DEFAULTS: [(&str, &str); 11] = [
+    ("driver-info.topology-keys", "[]"),
     ("ingress.ports", "[]"),
     ("instance.addresses", "[]"),
     ("plugin-info.annotation-prefixes", "[]"),
@@ -22,19 +23,21 @@ const DEFAULTS: [(&str, &str); 8] = [
     ("plugin-info.provider-id-prefixes", "[]"),
     ("plugin-info.unused", "[]"),
     ("plugin-info.wanted-hosts", "[]"),
+    ("volume.nodes", "[]"),
+    ("volume.topology", "[]"),
 ];
 /// Fields that the host gets only if they have a value.
 const OMITTED: &[&str] = &["port-status.error"];
 
 /// The helpers, in the module beside the folder.
-const HELPERS: &str = "labels milliseconds names number optional pairs text";
+const HELPERS: &str = "labels milliseconds names number optional pairs text timestamp";
 
 /// What `exports.ts` imports.
 const EXPORTS: &str = "
 import type { Plugin } from \"../../index.js\";
 import { answer } from \"../call.js\";
 import { lendNodeSet } from \"../lent.js\";
-import { elements, onlyElements, served, whole } from \"../serve.js\";
+import { elements, onlyElements, served, storageElements, whole } from \"../serve.js\";
 ";
 
 pub(crate) fn write(contract: &Contract, files: &mut Files) {
@@ -256,6 +259,7 @@ impl Writer<'_> {
             Kind::Number(64) if place.is_milliseconds() => {
                 format!("milliseconds(Math.trunc({it}))")
             }
+            Kind::Number(64) if place.is_date() => format!("timestamp({it})"),
             Kind::Number(64) => {
                 format!("BigInt(number({it}, \"{what}\", Number.MAX_SAFE_INTEGER))")
             }
@@ -325,6 +329,9 @@ impl Writer<'_> {
         let first = match answer {
             Answer::Whole if ty.is_some() => "whole(".to_owned(),
             Answer::Whole | Answer::Value => return format!("answer({call})"),
+            Answer::Elements if self.contract.has_storage_errors(function) => {
+                format!("storageElements(\n  {list}.length,")
+            }
             Answer::Elements => format!("elements(\n  {list}.length,"),
             Answer::OnlyElements => format!("onlyElements(\n  {list}.length,"),
         };

@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use skydock_cloud::{ArgumentKind, CloudError, Function};
+use skydock_cloud::{ArgumentKind, CallKind, CloudError, Function};
 use skydock_sandbox::{LoadError, Stage};
 
 pub use self::figures::{Figures, FunctionFigures};
@@ -79,7 +79,9 @@ pub async fn bench(options: BenchOptions) -> Result<Figures, BenchError> {
     // life.
     let mut functions = Vec::new();
     for &function in Function::ALL {
-        let can = second.plugin.info().can(function.capability());
+        // It has nodes and Services to call functions with, but no volumes.
+        let can = second.plugin.info().can(function.capability())
+            && CallKind::from(function.capability()) != CallKind::Volumes;
         if can && (options.writes || function.only_reads()) {
             functions.push(bench.measure(function, Box::pin(bench.load()).await?).await);
         }

@@ -29,6 +29,7 @@ pub enum Check {
     UpdateMissing,
     DeleteTwice,
     RoutesAgain,
+    VolumesAgain,
     NoMemory,
 }
 
@@ -60,6 +61,7 @@ impl Check {
         Self::UpdateMissing,
         Self::DeleteTwice,
         Self::RoutesAgain,
+        Self::VolumesAgain,
         Self::NoMemory,
     ];
 
@@ -92,6 +94,7 @@ impl Check {
             Self::UpdateMissing => "update-missing",
             Self::DeleteTwice => "delete-twice",
             Self::RoutesAgain => "routes-again",
+            Self::VolumesAgain => "volumes-again",
             Self::NoMemory => "no-memory",
         }
     }
@@ -125,7 +128,7 @@ impl Check {
             Self::ErrorCase => "if the cloud could not be asked, its error is one that is retried",
             Self::ErrorText => "the texts of its errors are single lines, and not empty",
             Self::Deadlines => "each call ends within its CPU time and its deadline",
-            Self::NoWait => "its load balancer functions do not wait",
+            Self::NoWait => "its functions for load balancers and volumes do not wait",
             Self::NoTrap => "no call ends its instance",
             Self::Flat => "memory and handles do not grow with the number of calls",
             Self::TwoInstances => {
@@ -135,6 +138,7 @@ impl Check {
             Self::UpdateMissing => "`update-nodes` returns `not-found` without a load balancer",
             Self::DeleteTwice => "`ensure-deleted` succeeds again when nothing exists",
             Self::RoutesAgain => "routes can be created twice and deleted twice",
+            Self::VolumesAgain => "volumes and snapshots can be created twice and deleted twice",
             Self::NoMemory => "answers do not depend on what an instance has done before",
         }
     }

@@ -7,7 +7,7 @@ pub(crate) mod samples;
 
 use std::time::Duration;
 
-use skydock_cloud::{Capability, CloudError};
+use skydock_cloud::{CallKind, Capability, CloudError};
 
 pub(crate) use self::{
     comparison::{difference, equal, lookup, order},
@@ -130,19 +130,19 @@ pub(crate) fn deadlines(seen: &[&Observation]) -> Verdict {
     )
 }
 
-/// Time that a function of load balancers may spend without computing. All requests are denied at
+/// Time that a function of load balancers or volumes may spend without computing. All requests are denied at
 /// once, so it has nothing to wait for; but the machine may be busy.
 const WAITING: Duration = Duration::from_millis(1500);
 
 /// Judges calls that were all made twice: one of them may have waited for the machine.
 pub(crate) fn no_wait(seen: &[&Observation]) -> Verdict {
-    let balancers: Vec<_> = seen
-        .iter()
-        .filter(|it| it.function.capability() == Capability::LoadBalancers)
-        .copied()
-        .collect();
+    let is_meant = |it: &Observation| {
+        let capability = it.function.capability();
+        capability == Capability::LoadBalancers || CallKind::from(capability) == CallKind::Volumes
+    };
+    let meant: Vec<_> = seen.iter().copied().filter(|it| is_meant(it)).collect();
     let problem = |it: &Observation| {
-        let same = balancers
+        let same = meant
             .iter()
             .filter(|other| (other.function, other.with) == (it.function, it.with));
         let waited = same
@@ -153,7 +153,7 @@ pub(crate) fn no_wait(seen: &[&Observation]) -> Verdict {
     };
 
     first(
-        &balancers,
+        &meant,
         problem,
         "an answer at once",
         "return `in-progress` with a delay instead of waiting for the cloud",

@@ -3,18 +3,20 @@
 mod balancers;
 mod calls;
 mod garbage;
+mod life;
 mod routes;
+mod volumes;
 
 use std::{path::PathBuf, sync::Arc};
 
-use skydock_cloud::{Capability, Node};
+use skydock_cloud::{Capability, Node, ProviderInfo};
 use skydock_sandbox::{
     CallError, Compiler, Limits, LoadError, LoadProblem, PluginSource, RuntimeOptions, Stage,
 };
 
 use self::{
     balancers::LoadBalancerObservations, calls::CallObservations, garbage::GarbageObservations,
-    routes::RouteObservations,
+    life::Life, volumes::VolumeObservations,
 };
 use crate::{
     Check, KitError, Report, Subjects, Verdict,
@@ -186,7 +188,8 @@ struct Evidence {
     lookup: Verdict,
     /// Judged at once, because it depends on the growth how many calls follow.
     no_growth: Verdict,
-    exports_routes: bool,
+    /// What it exports.
+    info: Arc<ProviderInfo>,
 }
 
 /// Calls all functions of the plugin.
@@ -211,7 +214,7 @@ async fn observe(loader: &Loader, pair: &Pair) -> Result<Evidence, KitError> {
         observed,
         lookup: calls::lookup(kept, &nodes).await,
         no_growth: no_growth(loader, &nodes, cluster).await?,
-        exports_routes: kept.info().can(Capability::Routes),
+        info: kept.info(),
     })
 }
 
@@ -229,7 +232,7 @@ impl Evidence {
         self.garbage.judge(report);
         self.observed.judge_calls(report, self.lookup);
         report.add(Check::Flat, self.no_growth);
-        self.observed.judge_repetitions(report, self.exports_routes);
+        self.observed.judge_repetitions(report, &self.info);
     }
 }
 
@@ -237,7 +240,8 @@ impl Evidence {
 struct Observed {
     calls: CallObservations,
     load_balancers: LoadBalancerObservations,
-    routes: RouteObservations,
+    routes: Life,
+    volumes: VolumeObservations,
 }
 
 impl Observed {
@@ -247,6 +251,7 @@ impl Observed {
             calls: calls::run(kept, fresh, nodes).await,
             load_balancers: balancers::run(kept, fresh, nodes, cluster).await,
             routes: routes::run(kept, nodes).await,
+            volumes: volumes::run(kept).await,
         }
     }
 
@@ -255,7 +260,8 @@ impl Observed {
         let all = self.calls.sequential();
         let all = all
             .chain(self.load_balancers.all())
-            .chain(self.routes.all());
+            .chain(self.routes.all())
+            .chain(self.volumes.all());
 
         made(all)
     }
@@ -295,18 +301,22 @@ impl Observed {
     }
 
     /// Judges calls that must have the same result as others.
-    fn judge_repetitions(&self, report: &mut Report, exports_routes: bool) {
+    fn judge_repetitions(&self, report: &mut Report, info: &ProviderInfo) {
         let Self {
             calls,
             load_balancers,
             routes,
+            volumes,
         } = self;
+        let routes = routes.again("routes", info.can(Capability::Routes));
+        let volumes = volumes.again(info.can(Capability::Volumes));
 
         report.add(Check::TwoInstances, calls.two_instances());
         report.add(Check::EnsureAgain, load_balancers.ensure_again());
         report.add(Check::UpdateMissing, load_balancers.update_missing());
         report.add(Check::DeleteTwice, load_balancers.delete_twice());
-        report.add(Check::RoutesAgain, routes.again(exports_routes));
+        report.add(Check::RoutesAgain, routes);
+        report.add(Check::VolumesAgain, volumes);
         report.add(Check::NoMemory, calls.no_memory(load_balancers.pairs()));
     }
 }

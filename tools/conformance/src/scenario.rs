@@ -1,6 +1,7 @@
 //! Scenarios: sequences of calls as controllers make them, with a cloud behind the plugin.
 
 mod call;
+mod disks;
 mod file;
 mod files;
 mod hook;

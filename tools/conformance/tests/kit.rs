@@ -80,6 +80,8 @@ async fn our_plugins_pass() {
         ("simcloud", simcloud),
         ("hostile/good", "region: r1\n"),
         ("hostile/faulty", "none"),
+        ("hostile/volumes", "none"),
+        ("hostile/volumes", "slow"),
     ] {
         let report = check(name, Some(config), 500).await;
         let checks: Vec<_> = report.findings.iter().map(|it| &*it.check).collect();
@@ -151,6 +153,16 @@ async fn planted_faults_are_found() {
         ("hostile/faulty", Some("keeps-routes"), "routes-again"),
         ("hostile/faulty", Some("swaps-results"), "routes-again"),
         ("hostile/faulty", Some("needs-a-target"), "unusual"),
+        ("hostile/volumes", Some("no-driver"), "info"),
+        ("hostile/volumes", Some("creates-again"), "volumes-again"),
+        ("hostile/volumes", Some("deletes-once"), "volumes-again"),
+        ("hostile/volumes", Some("forgets-a-volume"), "volumes-again"),
+        ("hostile/volumes", Some("keeps-volumes"), "volumes-again"),
+        ("hostile/volumes", Some("snaps-once"), "volumes-again"),
+        ("hostile/volumes", Some("swaps-results"), "answers"),
+        ("hostile/volumes", Some("same-id"), "answers"),
+        ("hostile/volumes", Some("other-key"), "answers"),
+        ("hostile/volumes", Some("short"), "answers"),
     ];
     let missed = stream::iter(faults).map(|(name, config, expected)| async move {
         // Growth needs many calls.

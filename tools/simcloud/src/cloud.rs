@@ -6,6 +6,8 @@ mod perform;
 mod routes;
 mod servers;
 mod sim;
+mod snapshots;
+mod volumes;
 
 use crate::api::calls::Calls;
 use crate::failures::Failures;
@@ -15,6 +17,8 @@ use crate::rate::Used;
 use crate::resources::load_balancers::LoadBalancer;
 use crate::resources::routes::Route;
 use crate::resources::servers::Server;
+use crate::resources::snapshots::Snapshot;
+use crate::resources::volumes::Volume;
 use crate::settings::Settings;
 
 /// The whole cloud: a request and the time go in, an answer comes out.
@@ -25,6 +29,8 @@ pub struct Cloud {
     pub(crate) servers: History<Server>,
     pub(crate) load_balancers: History<LoadBalancer>,
     pub(crate) routes: History<Route>,
+    pub(crate) volumes: History<Volume>,
+    pub(crate) snapshots: History<Snapshot>,
     pub(crate) failures: Failures,
     pub(crate) calls: Calls,
     /// By how much the cloud's clock is ahead of the given time.
@@ -46,6 +52,8 @@ impl Cloud {
             servers,
             load_balancers: History::new(),
             routes: History::new(),
+            volumes: History::new(),
+            snapshots: History::new(),
             failures: Failures::default(),
             calls: Calls::default(),
             // A list shows the start even if it lags and the cloud has just started.

@@ -42,6 +42,9 @@ struct Args {
     /// How long a new load balancer is pending.
     #[arg(long, default_value = "0s", value_parser = duration, value_name = "DURATION")]
     lb_delay: Duration,
+    /// How long a volume is being created, attached or detached.
+    #[arg(long, default_value = "0s", value_parser = duration, value_name = "DURATION")]
+    volume_delay: Duration,
     /// Requests per second; unlimited by default.
     #[arg(long, value_name = "NUMBER")]
     rate_limit: Option<NonZeroU32>,
@@ -80,6 +83,7 @@ fn start(args: Args) -> Result<Simcloud> {
         latency_ms: millis(args.latency),
         lag_ms: millis(args.lag),
         lb_delay_ms: millis(args.lb_delay),
+        volume_delay_ms: millis(args.volume_delay),
         rate_limit: args.rate_limit.map(|per_second| RateLimit {
             per_second,
             burst: args.burst.unwrap_or(per_second),

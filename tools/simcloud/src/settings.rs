@@ -15,6 +15,8 @@ pub struct Settings {
     pub lag_ms: u64,
     /// How long a new load balancer is pending.
     pub lb_delay_ms: u64,
+    /// How long a volume is being created, attached or detached, and a snapshot is not ready.
+    pub volume_delay_ms: u64,
     /// How many requests are allowed.
     pub rate_limit: Option<RateLimit>,
 }
@@ -26,6 +28,7 @@ pub(crate) struct Change {
     latency_ms: Option<Millis>,
     lag_ms: Option<Millis>,
     lb_delay_ms: Option<Millis>,
+    volume_delay_ms: Option<Millis>,
     #[serde(default, deserialize_with = "parse::present")]
     rate_limit: Option<Option<RateLimit>>,
 }
@@ -37,6 +40,7 @@ impl Settings {
             latency_ms: change.latency_ms.unwrap_or(self.latency_ms),
             lag_ms: change.lag_ms.unwrap_or(self.lag_ms),
             lb_delay_ms: change.lb_delay_ms.unwrap_or(self.lb_delay_ms),
+            volume_delay_ms: change.volume_delay_ms.unwrap_or(self.volume_delay_ms),
             rate_limit: change.rate_limit.unwrap_or(self.rate_limit),
         };
 
@@ -44,6 +48,7 @@ impl Settings {
             ("latency_ms", changed.latency_ms),
             ("lag_ms", changed.lag_ms),
             ("lb_delay_ms", changed.lb_delay_ms),
+            ("volume_delay_ms", changed.volume_delay_ms),
         ];
 
         match times.iter().find(|(_, time)| *time > KEPT) {

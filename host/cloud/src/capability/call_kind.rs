@@ -14,11 +14,18 @@ pub enum CallKind {
     Routes,
     /// About load balancers, and maintenance.
     LoadBalancers,
+    /// About volumes and snapshots.
+    Volumes,
 }
 
 impl CallKind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Nodes, Self::Routes, Self::LoadBalancers];
+    pub const ALL: [Self; 4] = [
+        Self::Nodes,
+        Self::Routes,
+        Self::LoadBalancers,
+        Self::Volumes,
+    ];
 
     /// Returns how much of a quantity is reserved for each kind: a quarter, but at least one and at
     /// most eight.
@@ -37,6 +44,8 @@ pub struct PerKind<T> {
     pub routes: T,
     /// For calls about load balancers, and maintenance.
     pub load_balancers: T,
+    /// For calls about volumes and snapshots.
+    pub volumes: T,
 }
 
 impl<T> PerKind<T> {
@@ -46,6 +55,7 @@ impl<T> PerKind<T> {
             nodes: value(CallKind::Nodes),
             routes: value(CallKind::Routes),
             load_balancers: value(CallKind::LoadBalancers),
+            volumes: value(CallKind::Volumes),
         }
     }
 
@@ -55,6 +65,7 @@ impl<T> PerKind<T> {
             CallKind::Nodes => &self.nodes,
             CallKind::Routes => &self.routes,
             CallKind::LoadBalancers => &self.load_balancers,
+            CallKind::Volumes => &self.volumes,
         }
     }
 
@@ -64,6 +75,7 @@ impl<T> PerKind<T> {
             CallKind::Nodes => &mut self.nodes,
             CallKind::Routes => &mut self.routes,
             CallKind::LoadBalancers => &mut self.load_balancers,
+            CallKind::Volumes => &mut self.volumes,
         }
     }
 
@@ -88,7 +100,7 @@ mod tests {
     #[test]
     fn each_kind_has_its_own_value() {
         let names = PerKind::of(|kind| format!("{kind:?}"));
-        assert_eq!(names.all(), ["Nodes", "Routes", "LoadBalancers"]);
+        assert_eq!(names.all(), ["Nodes", "Routes", "LoadBalancers", "Volumes"]);
         for kind in CallKind::ALL {
             assert_eq!(*names.get(kind), format!("{kind:?}"));
         }

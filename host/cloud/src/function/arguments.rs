@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::{NewRoute, Node, NodeSet, Route, Service};
+use crate::{
+    Attachment, CapacityRequest, Expansion, Modification, NewAttachment, NewRoute, NewSnapshot,
+    NewVolume, Node, NodeSet, Route, Service, SnapshotId, VolumeId,
+};
 
 /// Defines [`Arguments`], [`ArgumentKind`] and which field is passed as an argument of a type.
 macro_rules! arguments {
@@ -61,6 +64,24 @@ arguments! {
     NewRoutes new_routes: Vec<NewRoute>, passed as [NewRoute], Some(<[_]>::len);
     /// Routes to delete.
     Routes routes: Vec<Route>, passed as [Route], Some(<[_]>::len);
+    /// Volumes to create.
+    NewVolumes new_volumes: Vec<NewVolume>, passed as [NewVolume], Some(<[_]>::len);
+    /// Volumes to read or to delete.
+    VolumeIds volume_ids: Vec<VolumeId>, passed as [VolumeId], Some(<[_]>::len);
+    /// Attachments to create.
+    NewAttachments new_attachments: Vec<NewAttachment>, passed as [NewAttachment], Some(<[_]>::len);
+    /// Attachments to remove.
+    Attachments attachments: Vec<Attachment>, passed as [Attachment], Some(<[_]>::len);
+    /// Volumes to expand.
+    Expansions expansions: Vec<Expansion>, passed as [Expansion], Some(<[_]>::len);
+    /// Volumes to modify.
+    Modifications modifications: Vec<Modification>, passed as [Modification], Some(<[_]>::len);
+    /// Snapshots to create.
+    NewSnapshots new_snapshots: Vec<NewSnapshot>, passed as [NewSnapshot], Some(<[_]>::len);
+    /// Snapshots to read or to delete.
+    SnapshotIds snapshot_ids: Vec<SnapshotId>, passed as [SnapshotId], Some(<[_]>::len);
+    /// Capacities to measure.
+    CapacityRequests capacity_requests: Vec<CapacityRequest>, passed as [CapacityRequest], Some(<[_]>::len);
 }
 
 /// A type of argument.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::Capability;
+use crate::{Capability, CsiDriver};
 
 /// Identity and capabilities of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +17,10 @@ pub struct ProviderInfo {
     pub provider_id_prefixes: Vec<String>,
     /// Prefixes of the annotation keys it may write.
     pub annotation_prefixes: Vec<String>,
-    /// Maximum number of nodes, and of routes, in one call; at least 1.
+    /// Maximum number of nodes, of routes, and of volumes in one call; at least 1.
     pub max_batch: usize,
+    /// The CSI driver whose controller part it is, if it has [`Capability::Volumes`].
+    pub driver: Option<CsiDriver>,
 }
 
 impl ProviderInfo {
@@ -56,6 +58,7 @@ mod tests {
             provider_id_prefixes: vec!["static://".into(), "old://eu/".into()],
             annotation_prefixes: Vec::new(),
             max_batch: 1,
+            driver: None,
         }
     }
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    Answer, Call, CloudError, CloudProvider, Function, Node, ProviderInfo, Service,
+    Answer, Answers, Call, CloudError, CloudProvider, Function, Node, ProviderInfo, Service,
+    units::bytes,
 };
 use skydock_controller_base::controller::clients::Clients;
 use skydock_kube::dry_run::{self, DryRunLog};
@@ -36,6 +37,13 @@ pub(crate) fn dry_run_clients(
     )
 }
 
+/// Returns a provider that changes nothing in the cloud. What it would change is logged.
+#[must_use]
+pub fn dry_run_provider(provider: Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider> {
+    let log = Arc::default();
+    Arc::new(Cloud { provider, log })
+}
+
 /// Forwards queries. Calls that would change the cloud are reported instead.
 struct Cloud {
     provider: Arc<dyn CloudProvider>,
@@ -43,9 +51,19 @@ struct Cloud {
 }
 
 impl Cloud {
-    fn not_made<T>(&self, what: &str) -> Result<T, CloudError> {
+    fn not_made<T, E: From<CloudError>>(&self, what: &str) -> Result<T, E> {
         self.log.once(what);
-        Err(CloudError::ImplementedElsewhere)
+        Err(CloudError::ImplementedElsewhere.into())
+    }
+
+    /// Reports what would be done for each element of a call.
+    fn none_made<Q, T, E: From<CloudError>>(
+        &self,
+        questions: &[Q],
+        what: impl Fn(&Q) -> String,
+    ) -> Answers<T, E> {
+        let answers = questions.iter().map(|it| self.not_made(&what(it)));
+        answers.collect()
     }
 
     /// Reports a call that would change the cloud, and returns an answer instead of making it.
@@ -77,23 +95,55 @@ impl Cloud {
                 Ok(Answer::EnsureDeleted(()))
             }
             Call::CreateRoutes { routes } => {
-                let created = routes.iter().map(|route| {
-                    self.not_made(&format!(
+                Ok(Answer::CreateRoutes(self.none_made(routes, |route| {
+                    format!(
                         "create a route to {} via node {}",
                         route.destination_cidr, route.target_node
-                    ))
-                });
-                Ok(Answer::CreateRoutes(created.collect()))
+                    )
+                })))
             }
             Call::DeleteRoutes { routes } => {
-                let deleted = routes.iter().map(|route| {
-                    self.not_made(&format!(
-                        "delete route {} to {}",
-                        route.name, route.destination_cidr
-                    ))
-                });
-                Ok(Answer::DeleteRoutes(deleted.collect()))
+                Ok(Answer::DeleteRoutes(self.none_made(routes, |route| {
+                    format!("delete route {} to {}", route.name, route.destination_cidr)
+                })))
             }
+            Call::CreateVolumes { volumes } => {
+                Ok(Answer::CreateVolumes(self.none_made(volumes, |volume| {
+                    format!("create volume {}", volume.name)
+                })))
+            }
+            Call::DeleteVolumes { ids } => Ok(Answer::DeleteVolumes(
+                self.none_made(ids, |id| format!("delete volume {}", id.0)),
+            )),
+            Call::AttachVolumes { attachments } => {
+                Ok(Answer::AttachVolumes(self.none_made(attachments, |it| {
+                    format!("attach volume {} to {}", it.volume.0, it.node)
+                })))
+            }
+            Call::DetachVolumes { attachments } => {
+                Ok(Answer::DetachVolumes(self.none_made(attachments, |it| {
+                    let node = it.node.as_deref().unwrap_or("all nodes");
+                    format!("detach volume {} from {node}", it.volume.0)
+                })))
+            }
+            Call::ExpandVolumes { expansions } => {
+                Ok(Answer::ExpandVolumes(self.none_made(expansions, |it| {
+                    format!("expand volume {} to {}", it.volume.0, bytes(it.size.bytes))
+                })))
+            }
+            Call::ModifyVolumes { modifications } => {
+                Ok(Answer::ModifyVolumes(self.none_made(modifications, |it| {
+                    format!("change the attributes of volume {}", it.volume.0)
+                })))
+            }
+            Call::CreateSnapshots { snapshots } => {
+                Ok(Answer::CreateSnapshots(self.none_made(snapshots, |it| {
+                    format!("create snapshot {} of volume {}", it.name, it.volume.0)
+                })))
+            }
+            Call::DeleteSnapshots { ids } => Ok(Answer::DeleteSnapshots(
+                self.none_made(ids, |id| format!("delete snapshot {}", id.0)),
+            )),
             Call::Maintain {} => self.not_made("run the provider's periodic maintenance"),
             other => self.not_made(&format!("call {} of the provider", other.function())),
         }

@@ -46,7 +46,7 @@ pub struct Context {
     /// Cancelled to shut everything down.
     pub shutdown: CancellationToken,
     /// Cancelled by [`run()`] when all controllers have stopped: from then on, another process may
-    /// lead, while the last events are written.
+    /// run controllers, while the last events are written.
     pub worked: CancellationToken,
 }
 
@@ -79,7 +79,7 @@ pub async fn run(mut context: Context, events: EventWriter) -> Result<(), RunErr
     let writing = tokio::spawn(events.run(context.clients.informers.clone(), worked.clone()));
     let result = Box::pin(RunningControllers::new(context, dry_run_log).run()).await;
 
-    // Another process may lead from here on; only the last events are still to be written.
+    // From here on, only the last events are still to be written.
     worked.cancel();
     if writing.await.is_err() {
         return Err(RunError::Ended("the writer of events".to_owned()));

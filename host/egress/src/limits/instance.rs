@@ -156,8 +156,8 @@ mod tests {
             Code::ConnectionLimitReached
         );
         assert_eq!(one.in_flight(), INSTANCE_MOST);
-        // Without the parts of the two other kinds.
-        let others: Vec<_> = (3..PLUGIN_MOST / INSTANCE_MOST)
+        // Without the parts of the other kinds.
+        let others: Vec<_> = (CallKind::ALL.len()..PLUGIN_MOST / INSTANCE_MOST)
             .map(|_| InstanceRequests::default())
             .collect();
         let more: Vec<_> = others

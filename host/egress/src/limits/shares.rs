@@ -18,6 +18,7 @@ impl Kinds {
         nodes: true,
         routes: true,
         load_balancers: true,
+        volumes: true,
     });
 
     /// Returns the kinds of these capabilities.
@@ -143,7 +144,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiting_kind_takes_what_is_free_first() {
-        let shares = Shares::new(4, 1, Kinds::ALL);
+        let shares = Shares::new(5, 1, Kinds::ALL);
         let mut nodes = taken(&shares, CallKind::Nodes);
         assert_eq!(nodes.len(), 2);
         let waiting = shares.acquire(CallKind::Nodes);

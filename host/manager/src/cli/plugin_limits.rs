@@ -73,7 +73,7 @@ static KEYS: &[Key] = &[
     Key {
         name: "instances",
         what: "instances, and therefore concurrent calls; a quarter of them, at most 8, is reserved for nodes and zones, and as many for \
-               routes. Below 3, all capabilities share them. By default 16 more than --concurrent-service-syncs",
+               routes and for volumes. With too few, all capabilities share them. By default 16 more than --concurrent-service-syncs",
         field: Field::Count(|it| &mut it.instances, 1..=500),
     },
     Key {
@@ -115,6 +115,11 @@ static KEYS: &[Key] = &[
         name: "routes",
         what: "routes in one answer",
         field: Field::Count(|it| &mut it.routes, 1..=1_000_000),
+    },
+    Key {
+        name: "volumes",
+        what: "volumes, or snapshots of volumes, in one answer",
+        field: Field::Count(|it| &mut it.volumes, 1..=1_000_000),
     },
     Key {
         name: "compile-memory",
@@ -332,7 +337,7 @@ mod tests {
     fn every_key_sets_its_own_limit() {
         assert_eq!(set(&[]), Ok(Limits::default()));
         type Change = fn(&mut Limits);
-        let table: [(&str, Change); 19] = [
+        let table: [(&str, Change); 20] = [
             ("guest-cpu=500ms", |it| {
                 it.guest_cpu = Duration::from_millis(500);
             }),
@@ -350,6 +355,7 @@ mod tests {
             ("log-rate=5", |it| it.log_rate = 5),
             ("log-burst=7", |it| it.log_burst = 7),
             ("routes=40000", |it| it.routes = 40_000),
+            ("volumes=70000", |it| it.volumes = 70_000),
             ("log-bytes=1Ki", |it| it.log_bytes = KI),
             ("compile-memory=4Gi", |it| it.compile_memory = 4 * GI),
             ("compile-cpu=10m", |it| {

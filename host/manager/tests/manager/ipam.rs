@@ -43,6 +43,7 @@ impl CloudProvider for Nothing {
             provider_id_prefixes: Vec::new(),
             annotation_prefixes: Vec::new(),
             max_batch: 1,
+            driver: None,
         })
     }
 

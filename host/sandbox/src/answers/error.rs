@@ -26,14 +26,18 @@ pub enum AnswerError {
         /// Maximum number of elements.
         limit: usize,
     },
-    /// There are more routes than the operator's limit allows.
+    /// A complete list has more elements than the operator's limit allows.
     #[error(
-        "{count} routes, but at most {limit} are allowed: raise the limit, for example --plugin-limit routes={}", .count.saturating_mul(2)
+        "{count} {what}, but at most {limit} are allowed: raise the limit, for example --plugin-limit {key}={}", .count.saturating_mul(2)
     )]
-    TooManyRoutes {
-        /// Number of routes.
+    TooManyListed {
+        /// What the list contains.
+        what: &'static str,
+        /// Key of the limit.
+        key: &'static str,
+        /// Number of elements.
         count: usize,
-        /// Maximum number of routes.
+        /// Maximum number of elements.
         limit: usize,
     },
     /// A value is not valid.

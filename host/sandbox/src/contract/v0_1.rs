@@ -9,6 +9,6 @@ mod imports;
 mod to_guest;
 
 pub(crate) use {
-    exports::{Exports, Functions, Guest},
+    exports::{Exports, Functions, Guest, Page},
     imports::link,
 };

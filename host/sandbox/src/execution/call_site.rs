@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use skydock_cloud::{CloudError, Function, Retry};
+use skydock_cloud::{CloudError, Function, Retry, StorageError};
 
 use crate::{answers::Element, call_error::CallError, load::source::Settings};
 
@@ -26,6 +26,25 @@ impl fmt::Display for CallSite<'_> {
             "plugin {} (generation {}), {}",
             self.plugin, self.generation, self.function
         )
+    }
+}
+
+/// An error that an element of a batch can have.
+pub(crate) trait ElementError: From<CloudError> + Send {
+    /// Changes the text.
+    #[must_use]
+    fn change_text(self, change: impl Fn(&str) -> String) -> Self;
+}
+
+impl ElementError for CloudError {
+    fn change_text(self, change: impl Fn(&str) -> String) -> Self {
+        self.map_text(change)
+    }
+}
+
+impl ElementError for StorageError {
+    fn change_text(self, change: impl Fn(&str) -> String) -> Self {
+        self.map_text(change)
     }
 }
 
@@ -54,13 +73,12 @@ impl CallSite<'_> {
 
     /// Converts one element of a batch for controllers. The outer error is one of the contract, the
     /// inner one is of the cloud.
-    pub(crate) fn batch_element<T>(self, element: Element<T>) -> Result<T, CloudError> {
-        let error = match element {
-            Ok(Ok(value)) => return Ok(value),
-            Ok(Err(error)) => CallError::Cloud(error),
-            Err(error) => CallError::BadAnswer(error),
-        };
-        Err(self.cloud_error(error))
+    pub(crate) fn batch_element<T, E: ElementError>(self, element: Element<T, E>) -> Result<T, E> {
+        match element {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(error.change_text(|text| self.settings.redact_secrets(text))),
+            Err(error) => Err(self.cloud_error(CallError::BadAnswer(error)).into()),
+        }
     }
 }
 
@@ -88,8 +106,14 @@ mod tests {
     fn secrets_of_the_configuration_are_redacted() {
         let error = CloudError::Denied("for me/correct-horse".to_owned());
         assert_eq!(
-            call_site(&settings()).batch_element::<()>(Ok(Err(error))),
+            call_site(&settings()).batch_element::<(), _>(Ok(Err(error))),
             Err(CloudError::Denied("for me/[redacted]".to_owned()))
+        );
+
+        let error = StorageError::InUse("by correct-horse".to_owned());
+        assert_eq!(
+            call_site(&settings()).batch_element::<(), _>(Ok(Err(error))),
+            Err(StorageError::InUse("by [redacted]".to_owned()))
         );
     }
 

@@ -115,6 +115,7 @@ impl Generation {
         };
         let identity = Identity {
             name: &provider.name,
+            driver: provider.driver.as_ref().map(|driver| driver.name.as_str()),
             exports: &code.capabilities,
             accepted: &accepted,
         };
@@ -173,6 +174,7 @@ impl Generation {
     fn identity(&self) -> Identity<'_> {
         Identity {
             name: &self.provider.name,
+            driver: self.provider.driver.as_ref().map(|it| it.name.as_str()),
             exports: &self.code.capabilities,
             accepted: &self.info.accepted,
         }

@@ -17,6 +17,7 @@ use crate::grants::permissions::{ObjectGrant, Permissions};
 pub(crate) struct Owned {
     provider_ids: Vec<String>,
     annotations: Vec<String>,
+    topology_keys: Vec<String>,
     /// What was permitted when the generation was loaded.
     loaded: Arc<Permissions>,
     /// What is permitted now.
@@ -33,6 +34,11 @@ impl Owned {
         Self {
             provider_ids: provider.provider_id_prefixes.clone(),
             annotations: provider.annotation_prefixes.clone(),
+            topology_keys: provider
+                .driver
+                .as_ref()
+                .map(|driver| driver.topology_keys.clone())
+                .unwrap_or_default(),
             loaded,
             now,
         }
@@ -45,6 +51,11 @@ impl Owned {
         prefixes
             .filter(|prefix| now.permits_provider_ids(prefix))
             .collect()
+    }
+
+    /// Returns the keys of the topology of its volumes.
+    pub(crate) fn topology_keys(&self) -> &[String] {
+        &self.topology_keys
     }
 
     /// Returns true if the plugin owns the node's provider ID, or if the node has none.
@@ -109,6 +120,7 @@ impl Owned {
         Self {
             provider_ids: list(provider_ids),
             annotations: list(annotations),
+            topology_keys: Vec::new(),
             loaded: Arc::clone(&all),
             now: Arc::new(ArcSwap::new(all)),
         }
@@ -129,6 +141,7 @@ mod tests {
             version: "1".into(),
             capabilities: [].into(),
             max_batch: 1,
+            driver: None,
             provider_id_prefixes: vec!["a://".into(), "b://x/".into()],
             annotation_prefixes: vec!["a.example/".into(), "b.example/".into()],
         });

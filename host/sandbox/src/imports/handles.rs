@@ -218,18 +218,18 @@ mod tests {
             handles
         };
         let mut balancers = of(CallKind::LoadBalancers);
-        assert_eq!(fill(&mut balancers).len(), 768);
+        assert_eq!(fill(&mut balancers).len(), 640);
 
-        let limit = HandleLimit::Count(768);
+        let limit = HandleLimit::Count(640);
         assert_eq!(balancers.denied, Some((DeniedBy::Instance, limit)));
-        for kind in [CallKind::Nodes, CallKind::Routes] {
+        for kind in [CallKind::Nodes, CallKind::Routes, CallKind::Volumes] {
             // An instance serves calls of all kinds.
             balancers.kind = kind;
             assert_eq!(fill(&mut balancers).len(), 128, "{kind:?}");
         }
         drop(balancers);
         let mut nodes = of(CallKind::Nodes);
-        assert_eq!((count.taken(), fill(&mut nodes).len()), (0, 768));
+        assert_eq!((count.taken(), fill(&mut nodes).len()), (0, 640));
     }
 
     #[test]

@@ -295,6 +295,16 @@ pub enum LoadProblem {
         /// Name of this plugin.
         now: String,
     },
+    /// The plugin is another CSI driver.
+    #[error(
+        "it is CSI driver `{now}`, but `{before}` is in service, and PersistentVolumes contain that name; restart Skydock to use it"
+    )]
+    OtherDriver {
+        /// Name of the driver in service.
+        before: String,
+        /// Name of this driver.
+        now: String,
+    },
     /// The plugin has fewer capabilities than the one in service.
     #[error("it does not export {}, but the plugin in service does, and controllers depend on it; restart Skydock to use it", .0.iter().map(|it| it.name()).collect::<Names>())]
     Lost(Vec<Capability>),

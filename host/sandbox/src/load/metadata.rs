@@ -163,6 +163,7 @@ mod tests {
             annotation_prefixes: Vec::new(),
             capabilities: BTreeSet::new(),
             max_batch: 1,
+            driver: None,
         };
         for (info, hosts, differences) in [
             (info("a", "a://"), &["https://x.a.example:443"][..], &[][..]),

@@ -6,8 +6,10 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    Answers, CloudError, CloudProvider, Function, Instance, LoadBalancerStatus, NewRoute, Node,
-    NodeFields, NodeSet, Presence, ProviderInfo, Route, Service, Zone,
+    Answers, Attachment, Capacity, CapacityRequest, CloudError, CloudProvider, Expansion, Function,
+    Instance, LoadBalancerStatus, Modification, NewAttachment, NewRoute, NewSnapshot, NewVolume,
+    Node, NodeFields, NodeSet, Pairs, Presence, ProviderInfo, Route, Service, Snapshot, SnapshotId,
+    StorageError, Volume, VolumeId, Zone,
 };
 
 use self::calls::BalancerCall;
@@ -112,41 +114,12 @@ impl CloudProvider for Plugin {
     }
 
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
-        let generation = self.current();
-        let limit = generation.limits().routes;
-        let mut routes = Vec::new();
-        let mut page = None::<String>;
-
-        // A page may be empty, but an endless series of empty pages is an error.
-        for _ in 0..=limit {
-            let asked = page.take();
-            let before = routes.len();
-
-            let call = self.call_on(
-                &generation,
-                Function::ListRoutes,
-                Subject::default(),
-                |guest| guest.list_routes(asked.as_deref(), before),
-            );
-            let (more, next) = call.await?;
-
-            routes.extend(more);
-            match next {
-                None => return Ok(routes),
-                // Another generation may not understand the token of the next page.
-                Some(_) if self.current().info.number != generation.info.number => {
-                    return Err(CloudError::Conflict(
-                        "the plugin was replaced during list-routes".to_owned(),
-                    ));
-                }
-                next => page = next,
-            }
-        }
-
-        Err(CloudError::Internal(format!(
-            "plugin {}, routes.list-routes: the list of routes does not end",
-            self.name()
-        )))
+        self.all_pages(
+            Function::ListRoutes,
+            |limits| limits.routes,
+            |guest, page, before| guest.list_routes(page, before),
+        )
+        .await
     }
 
     async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {
@@ -179,6 +152,134 @@ impl CloudProvider for Plugin {
     async fn maintain(&self) -> Result<Duration, CloudError> {
         self.call(Function::Maintain, Subject::everything(), |guest| {
             guest.maintain()
+        })
+        .await
+    }
+
+    async fn create_volumes(
+        &self,
+        volumes: &[NewVolume],
+    ) -> Result<Answers<Volume, StorageError>, CloudError> {
+        self.call_for_each(Function::CreateVolumes, Subject::default(), |guest| {
+            guest.create_volumes(volumes)
+        })
+        .await
+    }
+
+    async fn get_volumes(
+        &self,
+        ids: &[VolumeId],
+    ) -> Result<Answers<Volume, StorageError>, CloudError> {
+        self.call_for_each(Function::GetVolumes, Subject::default(), |guest| {
+            guest.get_volumes(ids)
+        })
+        .await
+    }
+
+    async fn list_volumes(&self) -> Result<Vec<Volume>, CloudError> {
+        self.all_pages(
+            Function::ListVolumes,
+            |limits| limits.volumes,
+            |guest, page, before| guest.list_volumes(page, before),
+        )
+        .await
+    }
+
+    async fn attach_volumes(
+        &self,
+        attachments: &[NewAttachment],
+    ) -> Result<Answers<Pairs, StorageError>, CloudError> {
+        self.call_for_each(Function::AttachVolumes, Subject::default(), |guest| {
+            guest.attach_volumes(attachments)
+        })
+        .await
+    }
+
+    async fn detach_volumes(
+        &self,
+        attachments: &[Attachment],
+    ) -> Result<Answers<(), StorageError>, CloudError> {
+        self.call_for_each(Function::DetachVolumes, Subject::default(), |guest| {
+            guest.detach_volumes(attachments)
+        })
+        .await
+    }
+
+    async fn expand_volumes(
+        &self,
+        expansions: &[Expansion],
+    ) -> Result<Answers<u64, StorageError>, CloudError> {
+        self.call_for_each(Function::ExpandVolumes, Subject::default(), |guest| {
+            guest.expand_volumes(expansions)
+        })
+        .await
+    }
+
+    async fn modify_volumes(
+        &self,
+        modifications: &[Modification],
+    ) -> Result<Answers<(), StorageError>, CloudError> {
+        self.call_for_each(Function::ModifyVolumes, Subject::default(), |guest| {
+            guest.modify_volumes(modifications)
+        })
+        .await
+    }
+
+    async fn create_snapshots(
+        &self,
+        snapshots: &[NewSnapshot],
+    ) -> Result<Answers<Snapshot, StorageError>, CloudError> {
+        self.call_for_each(Function::CreateSnapshots, Subject::default(), |guest| {
+            guest.create_snapshots(snapshots)
+        })
+        .await
+    }
+
+    async fn get_snapshots(
+        &self,
+        ids: &[SnapshotId],
+    ) -> Result<Answers<Snapshot, StorageError>, CloudError> {
+        self.call_for_each(Function::GetSnapshots, Subject::default(), |guest| {
+            guest.get_snapshots(ids)
+        })
+        .await
+    }
+
+    async fn list_snapshots(&self) -> Result<Vec<Snapshot>, CloudError> {
+        self.all_pages(
+            Function::ListSnapshots,
+            |limits| limits.volumes,
+            |guest, page, before| guest.list_snapshots(page, before),
+        )
+        .await
+    }
+
+    async fn delete_snapshots(
+        &self,
+        ids: &[SnapshotId],
+    ) -> Result<Answers<(), StorageError>, CloudError> {
+        self.call_for_each(Function::DeleteSnapshots, Subject::default(), |guest| {
+            guest.delete_snapshots(ids)
+        })
+        .await
+    }
+
+    async fn delete_volumes(
+        &self,
+        ids: &[VolumeId],
+    ) -> Result<Answers<(), StorageError>, CloudError> {
+        self.call_for_each(Function::DeleteVolumes, Subject::default(), |guest| {
+            guest.delete_volumes(ids)
+        })
+        .await
+    }
+
+    async fn get_capacities(
+        &self,
+        requests: &[CapacityRequest],
+    ) -> Result<Answers<Capacity, StorageError>, CloudError> {
+        self.call_for_each(Function::GetCapacities, Subject::default(), |guest| {
+            guest.get_capacities(requests)
         })
         .await
     }

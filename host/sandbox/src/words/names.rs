@@ -21,6 +21,7 @@ pub(crate) const IMPORTS: &[&str] = &[
     "events",
     "node-sets",
     "objects",
+    "storage",
 ];
 
 /// Name of the interface with objects of the cluster, in any version.

@@ -206,8 +206,8 @@ async fn handles_kept_between_calls_count_toward_the_limit() {
     assert!(
         matches!(
             rejected.source,
-            // A quarter is reserved for other kinds of calls.
-            LoadProblem::Call(CallError::Handles(HandleLimit::Count(768)))
+            // Three eighths are reserved for other kinds of calls.
+            LoadProblem::Call(CallError::Handles(HandleLimit::Count(640)))
         ),
         "{rejected}"
     );

@@ -26,6 +26,7 @@ async fn a_plugin_serves_all_its_capabilities() {
         Capability::Zones,
     ];
     assert_eq!(info.capabilities, exported.into());
+    assert_eq!(info.driver, None, "it has no volumes");
     assert_eq!(info.max_batch, 100, "left to the host");
 
     let nodes = [node("a"), node("b")];

@@ -20,4 +20,5 @@ mod permissions;
 mod record;
 mod support;
 mod swap;
+mod volumes;
 mod watch;

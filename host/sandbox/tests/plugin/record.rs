@@ -39,6 +39,7 @@ impl Studio {
         let settings = Settings {
             lag_ms: 20,
             lb_delay_ms: 50,
+            volume_delay_ms: 0,
             latency_ms: 2,
             rate_limit: None,
         };

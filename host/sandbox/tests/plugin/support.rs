@@ -164,6 +164,12 @@ impl Bench {
         Self::try_with(&fs::read(fixture("probe")).unwrap(), limits, "", change).await
     }
 
+    /// Loads the cloud with volumes that does this wrong.
+    pub(crate) async fn volumes(fault: &str) -> Result<Self, LoadError> {
+        let component = fs::read(fixture("volumes")).unwrap();
+        Self::try_with(&component, limits(), fault, |_| {}).await
+    }
+
     /// Loads this component with this gateway.
     pub(crate) async fn through(component: &[u8], limits: Limits, gateway: Arc<Gateway>) -> Self {
         Self::try_with(component, limits, "", |source| {

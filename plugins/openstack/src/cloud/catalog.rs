@@ -22,14 +22,17 @@ pub enum Kind {
     LoadBalancer,
     /// Barbican.
     KeyManager,
+    /// Cinder.
+    BlockStorage,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         Self::Compute,
         Self::Network,
         Self::LoadBalancer,
         Self::KeyManager,
+        Self::BlockStorage,
     ];
 
     /// Returns the type in the catalog.
@@ -40,7 +43,18 @@ impl Kind {
             Self::Network => "network",
             Self::LoadBalancer => "load-balancer",
             Self::KeyManager => "key-manager",
+            Self::BlockStorage => "block-storage",
         }
+    }
+
+    /// Returns whether this is its type in a catalog.
+    fn is_named(self, name: &str) -> bool {
+        // The official name is younger than the others.
+        let aliases: &[&str] = match self {
+            Self::BlockStorage => &["volumev3", "block-store", "volume"],
+            _ => &[],
+        };
+        name == self.service_type() || aliases.contains(&name)
     }
 
     /// Returns the version of the API, as used in URLs.
@@ -49,6 +63,7 @@ impl Kind {
             Self::Compute => "v2.1",
             Self::Network | Self::LoadBalancer => "v2.0",
             Self::KeyManager => "v1",
+            Self::BlockStorage => "v3",
         }
     }
 
@@ -63,9 +78,11 @@ impl Kind {
         };
 
         match self {
-            // Nova's URL can contain the project after the version.
-            Self::Compute if url.rsplit('/').take(2).any(is_version) => url.to_owned(),
-            Self::Compute => format!("{url}/{}", self.version()),
+            // The URLs of Nova and Cinder can contain the project after the version.
+            Self::Compute | Self::BlockStorage if url.rsplit('/').take(2).any(is_version) => {
+                url.to_owned()
+            }
+            Self::Compute | Self::BlockStorage => format!("{url}/{}", self.version()),
             Self::Network | Self::LoadBalancer | Self::KeyManager => {
                 let root = url
                     .rsplit_once('/')
@@ -113,7 +130,7 @@ fn choose(services: &[Service], global: &Global) -> BTreeMap<Kind, String> {
     let endpoint = |kind: Kind| {
         let mut endpoints = services
             .iter()
-            .filter(|service| service.kind == kind.service_type())
+            .filter(|service| kind.is_named(&service.kind))
             .flat_map(|service| &service.endpoints);
         Some((kind, kind.base(&endpoints.find(fits)?.url)))
     };
@@ -180,6 +197,7 @@ mod tests {
         {"interface": "public", "region": "one", "region_id": "one", "url": "http://nova-one/v2.1/p1"}]},
       {"type": "network", "endpoints": [{"interface": "public", "region_id": "one", "url": "http://neutron"}]},
       {"type": "load-balancer", "endpoints": [{"interface": "public", "region": "one", "url": "http://lb/v2.0"}]},
+      {"type": "volumev3", "endpoints": [{"interface": "public", "region": "one", "url": "http://b/v3/p1"}]},
       {"type": "image"}]}"#;
 
     fn chosen(region: &str, interface: Interface) -> Vec<(Kind, String)> {
@@ -198,6 +216,7 @@ mod tests {
             (Kind::Compute, "http://nova-one/v2.1/p1"),
             (Kind::Network, "http://neutron/v2.0"),
             (Kind::LoadBalancer, "http://lb/v2.0"),
+            (Kind::BlockStorage, "http://b/v3/p1"),
         ];
         assert_eq!(
             chosen("one", Interface::Public),
@@ -245,6 +264,17 @@ mod tests {
             ),
             (Kind::LoadBalancer, "http://l/v2", "http://l/v2.0"),
             (Kind::KeyManager, "http://k", "http://k/v1"),
+            (
+                Kind::BlockStorage,
+                "http://b:8776/v3/p1",
+                "http://b:8776/v3/p1",
+            ),
+            (
+                Kind::BlockStorage,
+                "http://b/volume/v3/",
+                "http://b/volume/v3",
+            ),
+            (Kind::BlockStorage, "http://b/volume", "http://b/volume/v3"),
         ] {
             assert_eq!(kind.base(url), base, "{url}");
         }

@@ -89,6 +89,10 @@ const ROUTE: &[Setting<Config>] = &[("router-id", |config, value| {
     value.set_text(&mut config.router_id)
 })];
 
+const BLOCK_STORAGE: &[Setting<Config>] = &[("ignore-volume-az", |config, value| {
+    value.set_boolean(&mut config.ignore_volume_az)
+})];
+
 const METADATA: &[Setting<Config>] = &[
     ("search-order", search_order),
     ("request-timeout", request_timeout),
@@ -289,8 +293,10 @@ fn set(config: &mut Config, section: &str, entry: &Entry) -> Result<Outcome, Str
             set_one(class, CLASS, entry)
         }
         "metadata" => set_one(config, METADATA, entry),
-        // Settings for other programs that read the same file.
-        "blockstorage" | "keymanager" => Ok(Outcome::Applied),
+        // The other settings are for the node part of the driver.
+        "blockstorage" => set_one(config, BLOCK_STORAGE, entry)?.or(|| Ok(Outcome::Applied)),
+        // Settings for another program that reads the same file.
+        "keymanager" => Ok(Outcome::Applied),
         _ => Err(format!(
             "unknown section `{}`{}",
             entry.section,
@@ -443,17 +449,16 @@ pub(super) fn ovn_method_problem(config: &Config, entries: &[Entry]) -> Vec<Prob
 /// Returns the problem with the option.
 pub(super) fn option(config: &mut Config, key: &str, value: &str) -> Result<(), Problem> {
     let at = |reason: String| Problem { line: None, reason };
-    match key {
-        "regional-provider-ids" => {
-            config.regional_ids =
-                boolean(Some(value)).map_err(|reason| at(format!("option `{key}`: {reason}")))?;
-            Ok(())
+    let field = match key {
+        "regional-provider-ids" => &mut config.regional_ids,
+        "volumes" => &mut config.volumes,
+        _ => {
+            let hint = hint(key, &["regional-provider-ids", "volumes"]);
+            return Err(at(format!("unknown option `{key}`{hint}")));
         }
-        _ => Err(at(format!(
-            "unknown option `{key}`{}",
-            hint(key, &["regional-provider-ids"])
-        ))),
-    }
+    };
+    *field = boolean(Some(value)).map_err(|reason| at(format!("option `{key}`: {reason}")))?;
+    Ok(())
 }
 
 /// Parses a boolean. A setting without a value means true.

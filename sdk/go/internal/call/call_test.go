@@ -105,6 +105,8 @@ func TestOfSeveralErrorsTheOneThatAsksForPatienceCounts(t *testing.T) {
 		"internal is not invalid":  {err: aggregate{skydock.Invalid("x"), plain}, want: skydock.ErrInternal},
 		"invalid":                  {err: aggregate{skydock.NotFound("x"), skydock.Invalid("x")}, want: skydock.ErrInvalid},
 		"not found":                {err: aggregate{skydock.NotFound("x"), &skydock.Error{Case: skydock.ErrImplementedElsewhere}}, want: skydock.ErrNotFound},
+		"no capacity, here":        {err: aggregate{skydock.InUse("x"), skydock.Exhausted("x"), skydock.Invalid("x")}, want: skydock.ErrExhausted},
+		"exists, there":            {err: aggregate{skydock.OutOfRange("x"), skydock.Exists("x"), skydock.Unavailable("x")}, want: skydock.ErrUnavailable},
 		"longest delay":            {err: aggregate{skydock.Throttled(9, "x"), skydock.Throttled(3, "x")}, want: skydock.ErrThrottled, wait: 9},
 		"longest delay last":       {err: aggregate{skydock.Throttled(3, "x"), skydock.Throttled(9, "x")}, want: skydock.ErrThrottled, wait: 9},
 		"wrapped":                  {err: fmt.Errorf("a: %w", fmt.Errorf("b: %w", aggregate{plain, skydock.ErrConflict})), want: skydock.ErrConflict, wait: retry},

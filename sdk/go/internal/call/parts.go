@@ -29,7 +29,8 @@ func Parts(err error) (parts []error, whole bool) {
 // Those after internal say that the failure is final, which is only true if there is no other.
 var order = []error{
 	skydock.ErrThrottled, skydock.ErrUnavailable, skydock.ErrConflict, skydock.ErrInProgress, skydock.ErrDenied, skydock.ErrInternal,
-	skydock.ErrInvalid, skydock.ErrNotFound, skydock.ErrImplementedElsewhere,
+	skydock.ErrExhausted, skydock.ErrInUse, skydock.ErrExists, skydock.ErrOutOfRange, skydock.ErrInvalid, skydock.ErrNotFound,
+	skydock.ErrImplementedElsewhere,
 }
 
 // Combine returns err with the case of one of its parts, as classify has them, and the longest of its delays. It returns nil

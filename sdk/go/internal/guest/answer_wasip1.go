@@ -74,11 +74,19 @@ func AnswerEach[W any](length int, f func(ctx context.Context, s *Sent) ([]types
 
 // Elements converts the answers about as many elements. One that cannot be converted fails alone.
 func Elements[T, W any](ctx context.Context, s *Sent, length int, found []skydock.Result[T], convert func(T) W) []types.Result[W, wire.CloudError] {
+	return elements(ctx, s, length, found, convert, Error)
+}
+
+func elements[T, W, E any](ctx context.Context, s *Sent, length int, found []skydock.Result[T], convert func(T) W, fail func(error) E) []types.Result[W, E] {
 	found, err := call.Results(ctx, length, found)
-	out := make([]types.Result[W, wire.CloudError], len(found))
+	out := make([]types.Result[W, E], len(found))
 	for i, one := range found {
 		value := convert(one.Value)
-		out[i] = result(value, cmp.Or(one.Err, s.take()))
+		if err := cmp.Or(one.Err, s.take()); err != nil {
+			out[i] = types.Err[W](fail(err))
+		} else {
+			out[i] = types.Ok[W, E](value)
+		}
 	}
 	s.fail(err)
 	return out
@@ -86,6 +94,8 @@ func Elements[T, W any](ctx context.Context, s *Sent, length int, found []skydoc
 
 // Errors is [Elements] for answers without a value.
 func Errors(ctx context.Context, s *Sent, length int, errs []error) []types.Result[types.Unit, wire.CloudError] {
-	found := List(func(err error) skydock.Result[types.Unit] { return skydock.Result[types.Unit]{Err: err} })(errs)
-	return Elements(ctx, s, length, found, func(unit types.Unit) types.Unit { return unit })
+	return Elements(ctx, s, length, List(failed)(errs), Same[types.Unit])
 }
+
+// failed returns an element without a value.
+func failed(err error) skydock.Result[types.Unit] { return skydock.Result[types.Unit]{Err: err} }

@@ -4,11 +4,18 @@ package guest
 
 import (
 	skydock "github.com/skydock/skydock/sdk/go"
+	witAttachments "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_attachments"
 	witInstances "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_instances"
 	witNodeSets "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_node_sets"
 	witPlugin "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_plugin"
 	witRoutes "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_routes"
+	witSnapshots "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_snapshots"
+	witStorage "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_storage"
+	witStorageCapacity "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_storage_capacity"
 	witTypes "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_types"
+	witVolumeAttributes "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_volume_attributes"
+	witVolumeExpansion "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_volume_expansion"
+	witVolumes "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_volumes"
 	witZones "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_zones"
 )
 
@@ -181,6 +188,27 @@ func NodeChanges(in witNodeSets.NodeChanges) (out skydock.NodeChanges) {
 	return
 }
 
+func AccessMode(in witStorage.AccessMode) (out skydock.AccessMode) {
+	return []skydock.AccessMode{0, 1, 2, 3, 4}[in]
+}
+
+func (s *Sent) AccessMode(in skydock.AccessMode) (out witStorage.AccessMode) {
+	return index(s, "access mode", []skydock.AccessMode{0, 1, 2, 3, 4}, in)
+}
+
+func VolumeCapability(in witStorage.VolumeCapability) (out skydock.VolumeCapability) {
+	out.Mode = AccessMode(in.Mode)
+	out.FileSystem = OptionRecord(Clone)(in.FileSystem)
+	return
+}
+
+func Owner(in witStorage.Owner) (out skydock.Owner) {
+	out.Namespace = Clone(in.Namespace)
+	out.Name = Clone(in.Name)
+	out.Annotations = Map(in.Annotations)
+	return
+}
+
 func Settings(in witPlugin.Settings) (out skydock.Settings) {
 	out.ClusterName = Clone(in.ClusterName)
 	out.ClusterCIDRs = List(Clone)(in.ClusterCidrs)
@@ -251,5 +279,95 @@ func NewRoute(in witRoutes.NewRoute) (out skydock.NewRoute) {
 func (s *Sent) Zone(in skydock.Zone) (out witZones.Zone) {
 	out.Zone = Optional(Valid)(in.Zone)
 	out.Region = Optional(Valid)(in.Region)
+	return
+}
+
+func (s *Sent) DriverInfo(in skydock.DriverInfo) (out witVolumes.DriverInfo) {
+	out.Name = Valid(in.Name)
+	out.TopologyKeys = List(Valid)(in.TopologyKeys)
+	out.AccessModes = List(s.AccessMode)(in.AccessModes)
+	out.Clones = in.Clones
+	return
+}
+
+func (s *Sent) Volume(in skydock.Volume) (out witVolumes.Volume) {
+	out.Id = Valid(in.ID)
+	out.SizeBytes = in.SizeBytes
+	out.Topology = List(Pairs)(in.Topology)
+	out.Context = Pairs(in.Context)
+	out.Nodes = List(Valid)(in.Nodes)
+	return
+}
+
+func NewVolume(in witVolumes.NewVolume) (out skydock.NewVolume) {
+	out.Name = Clone(in.Name)
+	out.SizeBytes = in.SizeBytes
+	out.LimitBytes = Option(Same[uint64])(in.LimitBytes)
+	out.Capabilities = List(VolumeCapability)(in.Capabilities)
+	out.Parameters = Map(in.Parameters)
+	out.Attributes = Map(in.Attributes)
+	out.Snapshot = Option(Clone)(in.Snapshot)
+	out.Original = Option(Clone)(in.Original)
+	out.Requisite = List(Map)(in.Requisite)
+	out.Preferred = List(Map)(in.Preferred)
+	out.Claim = OptionRecord(Owner)(in.Claim)
+	return
+}
+
+func NewAttachment(in witAttachments.NewAttachment) (out skydock.NewAttachment) {
+	out.Volume = Clone(in.Volume)
+	out.Node = Clone(in.Node)
+	out.Capability = VolumeCapability(in.Capability)
+	out.Context = Map(in.Context)
+	return
+}
+
+func Attachment(in witAttachments.Attachment) (out skydock.Attachment) {
+	out.Volume = Clone(in.Volume)
+	out.Node = Option(Clone)(in.Node)
+	return
+}
+
+func Expansion(in witVolumeExpansion.Expansion) (out skydock.Expansion) {
+	out.Volume = Clone(in.Volume)
+	out.SizeBytes = in.SizeBytes
+	out.LimitBytes = Option(Same[uint64])(in.LimitBytes)
+	return
+}
+
+func Modification(in witVolumeAttributes.Modification) (out skydock.Modification) {
+	out.Volume = Clone(in.Volume)
+	out.Attributes = Map(in.Attributes)
+	return
+}
+
+func (s *Sent) Snapshot(in skydock.Snapshot) (out witSnapshots.Snapshot) {
+	out.Id = Valid(in.ID)
+	out.Volume = Valid(in.Volume)
+	out.SizeBytes = in.SizeBytes
+	out.CreationTimestamp = Timestamp(in.Created)
+	out.Ready = in.Ready
+	return
+}
+
+func NewSnapshot(in witSnapshots.NewSnapshot) (out skydock.NewSnapshot) {
+	out.Name = Clone(in.Name)
+	out.Volume = Clone(in.Volume)
+	out.Parameters = Map(in.Parameters)
+	out.Owner = OptionRecord(Owner)(in.Owner)
+	return
+}
+
+func CapacityRequest(in witStorageCapacity.CapacityRequest) (out skydock.CapacityRequest) {
+	out.Capabilities = List(VolumeCapability)(in.Capabilities)
+	out.Parameters = Map(in.Parameters)
+	out.Topology = Option(Map)(in.Topology)
+	return
+}
+
+func (s *Sent) Capacity(in skydock.Capacity) (out witStorageCapacity.Capacity) {
+	out.AvailableBytes = in.AvailableBytes
+	out.MaximumBytes = Optional(Same[uint64])(in.MaximumBytes)
+	out.MinimumBytes = Optional(Same[uint64])(in.MinimumBytes)
 	return
 }

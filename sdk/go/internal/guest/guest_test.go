@@ -69,6 +69,13 @@ func TestAnAbsentValueIsNotAnEmptyOne(t *testing.T) {
 	if none, some := valids(nil), valids([]string{}); none.IsSome() || !some.IsSome() {
 		t.Error(none, some)
 	}
+	some := OptionRecord(Clone)
+	if none, empty := some(types.None[string]()), some(types.Some("")); none != nil || empty == nil || *empty != "" {
+		t.Error(none, empty)
+	}
+	if got := Optional(Same[uint64])(7); got.Some() != 7 || Optional(Same[uint64])(0).IsSome() {
+		t.Error(got)
+	}
 	if got := Option(Clone)(types.Some("a")) + Option(Clone)(types.None[string]()); got != "a" {
 		t.Error(got)
 	}
@@ -96,7 +103,7 @@ func TestTimesAreThoseOfTheContract(t *testing.T) {
 	if got := Seconds(types.Some(uint32(90))); got != 90*time.Second || Seconds(types.None[uint32]()) != 0 {
 		t.Error(got)
 	}
-	if got := Time(90); got.Unix() != 90 {
+	if got := Time(90); got.Unix() != 90 || Timestamp(got) != 90 || Timestamp(time.Time{}) != 0 {
 		t.Error(got)
 	}
 }

@@ -35,6 +35,9 @@ func Valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 // Capability is [Valid] for names of capabilities.
 func Capability(c skydock.Capability) string { return Valid(string(c)) }
 
+// Same is for values that both sides have.
+func Same[T any](value T) T { return value }
+
 // List converts lists, of both sides. An empty one is nil.
 func List[T, U any](convert func(T) U) func([]T) []U {
 	return func(in []T) []U {
@@ -75,6 +78,11 @@ func Option[W, T any](convert func(W) T) func(types.Option[W]) T {
 		}
 		return out
 	}
+}
+
+// OptionRecord converts optional values of the host whose zero value is one of them. None is nil.
+func OptionRecord[W, T any](convert func(W) T) func(types.Option[W]) *T {
+	return Option(func(in W) *T { return new(convert(in)) })
 }
 
 // OptionList converts optional lists of the host. None is nil, and an empty list is not.
@@ -121,6 +129,9 @@ func Required[T, W any](s *Sent, convert func(T) W) func(*T) W {
 
 // Time converts seconds since 1970.
 func Time(seconds uint64) time.Time { return time.Unix(int64(seconds), 0) }
+
+// Timestamp converts a time for the host. It is not before 1970 there.
+func Timestamp(t time.Time) uint64 { return uint64(max(t.Unix(), 0)) }
 
 // Seconds converts an optional number of seconds.
 func Seconds(in types.Option[uint32]) time.Duration { return time.Duration(in.SomeOr(0)) * time.Second }

@@ -1,10 +1,11 @@
 // Values and errors as the bindings have them. `generated` has the conversions of records and enums.
+import type * as witStorage from "skydock:provider/storage@0.1.1";
 import type * as wit from "skydock:provider/types@0.1.1";
 
 import * as sdk from "../index.js";
 
 /** An element of an answer. */
-export type WitResult<T> = { tag: "ok"; val: T } | { tag: "err"; val: wit.CloudError };
+export type WitResult<T, E = wit.CloudError> = { tag: "ok"; val: T } | { tag: "err"; val: E };
 
 /** A map of names, and the map back. */
 export function names<W extends string, T extends string>(map: Record<W, T>): { from(name: W): T; to(name: T): W } {
@@ -51,6 +52,11 @@ export function milliseconds(duration: number): bigint {
   return duration > 0 ? BigInt(Math.ceil(Math.min(duration, Number.MAX_SAFE_INTEGER))) : 0n;
 }
 
+/** Returns seconds since 1970. A time before is that moment. */
+export function timestamp(time: Date): bigint {
+  return milliseconds(Math.trunc(time.getTime() / 1000));
+}
+
 /** Returns labels or annotations as pairs. */
 export function pairs(them: sdk.Labels | undefined, what: string): [string, string][] {
   return Object.entries(them ?? {}).map(([key, value]) => [key, text(value, `${what} ${key}`)]);
@@ -87,13 +93,34 @@ export function witError(thrown: unknown): wit.CloudError {
   return { tag: "internal", val };
 }
 
-/** Returns the elements of an answer. */
-export function witResults<T, W>(them: readonly sdk.Result<T>[], convert: (value: T) => W): WitResult<W>[] {
+/** Returns the case of an error about a volume, an attachment or a snapshot. */
+export function witStorageError(thrown: unknown): witStorage.StorageError {
+  const error = sdk.cloudError(thrown);
+  const val = error.message || error.name;
+  switch (true) {
+    case error instanceof sdk.Exists:
+      return { tag: "exists", val };
+    case error instanceof sdk.Exhausted:
+      return { tag: "exhausted", val };
+    case error instanceof sdk.OutOfRange:
+      return { tag: "out-of-range", val };
+    case error instanceof sdk.InUse:
+      return { tag: "in-use", val };
+  }
+  return { tag: "cloud", val: witError(error) };
+}
+
+/** Returns the elements of an answer, whose errors are converted by `fail`. */
+export function witResults<T, W, E>(
+  them: readonly sdk.Result<T>[],
+  convert: (value: T) => W,
+  fail: (thrown: unknown) => E,
+): WitResult<W, E>[] {
   return them.map((it) => {
     try {
-      return it instanceof Error ? { tag: "err", val: witError(it) } : { tag: "ok", val: convert(it as T) };
+      return it instanceof Error ? { tag: "err", val: fail(it) } : { tag: "ok", val: convert(it as T) };
     } catch (thrown) {
-      return { tag: "err", val: witError(thrown) };
+      return { tag: "err", val: fail(thrown) };
     }
   });
 }

@@ -1,7 +1,9 @@
 // Runs the functions of a plugin, by the form of their answers.
+import type * as witStorage from "skydock:provider/storage@0.1.1";
+
 import { Internal, type Awaitable, type Call, type Result } from "../index.js";
 import { answer } from "./call.js";
-import { witResults, type WitResult } from "./convert.js";
+import { witError, witResults, witStorageError, type WitResult } from "./convert.js";
 
 /** Returns a capability. */
 export function served<T>(capability: T | undefined): T {
@@ -22,13 +24,23 @@ export function elements<T, W>(
   work: (call: Call) => Awaitable<Result<T>[]>,
   convert: (value: T) => W,
 ): Promise<WitResult<W>[]> {
-  return answer(async (call) => {
-    const results = await work(call);
-    if (results.length !== count) {
-      throw new Internal(`the plugin answered with ${results.length} elements for ${count}`);
-    }
-    return witResults(results, convert);
-  });
+  return answer(async (call) => witResults(complete(count, await work(call)), convert, witError));
+}
+
+/** Answers like `elements`, with the errors of volumes and snapshots. */
+export function storageElements<T, W>(
+  count: number,
+  work: (call: Call) => Awaitable<Result<T>[]>,
+  convert: (value: T) => W,
+): Promise<WitResult<W, witStorage.StorageError>[]> {
+  return answer(async (call) => witResults(complete(count, await work(call)), convert, witStorageError));
+}
+
+function complete<T>(count: number, results: Result<T>[]): Result<T>[] {
+  if (results.length !== count) {
+    throw new Internal(`the plugin answered with ${results.length} elements for ${count}`);
+  }
+  return results;
 }
 
 /** Answers like `elements`, for a function without an error of its own: a failed call is an error of each item. */

@@ -73,7 +73,7 @@ async fn values_give_the_objects_of_base_and_components() {
     copy_folder(&deploy(), dir.path()).unwrap();
     let folder = dir.path().join("mine");
     fs::create_dir(&folder).unwrap();
-    let cases: [(&[&str], &[&str]); 9] = [
+    let cases: [(&[&str], &[&str]); 11] = [
         (&[], &[]),
         (&["secure-serving"], &["--set=secureServing=true"]),
         (&["routes"], &["--set=routes=true"]),
@@ -98,6 +98,11 @@ async fn values_give_the_objects_of_base_and_components() {
             &["--set=secureServing=true,alerts.enabled=true,serviceMonitor.enabled=true"],
         ),
         (&["dashboard"], &["--set=dashboard.enabled=true"]),
+        (&["csi"], &["--set=csi.enabled=true"]),
+        (
+            &["csi", "csi-snapshots", "service-account-credentials"],
+            &["--set=csi.enabled=true,csi.snapshots=true,serviceAccountCredentials=true"],
+        ),
     ];
     for (components, values) in cases {
         let paths: Vec<_> = components
@@ -352,6 +357,14 @@ async fn wrong_values_are_explained() {
         (
             "--set=flags.leader-elect-resource-name=metal",
             "the roles are for the default Lease",
+        ),
+        (
+            "--set=csi.snapshots=true",
+            "csi.snapshots needs csi.enabled",
+        ),
+        (
+            "--set=csi.enabled=true,kind=StaticPod",
+            "csi.enabled needs kind Deployment or DaemonSet",
         ),
         (
             "--set=serviceMonitor.enabled=true",

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use skydock_support::kubernetes::UNINITIALIZED;
 
+use crate::roles::is_of_sidecar;
 use crate::{deploy, read};
 
 /// Returns all YAML files in a directory and its subdirectories, except those of the chart: they are
@@ -217,6 +218,9 @@ fn no_role_has_a_right_that_is_not_used() {
     let objects = objects();
     let mut rights = BTreeSet::new();
     for role in [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat() {
+        if is_of_sidecar(text(role, "/metadata/name")) {
+            continue;
+        }
         for rule in list(role, "/rules") {
             for resource in texts(rule, "/resources") {
                 rights.extend(

@@ -9,7 +9,7 @@ use skydock_support::checkout;
 
 use crate::alerts::sources;
 use crate::deploy;
-use crate::variants::{EXAMPLES, all, base, container, example};
+use crate::variants::{EXAMPLES, all, base, container, example, kustomization};
 
 #[test]
 fn every_example_is_tested() {
@@ -253,6 +253,41 @@ fn every_mount_is_used_by_a_flag() {
                 mount.mount_path
             );
         }
+    }
+}
+
+#[test]
+fn sidecars_of_csi_use_the_socket_as_the_same_user() {
+    let patches = ["components/csi", "components/csi-snapshots"]
+        .map(|folder| kustomization(folder).patches.unwrap());
+    let with_csi = example("example-openstack", patches.into_iter().flatten().collect());
+    let socket = with_csi.args.csi.csi_endpoint.clone().unwrap();
+    let (mount, volume) = with_csi.mount(&socket).unwrap();
+    assert!(mount.read_only.is_none() && volume.empty_dir.is_some());
+
+    let pod = &with_csi.pod;
+    assert!(pod.security_context.as_ref().unwrap().run_as_user.is_some());
+    let sidecars = &pod.containers[1..];
+    let names: Vec<_> = sidecars.iter().map(|it| it.name.as_str()).collect();
+    let expected = [
+        "csi-provisioner",
+        "csi-attacher",
+        "csi-resizer",
+        "csi-snapshotter",
+    ];
+    assert_eq!(names, expected);
+
+    let skydock = container(pod).security_context.clone();
+    for sidecar in sidecars {
+        let args = sidecar.args.clone().unwrap();
+        let address = format!("--csi-address={}", socket.display());
+        assert!(args.contains(&address), "{args:?}");
+        // Those of a standby wait for it.
+        assert!(!args.iter().any(|arg| arg.starts_with("--leader-election")));
+        assert_eq!(sidecar.volume_mounts.clone().unwrap(), [mount.clone()]);
+        assert_eq!(sidecar.security_context, skydock);
+        let limits = sidecar.resources.clone().unwrap().limits.unwrap();
+        assert!(limits.contains_key("memory"));
     }
 }
 

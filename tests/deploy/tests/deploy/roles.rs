@@ -1,4 +1,6 @@
-//! The roles grant what the binary requires.
+//! The roles grant what the binary requires, and those of sidecars what their projects publish.
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 use skydock_controllers::{
@@ -140,4 +142,202 @@ fn component_grants(component: &str, rules: &Value, controller: Controller) {
         bindings[0]["subjects"][0]["name"],
         controller.client.as_str()
     );
+}
+
+/// A rule of a role: group, resource and verbs.
+type Rule = (&'static str, &'static str, &'static str);
+
+/// A sidecar of CSI. It is a program of another project, so that its role is not what Skydock uses,
+/// but what that project publishes.
+struct Sidecar {
+    name: &'static str,
+    /// The release whose `deploy/kubernetes` has the role. Another one may have another role.
+    version: &'static str,
+    component: &'static str,
+    published: &'static [Rule],
+    /// The resources of a feature, and the flag that turns it off.
+    off: Option<(&'static [&'static str], &'static str)>,
+    /// What it uses although the published role lacks it.
+    missing: &'static [Rule],
+}
+
+const SIDECARS: [Sidecar; 4] = [
+    Sidecar {
+        name: "csi-provisioner",
+        version: "v6.4.0",
+        component: "csi",
+        published: &[
+            (
+                "",
+                "persistentvolumes",
+                "get list watch create patch delete",
+            ),
+            ("", "persistentvolumeclaims", "get list watch update"),
+            ("", "nodes", "get list watch"),
+            ("", "events", "list watch create update patch"),
+            ("storage.k8s.io", "storageclasses", "get list watch"),
+            ("storage.k8s.io", "csinodes", "get list watch"),
+            ("storage.k8s.io", "volumeattachments", "get list watch"),
+            (
+                "snapshot.storage.k8s.io",
+                "volumesnapshots",
+                "get list watch update",
+            ),
+            (
+                "snapshot.storage.k8s.io",
+                "volumesnapshotcontents",
+                "get list",
+            ),
+        ],
+        off: None,
+        missing: &[("storage.k8s.io", "volumeattributesclasses", "get")],
+    },
+    Sidecar {
+        name: "csi-attacher",
+        version: "v4.13.0",
+        component: "csi",
+        published: &[
+            ("", "persistentvolumes", "get list watch patch"),
+            ("storage.k8s.io", "csinodes", "get list watch"),
+            (
+                "storage.k8s.io",
+                "volumeattachments",
+                "get list watch patch",
+            ),
+            ("storage.k8s.io", "volumeattachments/status", "patch"),
+        ],
+        off: None,
+        missing: &[],
+    },
+    Sidecar {
+        name: "csi-resizer",
+        version: "v2.3.0",
+        component: "csi",
+        published: &[
+            ("", "persistentvolumes", "get list watch patch"),
+            ("", "persistentvolumeclaims", "get list watch"),
+            ("", "persistentvolumeclaims/status", "patch"),
+            ("", "pods", "get list watch"),
+            ("", "events", "list watch create update patch"),
+            (
+                "storage.k8s.io",
+                "volumeattributesclasses",
+                "get list watch",
+            ),
+        ],
+        off: Some((&["pods"], "--handle-volume-inuse-error=false")),
+        missing: &[],
+    },
+    Sidecar {
+        name: "csi-snapshotter",
+        version: "v8.7.0",
+        component: "csi-snapshots",
+        published: &[
+            ("", "events", "list watch create update patch"),
+            (
+                "snapshot.storage.k8s.io",
+                "volumesnapshotclasses",
+                "get list watch",
+            ),
+            (
+                "snapshot.storage.k8s.io",
+                "volumesnapshotcontents",
+                "get list watch update patch",
+            ),
+            (
+                "snapshot.storage.k8s.io",
+                "volumesnapshotcontents/status",
+                "update patch",
+            ),
+            (
+                "groupsnapshot.storage.k8s.io",
+                "volumegroupsnapshotclasses",
+                "get list watch",
+            ),
+            (
+                "groupsnapshot.storage.k8s.io",
+                "volumegroupsnapshotcontents",
+                "get list watch update patch",
+            ),
+            (
+                "groupsnapshot.storage.k8s.io",
+                "volumegroupsnapshotcontents/status",
+                "update patch",
+            ),
+        ],
+        off: Some((
+            &[
+                "volumegroupsnapshotclasses",
+                "volumegroupsnapshotcontents",
+                "volumegroupsnapshotcontents/status",
+            ],
+            "--feature-gates=CSIVolumeGroupSnapshot=false",
+        )),
+        missing: &[],
+    },
+];
+
+impl Sidecar {
+    fn role(&self) -> String {
+        format!("skydock-{}", self.name)
+    }
+
+    /// Returns the rights that its role must have, and no others.
+    fn rights(&self) -> BTreeSet<String> {
+        let off = self.off.map(|(resources, _)| resources).unwrap_or_default();
+        let used = self.published.iter().filter(|(_, it, _)| !off.contains(it));
+        let rights = used
+            .chain(self.missing)
+            .flat_map(|(group, resource, verbs)| {
+                verbs
+                    .split(' ')
+                    .map(move |verb| right(group, resource, verb))
+            });
+        rights.collect()
+    }
+}
+
+fn right(group: &str, resource: &str, verb: &str) -> String {
+    format!("{verb} {group}/{resource}")
+}
+
+/// Returns true for the role of a sidecar, which is not for what Skydock uses.
+pub(crate) fn is_of_sidecar(role: &str) -> bool {
+    SIDECARS.iter().any(|it| it.role() == role)
+}
+
+// Holds: P-43
+#[test]
+fn sidecars_of_csi_have_the_roles_that_are_published() {
+    for sidecar in &SIDECARS {
+        let component = format!("components/{}", sidecar.component);
+        let roles = documents(&format!("{component}/rbac.yaml"), "ClusterRole");
+        let mut named = roles.iter();
+        let role = named.find(|it| it["metadata"]["name"] == sidecar.role());
+
+        let mut granted = BTreeSet::new();
+        for rule in role.expect("it has a role")["rules"].as_array().unwrap() {
+            let texts = |field: &str| {
+                let all = rule[field].as_array().unwrap().iter();
+                all.map(|it| it.as_str().unwrap()).collect::<Vec<_>>()
+            };
+            assert!(rule["resourceNames"].is_null());
+            for group in texts("apiGroups") {
+                for resource in texts("resources") {
+                    let verbs = texts("verbs").into_iter();
+                    granted.extend(verbs.map(|verb| right(group, resource, verb)));
+                }
+            }
+        }
+        assert_eq!(granted, sidecar.rights(), "{}", sidecar.name);
+
+        let patches = kustomization(&component).patches.unwrap();
+        let added: String = patches.iter().map(|it| it.patch.as_str()).collect();
+        let (name, version) = (sidecar.name, sidecar.version);
+        let image = format!("image: registry.k8s.io/sig-storage/{name}:{version}\n");
+        assert!(added.contains(&image), "{image}");
+        if let Some((_, flag)) = sidecar.off {
+            assert!(added.contains(&format!("- {flag}\n")), "{flag}");
+        }
+    }
 }

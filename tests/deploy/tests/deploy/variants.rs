@@ -190,9 +190,12 @@ pub(crate) fn all() -> Vec<Deployed> {
     all
 }
 
+/// Returns Skydock's container. The others are sidecars of CSI.
 pub(crate) fn container(pod: &PodSpec) -> &Container {
-    assert_eq!(pod.containers.len(), 1);
-    &pod.containers[0]
+    let (first, sidecars) = pod.containers.split_first().unwrap();
+    assert_eq!(first.name, "skydock");
+    assert!(sidecars.iter().all(|it| it.name.starts_with("csi-")));
+    first
 }
 
 impl Deployed {

@@ -110,6 +110,7 @@ impl CloudProvider for Cloud {
             provider_id_prefixes: vec![PREFIX.to_owned()],
             annotation_prefixes: Vec::new(),
             max_batch: 3,
+            driver: None,
         })
     }
 

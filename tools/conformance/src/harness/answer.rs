@@ -7,8 +7,8 @@ use std::{fmt::Debug, time::Duration};
 
 use serde_json::{Value as Json, json};
 use skydock_cloud::{
-    Answer, Answers, CloudError, Instance, IpMode, LoadBalancerStatus, NodeAddress, Presence,
-    Route, Zone,
+    Answer, Answers, Capacity, CloudError, Instance, IpMode, LoadBalancerStatus, NodeAddress,
+    Pairs, Presence, Route, Snapshot, StorageError, Volume, Zone,
 };
 
 use super::observation::Value;
@@ -21,6 +21,11 @@ pub(crate) trait Part: Debug {
     /// Returns true if it says that something does not exist.
     fn denies(&self) -> bool {
         false
+    }
+
+    /// Returns the error of an element that it is, although the cloud has answered.
+    fn refusal(&self) -> Option<&StorageError> {
+        None
     }
 
     /// Returns it for people. What is equal for a judgment has the same text.
@@ -55,6 +60,21 @@ impl<T: Part> Parts for Answers<T> {
             parts.push(match answer {
                 Ok(part) => Ok(part),
                 Err(error) => Err(error),
+            });
+        }
+        parts
+    }
+}
+
+/// What is not an error that any call can have says something about the cloud.
+impl<T: Part> Parts for Answers<T, StorageError> {
+    fn parts(&self) -> Vec<Result<&dyn Part, &CloudError>> {
+        let mut parts: Vec<Result<&dyn Part, &CloudError>> = Vec::new();
+        for answer in self {
+            parts.push(match answer {
+                Ok(part) => Ok(part),
+                Err(StorageError::Cloud(error)) => Err(error),
+                Err(error) => Ok(error),
             });
         }
         parts
@@ -181,4 +201,77 @@ fn addresses(all: &[NodeAddress]) -> Json {
     all.iter()
         .map(|it| json!({"type": it.kind.as_str(), "address": it.address}))
         .collect()
+}
+
+impl Part for StorageError {
+    fn json(&self) -> Json {
+        json!({"error": self.kind().replace('_', "-"), "message": self.to_string()})
+    }
+
+    fn refusal(&self) -> Option<&StorageError> {
+        Some(self)
+    }
+
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Part for Volume {
+    fn json(&self) -> Json {
+        json!({
+            "id": self.id.0, "bytes": self.bytes, "topology": self.topology,
+            "context": self.context, "nodes": self.nodes,
+        })
+    }
+}
+
+impl Part for Vec<Volume> {
+    fn json(&self) -> Json {
+        self.iter().map(Part::json).collect()
+    }
+
+    fn denies(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl Part for Pairs {
+    fn json(&self) -> Json {
+        json!(self)
+    }
+}
+
+/// The size of a volume.
+impl Part for u64 {
+    fn json(&self) -> Json {
+        json!(self)
+    }
+}
+
+impl Part for Snapshot {
+    fn json(&self) -> Json {
+        json!({
+            "id": self.id.0, "volume": self.volume.0, "bytes": self.bytes,
+            "created": self.created.as_secs(), "ready": self.ready,
+        })
+    }
+}
+
+impl Part for Vec<Snapshot> {
+    fn json(&self) -> Json {
+        self.iter().map(Part::json).collect()
+    }
+
+    fn denies(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl Part for Capacity {
+    fn json(&self) -> Json {
+        json!({
+            "available": self.available, "maximum": self.maximum, "minimum": self.minimum,
+        })
+    }
 }

@@ -201,7 +201,8 @@ impl LoadedPlugin {
     }
 
     /// Calls the functions of the plugin that `which` selects, in the order of the contract. The
-    /// routes to delete are those that it has created and listed.
+    /// routes to delete are those that it has created and listed, volumes and snapshots those that
+    /// it has created.
     pub(crate) async fn call_all(
         &self,
         with: &'static str,
@@ -215,9 +216,20 @@ impl LoadedPlugin {
         for function in Function::ALL.iter().copied().filter(exported) {
             let (observation, answer) = self.answer(function, with, arguments).await;
             seen.push(observation);
-            if let Some(Answer::ListRoutes(routes)) = answer {
-                let ours = objects::created(routes, &arguments.new_routes);
-                arguments.routes.extend(ours);
+            match answer {
+                Some(Answer::ListRoutes(routes)) => {
+                    let ours = objects::created(routes, &arguments.new_routes);
+                    arguments.routes.extend(ours);
+                }
+                Some(created) => {
+                    let created = Some(&created);
+                    arguments
+                        .volume_ids
+                        .extend(objects::created_volumes(created));
+                    let snapshots = objects::created_snapshots(created);
+                    arguments.snapshot_ids.extend(snapshots);
+                }
+                None => {}
             }
         }
 

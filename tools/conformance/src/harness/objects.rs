@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use skydock_cloud::{
-    AddressKind, Arguments, IpFamily, NewRoute, Node, NodeAddress, ProviderInfo, Route, Service,
-    ServicePort, Transport,
+    AccessMode, AddressKind, Answer, Arguments, Attachment, CapacityRequest, Expansion, IpFamily,
+    Modification, NewAttachment, NewRoute, NewSnapshot, NewVolume, Node, NodeAddress, ProviderInfo,
+    Route, Service, ServicePort, SizeRange, SnapshotId, Transport, VolumeCapability, VolumeId,
 };
 
 /// Returns a node with this name and number.
@@ -178,6 +179,81 @@ pub(crate) fn created(routes: Vec<Route>, wanted: &[NewRoute]) -> Vec<Route> {
     routes.into_iter().filter(is_created).collect()
 }
 
+/// Returns two volumes for Pods on one node each: a file system, and a block device.
+pub(crate) fn new_volumes(info: &ProviderInfo) -> Vec<NewVolume> {
+    let modes = info.driver.as_ref().map(|driver| &driver.access_modes);
+    let mode = modes.and_then(|modes| modes.first().copied());
+    let volume = |number: u8, file_system: Option<&str>| NewVolume {
+        name: format!("pvc-5a1c0de5-0000-4000-8000-0000000003{number:02}"),
+        size: SizeRange {
+            bytes: u64::from(number) << 30,
+            limit: None,
+        },
+        capabilities: vec![VolumeCapability {
+            mode: mode.unwrap_or(AccessMode::SingleNodeWriter),
+            file_system: file_system.map(Into::into),
+        }],
+        ..NewVolume::default()
+    };
+
+    let mut volumes = vec![volume(1, Some("ext4")), volume(2, None)];
+    volumes.truncate(info.max_batch);
+    volumes
+}
+
+/// Returns a snapshot of each volume.
+pub(crate) fn new_snapshots(volumes: &[VolumeId]) -> Vec<NewSnapshot> {
+    let snapshot = |(number, volume): (u8, &VolumeId)| NewSnapshot {
+        name: format!("snapshot-5a1c0de5-0000-4000-8000-0000000004{number:02}"),
+        volume: volume.clone(),
+        parameters: skydock_cloud::Pairs::new(),
+        owner: None,
+    };
+    (1..).zip(volumes).map(snapshot).collect()
+}
+
+/// Returns the volumes that a call has created.
+pub(crate) fn created_volumes(answer: Option<&Answer>) -> Vec<VolumeId> {
+    match answer {
+        Some(Answer::CreateVolumes(all)) => all.iter().flatten().map(|it| it.id.clone()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the snapshots that a call has created.
+pub(crate) fn created_snapshots(answer: Option<&Answer>) -> Vec<SnapshotId> {
+    match answer {
+        Some(Answer::CreateSnapshots(all)) => {
+            all.iter().flatten().map(|it| it.id.clone()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns volumes with the longest name, and with more requirements than any cloud can meet.
+fn unusual_volumes(info: &ProviderInfo) -> Vec<NewVolume> {
+    let pairs = |key: &str| {
+        let text = "Ünïcødé 日本語 🚢 \u{202e}".to_owned();
+        skydock_cloud::Pairs::from([(key.to_owned(), text)])
+    };
+    let mut volumes = new_volumes(info);
+    for volume in &mut volumes {
+        volume.name = format!("{}{}", "x".repeat(120), volume.size.bytes >> 30);
+        volume.size = SizeRange {
+            bytes: u64::MAX >> 1,
+            limit: Some(u64::MAX >> 1),
+        };
+        volume.parameters = pairs("unknown");
+        volume.requisite = vec![pairs("topology.conformance.example/zone")];
+    }
+    volumes
+}
+
+/// Returns the ID of a volume that does not exist.
+fn unknown_volume() -> VolumeId {
+    VolumeId("../conformance?unknown".to_owned())
+}
+
 /// Returns the arguments of calls about these nodes.
 pub(crate) fn arguments(nodes: &[Arc<Node>]) -> Arguments {
     Arguments {
@@ -185,7 +261,7 @@ pub(crate) fn arguments(nodes: &[Arc<Node>]) -> Arguments {
         service: service(),
         node_set: nodes.to_vec().into(),
         new_routes: routes(nodes),
-        routes: Vec::new(),
+        ..Arguments::default()
     }
 }
 
@@ -197,5 +273,34 @@ pub(crate) fn unusual_arguments(info: &ProviderInfo, nodes: &[Arc<Node>]) -> Arg
         node_set: nodes.to_vec().into(),
         new_routes: unusual_routes(info),
         routes: vec![unknown_route()],
+        new_volumes: unusual_volumes(info),
+        volume_ids: vec![unknown_volume()],
+        new_attachments: vec![NewAttachment {
+            volume: unknown_volume(),
+            node: "conformance 日本語".to_owned(),
+            capability: VolumeCapability {
+                mode: AccessMode::MultiNodeMultiWriter,
+                file_system: Some(String::new()),
+            },
+            context: skydock_cloud::Pairs::new(),
+        }],
+        attachments: vec![Attachment {
+            volume: unknown_volume(),
+            node: None,
+        }],
+        expansions: vec![Expansion {
+            volume: unknown_volume(),
+            size: SizeRange {
+                bytes: u64::MAX >> 1,
+                limit: None,
+            },
+        }],
+        modifications: vec![Modification {
+            volume: unknown_volume(),
+            attributes: skydock_cloud::Pairs::new(),
+        }],
+        new_snapshots: new_snapshots(&[unknown_volume()]),
+        snapshot_ids: vec![SnapshotId("../conformance?unknown".to_owned())],
+        capacity_requests: vec![CapacityRequest::default()],
     }
 }

@@ -299,7 +299,7 @@ mod tests {
     use crate::{
         Report, Subjects,
         judge::samples::{seen, value},
-        kit::{balancers::LoadBalancerObservations, routes::RouteObservations},
+        kit::{balancers::LoadBalancerObservations, life::Life, volumes::VolumeObservations},
     };
 
     #[test]
@@ -320,7 +320,8 @@ mod tests {
                     ..CallObservations::default()
                 },
                 load_balancers: LoadBalancerObservations::default(),
-                routes: RouteObservations::default(),
+                routes: Life::default(),
+                volumes: VolumeObservations::default(),
             };
             let mut report = Report::new(Subjects::Conformance);
             observed.judge_calls(&mut report, judge::skipped(""));

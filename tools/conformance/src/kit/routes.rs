@@ -4,27 +4,13 @@ use std::sync::Arc;
 
 use skydock_cloud::{Answer, Arguments, Capability, Function, NewRoute, Node, Route};
 
-use crate::{
-    Verdict,
-    harness::{loaded_plugin::LoadedPlugin, objects, observation::Observation},
-    judge::{difference, failed, sequence, skipped},
-};
-
-/// The life of routes.
-#[derive(Default)]
-pub(super) struct RouteObservations {
-    /// Creations, lists and deletions, each with its repetition; then the last list.
-    seen: Vec<Observation>,
-    /// Destinations that were created, and are missing in the list.
-    missing: Vec<String>,
-    /// Destinations that were deleted, and are in the last list.
-    left: Vec<String>,
-}
+use super::life::Life;
+use crate::harness::{loaded_plugin::LoadedPlugin, objects, observation::Observation};
 
 /// Creates twice, once all together and once each alone; lists twice, deletes twice, and lists.
-pub(super) async fn run(plugin: &LoadedPlugin, nodes: &[Arc<Node>]) -> RouteObservations {
+pub(super) async fn run(plugin: &LoadedPlugin, nodes: &[Arc<Node>]) -> Life {
     if !plugin.info().can(Capability::Routes) {
-        return RouteObservations::default();
+        return Life::default();
     }
     let mut with = objects::arguments(nodes);
     let wanted = with.new_routes.clone();
@@ -77,71 +63,9 @@ pub(super) async fn run(plugin: &LoadedPlugin, nodes: &[Arc<Node>]) -> RouteObse
             .collect()
     };
 
-    RouteObservations {
+    Life {
         seen,
         missing: these(&|new| !is_in(&ours, new)),
         left: these(&|new| is_in(&routes, new)),
-    }
-}
-
-impl RouteObservations {
-    pub(super) fn all(&self) -> impl Iterator<Item = &Observation> {
-        self.seen.iter()
-    }
-
-    pub(super) fn again(&self, exported: bool) -> Verdict {
-        let [
-            created,
-            again,
-            listed,
-            listed_again,
-            deleted,
-            deleted_again,
-            _,
-        ] = self.seen.as_slice()
-        else {
-            return skipped(if exported {
-                "the calls were not made"
-            } else {
-                "it does not export `routes`"
-            });
-        };
-
-        if [created, listed, deleted].iter().any(|it| it.denied > 0) {
-            return skipped("its cloud is needed");
-        }
-
-        let repeated = [
-            (created, again),
-            (deleted, deleted_again),
-            (listed, listed_again),
-        ];
-        let found = repeated.into_iter().find_map(|(one, other)| {
-            difference(one, other)
-                .map(|seen| format!("{}, then {}: {seen}", one.call(), other.call()))
-        });
-
-        if let Some(seen) = found {
-            let hint = "treat a route that already exists, or is already deleted, as a success, and answer in the order of the list";
-            return failed("the same result", seen, hint);
-        }
-
-        if let Some(verdict) = sequence(&[created, listed, deleted]) {
-            return verdict;
-        }
-
-        let wrong = [
-            ("missing after they were created", &self.missing),
-            ("listed after they were deleted", &self.left),
-        ];
-        let found = wrong.into_iter().find(|(_, routes)| !routes.is_empty());
-        found.map_or(Verdict::Ok, |(what, routes)| {
-            let seen = format!("routes are {what}: {}", routes.join(", "));
-            failed(
-                "all routes of the cluster, and no others",
-                seen,
-                "list what the cloud has, page by page",
-            )
-        })
     }
 }

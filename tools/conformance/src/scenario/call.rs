@@ -13,8 +13,12 @@ use crate::harness::answer::{Part, parts};
 /// How a call ended.
 pub(crate) struct Answered {
     answer: Result<Value, CloudError>,
-    /// Errors of elements.
+    /// Errors of elements that any call can have.
     failed: Vec<CloudError>,
+    /// Cases of all errors of elements.
+    cases: Vec<ErrorCase>,
+    /// Whether it is a list of what exists, whose order does not count.
+    is_list: bool,
 }
 
 impl Answered {
@@ -25,11 +29,22 @@ impl Answered {
                 return Self {
                     answer: Err(error),
                     failed: Vec::new(),
+                    cases: Vec::new(),
+                    is_list: false,
                 };
             }
         };
 
+        let is_list = matches!(
+            function,
+            Function::ListRoutes | Function::ListVolumes | Function::ListSnapshots
+        );
         let parts = parts(&answer);
+        let case = |part: &Result<&dyn Part, &CloudError>| match part {
+            Ok(part) => part.refusal().map(ErrorCase::of_element),
+            Err(error) => Some(ErrorCase::of(error)),
+        };
+        let cases = parts.iter().filter_map(case).collect();
         let failed = parts.iter().filter_map(|it| it.err().cloned()).collect();
         let mut values = parts
             .into_iter()
@@ -43,6 +58,8 @@ impl Answered {
         Self {
             answer: Ok(answer),
             failed,
+            cases,
+            is_list,
         }
     }
 
@@ -57,9 +74,9 @@ impl Answered {
             (Err(error), Some(case)) => ErrorCase::of(error) == case,
             // A function that answers for each element has no error of its own.
             (Ok(_), Some(case)) => {
-                !self.failed.is_empty() && self.failed.iter().all(|it| ErrorCase::of(it) == case)
+                !self.cases.is_empty() && self.cases.iter().all(|it| *it == case)
             }
-            (Ok(_), None) => self.failed.is_empty() || expect.answer.is_some(),
+            (Ok(_), None) => self.cases.is_empty() || expect.answer.is_some(),
             (Err(_), None) => false,
         };
 
@@ -80,18 +97,9 @@ impl Answered {
             return None;
         };
 
-        // The order of a list of routes does not count; that of nodes and of addresses does.
-        let differs = difference(expected, seen, Order::Counts).filter(|_| {
-            !self.is_list_of_routes() || difference(expected, seen, Order::Any).is_some()
-        });
+        let differs = difference(expected, seen, Order::Counts)
+            .filter(|_| !self.is_list || difference(expected, seen, Order::Any).is_some());
         differs.map(|it| (expected.to_string(), format!("{it}; {}", self.shown())))
-    }
-
-    fn is_list_of_routes(&self) -> bool {
-        let is_route = |it: &Value| it.get("destinationCIDR").is_some();
-        self.answer
-            .as_ref()
-            .is_ok_and(|it| it.as_array().is_some_and(|all| all.iter().any(is_route)))
     }
 
     pub(super) fn shown(&self) -> String {
@@ -133,7 +141,7 @@ pub(crate) async fn make(
 mod tests {
     use std::sync::Arc;
 
-    use skydock_cloud::{Cluster as _, Presence, ProviderInfo, Route, Service};
+    use skydock_cloud::{Cluster as _, Presence, ProviderInfo, Route, Service, StorageError};
 
     use super::*;
 
@@ -204,10 +212,37 @@ mod tests {
     }
 
     #[test]
+    fn an_element_about_volumes_has_more_cases() {
+        let in_use = || Err(StorageError::InUse("by n1".into()));
+        let deleted =
+            |answers| Answered::new(Function::DeleteVolumes, Ok(Answer::DeleteVolumes(answers)));
+        let (mixed, all) = (
+            deleted(vec![Ok(()), in_use()]),
+            deleted(vec![in_use(), in_use()]),
+        );
+        for (answered, text, bad) in [
+            (&all, "error: in-use", false),
+            (&all, "error: exists", true),
+            (&all, "{}", true),
+            (&mixed, "error: in-use", false),
+            (&mixed, "answer: [null, {error: in-use}]", false),
+            (&mixed, "answer: [null, null]", true),
+            (&mixed, "{}", true),
+        ] {
+            let found = answered.judge(&expect(text));
+            assert_eq!(found.is_some(), bad, "{text}: {found:?}");
+        }
+        // It is not one that says when to ask again.
+        assert_eq!(all.error(), None);
+    }
+
+    #[test]
     fn only_routes_are_compared_without_their_order() {
         let names = Answered {
             answer: Ok(json!(["a", "b"])),
             failed: Vec::new(),
+            cases: Vec::new(),
+            is_list: false,
         };
         assert!(names.judge(&expect("answer: [b, a]")).is_some());
         assert_eq!(names.judge(&expect("answer: [a, b]")), None);

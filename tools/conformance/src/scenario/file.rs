@@ -1,6 +1,7 @@
 //! The file with scenarios.
 
 mod check;
+mod disk;
 mod expect;
 mod given;
 mod step;
@@ -9,6 +10,7 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 pub use check::Mistake;
+pub(crate) use disk::{SnapshotSpec, VolumeSpec};
 pub(crate) use expect::{ErrorCase, Expect};
 pub(crate) use given::Given;
 pub(crate) use step::{Action, Called, Http, Kill, Step};

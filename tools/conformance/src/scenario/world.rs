@@ -11,7 +11,10 @@ use skydock_cloud::{
     NodeSet, Route, Service,
 };
 
-use super::file::{Given, Step};
+use super::{
+    disks::Disks,
+    file::{Given, Step},
+};
 use crate::harness::{answer::Part as _, fake_cluster::FakeCluster};
 
 /// Objects of the cluster, of which the plugin sees those that exist.
@@ -27,6 +30,7 @@ struct State {
     services: BTreeMap<String, Served>,
     /// The last list of routes.
     routes: Option<Vec<Route>>,
+    disks: Disks,
 }
 
 /// A Service. After its load balancer was deleted, it does not exist in the cluster until it is
@@ -63,6 +67,7 @@ impl World {
             );
         }
 
+        state.disks.give(given);
         self.show(&state);
     }
 
@@ -97,6 +102,8 @@ impl World {
                 .ok_or("no routes were listed: call routes.list-routes first")?;
         }
 
+        let state = self.state();
+        state.disks.add_to(&mut arguments, function, step)?;
         Ok(arguments)
     }
 
@@ -114,7 +121,7 @@ impl World {
             Answer::Ensure(status) => self.ensured(service, status),
             Answer::EnsureDeleted(()) => self.deleted(service),
             Answer::ListRoutes(routes) => self.listed(routes),
-            _ => {}
+            _ => self.state().disks.write(arguments, answer),
         }
     }
 

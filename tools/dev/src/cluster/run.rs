@@ -143,6 +143,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         service_account_credentials: false,
         controllers: skydock_controllers::parse_controllers(&["*".to_owned()])?,
         options,
+        csi_socket: None,
         election: None,
         secure_serving: None,
         metrics_compat: None,

@@ -98,13 +98,14 @@ impl Error {
         }
     }
 
-    /// The load balancer is being created.
-    pub(crate) fn pending(id: &str) -> Self {
-        Self::new(
-            409,
-            "pending",
-            format!("the load balancer {id} is being created"),
-        )
+    /// The object is being created or changed.
+    pub(crate) fn pending(what: &str, id: &str) -> Self {
+        Self::new(409, "pending", format!("the {what} {id} is not ready"))
+    }
+
+    /// Something else uses the object.
+    pub(crate) fn in_use(what: &str, id: &str) -> Self {
+        Self::new(409, "in_use", format!("the {what} {id} is in use"))
     }
 
     /// The object has changed.

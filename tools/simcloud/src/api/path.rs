@@ -9,6 +9,8 @@ pub(crate) enum Kind {
     Servers,
     LoadBalancers,
     Routes,
+    Volumes,
+    Snapshots,
     Zones,
 }
 
@@ -30,10 +32,12 @@ pub(crate) struct Operation {
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 6] = [
         Self::Servers,
         Self::LoadBalancers,
         Self::Routes,
+        Self::Volumes,
+        Self::Snapshots,
         Self::Zones,
     ];
 
@@ -43,6 +47,8 @@ impl Kind {
             Self::Servers => "servers",
             Self::LoadBalancers => "load-balancers",
             Self::Routes => "routes",
+            Self::Volumes => "volumes",
+            Self::Snapshots => "snapshots",
             Self::Zones => "zones",
         }
     }
@@ -51,8 +57,8 @@ impl Kind {
         use Action::{Create, Delete, Get, List, Update};
         match self {
             Self::Servers => &[List, Get],
-            Self::LoadBalancers => &[List, Create, Get, Update, Delete],
-            Self::Routes => &[List, Create, Get, Delete],
+            Self::LoadBalancers | Self::Volumes => &[List, Create, Get, Update, Delete],
+            Self::Routes | Self::Snapshots => &[List, Create, Get, Delete],
             Self::Zones => &[List],
         }
     }
@@ -154,6 +160,8 @@ mod tests {
             ("PATCH", "/v1/load-balancers/lb-1", "load-balancers.update"),
             ("DELETE", "/v1/routes/rt-1", "routes.delete"),
             ("GET", "/v1/zones", "zones.list"),
+            ("PATCH", "/v1/volumes/vol-1", "volumes.update"),
+            ("PATCH", "/v1/snapshots/snap-1", "405"),
             ("POST", "/v1/servers", "405"),
             ("PATCH", "/v1/routes/rt-1", "405"),
             ("PUT", "/v1/routes/rt-1", "405"),

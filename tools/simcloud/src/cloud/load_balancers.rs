@@ -109,7 +109,7 @@ impl Cloud {
         };
 
         if current.status(now) == Status::Pending {
-            return Err(Error::pending(&load_balancers::id(number)));
+            return Err(Error::pending("load balancer", &load_balancers::id(number)));
         }
 
         let mut it = current.clone();

@@ -10,7 +10,7 @@ use crate::api::path::{Action, Kind, Operation};
 use crate::history::Millis;
 use crate::{
     api::parse,
-    resources::{load_balancers, routes},
+    resources::{load_balancers, routes, snapshots, volumes},
 };
 
 /// A zone as clients see it.
@@ -41,13 +41,7 @@ impl Cloud {
             Action::Get => self.show(now, kind, id, 200, request.if_none_match.as_deref()),
             Action::Create => self.create(now, kind, &request.body),
             Action::Update => {
-                let change = parse::body(&request.body)?;
-                let (number, current) = self.load_balancer(now, id)?;
-                check_match(
-                    request.if_match.as_deref(),
-                    &self.load_balancer_view(now, number, current),
-                )?;
-                self.change_load_balancer(now, number, change)?;
+                self.update(now, kind, id, request)?;
                 self.show(now, kind, id, 200, None)
             }
             Action::Delete => self.delete(now, kind, id, request.if_match.as_deref()),
@@ -96,6 +90,24 @@ impl Cloud {
                     .map(|(number, it)| self.route_view(at, number, it));
                 Reply::tagged(200, &page, tag)
             }
+            Kind::Volumes => {
+                let all = self
+                    .volumes
+                    .all(at)
+                    .filter(|(_, it)| wanted.admits(&it.spec.name, &it.spec.labels));
+                let page = wanted
+                    .page(all)
+                    .map(|(number, it)| self.volume_view(at, number, it));
+                Reply::tagged(200, &page, tag)
+            }
+            Kind::Snapshots => {
+                let all = self
+                    .snapshots
+                    .all(at)
+                    .filter(|(_, it)| wanted.admits(&it.spec.name, &it.spec.labels));
+                let page = wanted.page(all).map(|(number, it)| it.view(at, number));
+                Reply::tagged(200, &page, tag)
+            }
             Kind::Zones => {
                 let all = (1..)
                     .zip(&self.options.zones)
@@ -139,15 +151,40 @@ impl Cloud {
                 let (number, it) = self.route(now, id)?;
                 Reply::tagged(status, &self.route_view(now, number, it), if_none_match)
             }
+            Kind::Volumes => {
+                let (number, it) = self.volume(now, id)?;
+                Reply::tagged(status, &self.volume_view(now, number, it), if_none_match)
+            }
+            Kind::Snapshots => {
+                let (number, it) = self.snapshot(now, id)?;
+                Reply::tagged(status, &it.view(now, number), if_none_match)
+            }
         }
     }
 
     fn create(&mut self, now: Millis, kind: Kind, body: &[u8]) -> Result<Reply> {
         let id = match kind {
             Kind::Routes => routes::id(self.create_route(now, parse::body(body)?)?),
+            Kind::Volumes => volumes::id(self.create_volume(now, parse::body(body)?)?),
+            Kind::Snapshots => snapshots::id(self.create_snapshot(now, parse::body(body)?)?),
             _ => load_balancers::id(self.create_load_balancer(now, parse::body(body)?)?),
         };
         self.show(now, kind, &id, 201, None)
+    }
+
+    fn update(&mut self, now: Millis, kind: Kind, id: &str, request: &Request) -> Result<()> {
+        let if_match = request.if_match.as_deref();
+        if kind == Kind::Volumes {
+            let change = parse::body(&request.body)?;
+            let (number, it) = self.volume(now, id)?;
+            check_match(if_match, &self.volume_view(now, number, it))?;
+            self.change_volume(now, number, change)
+        } else {
+            let change = parse::body(&request.body)?;
+            let (number, it) = self.load_balancer(now, id)?;
+            check_match(if_match, &self.load_balancer_view(now, number, it))?;
+            self.change_load_balancer(now, number, change)
+        }
     }
 
     fn delete(
@@ -157,14 +194,27 @@ impl Cloud {
         id: &str,
         if_match: Option<&str>,
     ) -> Result<Reply> {
-        if kind == Kind::Routes {
-            let (number, it) = self.route(now, id)?;
-            check_match(if_match, &self.route_view(now, number, it))?;
-            self.routes.delete(now, number);
-        } else {
-            let (number, it) = self.load_balancer(now, id)?;
-            check_match(if_match, &self.load_balancer_view(now, number, it))?;
-            self.load_balancers.delete(now, number);
+        match kind {
+            Kind::Routes => {
+                let (number, it) = self.route(now, id)?;
+                check_match(if_match, &self.route_view(now, number, it))?;
+                self.routes.delete(now, number);
+            }
+            Kind::Volumes => {
+                let (number, it) = self.volume(now, id)?;
+                check_match(if_match, &self.volume_view(now, number, it))?;
+                self.delete_volume(now, number)?;
+            }
+            Kind::Snapshots => {
+                let (number, it) = self.snapshot(now, id)?;
+                check_match(if_match, &it.view(now, number))?;
+                self.snapshots.delete(now, number);
+            }
+            _ => {
+                let (number, it) = self.load_balancer(now, id)?;
+                check_match(if_match, &self.load_balancer_view(now, number, it))?;
+                self.load_balancers.delete(now, number);
+            }
         }
         Ok(Reply::empty())
     }

@@ -9,7 +9,7 @@ use crate::failures::Failure;
 use crate::history::Millis;
 use crate::{
     api::parse,
-    resources::{load_balancers, routes, servers},
+    resources::{load_balancers, routes, servers, snapshots, volumes},
 };
 
 /// Maximum number of milliseconds that pass at once: a day.
@@ -21,6 +21,8 @@ struct State<'a> {
     servers: Vec<servers::View<'a>>,
     load_balancers: Vec<load_balancers::View<'a>>,
     routes: Vec<routes::View<'a>>,
+    volumes: Vec<volumes::View<'a>>,
+    snapshots: Vec<snapshots::View<'a>>,
 }
 
 /// The log.
@@ -63,6 +65,11 @@ pub(super) fn perform(cloud: &mut Cloud, now: Millis, request: &Request) -> Resu
             cloud.hook_load_balancer(now, id, parse::body(body)?)?;
             let (number, it) = cloud.load_balancer(now, id)?;
             Reply::json(200, &cloud.load_balancer_view(now, number, it))
+        }
+        ("PATCH", ["volumes", id]) => {
+            cloud.hook_volume(now, id, parse::body(body)?)?;
+            let (number, it) = cloud.volume(now, id)?;
+            Reply::json(200, &cloud.volume_view(now, number, it))
         }
         ("GET", ["settings"]) => Reply::json(200, &cloud.settings),
         ("PATCH", ["settings"]) => {
@@ -137,6 +144,16 @@ fn state(cloud: &Cloud, now: Millis) -> Result<Reply> {
                 .routes
                 .all(now)
                 .map(|(number, it)| cloud.route_view(now, number, it))
+                .collect(),
+            volumes: cloud
+                .volumes
+                .all(now)
+                .map(|(number, it)| cloud.volume_view(now, number, it))
+                .collect(),
+            snapshots: cloud
+                .snapshots
+                .all(now)
+                .map(|(number, it)| it.view(now, number))
                 .collect(),
         },
     )

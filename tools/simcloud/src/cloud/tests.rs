@@ -465,3 +465,173 @@ fn hooks_have_no_other_paths() {
     }
     assert_eq!(world.ask("GET", "/_sim/calls?after=x", &Value::Null).0, 400);
 }
+
+/// Returns a cloud with servers in the zones a, b and c, and a volume in zone a.
+fn with_volume(delay: u64) -> World {
+    let mut world = World::new(3);
+    world.ask(
+        "PATCH",
+        "/_sim/settings",
+        &json!({"volume_delay_ms": delay}),
+    );
+    let new = json!({"name": "data", "size_gib": 10, "zone": "zone-a"});
+    let (status, _) = world.ask("POST", "/v1/volumes", &new);
+    assert_eq!(status, 201);
+    world
+}
+
+/// Returns the status, the server and the device of the volume.
+fn place(world: &mut World) -> [Value; 3] {
+    let volume = world.get("/v1/volumes/vol-1");
+    ["status", "server", "device"].map(|field| volume[field].clone())
+}
+
+#[test]
+fn a_volume_takes_its_time() {
+    let mut world = with_volume(1000);
+    let path = "/v1/volumes/vol-1";
+    let attach = json!({"server": "srv-1"});
+    assert_eq!(
+        place(&mut world),
+        [json!("creating"), Value::Null, Value::Null]
+    );
+    let (status, error) = world.ask("PATCH", path, &attach);
+    assert_eq!((status, &error["code"]), (409, &json!("pending")));
+
+    world.now = 1000;
+    assert_eq!(place(&mut world)[0], "available");
+    assert_eq!(world.ask("PATCH", path, &attach).0, 200);
+    let attaching = [json!("attaching"), json!("srv-1"), Value::Null];
+    assert_eq!(place(&mut world), attaching);
+
+    world.now = 2000;
+    let in_use = [json!("in-use"), json!("srv-1"), json!("/dev/vdb")];
+    assert_eq!(place(&mut world), in_use);
+    assert_eq!(world.ask("PATCH", path, &attach).0, 200, "it is attached");
+    assert_eq!(place(&mut world), in_use);
+    let (status, error) = world.ask("PATCH", path, &json!({"server": "srv-2"}));
+    assert_eq!((status, &error["code"]), (409, &json!("in_use")));
+    assert_eq!(world.ask("DELETE", path, &Value::Null).0, 409);
+
+    let detach = json!({"server": null});
+    assert_eq!(world.ask("PATCH", path, &detach).0, 200);
+    let detaching = [json!("detaching"), json!("srv-1"), Value::Null];
+    assert_eq!(place(&mut world), detaching);
+    world.now = 3000;
+    let available = [json!("available"), Value::Null, Value::Null];
+    assert_eq!(place(&mut world), available);
+    assert_eq!(world.ask("PATCH", path, &detach).0, 200, "it is detached");
+    assert_eq!(world.ask("DELETE", path, &Value::Null).0, 204);
+    assert_eq!(world.ask("DELETE", path, &Value::Null).0, 404);
+}
+
+#[test]
+fn a_volume_is_attached_to_one_of_few_servers() {
+    let mut world = with_volume(0);
+    let path = "/v1/volumes/vol-1";
+    for (server, status, expected) in [
+        ("srv-2", 400, json!("server")),
+        ("srv-9", 404, Value::Null),
+        ("srv-1", 200, Value::Null),
+    ] {
+        let (found, answer) = world.ask("PATCH", path, &json!({"server": server}));
+        assert_eq!((found, &answer["field"]), (status, &expected), "{server}");
+    }
+
+    // The server disappears, and its disks with it.
+    world.ask("DELETE", "/_sim/servers/srv-1", &Value::Null);
+    let available = [json!("available"), Value::Null, Value::Null];
+    assert_eq!(place(&mut world), available);
+    world.ask(
+        "POST",
+        "/_sim/servers",
+        &json!({"name": "n", "zone": "zone-a"}),
+    );
+    assert_eq!(world.ask("PATCH", path, &json!({"server": "srv-4"})).0, 200);
+
+    for number in 2..=16 {
+        let new = json!({"name": format!("data-{number}"), "size_gib": 1, "zone": "zone-a"});
+        world.ask("POST", "/v1/volumes", &new);
+        let path = format!("/v1/volumes/vol-{number}");
+        let attached = world.ask("PATCH", &path, &json!({"server": "srv-4"}));
+        assert_eq!(attached.0, 200, "{number}");
+    }
+    let new = json!({"name": "data-17", "size_gib": 1, "zone": "zone-a"});
+    world.ask("POST", "/v1/volumes", &new);
+    let path = "/v1/volumes/vol-17";
+    let (status, error) = world.ask("PATCH", path, &json!({"server": "srv-4"}));
+    assert_eq!((status, &error["code"]), (403, &json!("quota")));
+
+    world.ask("PATCH", "/v1/volumes/vol-2", &json!({"server": null}));
+    let attached = world.ask("PATCH", path, &json!({"server": "srv-4"})).1;
+    assert_eq!(attached["device"], "/dev/vdc", "the place is free again");
+}
+
+#[test]
+fn what_a_volume_cannot_be_is_rejected() {
+    let mut world = with_volume(0);
+    let post = |world: &mut World, field: &str, value: Value| {
+        let mut new = json!({"name": "other", "size_gib": 10, "zone": "zone-a"});
+        new[field] = value;
+        let (status, error) = world.ask("POST", "/v1/volumes", &new);
+        (status, error["field"].clone())
+    };
+    for (field, value, status) in [
+        ("name", json!("data"), 409),
+        ("name", json!("a b"), 400),
+        ("size_gib", json!(0), 400),
+        ("size_gib", json!(16_385), 400),
+        ("iops", json!(99), 400),
+        ("zone", json!("zone-z"), 400),
+        ("color", json!("red"), 400),
+    ] {
+        assert_eq!(post(&mut world, field, value), (status, json!(field)));
+    }
+    assert_eq!(post(&mut world, "snapshot", json!("snap-1")).0, 404);
+
+    let path = "/v1/volumes/vol-1";
+    for (field, value) in [("size_gib", json!(9)), ("iops", json!(100_001))] {
+        let (status, error) = world.ask("PATCH", path, &json!({field: value}));
+        assert_eq!((status, &error["field"]), (400, &json!(field)));
+    }
+    let larger = json!({"size_gib": 20, "iops": 100});
+    let changed = world.ask("PATCH", path, &larger).1;
+    assert_eq!([&changed["size_gib"], &changed["iops"]], [20, 100]);
+
+    world.ask("PATCH", "/_sim/volumes/vol-1", &json!({"status": "error"}));
+    assert_eq!(place(&mut world)[0], "error");
+    assert_eq!(world.ask("PATCH", path, &larger).0, 409);
+    assert_eq!(world.ask("DELETE", path, &Value::Null).0, 204);
+}
+
+#[test]
+fn a_snapshot_outlives_its_volume() {
+    let mut world = with_volume(1000);
+    let new = json!({"name": "s", "volume": "vol-1"});
+    world.now = 1000;
+    let (status, snapshot) = world.ask("POST", "/v1/snapshots", &new);
+    assert_eq!(
+        (status, &snapshot["size_gib"], &snapshot["ready"]),
+        (201, &json!(10), &json!(false))
+    );
+    let (status, error) = world.ask("POST", "/v1/snapshots", &new);
+    assert_eq!((status, &error["id"]), (409, &json!("snap-1")));
+
+    let volume = |size: u32| json!({"name": "copy", "size_gib": size, "zone": "zone-b", "snapshot": "snap-1"});
+    assert_eq!(world.ask("POST", "/v1/volumes", &volume(10)).0, 409);
+    world.now = 2000;
+    world.ask("DELETE", "/v1/volumes/vol-1", &Value::Null);
+    let (status, error) = world.ask("POST", "/v1/volumes", &volume(9));
+    assert_eq!((status, &error["field"]), (400, &json!("size_gib")));
+    let copy = world.ask("POST", "/v1/volumes", &volume(10)).1;
+    assert_eq!(copy["snapshot"], "snap-1");
+
+    let again = world.ask("POST", "/v1/snapshots", &new);
+    assert_eq!(
+        again.0, 409,
+        "its name is used, although its volume is gone"
+    );
+    let path = "/v1/snapshots/snap-1";
+    assert_eq!(world.ask("DELETE", path, &Value::Null).0, 204);
+    assert_eq!(world.ask("GET", path, &Value::Null).0, 404);
+}

@@ -99,6 +99,10 @@ impl Server {
         }
     }
 
+    pub(crate) fn zone(&self) -> &str {
+        &self.zone
+    }
+
     /// Returns what clients see.
     pub(crate) fn view<'a>(&'a self, number: u64, region: &'a str) -> View<'a> {
         View {

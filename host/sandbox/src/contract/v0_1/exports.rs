@@ -18,10 +18,14 @@ macro_rules! call {
 mod instances;
 mod load_balancers;
 mod maintenance;
+mod pages;
 mod plugin;
 mod replay;
 mod routes;
+mod volumes;
 mod zones;
+
+pub(crate) use self::pages::Page;
 
 use std::{collections::BTreeSet, marker::PhantomData};
 
@@ -114,6 +118,12 @@ capabilities! {
     routes: Routes,
     zones: Zones,
     maintenance: Maintenance,
+    volumes: Volumes,
+    attachments: Attachments,
+    volume_expansion: VolumeExpansion,
+    volume_attributes: VolumeAttributes,
+    snapshots: Snapshots,
+    storage_capacity: StorageCapacity,
 }
 
 /// Name of the interface that every plugin exports.

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use skydock_cloud::{
-    self as cloud, CloudError,
+    self as cloud, CloudError, StorageError,
     text::{SENTENCE, cut, shown},
 };
 use skydock_secrets::redacted;
 
-use super::bindings::skydock::provider::types as wit;
+use super::bindings::skydock::provider::{storage, types as wit};
 use crate::{
     answers::{AnswerError, Checked, Element, MAX_LIST, count, text, value},
     call_error::CallError,
@@ -22,9 +22,43 @@ pub(super) fn single_answer<T>(answer: Result<T, wit::CloudError>) -> Result<T, 
 /// Converts a plugin's error for controllers: its text is cut off and escaped and loses secrets, its
 /// delay is kept within the bounds.
 fn cloud_error(error: wit::CloudError) -> CloudError {
-    with_text(error, |text| {
-        shown(&redacted(cut(&text, SENTENCE)), SENTENCE).into_owned()
-    })
+    with_text(error, |text| sentence(&text))
+}
+
+/// Returns the text of an error cut off, escaped and without secrets.
+fn sentence(text: &str) -> String {
+    shown(&redacted(cut(text, SENTENCE)), SENTENCE).into_owned()
+}
+
+/// An error of an element of an answer.
+pub(super) trait ElementError {
+    /// What it is for controllers.
+    type Converted;
+
+    /// Converts it like [`cloud_error`].
+    fn convert(self) -> Self::Converted;
+}
+
+impl ElementError for wit::CloudError {
+    type Converted = CloudError;
+
+    fn convert(self) -> CloudError {
+        cloud_error(self)
+    }
+}
+
+impl ElementError for storage::StorageError {
+    type Converted = StorageError;
+
+    fn convert(self) -> StorageError {
+        match self {
+            Self::Cloud(error) => StorageError::Cloud(cloud_error(error)),
+            Self::Exists(text) => StorageError::Exists(sentence(&text)),
+            Self::Exhausted(text) => StorageError::Exhausted(sentence(&text)),
+            Self::OutOfRange(text) => StorageError::OutOfRange(sentence(&text)),
+            Self::InUse(text) => StorageError::InUse(sentence(&text)),
+        }
+    }
 }
 
 /// Converts an error of the cloud, with this conversion of its text.
@@ -48,21 +82,21 @@ pub(super) fn with_text(error: wit::CloudError, text: impl Fn(String) -> String)
 }
 
 /// Converts the answer of a function about several objects that may fail as a whole.
-pub(super) fn each<Q, W, T>(
+pub(super) fn each<Q, W, T, E: ElementError>(
     questions: &[Q],
-    answer: Result<Vec<Result<W, wit::CloudError>>, wit::CloudError>,
+    answer: Result<Vec<Result<W, E>>, wit::CloudError>,
     check: impl Fn(&Q, W) -> Checked<T>,
-) -> Result<Vec<Element<T>>, CallError> {
+) -> Result<Vec<Element<T, E::Converted>>, CallError> {
     batch(questions, single_answer(answer)?, check).map_err(CallError::BadAnswer)
 }
 
 /// Checks each element of a batch separately. A wrong number of elements makes the whole batch
 /// invalid.
-fn batch<Q, W, T>(
+fn batch<Q, W, T, E: ElementError>(
     questions: &[Q],
-    answers: Vec<Result<W, wit::CloudError>>,
+    answers: Vec<Result<W, E>>,
     check: impl Fn(&Q, W) -> Checked<T>,
-) -> Checked<Vec<Element<T>>> {
+) -> Checked<Vec<Element<T, E::Converted>>> {
     if answers.len() != questions.len() {
         return Err(AnswerError::Length {
             questions: questions.len(),
@@ -70,9 +104,9 @@ fn batch<Q, W, T>(
         });
     }
 
-    let element = |(question, answer): (&Q, Result<W, wit::CloudError>)| match answer {
+    let element = |(question, answer): (&Q, Result<W, E>)| match answer {
         Ok(answer) => check(question, answer).map(Ok),
-        Err(error) => Ok(Err(cloud_error(error))),
+        Err(error) => Ok(Err(error.convert())),
     };
 
     Ok(questions.iter().zip(answers).map(element).collect())
@@ -194,19 +228,41 @@ mod tests {
             assert!(
                 matches!(single_answer(failed), Err(CallError::Cloud(error)) if error == in_host)
             );
-            let all = each(&[0], Err::<Vec<Result<(), _>>, _>(in_contract), right);
+            let all = Err::<Vec<Result<(), wit::CloudError>>, _>(in_contract);
+            let all = each(&[0], all, right);
             assert!(matches!(all, Err(CallError::Cloud(error)) if error == in_host));
         }
 
         assert!(matches!(single_answer::<u8>(Ok(7)), Ok(7)));
         assert!(matches!(
-            each(&[0], Ok(vec![Ok(7)]), right).as_deref(),
+            each(&[0], Ok(vec![Ok::<_, wit::CloudError>(7)]), right).as_deref(),
             Ok([Ok(Ok(7))])
         ));
         assert!(matches!(
-            each(&[0, 1], Ok(vec![Ok(7)]), right),
+            each(&[0, 1], Ok(vec![Ok::<_, wit::CloudError>(7)]), right),
             Err(CallError::BadAnswer(AnswerError::Length { .. }))
         ));
+    }
+
+    // Holds: SEC-15
+    #[test]
+    fn an_error_about_volumes_keeps_its_case_on_one_line() {
+        use storage::StorageError as Guest;
+        let text = || "vol-1\nis in use".to_owned();
+        let shown = || "vol-1\\nis in use".to_owned();
+        for (error, expected) in [
+            (
+                Guest::Cloud(wit::CloudError::NotFound(text())),
+                StorageError::Cloud(CloudError::NotFound(shown())),
+            ),
+            (Guest::Exists(text()), StorageError::Exists(shown())),
+            (Guest::Exhausted(text()), StorageError::Exhausted(shown())),
+            (Guest::OutOfRange(text()), StorageError::OutOfRange(shown())),
+            (Guest::InUse(text()), StorageError::InUse(shown())),
+        ] {
+            let all = each(&[0], Ok(vec![Err::<(), _>(error)]), right).unwrap();
+            assert_eq!(all, [Ok(Err(expected))]);
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::imports::State;
 /// Links all of them.
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     provider::types::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    provider::storage::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     provider::cache::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     provider::calls::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     cluster::add_to_linker(linker)?;
@@ -27,3 +28,5 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 }
 
 impl provider::types::Host for State {}
+
+impl provider::storage::Host for State {}

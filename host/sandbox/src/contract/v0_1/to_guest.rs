@@ -5,10 +5,13 @@ use std::sync::Arc;
 use skydock_cloud as cloud;
 
 use super::bindings::{
-    exports::skydock::provider::{plugin, routes},
+    exports::skydock::provider::{
+        attachments, plugin, routes, snapshots, storage_capacity, volume_attributes,
+        volume_expansion, volumes,
+    },
     skydock::provider::{
         node_sets::{PackedTargets, Target},
-        types as wit,
+        storage, types as wit,
     },
 };
 use crate::load::source::Settings;
@@ -245,6 +248,111 @@ pub(super) fn new_route(route: &cloud::NewRoute) -> routes::NewRoute {
     }
 }
 
+pub(super) fn access_mode(mode: cloud::AccessMode) -> storage::AccessMode {
+    match mode {
+        cloud::AccessMode::SingleNodeWriter => storage::AccessMode::SingleNodeWriter,
+        cloud::AccessMode::SingleNodeReaderOnly => storage::AccessMode::SingleNodeReaderOnly,
+        cloud::AccessMode::MultiNodeReaderOnly => storage::AccessMode::MultiNodeReaderOnly,
+        cloud::AccessMode::MultiNodeSingleWriter => storage::AccessMode::MultiNodeSingleWriter,
+        cloud::AccessMode::MultiNodeMultiWriter => storage::AccessMode::MultiNodeMultiWriter,
+    }
+}
+
+fn capability(capability: &cloud::VolumeCapability) -> storage::VolumeCapability {
+    storage::VolumeCapability {
+        mode: access_mode(capability.mode),
+        file_system: capability.file_system.clone(),
+    }
+}
+
+fn owner(owner: &cloud::Owner) -> storage::Owner {
+    storage::Owner {
+        namespace: owner.namespace.clone(),
+        name: owner.name.clone(),
+        annotations: pairs(&owner.annotations),
+    }
+}
+
+pub(super) fn volume_ids(ids: &[cloud::VolumeId]) -> Vec<String> {
+    ids.iter().map(|id| id.0.clone()).collect()
+}
+
+pub(super) fn snapshot_ids(ids: &[cloud::SnapshotId]) -> Vec<String> {
+    ids.iter().map(|id| id.0.clone()).collect()
+}
+
+pub(super) fn new_volume(volume: &cloud::NewVolume) -> volumes::NewVolume {
+    let (snapshot, original) = match &volume.source {
+        None => (None, None),
+        Some(cloud::VolumeSource::Snapshot(id)) => (Some(id.0.clone()), None),
+        Some(cloud::VolumeSource::Volume(id)) => (None, Some(id.0.clone())),
+    };
+
+    volumes::NewVolume {
+        name: volume.name.clone(),
+        size_bytes: volume.size.bytes,
+        limit_bytes: volume.size.limit,
+        capabilities: volume.capabilities.iter().map(capability).collect(),
+        parameters: pairs(&volume.parameters),
+        attributes: pairs(&volume.attributes),
+        snapshot,
+        original,
+        requisite: volume.requisite.iter().map(pairs).collect(),
+        preferred: volume.preferred.iter().map(pairs).collect(),
+        claim: volume.claim.as_ref().map(owner),
+    }
+}
+
+pub(super) fn new_attachment(attachment: &cloud::NewAttachment) -> attachments::NewAttachment {
+    attachments::NewAttachment {
+        volume: attachment.volume.0.clone(),
+        node: attachment.node.clone(),
+        capability: capability(&attachment.capability),
+        context: pairs(&attachment.context),
+    }
+}
+
+pub(super) fn attachment(attachment: &cloud::Attachment) -> attachments::Attachment {
+    attachments::Attachment {
+        volume: attachment.volume.0.clone(),
+        node: attachment.node.clone(),
+    }
+}
+
+pub(super) fn expansion(expansion: &cloud::Expansion) -> volume_expansion::Expansion {
+    volume_expansion::Expansion {
+        volume: expansion.volume.0.clone(),
+        size_bytes: expansion.size.bytes,
+        limit_bytes: expansion.size.limit,
+    }
+}
+
+pub(super) fn modification(modification: &cloud::Modification) -> volume_attributes::Modification {
+    volume_attributes::Modification {
+        volume: modification.volume.0.clone(),
+        attributes: pairs(&modification.attributes),
+    }
+}
+
+pub(super) fn new_snapshot(snapshot: &cloud::NewSnapshot) -> snapshots::NewSnapshot {
+    snapshots::NewSnapshot {
+        name: snapshot.name.clone(),
+        volume: snapshot.volume.0.clone(),
+        parameters: pairs(&snapshot.parameters),
+        owner: snapshot.owner.as_ref().map(owner),
+    }
+}
+
+pub(super) fn capacity_request(
+    request: &cloud::CapacityRequest,
+) -> storage_capacity::CapacityRequest {
+    storage_capacity::CapacityRequest {
+        capabilities: request.capabilities.iter().map(capability).collect(),
+        parameters: pairs(&request.parameters),
+        topology: request.topology.as_ref().map(pairs),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,5 +402,98 @@ mod tests {
             let found = packed(&targets);
             assert_eq!((&*found.numbers, &*found.texts), (numbers, texts));
         }
+    }
+    #[test]
+    fn what_the_cluster_needs_is_passed_completely() {
+        let map = |key: &str, text: &str| cloud::Pairs::from([(key.to_owned(), text.to_owned())]);
+        let list = |key: &str, text: &str| vec![(key.to_owned(), text.to_owned())];
+        let claim = cloud::Owner {
+            namespace: "ns".into(),
+            name: "data".into(),
+            annotations: map("a", "b"),
+        };
+        let block = cloud::VolumeCapability {
+            mode: cloud::AccessMode::MultiNodeMultiWriter,
+            file_system: None,
+        };
+        let mount = cloud::VolumeCapability {
+            mode: cloud::AccessMode::SingleNodeWriter,
+            file_system: Some("ext4".into()),
+        };
+
+        let new = cloud::NewVolume {
+            name: "pvc-1".into(),
+            size: cloud::SizeRange {
+                bytes: 1,
+                limit: Some(2),
+            },
+            capabilities: vec![block.clone(), mount.clone()],
+            parameters: map("type", "fast"),
+            attributes: map("iops", "3000"),
+            source: Some(cloud::VolumeSource::Snapshot(cloud::SnapshotId("s".into()))),
+            requisite: vec![map("zone", "a"), map("zone", "b")],
+            preferred: vec![map("zone", "b")],
+            claim: Some(claim),
+        };
+        let passed_block = storage::VolumeCapability {
+            mode: storage::AccessMode::MultiNodeMultiWriter,
+            file_system: None,
+        };
+        let passed_mount = storage::VolumeCapability {
+            mode: storage::AccessMode::SingleNodeWriter,
+            file_system: Some("ext4".into()),
+        };
+        let passed_claim = storage::Owner {
+            namespace: "ns".into(),
+            name: "data".into(),
+            annotations: list("a", "b"),
+        };
+        let passed = volumes::NewVolume {
+            name: "pvc-1".into(),
+            size_bytes: 1,
+            limit_bytes: Some(2),
+            capabilities: vec![passed_block, passed_mount.clone()],
+            parameters: list("type", "fast"),
+            attributes: list("iops", "3000"),
+            snapshot: Some("s".into()),
+            original: None,
+            requisite: vec![list("zone", "a"), list("zone", "b")],
+            preferred: vec![list("zone", "b")],
+            claim: Some(passed_claim),
+        };
+        assert_eq!(new_volume(&new), passed);
+
+        let copy = cloud::NewVolume {
+            source: Some(cloud::VolumeSource::Volume(cloud::VolumeId("v".into()))),
+            ..cloud::NewVolume::default()
+        };
+        let copy = new_volume(&copy);
+        assert_eq!((copy.snapshot, copy.original), (None, Some("v".into())));
+
+        let attached = new_attachment(&cloud::NewAttachment {
+            volume: cloud::VolumeId("v".into()),
+            node: "i-1".into(),
+            capability: mount.clone(),
+            context: map("serial", "s"),
+        });
+        let passed = attachments::NewAttachment {
+            volume: "v".into(),
+            node: "i-1".into(),
+            capability: passed_mount.clone(),
+            context: list("serial", "s"),
+        };
+        assert_eq!(attached, passed);
+
+        let measured = capacity_request(&cloud::CapacityRequest {
+            capabilities: vec![mount],
+            parameters: map("type", "fast"),
+            topology: Some(map("zone", "a")),
+        });
+        let passed = storage_capacity::CapacityRequest {
+            capabilities: vec![passed_mount],
+            parameters: list("type", "fast"),
+            topology: Some(list("zone", "a")),
+        };
+        assert_eq!(measured, passed);
     }
 }

@@ -7,37 +7,27 @@ use crate::answers::overlap::Overlap;
 use skydock_cloud::{CallKind, Capability, PerKind};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Minimum number of instances that can be divided: one for each kind.
-const FEWEST: usize = 3;
+/// The kinds of calls, the slowest in clouds first.
+const SLOWEST: [CallKind; CallKind::ALL.len()] = [
+    CallKind::LoadBalancers,
+    CallKind::Volumes,
+    CallKind::Nodes,
+    CallKind::Routes,
+];
 
-/// Divides all instances among the plugin's capabilities; none if there are too few. Clouds are
-/// slowest with load balancers, which therefore get the most.
+/// Divides all instances among the plugin's capabilities; none if there are too few. The slowest
+/// kind gets the most.
 fn split(instances: usize, capabilities: &BTreeSet<Capability>) -> Option<PerKind<usize>> {
-    if instances < FEWEST {
+    let served: BTreeSet<CallKind> = capabilities.iter().copied().map(Into::into).collect();
+    if instances < served.len() {
         return None;
     }
 
-    let has = |kind| {
-        capabilities
-            .iter()
-            .any(|capability| CallKind::from(*capability) == kind)
-    };
-
     let share = CallKind::reserved(instances);
-    let mut split = PerKind {
-        nodes: if has(CallKind::Nodes) { share } else { 0 },
-        routes: if has(CallKind::Routes) { share } else { 0 },
-        load_balancers: 0,
-    };
+    let mut split = PerKind::of(|kind| if served.contains(&kind) { share } else { 0 });
 
-    let rest = instances - split.nodes - split.routes;
-    if has(CallKind::LoadBalancers) {
-        split.load_balancers = rest;
-    } else if split.nodes > 0 {
-        split.nodes += rest;
-    } else {
-        split.routes += rest;
-    }
+    let slowest = SLOWEST.into_iter().find(|kind| served.contains(kind))?;
+    *split.get_mut(slowest) += instances - served.len() * share;
 
     Some(split)
 }
@@ -50,7 +40,7 @@ pub(super) enum Shares {
     /// One semaphore for each kind.
     Each(PerKind<Semaphore>),
     /// One permit for each capability.
-    OneEach([Semaphore; Capability::ALL.len()]),
+    OneEach(Box<[Semaphore; Capability::ALL.len()]>),
 }
 
 impl Shares {
@@ -62,7 +52,7 @@ impl Shares {
         match overlap {
             Overlap::Any => {}
             Overlap::PerInterface => {
-                return Self::OneEach(Capability::ALL.map(|_| Semaphore::new(1)));
+                return Self::OneEach(Capability::ALL.map(|_| Semaphore::new(1)).into());
             }
             Overlap::None => return Self::One(Semaphore::new(1)),
         }
@@ -87,28 +77,34 @@ impl Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Capability::{Instances, LoadBalancers, Routes, Zones};
+    use Capability::{Attachments, Instances, LoadBalancers, Routes, Volumes, Zones};
 
     // Holds: SEC-10
     #[test]
     fn instances_are_split_among_exported_capabilities() {
         let all: &[Capability] = &[Instances, LoadBalancers, Routes, Zones];
+        let with_volumes: &[Capability] = &[Instances, LoadBalancers, Routes, Volumes, Attachments];
         let table = [
-            (36, all, Some((8, 8, 20))),
-            (116, all, Some((8, 8, 100))),
-            (24, all, Some((6, 6, 12))),
-            (3, all, Some((1, 1, 1))),
+            (36, all, Some((8, 8, 20, 0))),
+            (116, all, Some((8, 8, 100, 0))),
+            (24, all, Some((6, 6, 12, 0))),
+            (3, all, Some((1, 1, 1, 0))),
             (2, all, None),
             (1, all, None),
-            (36, &[Instances, LoadBalancers], Some((8, 0, 28))),
-            (36, &[LoadBalancers, Routes], Some((0, 8, 28))),
-            (36, &[Zones, Routes], Some((28, 8, 0))),
-            (36, &[Zones], Some((36, 0, 0))),
-            (36, &[Routes], Some((0, 36, 0))),
+            (36, with_volumes, Some((8, 8, 12, 8))),
+            (4, with_volumes, Some((1, 1, 1, 1))),
+            (3, with_volumes, None),
+            (36, &[Instances, LoadBalancers], Some((8, 0, 28, 0))),
+            (36, &[LoadBalancers, Routes], Some((0, 8, 28, 0))),
+            (36, &[Zones, Routes], Some((28, 8, 0, 0))),
+            (36, &[Zones], Some((36, 0, 0, 0))),
+            (36, &[Routes], Some((0, 36, 0, 0))),
+            (36, &[Instances, Volumes], Some((8, 0, 0, 28))),
+            (36, &[], None),
         ];
         for (instances, capabilities, expected) in table {
             let found = split(instances, &capabilities.iter().copied().collect());
-            let found = found.map(|it| (it.nodes, it.routes, it.load_balancers));
+            let found = found.map(|it| (it.nodes, it.routes, it.load_balancers, it.volumes));
             assert_eq!(found, expected, "{instances} for {capabilities:?}");
         }
     }

@@ -4,14 +4,15 @@
 use std::{sync::Arc, time::Instant};
 
 use skydock_cloud::{Answers, CloudError, Function, NodeSet};
+use skydock_resources::limits::Limits;
 use tracing::Instrument as _;
 
 use crate::{
     answers::Element,
     call_error::CallError,
-    contract::{Guest, Running},
+    contract::{Guest, Page, Running},
     execution::{
-        call_site::CallSite,
+        call_site::{CallSite, ElementError},
         generation::Generation,
         supervise::{Scope, Verdict},
     },
@@ -190,12 +191,12 @@ impl Plugin {
 
     /// Runs a call about several objects. An answer that violates the contract becomes an error in
     /// its place, and is counted.
-    pub(super) async fn call_for_each<'s, T: Send>(
+    pub(super) async fn call_for_each<'s, T: Send, E: ElementError>(
         &self,
         function: Function,
         subject: Subject,
-        call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, Vec<Element<T>>> + Send,
-    ) -> Result<Answers<T>, CloudError> {
+        call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, Vec<Element<T, E>>> + Send,
+    ) -> Result<Answers<T, E>, CloudError> {
         let generation = self.current();
         let elements = self.call_on(&generation, function, subject, call).await?;
 
@@ -209,6 +210,50 @@ impl Plugin {
             .into_iter()
             .map(|element| call_site.batch_element(element))
             .collect())
+    }
+
+    /// Runs a call for each page of a list, which has at most `limit` elements.
+    pub(super) async fn all_pages<T: Send>(
+        &self,
+        function: Function,
+        limit: impl FnOnce(&Limits) -> usize + Send,
+        call: impl for<'a, 's> Fn(Guest<'a, 's>, Option<&'s str>, usize) -> Running<'a, Page<T>>
+        + Send
+        + Sync,
+    ) -> Result<Vec<T>, CloudError> {
+        let generation = self.current();
+        let limit = limit(generation.limits());
+        let mut all = Vec::new();
+        let mut page = None::<String>;
+
+        // A page may be empty, but an endless series of empty pages is an error.
+        for _ in 0..=limit {
+            let asked = page.take();
+            let before = all.len();
+
+            let answer = self.call_on(&generation, function, Subject::default(), |guest| {
+                call(guest, asked.as_deref(), before)
+            });
+            let (more, next) = answer.await?;
+
+            all.extend(more);
+            match next {
+                None => return Ok(all),
+                // Another generation may not understand the token of the next page.
+                Some(_) if self.current().info.number != generation.info.number => {
+                    return Err(CloudError::Conflict(format!(
+                        "the plugin was replaced during {}",
+                        function.name()
+                    )));
+                }
+                next => page = next,
+            }
+        }
+
+        Err(CloudError::Internal(format!(
+            "plugin {}, {function}: the list does not end",
+            self.name()
+        )))
     }
 
     /// Runs a call with the nodes of a Service's load balancer. The plugin can query the difference

@@ -161,6 +161,26 @@ declare module "skydock:provider/objects@0.1.1" {
   export function annotate(name: string, key: string, value?: string): boolean;
 }
 
+declare module "skydock:provider/storage@0.1.1" {
+  import type * as witTypes from "skydock:provider/types@0.1.1";
+  export type StorageError =
+    | { tag: "cloud"; val: witTypes.CloudError }
+    | { tag: "exists"; val: string }
+    | { tag: "exhausted"; val: string }
+    | { tag: "out-of-range"; val: string }
+    | { tag: "in-use"; val: string };
+  export type AccessMode = "single-node-writer" | "single-node-reader-only" | "multi-node-reader-only" | "multi-node-single-writer" | "multi-node-multi-writer";
+  export type VolumeCapability = {
+    mode: AccessMode;
+    fileSystem?: string;
+  };
+  export type Owner = {
+    namespace: string;
+    name: string;
+    annotations: [string, string][];
+  };
+}
+
 declare module "skydock:provider/plugin@0.1.1" {
   export type Settings = {
     clusterName: string;
@@ -222,5 +242,103 @@ declare module "skydock:provider/zones@0.1.1" {
   export type Zone = {
     zone?: string;
     region?: string;
+  };
+}
+
+declare module "skydock:provider/volumes@0.1.1" {
+  import type * as witStorage from "skydock:provider/storage@0.1.1";
+  export type DriverInfo = {
+    name: string;
+    topologyKeys: string[];
+    accessModes: witStorage.AccessMode[];
+    clones: boolean;
+  };
+  export type Volume = {
+    id: string;
+    sizeBytes: bigint;
+    topology: [string, string][][];
+    context: [string, string][];
+    nodes: string[];
+  };
+  export type NewVolume = {
+    name: string;
+    sizeBytes: bigint;
+    limitBytes?: bigint;
+    capabilities: witStorage.VolumeCapability[];
+    parameters: [string, string][];
+    attributes: [string, string][];
+    snapshot?: string;
+    original?: string;
+    requisite: [string, string][][];
+    preferred: [string, string][][];
+    claim?: witStorage.Owner;
+  };
+  export type VolumePage = {
+    volumes: Volume[];
+    next?: string;
+  };
+}
+
+declare module "skydock:provider/attachments@0.1.1" {
+  import type * as witStorage from "skydock:provider/storage@0.1.1";
+  export type NewAttachment = {
+    volume: string;
+    node: string;
+    capability: witStorage.VolumeCapability;
+    context: [string, string][];
+  };
+  export type Attachment = {
+    volume: string;
+    node?: string;
+  };
+}
+
+declare module "skydock:provider/volume-expansion@0.1.1" {
+  export type Expansion = {
+    volume: string;
+    sizeBytes: bigint;
+    limitBytes?: bigint;
+  };
+}
+
+declare module "skydock:provider/volume-attributes@0.1.1" {
+  export type Modification = {
+    volume: string;
+    attributes: [string, string][];
+  };
+}
+
+declare module "skydock:provider/snapshots@0.1.1" {
+  import type * as witStorage from "skydock:provider/storage@0.1.1";
+  export type Snapshot = {
+    id: string;
+    volume: string;
+    sizeBytes: bigint;
+    creationTimestamp: bigint;
+    ready: boolean;
+  };
+  export type NewSnapshot = {
+    name: string;
+    volume: string;
+    parameters: [string, string][];
+    owner?: witStorage.Owner;
+  };
+  export type SnapshotPage = {
+    snapshots: Snapshot[];
+    next?: string;
+  };
+}
+
+declare module "skydock:provider/storage-capacity@0.1.1" {
+  import type * as witStorage from "skydock:provider/storage@0.1.1";
+  export type CapacityRequest = {
+    capabilities: witStorage.VolumeCapability[];
+    parameters: [string, string][];
+    topology?: [string, string][];
+  };
+  export type Capacity = {
+    availableBytes: bigint;
+    maximumBytes?: bigint;
+    minimumBytes?: bigint;
   };
 }

@@ -1,13 +1,20 @@
 // Generated from wit/ by `cargo run -p skydock-bindings`; do not edit.
 import type * as witTypes from "skydock:provider/types@0.1.1";
 import type * as witNodeSets from "skydock:provider/node-sets@0.1.1";
+import type * as witStorage from "skydock:provider/storage@0.1.1";
 import type * as witPlugin from "skydock:provider/plugin@0.1.1";
 import type * as witInstances from "skydock:provider/instances@0.1.1";
 import type * as witRoutes from "skydock:provider/routes@0.1.1";
 import type * as witZones from "skydock:provider/zones@0.1.1";
+import type * as witVolumes from "skydock:provider/volumes@0.1.1";
+import type * as witAttachments from "skydock:provider/attachments@0.1.1";
+import type * as witVolumeExpansion from "skydock:provider/volume-expansion@0.1.1";
+import type * as witVolumeAttributes from "skydock:provider/volume-attributes@0.1.1";
+import type * as witSnapshots from "skydock:provider/snapshots@0.1.1";
+import type * as witStorageCapacity from "skydock:provider/storage-capacity@0.1.1";
 
 import type * as sdk from "../../index.js";
-import { labels, names, number, optional, pairs, text } from "../convert.js";
+import { labels, names, number, optional, pairs, text, timestamp } from "../convert.js";
 
 export const addressKind = names<witTypes.AddressKind, sdk.AddressKind>({
   "hostname": "Hostname",
@@ -193,6 +200,29 @@ export function sdkNodeChanges(it: witNodeSets.NodeChanges): sdk.NodeChanges {
   };
 }
 
+export const accessMode = names<witStorage.AccessMode, sdk.AccessMode>({
+  "single-node-writer": "single-node-writer",
+  "single-node-reader-only": "single-node-reader-only",
+  "multi-node-reader-only": "multi-node-reader-only",
+  "multi-node-single-writer": "multi-node-single-writer",
+  "multi-node-multi-writer": "multi-node-multi-writer",
+});
+
+export function sdkVolumeCapability(it: witStorage.VolumeCapability): sdk.VolumeCapability {
+  return {
+    mode: accessMode.from(it.mode),
+    fileSystem: it.fileSystem,
+  };
+}
+
+export function sdkOwner(it: witStorage.Owner): sdk.Owner {
+  return {
+    namespace: it.namespace,
+    name: it.name,
+    annotations: labels(it.annotations),
+  };
+}
+
 export function sdkSettings(it: witPlugin.Settings): sdk.Settings {
   return {
     clusterName: it.clusterName,
@@ -281,5 +311,120 @@ export function witZone(it: sdk.Zone): witZones.Zone {
   return {
     zone: optional(it.zone, "zone"),
     region: optional(it.region, "region"),
+  };
+}
+
+export function witDriverInfo(it: sdk.DriverInfo): witVolumes.DriverInfo {
+  return {
+    name: text(it.name, "name of the driver"),
+    topologyKeys: (it.topologyKeys ?? []).map((one) => text(one, "topology key")),
+    accessModes: it.accessModes.map(accessMode.to),
+    clones: Boolean(it.clones),
+  };
+}
+
+export function witVolume(it: sdk.Volume): witVolumes.Volume {
+  return {
+    id: text(it.id, "ID of a volume"),
+    sizeBytes: BigInt(number(it.sizeBytes, "size bytes", Number.MAX_SAFE_INTEGER)),
+    topology: (it.topology ?? []).map((one) => pairs(one, "topology of a volume")),
+    context: pairs(it.context, "context of a volume"),
+    nodes: (it.nodes ?? []).map((one) => text(one, "node")),
+  };
+}
+
+export function sdkNewVolume(it: witVolumes.NewVolume): sdk.NewVolume {
+  return {
+    name: it.name,
+    sizeBytes: Number(it.sizeBytes),
+    limitBytes: it.limitBytes == null ? undefined : Number(it.limitBytes),
+    capabilities: it.capabilities.map(sdkVolumeCapability),
+    parameters: labels(it.parameters),
+    attributes: labels(it.attributes),
+    snapshot: it.snapshot,
+    original: it.original,
+    requisite: it.requisite.map(labels),
+    preferred: it.preferred.map(labels),
+    claim: it.claim == null ? undefined : sdkOwner(it.claim),
+  };
+}
+
+export function witVolumePage(it: sdk.VolumePage): witVolumes.VolumePage {
+  return {
+    volumes: it.volumes.map(witVolume),
+    next: optional(it.next, "token of the next page"),
+  };
+}
+
+export function sdkNewAttachment(it: witAttachments.NewAttachment): sdk.NewAttachment {
+  return {
+    volume: it.volume,
+    node: it.node,
+    capability: sdkVolumeCapability(it.capability),
+    context: labels(it.context),
+  };
+}
+
+export function sdkAttachment(it: witAttachments.Attachment): sdk.Attachment {
+  return {
+    volume: it.volume,
+    node: it.node,
+  };
+}
+
+export function sdkExpansion(it: witVolumeExpansion.Expansion): sdk.Expansion {
+  return {
+    volume: it.volume,
+    sizeBytes: Number(it.sizeBytes),
+    limitBytes: it.limitBytes == null ? undefined : Number(it.limitBytes),
+  };
+}
+
+export function sdkModification(it: witVolumeAttributes.Modification): sdk.Modification {
+  return {
+    volume: it.volume,
+    attributes: labels(it.attributes),
+  };
+}
+
+export function witSnapshot(it: sdk.Snapshot): witSnapshots.Snapshot {
+  return {
+    id: text(it.id, "ID of a snapshot"),
+    volume: text(it.volume, "volume"),
+    sizeBytes: BigInt(number(it.sizeBytes, "size bytes", Number.MAX_SAFE_INTEGER)),
+    creationTimestamp: timestamp(it.created),
+    ready: Boolean(it.ready),
+  };
+}
+
+export function sdkNewSnapshot(it: witSnapshots.NewSnapshot): sdk.NewSnapshot {
+  return {
+    name: it.name,
+    volume: it.volume,
+    parameters: labels(it.parameters),
+    owner: it.owner == null ? undefined : sdkOwner(it.owner),
+  };
+}
+
+export function witSnapshotPage(it: sdk.SnapshotPage): witSnapshots.SnapshotPage {
+  return {
+    snapshots: it.snapshots.map(witSnapshot),
+    next: optional(it.next, "token of the next page"),
+  };
+}
+
+export function sdkCapacityRequest(it: witStorageCapacity.CapacityRequest): sdk.CapacityRequest {
+  return {
+    capabilities: it.capabilities.map(sdkVolumeCapability),
+    parameters: labels(it.parameters),
+    topology: it.topology == null ? undefined : labels(it.topology),
+  };
+}
+
+export function witCapacity(it: sdk.Capacity): witStorageCapacity.Capacity {
+  return {
+    availableBytes: BigInt(number(it.availableBytes, "available bytes", Number.MAX_SAFE_INTEGER)),
+    maximumBytes: it.maximumBytes == null ? undefined : BigInt(number(it.maximumBytes, "maximum bytes", Number.MAX_SAFE_INTEGER)),
+    minimumBytes: it.minimumBytes == null ? undefined : BigInt(number(it.minimumBytes, "minimum bytes", Number.MAX_SAFE_INTEGER)),
   };
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use serde_saphyr::{Location, Spanned};
-use skydock_cloud::{ArgumentKind, Function};
+use skydock_cloud::{ArgumentKind, CallKind, Function};
 
 use super::{Action, Given, Kill, Scenario, Scenarios, Step};
 
@@ -30,6 +30,8 @@ impl fmt::Display for Mistake {
 struct Names<'a> {
     nodes: BTreeSet<&'a str>,
     services: BTreeSet<&'a str>,
+    volumes: BTreeSet<&'a str>,
+    snapshots: BTreeSet<&'a str>,
 }
 
 impl<'a> Names<'a> {
@@ -38,6 +40,10 @@ impl<'a> Names<'a> {
             .extend(given.nodes.iter().map(|it| it.name.as_str()));
         self.services
             .extend(given.services.iter().map(|it| it.name.as_str()));
+        self.volumes
+            .extend(given.volumes.iter().map(|it| it.name.as_str()));
+        self.snapshots
+            .extend(given.snapshots.iter().map(|it| it.name.as_str()));
     }
 }
 
@@ -113,7 +119,18 @@ fn at(place: Location, sentence: String) -> Mistake {
 /// Returns true for a function whose list is that of some nodes, of their routes, or of the nodes of
 /// a load balancer.
 fn takes_nodes(function: Function) -> bool {
-    function.answers_each() || function.takes(ArgumentKind::NodeSet)
+    let is_about_volumes = CallKind::from(function.capability()) == CallKind::Volumes;
+    function.answers_each() && !is_about_volumes || function.takes(ArgumentKind::NodeSet)
+}
+
+/// Returns true for a function whose list is that of some snapshots.
+fn takes_snapshots(function: Function) -> bool {
+    function.takes(ArgumentKind::NewSnapshots) || function.takes(ArgumentKind::SnapshotIds)
+}
+
+/// Returns true for a function whose list is that of some volumes.
+fn takes_volumes(function: Function) -> bool {
+    function.answers_each() && !takes_nodes(function) && !takes_snapshots(function)
 }
 
 /// Checks a step whose objects have these names.
@@ -159,11 +176,11 @@ fn is_about_service(action: Action<'_>) -> bool {
 }
 
 /// Returns each field, whether it is set, and whether it means something with the rest of the step.
-fn fields(action: Action<'_>, step: &Step) -> [(&'static str, bool, bool); 14] {
+fn fields(action: Action<'_>, step: &Step) -> [(&'static str, bool, bool); 16] {
     let expect = &step.expect;
 
     let is_call = matches!(action, Action::Call(_));
-    let is_about_nodes = matches!(action, Action::Call(function) if takes_nodes(function));
+    let takes = |what: fn(Function) -> bool| matches!(action, Action::Call(it) if what(it));
     let is_http = matches!(action, Action::Http(_));
     let is_run = matches!(action, Action::Run(_));
 
@@ -171,7 +188,13 @@ fn fields(action: Action<'_>, step: &Step) -> [(&'static str, bool, bool); 14] {
     let is_plain = is_call && !is_killed && !step.answer_lost;
 
     [
-        ("nodes", step.nodes.is_some(), is_about_nodes),
+        ("nodes", step.nodes.is_some(), takes(takes_nodes)),
+        ("volumes", step.volumes.is_some(), takes(takes_volumes)),
+        (
+            "snapshots",
+            step.snapshots.is_some(),
+            takes(takes_snapshots),
+        ),
         ("service", step.service.is_some(), is_about_service(action)),
         ("times", step.times.is_some(), is_plain),
         (
@@ -253,6 +276,12 @@ fn check_names(step: &Step, names: &Names<'_>) -> Result<(), String> {
     for name in step.nodes.iter().flatten() {
         known("node", name, &names.nodes)?;
     }
+    for name in step.volumes.iter().flatten() {
+        known("volume", name, &names.volumes)?;
+    }
+    for name in step.snapshots.iter().flatten() {
+        known("snapshot", name, &names.snapshots)?;
+    }
     if let Some(name) = &step.service {
         known("Service", name, &names.services)?;
     }
@@ -292,6 +321,22 @@ mod tests {
             (
                 "{call: instances.check, nodes: [node-2]}",
                 "9:5: unknown node `node-2`; expected one of `node-1`",
+            ),
+            (
+                "{call: instances.check, volumes: [a]}",
+                "9:5: `volumes` does not go",
+            ),
+            (
+                "{call: volumes.delete-volumes, nodes: [node-1]}",
+                "9:5: `nodes` does not go",
+            ),
+            (
+                "{call: snapshots.create-snapshots, volumes: [a]}",
+                "9:5: `volumes` does not go",
+            ),
+            (
+                "{call: attachments.attach-volumes, volumes: [a]}",
+                "9:5: unknown volume `a`",
             ),
             ("{call: instances.check, kill: {}}", "9:5: `kill` needs"),
             (

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use skydock_cloud::CloudError;
+use skydock_cloud::{CloudError, StorageError};
 
 /// What must be true. Without anything, a call must succeed for each node, a request must be
 /// answered with 2xx, and a program must end with 0.
@@ -35,7 +35,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
     Value::deserialize(deserializer).map(Some)
 }
 
-/// A case of `cloud-error`.
+/// A case of `cloud-error`, or of `storage-error`.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs)] // named as in the contract
@@ -49,9 +49,23 @@ pub(crate) enum ErrorCase {
     Invalid,
     Unavailable,
     Internal,
+    Exists,
+    Exhausted,
+    OutOfRange,
+    InUse,
 }
 
 impl ErrorCase {
+    pub(crate) const fn of_element(error: &StorageError) -> Self {
+        match error {
+            StorageError::Cloud(error) => Self::of(error),
+            StorageError::Exists(_) => Self::Exists,
+            StorageError::Exhausted(_) => Self::Exhausted,
+            StorageError::OutOfRange(_) => Self::OutOfRange,
+            StorageError::InUse(_) => Self::InUse,
+        }
+    }
+
     pub(crate) const fn of(error: &CloudError) -> Self {
         match error {
             CloudError::NotFound(_) => Self::NotFound,
@@ -78,6 +92,10 @@ impl ErrorCase {
             Self::Invalid => "invalid",
             Self::Unavailable => "unavailable",
             Self::Internal => "internal",
+            Self::Exists => "exists",
+            Self::Exhausted => "exhausted",
+            Self::OutOfRange => "out-of-range",
+            Self::InUse => "in-use",
         }
     }
 }

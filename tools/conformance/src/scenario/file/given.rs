@@ -5,12 +5,17 @@ use skydock_cloud::{
     AddressKind, IpFamily, Node, NodeAddress, Pairs, Service, ServicePort, TrafficPolicy, Transport,
 };
 
+use super::{SnapshotSpec, VolumeSpec};
+
 /// Objects of the cluster.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Given {
     pub(crate) nodes: Vec<NodeSpec>,
     pub(crate) services: Vec<ServiceSpec>,
+    /// Not objects of the cluster, but what they lead to: what a claim needs.
+    pub(crate) volumes: Vec<VolumeSpec>,
+    pub(crate) snapshots: Vec<SnapshotSpec>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -38,6 +38,10 @@ pub(crate) struct Step {
     pub(crate) nodes: Option<Vec<String>>,
     /// The Service of a call.
     pub(crate) service: Option<String>,
+    /// The volumes of a call; all by default.
+    pub(crate) volumes: Option<Vec<String>>,
+    /// The snapshots of a call; all by default.
+    pub(crate) snapshots: Option<Vec<String>>,
     /// Makes the call this many times, one after the other.
     pub(crate) times: Option<u32>,
     /// Makes the call this many times at once, each in a replica of Skydock.
@@ -174,13 +178,14 @@ impl Step {
             Some(Action::Restart) => "Skydock starts again".to_owned(),
         };
 
+        let list = |names: &Vec<String>| format!(" with [{}]", names.join(", "));
         let more = [
             self.service
                 .as_ref()
                 .map(|name| format!(" for the Service {name}")),
-            self.nodes
-                .as_ref()
-                .map(|names| format!(" with [{}]", names.join(", "))),
+            self.nodes.as_ref().map(list),
+            self.volumes.as_ref().map(list),
+            self.snapshots.as_ref().map(list),
             self.times.map(|times| format!(", {times} times")),
             self.at_once.map(|times| format!(", {times} at once")),
             self.kill.map(|_| ", killed".to_owned()),

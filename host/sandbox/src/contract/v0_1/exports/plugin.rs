@@ -7,7 +7,7 @@ use skydock_cloud::{
     text::{SENTENCE, cut, is_plain, shown},
 };
 
-use super::{Guest, generated::plugin};
+use super::{Guest, generated::plugin, volumes};
 use crate::{
     answers::{
         AnswerError, Checked, count, overlap::Overlap, provider_id::MAX_PROVIDER_ID, text, value,
@@ -29,10 +29,10 @@ const MAX_WISHES: usize = 64;
 
 const MAX_ANNOTATION_PREFIXES: usize = 16;
 
-/// Maximum number of nodes in one call.
+/// Maximum number of nodes, of routes, and of volumes in one call.
 const MAX_BATCH: u32 = 1000;
 
-/// Number of nodes in one call if the plugin sets none.
+/// Number of them in one call if the plugin sets none.
 const DEFAULT_BATCH: u32 = 100;
 
 impl<'a, 's> Guest<'a, 's> {
@@ -55,7 +55,8 @@ impl<'a, 's> Guest<'a, 's> {
         })
     }
 
-    /// Calls `plugin.info`. `exported` are the capabilities of the component.
+    /// Calls `plugin.info`, and `volumes.driver` if it serves volumes. `exported` are the
+    /// capabilities of the component.
     pub(crate) fn info(
         self,
         exported: &'s BTreeSet<Capability>,
@@ -68,7 +69,25 @@ impl<'a, 's> Guest<'a, 's> {
             let answer = functions.plugin.call_info(&mut *store).await?;
             store.data().answered(&answer);
 
-            Ok(Ok(info(answer, exported)))
+            let mut introduction = match info(answer, exported) {
+                Ok(introduction) => introduction,
+                Err(error) => return Ok(Ok(Err(error))),
+            };
+
+            let provider = &mut introduction.provider;
+            if provider.can(Capability::Volumes) {
+                store.data().called(&"volumes.driver", &());
+                let volumes = super::exported(functions.volumes.as_ref())?;
+                let answer = volumes.call_driver(&mut *store).await?;
+                store.data().answered(&answer);
+
+                match volumes::driver(answer) {
+                    Ok(driver) => provider.driver = Some(driver),
+                    Err(error) => return Ok(Ok(Err(error))),
+                }
+            }
+
+            Ok(Ok(Ok(introduction)))
         })
     }
 }
@@ -94,11 +113,24 @@ fn served(all: &BTreeSet<Capability>, unused: &[String]) -> Checked<BTreeSet<Cap
         )?;
     }
 
-    Ok(all
+    let served: BTreeSet<_> = all
         .iter()
         .copied()
         .filter(|capability| !unused.iter().any(|name| capability.name() == name))
-        .collect())
+        .collect();
+
+    let lacks = |needed: &Capability| !served.contains(needed);
+    if served
+        .iter()
+        .filter_map(|it| it.needs())
+        .any(|it| lacks(&it))
+    {
+        return Err(AnswerError::Missing(
+            "`volumes` (required with the other interfaces about volumes)",
+        ));
+    }
+
+    Ok(served)
 }
 
 /// Checks the plugin's name and version.
@@ -216,6 +248,7 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
         provider_id_prefixes: info.provider_id_prefixes,
         annotation_prefixes: info.annotation_prefixes,
         max_batch: usize::try_from(batch).unwrap_or(1),
+        driver: None,
     };
 
     let overlap = match info.overlap {
@@ -269,6 +302,23 @@ mod tests {
             served(&exported, &unused(&["load-balancers"])).is_err()
                 && served(&exported, &unused(&["x"])).is_err()
         );
+    }
+
+    #[test]
+    fn interfaces_about_volumes_need_that_of_volumes() {
+        use Capability::{Attachments, Instances, Snapshots, Volumes};
+        for (exported, unused, expected) in [
+            (&[Volumes][..], &[][..], true),
+            (&[Volumes, Attachments, Snapshots], &[], true),
+            (&[Volumes, Attachments], &["attachments"], true),
+            (&[Volumes, Attachments], &["volumes", "attachments"], true),
+            (&[Volumes, Attachments], &["volumes"], false),
+            (&[Instances, Snapshots], &[], false),
+        ] {
+            let exported = exported.iter().copied().collect();
+            let unused: Vec<_> = unused.iter().map(|it: &&str| (*it).to_owned()).collect();
+            assert_eq!(served(&exported, &unused).is_ok(), expected, "{exported:?}");
+        }
     }
 
     // Holds: SEC-28

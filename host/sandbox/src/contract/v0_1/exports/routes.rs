@@ -3,9 +3,13 @@
 use ipnet::IpNet;
 use skydock_cloud::{self as cloud, text::is_plain};
 
-use super::{Guest, generated::routes};
+use super::{
+    Guest,
+    generated::routes,
+    pages::{Limit, Page, page},
+};
 use crate::{
-    answers::{AnswerError, Checked, Element, count, text, value},
+    answers::{Checked, Element, text, value},
     call_error::CallError,
     contract::{
         Running,
@@ -19,26 +23,29 @@ use crate::{
 /// Maximum bytes of a cloud's name for a route. The longest known names are Azure resource IDs.
 const MAX_NAME: usize = 1024;
 
-/// Maximum bytes of the token of the next page.
-const MAX_NEXT: usize = 4 << 10;
-
-/// A page of the list of routes, and the token of the next one.
-type Page = (Vec<cloud::Route>, Option<String>);
-
 impl<'a, 's> Guest<'a, 's> {
     /// Calls `routes.list-routes` for one page, after `before` routes on earlier pages. Returns it
     /// with the token of the next page.
-    pub(crate) fn list_routes(self, page: Option<&'s str>, before: usize) -> Running<'a, Page> {
+    pub(crate) fn list_routes(
+        self,
+        token: Option<&'s str>,
+        before: usize,
+    ) -> Running<'a, Page<cloud::Route>> {
         let Self {
             functions, store, ..
         } = self;
 
         Box::pin(async move {
-            let answer = call!(functions, store, ListRoutes: routes.call_list_routes(page));
+            let answer = call!(functions, store, ListRoutes: routes.call_list_routes(token));
 
-            let limit = store.data().shared.limits.routes;
-            Ok(single_answer(answer)
-                .and_then(|page| route_page(page, before, limit).map_err(CallError::BadAnswer)))
+            let limit = Limit {
+                what: "routes",
+                key: "routes",
+                most: store.data().shared.limits.routes,
+            };
+            Ok(single_answer(answer).and_then(|it| {
+                page((it.routes, it.next), before, limit, route).map_err(CallError::BadAnswer)
+            }))
         })
     }
 
@@ -105,28 +112,6 @@ fn route(route: routes::Route) -> Checked<cloud::Route> {
     })
 }
 
-/// Checks one page of the list of routes, after `before` routes on earlier pages. One invalid route
-/// makes the whole list invalid: without that route, the host would create or delete the wrong
-/// ones.
-fn route_page(page: routes::RoutePage, before: usize, limit: usize) -> Checked<Page> {
-    let total = page.routes.len().saturating_add(before);
-    if total > limit {
-        return Err(AnswerError::TooManyRoutes {
-            count: total,
-            limit,
-        });
-    }
-
-    if let Some(next) = &page.next {
-        count("bytes in `next`", next.len(), MAX_NEXT)?;
-    }
-
-    Ok((
-        page.routes.into_iter().map(route).collect::<Checked<_>>()?,
-        page.next,
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_route_fails_the_list() {
+    fn an_invalid_route_is_rejected() {
         let good = routes::Route {
             name: "r-1".into(),
             target_node: Some("node-1".into()),
@@ -235,28 +220,8 @@ mod tests {
             .is_ok()
         );
 
-        let page = |routes: Vec<routes::Route>| routes::RoutePage {
-            routes,
-            next: Some("p2".into()),
-        };
         for it in bad {
-            assert!(
-                route_page(page(vec![good.clone(), it.clone()]), 0, 10).is_err(),
-                "{}",
-                it.name
-            );
+            assert!(route(it.clone()).is_err(), "{}", it.name);
         }
-        let (found, next) = route_page(page(vec![good.clone(), good.clone()]), 3, 5).unwrap();
-        assert_eq!((found.len(), next.as_deref()), (2, Some("p2")));
-        assert!(
-            route_page(page(vec![good.clone(), good]), 4, 5).is_err(),
-            "with those before it"
-        );
-
-        let wordy = |bytes: usize| routes::RoutePage {
-            routes: Vec::new(),
-            next: Some("x".repeat(bytes)),
-        };
-        assert!(route_page(wordy(4096), 0, 1).is_ok() && route_page(wordy(4097), 0, 1).is_err());
     }
 }

@@ -1,0 +1,181 @@
+//! Attachments of volumes. The CSI node ID is the ID of the server.
+
+use serde_json::json;
+use skydock_sdk::{
+    Result,
+    attachments::{Attachment, NewAttachment},
+    http::{self, Method},
+    storage::StorageError,
+    types::{CloudError, Pair},
+};
+
+use super::{
+    certain,
+    find::{by_id, is_ours},
+    in_progress, next, no_volume, nodes,
+};
+use crate::{
+    cloud::{Answered, Cloud, Kind, ServiceRequest, send_each},
+    services::cinder::Volume,
+};
+
+/// Key of the path of the device, for the node part.
+const DEVICE: &str = "DevicePath";
+
+/// Attaches volumes to servers.
+///
+/// # Errors
+/// If Cinder cannot be asked.
+pub fn attach(
+    cloud: &Cloud<'_>,
+    attachments: &[NewAttachment],
+) -> Result<Vec<Result<Vec<Pair>, StorageError>>> {
+    let ids: Vec<_> = attachments.iter().map(|it| it.volume.as_str()).collect();
+    let found = by_id::<Volume>(cloud, &ids)?;
+    let decide = |(wanted, found): (&NewAttachment, Result<Option<Volume>>)| {
+        let found = found?.ok_or_else(|| no_volume(&wanted.volume))?;
+        is_ours(cloud, &found)?;
+        attached(&found, &wanted.node)
+    };
+    let decided: Vec<_> = attachments.iter().zip(found).map(decide).collect();
+
+    let request =
+        |(wanted, decided): (&NewAttachment, &Result<Option<Vec<Pair>>, StorageError>)| {
+            match decided {
+                Ok(None) => Some(request(cloud, wanted)),
+                _ => None,
+            }
+        };
+    let requests = attachments.iter().zip(&decided).filter_map(request);
+    let mut answers = send_each(requests.collect::<Result<_>>()?).into_iter();
+
+    let answer = |decided: Result<Option<Vec<Pair>>, StorageError>| match decided? {
+        Some(context) => Ok(context),
+        None => Err(explain_attachment(next(&mut answers)?)),
+    };
+    Ok(decided.into_iter().map(answer).collect())
+}
+
+/// Detaches volumes from servers. A volume that does not exist is not attached.
+///
+/// # Errors
+/// If Cinder cannot be asked.
+pub fn detach(
+    cloud: &Cloud<'_>,
+    attachments: &[Attachment],
+) -> Result<Vec<Result<(), StorageError>>> {
+    let ids: Vec<_> = attachments.iter().map(|it| it.volume.as_str()).collect();
+    let found = by_id::<Volume>(cloud, &ids)?;
+    let decide = |(old, found): (&Attachment, Result<Option<Volume>>)| {
+        let Some(found) = found? else {
+            return Ok(Vec::new());
+        };
+        is_ours(cloud, &found)?;
+        detached(&found, old.node.as_deref())
+    };
+    let decided: Vec<Result<Vec<(String, String)>, StorageError>> =
+        attachments.iter().zip(found).map(decide).collect();
+
+    let request = |(node, volume): &(String, String)| {
+        let path = format!(
+            "/servers/{}/os-volume_attachments/{volume}",
+            http::segment(node)?
+        );
+        let what = format!("cannot detach volume `{volume}` from server `{node}`");
+        cloud.request(Method::Delete, Kind::Compute, &path, what)
+    };
+    let requests = decided.iter().flatten().flatten().map(request);
+    let mut answers = send_each(requests.collect::<Result<_>>()?).into_iter();
+
+    let answer = |decided: Result<Vec<(String, String)>, StorageError>| {
+        let mut all_gone = Ok(());
+        for (node, volume) in decided? {
+            let gone = next(&mut answers).map_err(StorageError::from);
+            let gone = gone.and_then(|answer| explain_detachment(answer, &node, &volume));
+            all_gone = all_gone.and(gone);
+        }
+        all_gone
+    };
+    Ok(decided.into_iter().map(answer).collect())
+}
+
+/// Returns the context if the server has the volume, and nothing if it is to be attached.
+fn attached(volume: &Volume, node: &str) -> Result<Option<Vec<Pair>>, StorageError> {
+    let attachment = volume.attachments.iter().find(|it| it.server_id == node);
+    let changes = |status: &str| in_progress(&format!("the volume {} is {status}", volume.id));
+    match (volume.status.as_str(), attachment) {
+        ("in-use", Some(attachment)) => {
+            let device = attachment.device.clone().filter(|it| !it.is_empty());
+            let device = device.ok_or_else(|| changes("without a device"))?;
+            Ok(Some(vec![(DEVICE.to_owned(), device)]))
+        }
+        ("in-use", None) if !volume.multiattach => {
+            let others: Vec<_> = nodes(volume).collect();
+            let what = format!(
+                "the volume {} is attached to {}",
+                volume.id,
+                others.join(", ")
+            );
+            Err(StorageError::in_use(what))
+        }
+        ("available" | "in-use", None) => Ok(None),
+        (status, _) if status.starts_with("error") => {
+            let what = format!("the volume {} is in state {status}", volume.id);
+            Err(CloudError::unavailable(what).into())
+        }
+        (status, _) => Err(changes(status)),
+    }
+}
+
+/// Returns the servers that a volume is to be detached from; all without a node.
+fn detached(volume: &Volume, node: Option<&str>) -> Result<Vec<(String, String)>, StorageError> {
+    let meant = nodes(volume).filter(|it| node.is_none_or(|node| node == *it));
+    let meant: Vec<_> = meant.map(|it| (it.to_owned(), volume.id.clone())).collect();
+    let is_changing = ["attaching", "detaching", "reserved"].contains(&volume.status.as_str());
+    if !meant.is_empty() && is_changing {
+        let what = format!("the volume {} is {}", volume.id, volume.status);
+        return Err(in_progress(&what));
+    }
+    Ok(meant)
+}
+
+fn request(cloud: &Cloud<'_>, wanted: &NewAttachment) -> Result<ServiceRequest> {
+    let path = format!(
+        "/servers/{}/os-volume_attachments",
+        http::segment(&wanted.node)?
+    );
+    let what = format!(
+        "cannot attach volume `{}` to server `{}`",
+        wanted.volume, wanted.node
+    );
+    let body = json!({"volumeAttachment": {"volumeId": wanted.volume}});
+    cloud
+        .request(Method::Post, Kind::Compute, &path, what)?
+        .json(&body)
+}
+
+/// Returns what an answer to an attachment means. The device is known when Cinder says so.
+fn explain_attachment(answer: Answered) -> StorageError {
+    let is_missing = answer.says(404, "itemNotFound");
+    // Nova: the server has as many as its hypervisor can have.
+    let is_limit = answer.says(403, "aximum") || answer.says(403, "oo many");
+    let what = answer.what.clone();
+    match certain(answer) {
+        Ok(_) => in_progress(&format!("{what} yet: it is under way")),
+        Err(error) if is_missing => CloudError::not_found(error.message()).into(),
+        Err(error) if is_limit => StorageError::exhausted(error.message()),
+        Err(error) => error.into(),
+    }
+}
+
+/// Returns whether the server does not have the volume any more.
+fn explain_detachment(answer: Answered, node: &str, volume: &str) -> Result<(), StorageError> {
+    // The server, or its attachment, does not exist.
+    if answer.says(404, "itemNotFound") {
+        return Ok(());
+    }
+    certain(answer)?;
+    Err(in_progress(&format!(
+        "the volume {volume} is detached from {node}"
+    )))
+}

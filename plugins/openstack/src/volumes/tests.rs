@@ -1,0 +1,551 @@
+use skydock_sdk::{
+    attachments::{Attachment, NewAttachment},
+    snapshots::NewSnapshot,
+    storage::Owner,
+    types::Retry,
+};
+
+use super::*;
+use crate::testing::Script;
+
+const BASE: &str = "http://block-storage/v3";
+
+fn new(name: &str, gib: u64) -> NewVolume {
+    NewVolume {
+        name: name.to_owned(),
+        size_bytes: gib * GIB,
+        ..NewVolume::default()
+    }
+}
+
+/// Returns a volume of cluster `c`, as Cinder has it.
+fn existing(id: &str, name: &str, status: &str) -> Value {
+    json!({
+        "id": id, "name": name, "status": status, "size": 2, "availability_zone": "nova",
+        "metadata": {CLUSTER: "c"}, "attachments": [], "snapshot_id": null, "source_volid": null,
+    })
+}
+
+fn on_server(mut volume: Value, server: &str) -> Value {
+    volume["attachments"] = json!([{"server_id": server, "device": "/dev/vdb"}]);
+    volume
+}
+
+fn listed(volumes: &[Value]) -> Value {
+    json!({"volumes": volumes})
+}
+
+/// Returns what an error is: its case.
+fn case<T: std::fmt::Debug>(answer: Result<T, StorageError>) -> &'static str {
+    match answer.unwrap_err() {
+        StorageError::Cloud(CloudError::InProgress(Retry { .. })) => "in progress",
+        StorageError::Cloud(CloudError::NotFound(_)) => "not found",
+        StorageError::Cloud(CloudError::Denied(_)) => "denied",
+        StorageError::Cloud(CloudError::Unavailable(_)) => "unavailable",
+        StorageError::Cloud(CloudError::Invalid(_)) => "invalid",
+        StorageError::Cloud(_) => "other",
+        StorageError::Exists(_) => "exists",
+        StorageError::Exhausted(_) => "exhausted",
+        StorageError::OutOfRange(_) => "out of range",
+        StorageError::InUse(_) => "in use",
+    }
+}
+
+#[test]
+fn a_volume_is_created_as_the_official_driver_does() {
+    let script = Script::new("");
+    script.on(&format!("GET {BASE}/volumes/detail"), 200, listed(&[]));
+    let created = json!({"volume": existing("v", "pvc-1", "creating")});
+    script.on(&format!("POST {BASE}/volumes "), 202, created);
+    let wanted = NewVolume {
+        parameters: vec![("type".into(), "fast".into()), ("other".into(), "x".into())],
+        preferred: vec![vec![(ZONE.to_owned(), "az-2".to_owned())]],
+        claim: Some(Owner {
+            namespace: "shop".into(),
+            name: "data".into(),
+            annotations: Vec::new(),
+        }),
+        ..new("pvc-1", 2)
+    };
+    let answer = create(&script.cloud(), &[wanted]).unwrap().remove(0);
+    assert_eq!(case(answer), "in progress");
+    let expected = json!({"volume": {
+        "name": "pvc-1", "size": 2, "description": DESCRIPTION, "volume_type": "fast",
+        "availability_zone": "az-2",
+        "metadata": {
+            CLUSTER: "c", "csi.storage.k8s.io/pvc/name": "data",
+            "csi.storage.k8s.io/pvc/namespace": "shop", "csi.storage.k8s.io/pv/name": "pvc-1",
+        },
+    }});
+    assert_eq!(script.sent("POST"), [expected]);
+
+    // Then it is found by its name.
+    let there = listed(&[existing("v", "pvc-1", "available")]);
+    script.on(&format!("GET {BASE}/volumes/detail?name=pvc-1"), 200, there);
+    let answer = create(&script.cloud(), &[new("pvc-1", 2)])
+        .unwrap()
+        .remove(0);
+    let expected = Volume {
+        id: "v".into(),
+        size_bytes: 2 * GIB,
+        topology: vec![vec![(ZONE.to_owned(), "nova".to_owned())]],
+        context: Vec::new(),
+        nodes: Vec::new(),
+    };
+    assert_eq!(answer.unwrap(), expected);
+}
+
+#[test]
+fn many_volumes_are_found_in_one_list() {
+    let script = Script::new("");
+    let names: Vec<_> = (0..50).map(|number| format!("pvc-{number}")).collect();
+    let all: Vec<_> = names
+        .iter()
+        .map(|it| existing(it, it, "available"))
+        .collect();
+    script.on(
+        &format!("GET {BASE}/volumes/detail?metadata="),
+        200,
+        listed(&all),
+    );
+    let wanted: Vec<_> = names.iter().map(|it| new(it, 1)).collect();
+    let created = create(&script.cloud(), &wanted).unwrap();
+    assert!(created.iter().all(Result::is_ok));
+    let found = get(&script.cloud(), &names).unwrap();
+    assert!(found.iter().all(Result::is_ok));
+    assert_eq!(script.requested().len(), 2);
+}
+
+#[test]
+fn an_existing_volume_decides_about_a_create() {
+    let copy = |mut volume: Value| {
+        volume["snapshot_id"] = json!("s");
+        volume
+    };
+    for (volume, gib, expected) in [
+        (existing("v", "a", "available"), 3, "exists"),
+        (copy(existing("v", "a", "available")), 2, "exists"),
+        (existing("v", "a", "creating"), 2, "in progress"),
+        (existing("v", "a", "downloading"), 2, "in progress"),
+        (existing("v", "a", "deleting"), 2, "in progress"),
+        (existing("v", "a", "error_deleting"), 2, "unavailable"),
+        // It is deleted first.
+        (existing("v", "a", "error"), 2, "in progress"),
+    ] {
+        let script = Script::new("");
+        let there = listed(&[volume.clone()]);
+        script.on(&format!("GET {BASE}/volumes/detail"), 200, there);
+        script.on(&format!("DELETE {BASE}/volumes/v "), 202, Value::Null);
+        let answer = create(&script.cloud(), &[new("a", gib)]).unwrap().remove(0);
+        assert_eq!(case(answer), expected, "{volume}");
+        let deletes = script
+            .requested()
+            .iter()
+            .filter(|it| it.starts_with("DELETE"))
+            .count();
+        assert_eq!(
+            deletes == 1,
+            expected == "in progress" && volume["status"] == "error"
+        );
+    }
+}
+
+#[test]
+fn what_cinder_rejects_has_the_case_that_kubernetes_needs() {
+    let fault = |kind: &str, message: &str| json!({kind: {"message": message}});
+    for (status, body, expected) in [
+        (
+            413,
+            fault(
+                "overLimit",
+                "VolumeLimitExceeded: Maximum number of volumes allowed (10) exceeded for quota 'volumes'.",
+            ),
+            "exhausted",
+        ),
+        (413, fault("overLimit", "Slow down."), "other"),
+        (
+            404,
+            fault("itemNotFound", "Snapshot s could not be found."),
+            "not found",
+        ),
+        // A proxy proves nothing.
+        (404, json!("no backend"), "unavailable"),
+        (
+            400,
+            fault(
+                "badRequest",
+                "Invalid snapshot: Originating snapshot status must be one of 'available' values",
+            ),
+            "in progress",
+        ),
+        (
+            400,
+            fault(
+                "badRequest",
+                "Invalid input received: Volume size '1'GB cannot be smaller than the snapshot size 2GB.",
+            ),
+            "out of range",
+        ),
+        (
+            400,
+            fault("badRequest", "Availability zone 'x' is invalid."),
+            "denied",
+        ),
+        (503, Value::Null, "unavailable"),
+    ] {
+        let script = Script::new("");
+        script.on(&format!("GET {BASE}/volumes/detail"), 200, listed(&[]));
+        script.on(&format!("POST {BASE}/volumes "), status, body.clone());
+        let answer = create(&script.cloud(), &[new("a", 1)]).unwrap().remove(0);
+        assert_eq!(case(answer), expected, "{body}");
+    }
+}
+
+#[test]
+fn a_volume_is_deleted_unless_it_is_used() {
+    let url = format!("{BASE}/volumes/v ");
+    let gone = json!({"itemNotFound": {"message": "Volume v could not be found."}});
+    for (found, deleted, expected) in [
+        ((404, gone.clone()), 500, "ok"),
+        ((200, existing("v", "a", "deleting")), 500, "in progress"),
+        ((200, existing("v", "a", "available")), 202, "in progress"),
+        ((200, existing("v", "a", "error")), 202, "in progress"),
+        (
+            (200, on_server(existing("v", "a", "in-use"), "n")),
+            500,
+            "in use",
+        ),
+        ((200, existing("v", "a", "attaching")), 500, "in use"),
+        ((503, Value::Null), 500, "unavailable"),
+    ] {
+        let script = Script::new("");
+        let (status, volume) = found;
+        let body = if status == 200 {
+            json!({"volume": volume})
+        } else {
+            volume
+        };
+        script.on(&format!("GET {url}"), status, body.clone());
+        script.on(&format!("DELETE {url}"), deleted, Value::Null);
+        let answer = delete(&script.cloud(), &["v".to_owned()])
+            .unwrap()
+            .remove(0);
+        let answer = if answer.is_ok() { "ok" } else { case(answer) };
+        assert_eq!(answer, expected, "{body}");
+    }
+
+    // With snapshots, and between the two requests.
+    for (status, body, expected) in [
+        (
+            400,
+            json!({"badRequest": {"message": "Volume still has 1 dependent snapshots"}}),
+            "in use",
+        ),
+        (404, gone, "ok"),
+    ] {
+        let script = Script::new("");
+        let volume = json!({"volume": existing("v", "a", "available")});
+        script.on(&format!("GET {url}"), 200, volume);
+        script.on(&format!("DELETE {url}"), status, body);
+        let answer = delete(&script.cloud(), &["v".to_owned()])
+            .unwrap()
+            .remove(0);
+        let answer = if answer.is_ok() { "ok" } else { case(answer) };
+        assert_eq!(answer, expected);
+    }
+}
+
+#[test]
+fn volumes_of_other_clusters_are_not_touched() {
+    let script = Script::new("");
+    let mut foreign = existing("v", "a", "available");
+    foreign["metadata"] = json!({CLUSTER: "other"});
+    script.on(
+        &format!("GET {BASE}/volumes/v "),
+        200,
+        json!({"volume": foreign}),
+    );
+    let id = || "v".to_owned();
+    let cloud = script.cloud();
+    assert_eq!(case(delete(&cloud, &[id()]).unwrap().remove(0)), "denied");
+    assert_eq!(case(get(&cloud, &[id()]).unwrap().remove(0)), "denied");
+    let attachment = NewAttachment {
+        volume: id(),
+        node: "n".into(),
+        ..NewAttachment::default()
+    };
+    assert_eq!(
+        case(attach(&cloud, &[attachment]).unwrap().remove(0)),
+        "denied"
+    );
+    assert!(script.requested().iter().all(|it| it.starts_with("GET ")));
+    // What is no ID of Cinder does not exist, and is not asked for.
+    let answer = get(&cloud, &["../v?x".to_owned()]).unwrap().remove(0);
+    assert_eq!(case(answer), "not found");
+    assert_eq!(script.requested(), [""; 0]);
+}
+
+#[test]
+fn names_of_other_clusters_do_not_matter() {
+    let foreign = |status: &str| {
+        let mut volume = existing("f", "a", status);
+        volume["metadata"] = json!({CLUSTER: "other"});
+        volume
+    };
+    let there = [foreign("available"), foreign("error")];
+    let script = Script::new("");
+    script.on(&format!("GET {BASE}/volumes/detail"), 200, listed(&there));
+    let created = json!({"volume": existing("v", "a", "creating")});
+    script.on(&format!("POST {BASE}/volumes "), 202, created);
+    let wanted = || create(&script.cloud(), &[new("a", 2)]).unwrap().remove(0);
+    assert_eq!(case(wanted()), "in progress");
+    assert_eq!(script.sent("POST").len(), 1);
+
+    let [first, second] = there;
+    let there = [first, existing("v", "a", "available"), second];
+    script.on(&format!("GET {BASE}/volumes/detail"), 200, listed(&there));
+    assert_eq!(wanted().unwrap().id, "v");
+    let deletes = |it: &String| it.starts_with("DELETE");
+    assert!(!script.requested().iter().any(deletes));
+}
+
+#[test]
+fn the_content_of_other_clusters_is_not_copied() {
+    for (metadata, expected) in [
+        (json!({CLUSTER: "other"}), "denied"),
+        (json!({CLUSTER: "c"}), "in progress"),
+        (json!({}), "in progress"),
+    ] {
+        let script = Script::new("");
+        let none = json!({"snapshots": [], "volumes": []});
+        let mut source = existing("s", "source", "available");
+        source["metadata"] = metadata.clone();
+        for one in ["volume", "snapshot"] {
+            let list = format!("GET {BASE}/{one}s/detail");
+            script.on(&list, 200, none.clone());
+            let read = format!("GET {BASE}/{one}s/s ");
+            script.on(&read, 200, json!({one: source}));
+        }
+
+        let of_snapshot = NewVolume {
+            snapshot: Some("s".into()),
+            ..new("a", 2)
+        };
+        let of_volume = NewVolume {
+            original: Some("s".into()),
+            ..new("a", 2)
+        };
+        for copy in [of_snapshot, of_volume] {
+            let mut created = existing("v", "a", "creating");
+            created["snapshot_id"] = json!(copy.snapshot);
+            created["source_volid"] = json!(copy.original);
+            let answer = json!({"volume": created});
+            script.on(&format!("POST {BASE}/volumes "), 202, answer);
+            let answer = create(&script.cloud(), &[copy]).unwrap().remove(0);
+            assert_eq!(case(answer), expected, "{metadata}");
+        }
+
+        let mut created = existing("1", "x", "creating");
+        created["volume_id"] = json!("s");
+        let answer = json!({"snapshot": created});
+        script.on(&format!("POST {BASE}/snapshots "), 202, answer);
+        let cut = NewSnapshot {
+            name: "x".into(),
+            volume: "s".into(),
+            parameters: Vec::new(),
+            owner: None,
+        };
+        let answer = create_snapshots(&script.cloud(), &[cut]).unwrap().remove(0);
+        assert_eq!(case(answer), expected, "{metadata}");
+        assert_eq!(script.sent("POST").is_empty(), expected == "denied");
+    }
+
+    let script = Script::new("");
+    script.on(&format!("GET {BASE}/volumes/detail"), 200, listed(&[]));
+    let gone = json!({"itemNotFound": {"message": "Snapshot s could not be found."}});
+    script.on(&format!("GET {BASE}/snapshots/s "), 404, gone);
+    let copy = NewVolume {
+        snapshot: Some("s".into()),
+        ..new("a", 2)
+    };
+    let answer = create(&script.cloud(), &[copy]).unwrap().remove(0);
+    assert_eq!(case(answer), "not found");
+}
+
+#[test]
+fn a_volume_is_attached_through_nova() {
+    let script = Script::new("");
+    let url = format!("GET {BASE}/volumes/v ");
+    let wanted = || NewAttachment {
+        volume: "v".into(),
+        node: "n".into(),
+        ..NewAttachment::default()
+    };
+    let nova = "POST http://compute/v2.1/servers/n/os-volume_attachments ";
+    let volume = json!({"volume": existing("v", "a", "available")});
+    script.on(&url, 200, volume);
+    script.on(
+        nova,
+        200,
+        json!({"volumeAttachment": {"device": "/dev/vdb"}}),
+    );
+    let answer = attach(&script.cloud(), &[wanted()]).unwrap().remove(0);
+    assert_eq!(case(answer), "in progress");
+    assert_eq!(
+        script.sent(nova),
+        [json!({"volumeAttachment": {"volumeId": "v"}})]
+    );
+
+    let fault = |message: &str| json!({"itemNotFound": {"message": message}});
+    for (status, body, expected) in [
+        (404, fault("Instance n could not be found."), "not found"),
+        (
+            403,
+            json!({"forbidden": {"message": "Maximum number of volumes allowed (26)"}}),
+            "exhausted",
+        ),
+    ] {
+        script.on(nova, status, body);
+        let answer = attach(&script.cloud(), &[wanted()]).unwrap().remove(0);
+        assert_eq!(case(answer), expected);
+    }
+
+    for (volume, expected) in [
+        (existing("v", "a", "creating"), "in progress"),
+        (existing("v", "a", "detaching"), "in progress"),
+        (
+            on_server(existing("v", "a", "attaching"), "n"),
+            "in progress",
+        ),
+        (on_server(existing("v", "a", "in-use"), "other"), "in use"),
+        (existing("v", "a", "error"), "unavailable"),
+    ] {
+        script.requested();
+        script.on(&url, 200, json!({"volume": volume}));
+        let answer = attach(&script.cloud(), &[wanted()]).unwrap().remove(0);
+        assert_eq!(case(answer), expected, "{volume}");
+        assert_eq!(script.requested().len(), 1);
+    }
+
+    let there = on_server(existing("v", "a", "in-use"), "n");
+    script.on(&url, 200, json!({"volume": there}));
+    let answer = attach(&script.cloud(), &[wanted()]).unwrap().remove(0);
+    let device = ("DevicePath".to_owned(), "/dev/vdb".to_owned());
+    assert_eq!(answer.unwrap(), [device]);
+}
+
+#[test]
+fn a_volume_is_detached_only_from_the_server() {
+    let url = format!("GET {BASE}/volumes/v ");
+    let nova = "DELETE http://compute/v2.1/servers/n/os-volume_attachments/v ";
+    let gone = || json!({"itemNotFound": {"message": "not found"}});
+    let there = || on_server(existing("v", "a", "in-use"), "n");
+    for (volume, node, answered, expected) in [
+        (there(), Some("n"), 202, "in progress"),
+        (there(), None, 202, "in progress"),
+        // The server does not exist any more.
+        (there(), Some("n"), 404, "ok"),
+        (there(), Some("other"), 500, "ok"),
+        (existing("v", "a", "available"), Some("n"), 500, "ok"),
+        (
+            on_server(existing("v", "a", "detaching"), "n"),
+            Some("n"),
+            500,
+            "in progress",
+        ),
+    ] {
+        let script = Script::new("");
+        script.on(&url, 200, json!({"volume": volume}));
+        script.on(nova, answered, gone());
+        let old = Attachment {
+            volume: "v".into(),
+            node: node.map(str::to_owned),
+        };
+        let answer = detach(&script.cloud(), &[old]).unwrap().remove(0);
+        let answer = if answer.is_ok() { "ok" } else { case(answer) };
+        assert_eq!(answer, expected, "{volume} {node:?}");
+    }
+}
+
+#[test]
+fn a_volume_grows_and_never_shrinks() {
+    let url = format!("GET {BASE}/volumes/v ");
+    let action = format!("POST {BASE}/volumes/v/action ");
+    let wanted = |gib: u64, limit: Option<u64>| Expansion {
+        volume: "v".into(),
+        size_bytes: gib * GIB,
+        limit_bytes: limit,
+    };
+    for (status, wanted, expected, asked) in [
+        ("available", wanted(1, None), "ok", 0),
+        ("in-use", wanted(2, None), "ok", 0),
+        ("in-use", wanted(3, None), "in progress", 1),
+        ("extending", wanted(3, None), "in progress", 0),
+        ("error_extending", wanted(3, None), "unavailable", 0),
+        ("available", wanted(3, Some(2 * GIB)), "out of range", 0),
+    ] {
+        let script = Script::new("");
+        let volume = json!({"volume": existing("v", "a", status)});
+        script.on(&url, 200, volume);
+        script.on(&action, 202, Value::Null);
+        let answer = expand(&script.cloud(), &[wanted]).unwrap().remove(0);
+        match answer {
+            Ok(bytes) => assert_eq!((bytes, expected), (2 * GIB, "ok")),
+            answer => assert_eq!(case(answer), expected, "{status}"),
+        }
+        assert_eq!(script.sent(&action).len(), asked, "{status}");
+    }
+}
+
+#[test]
+fn a_snapshot_is_cut_once_and_backups_are_rejected() {
+    let script = Script::new("");
+    let list = format!("GET {BASE}/snapshots/detail?name=s");
+    let snapshot = |status: &str, volume: &str| {
+        json!({
+            "id": "1", "name": "s", "status": status, "size": 2, "volume_id": volume,
+            "created_at": "2026-11-28T22:00:00.000000", "metadata": {CLUSTER: "c"},
+        })
+    };
+    let wanted = |parameters: &[(&str, &str)]| NewSnapshot {
+        name: "s".into(),
+        volume: "v".into(),
+        parameters: parameters
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+        owner: None,
+    };
+    script.on(&list, 200, json!({"snapshots": []}));
+    let volume = json!({"volume": existing("v", "a", "in-use")});
+    script.on(&format!("GET {BASE}/volumes/v "), 200, volume);
+    let created = json!({"snapshot": snapshot("creating", "v")});
+    script.on(&format!("POST {BASE}/snapshots "), 202, created);
+    let cloud = script.cloud();
+    let one = |new: NewSnapshot| create_snapshots(&cloud, &[new]).unwrap().remove(0);
+    assert_eq!(
+        case(one(wanted(&[("force-create", "true")]))),
+        "in progress"
+    );
+    assert_eq!(script.sent("POST")[0]["snapshot"]["force"], true);
+    assert_eq!(case(one(wanted(&[("type", "backup")]))), "invalid");
+    assert_eq!(script.sent("POST").len(), 1);
+
+    script.on(
+        &list,
+        200,
+        json!({"snapshots": [snapshot("available", "v")]}),
+    );
+    let found = one(wanted(&[])).unwrap();
+    assert_eq!(
+        (found.size_bytes, found.creation_timestamp),
+        (2 * GIB, 1_795_903_200)
+    );
+    assert!(found.ready);
+    script.on(
+        &list,
+        200,
+        json!({"snapshots": [snapshot("available", "other")]}),
+    );
+    assert_eq!(case(one(wanted(&[]))), "exists");
+}

@@ -1,0 +1,108 @@
+//! csi-sanity, with which the CSI project tests drivers, on the built host with simcloud.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests, which clippy does not know for such"
+)]
+
+use std::{fs, path::Path, process::Command, time::Duration};
+
+use serde_json::{Value, json};
+use skydock_clusters::{EmbeddedPlane, Plane as _, go_binary};
+use skydock_e2e::Hosts;
+use skydock_simcloud::{Options, Settings, Simcloud};
+use skydock_support::{Host, Paths, Seen, eventually};
+
+/// The folder of its Go module.
+const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/csi-sanity");
+/// Specs that a controller part without a node part and without groups has to pass, at least; the
+/// others are for capabilities that the plugin does not have.
+const PASSED: u64 = 50;
+
+fn cloud() -> Simcloud {
+    let settings = Settings {
+        lag_ms: 0,
+        lb_delay_ms: 0,
+        volume_delay_ms: 0,
+        latency_ms: 2,
+        rate_limit: None,
+    };
+    Simcloud::start(Options {
+        servers: 1,
+        token: "a-secret-token".to_owned(),
+        settings,
+        ..Options::default()
+    })
+    .unwrap()
+}
+
+async fn start(cloud: &Simcloud, plane: &EmbeddedPlane, socket: &Path) -> (Hosts, Host) {
+    let endpoint = format!("--csi-endpoint=unix://{}", socket.display());
+    let flags = ["--controllers=cloud-node", &endpoint];
+    let mut hosts = Hosts::with("simcloud", plane.kubeconfig_path(), &flags, |dir| {
+        let config = json!({"url": cloud.url(), "region": "sim"});
+        fs::write(dir.join("cloud.json"), config.to_string())?;
+        fs::write(dir.join("token"), cloud.token())?;
+        let rule = json!({
+            "name": "api", "to": cloud.url(), "addresses": ["127.0.0.1/32"], "paths": ["/v1"], "credential": "token",
+            "limits": {"rate": 1000, "burst": 1000},
+        });
+        let plugin = Paths::of_checkout()?.plugins.join("simcloud.wasm");
+        Ok(json!({
+            "apiVersion": "skydock.dev/v1alpha1", "kind": "SkydockConfiguration",
+            "plugins": [{"name": "simcloud", "file": plugin, "cloudConfig": dir.join("cloud.json"), "egress": [rule]}],
+            "credentials": [{
+                "name": "token", "type": "header", "for": {"plugin": "simcloud", "digest": "any"},
+                "prefix": "Bearer ", "valueFile": dir.join("token"),
+            }],
+        }))
+    })
+    .unwrap();
+    let host = hosts.start().await.unwrap();
+    (hosts, host)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn csi_sanity_passes_on_simcloud() {
+    let program = go_binary(Path::new(MODULE), "csi-sanity").await.unwrap();
+    let (cloud, plane) = (cloud(), EmbeddedPlane::start().await.unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("csi.sock");
+    let (_hosts, host) = start(&cloud, &plane, &socket).await;
+    eventually(Duration::from_secs(60), || async {
+        let leads = host
+            .scrape()
+            .await?
+            .sum("leader_election_master_status", &[]);
+        Ok(Seen::when(leads > 0.0, "it does not lead"))
+    })
+    .await
+    .unwrap();
+
+    let report = dir.path().join("report.json");
+    let mut sanity = Command::new(program);
+    sanity
+        .arg(format!("-endpoint={}", socket.display()))
+        .args(["-node=srv-1", "-limit=16", "-attribute=iops", "-value=5000"])
+        .arg("-ginkgo.skip=Node Service|GroupController")
+        .arg("-ginkgo.no-color")
+        .arg(format!("-ginkgo.json-report={}", report.display()));
+    let output = tokio::task::spawn_blocking(move || sanity.output().unwrap());
+    let output = output.await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", host.last_words());
+
+    let report: Value = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
+    let specs = report[0]["SpecReports"].as_array().unwrap();
+    let passed = specs.iter().filter(|it| it["State"] == "passed").count();
+    assert!(
+        u64::try_from(passed).unwrap() >= PASSED,
+        "{passed} passed\n{said}"
+    );
+    let (_, state) = cloud.request("GET", "/_sim/state", &Value::Null);
+    assert_eq!(
+        (&state["volumes"], &state["snapshots"]),
+        (&json!([]), &json!([]))
+    );
+    Hosts::stop(host).await.unwrap();
+}
