@@ -49,6 +49,12 @@ impl Setup {
         })
     }
 
+    /// Returns true if this is the controller part of the driver for volumes.
+    #[must_use]
+    pub fn has_volumes(&self) -> bool {
+        self.config.volumes
+    }
+
     /// Returns the hosts of the APIs as `https://HOST:PORT`.
     #[must_use]
     pub fn hosts(&self) -> Vec<String> {
@@ -101,8 +107,8 @@ impl std::fmt::Debug for Cloud<'_> {
 
 impl<'a> Cloud<'a> {
     /// Creates the context of a call at the time `now`, in seconds since 1970. `nodes` returns the
-    /// cluster's nodes. It is only called to list routes, and if the configuration does not
-    /// identify the cluster.
+    /// cluster's nodes. It is only called to list routes, for volumes that may be in any zone, and if
+    /// the configuration does not identify the cluster.
     #[must_use]
     pub fn new(
         setup: &'a Setup,

@@ -57,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) topology_pattern: String,
     /// True if `NLBSecurityGroupMode = Managed`.
     pub(crate) nlb_groups_managed: bool,
+    /// Option `volumes`: this is the controller part of the driver for volumes.
+    pub(crate) volumes: bool,
     pub(crate) endpoints: Endpoints,
     /// `--cluster-name`, which the names of security groups depend on.
     pub(crate) cluster_name: String,
@@ -114,6 +116,7 @@ impl Config {
             shared_probe,
             topology_pattern: raw.pattern(TOPOLOGY_PATTERN)?,
             nlb_groups_managed: raw.nlb_groups_managed()?,
+            volumes: raw.flag("volumes")?,
             endpoints,
             region,
             cluster_name: String::new(),

@@ -1,5 +1,5 @@
 //! The AWS provider: EC2 instances of nodes, Network and Classic Load Balancers for Services,
-//! routes of a VPC.
+//! routes of a VPC, volumes of EBS.
 //!
 //! It behaves like `aws-cloud-controller-manager` v1.37, with the same names and tags, so that each
 //! can replace the other. See `README.md` for details.
@@ -19,6 +19,7 @@ pub mod store;
 mod tags;
 #[cfg(test)]
 mod testing;
+mod volumes;
 
 pub use client::api;
 pub use client::endpoint;

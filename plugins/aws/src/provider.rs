@@ -3,7 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use skydock_sdk::{
-    Configured, Instances, LoadBalancers, Plugin, Result, Routes,
+    Attachments, Configured, Instances, LoadBalancers, Plugin, Result, Routes, Snapshots,
+    VolumeAttributes, VolumeExpansion, Volumes,
+    attachments::{Attachment, NewAttachment},
     cache::{self, Reservation},
     cluster,
     events::{self, Severity},
@@ -11,7 +13,12 @@ use skydock_sdk::{
     load_balancers::{self, NodeSet},
     plugin::{PluginInfo, Settings},
     routes::{NewRoute, Route, RoutePage},
-    types::{CloudError, LoadBalancerStatus, Node, Service},
+    snapshots::{NewSnapshot, Snapshot, SnapshotPage},
+    storage::StorageError,
+    types::{CloudError, LoadBalancerStatus, Node, Pair, Service},
+    volume_attributes::Modification,
+    volume_expansion::Expansion,
+    volumes::{DriverInfo, NewVolume, Volume, VolumePage},
 };
 
 use crate::{
@@ -20,7 +27,17 @@ use crate::{
     instances::reference::SCHEME,
     load_balancing::common::targets::{self, Target, Targets},
     store::{self, Store},
+    volumes,
 };
+
+/// The interfaces about volumes.
+const OF_VOLUMES: [&str; 5] = [
+    "volumes",
+    "attachments",
+    "volume-expansion",
+    "volume-attributes",
+    "snapshots",
+];
 
 static SETUP: Configured<Setup> = Configured::new();
 
@@ -28,7 +45,10 @@ static SETUP: Configured<Setup> = Configured::new();
 #[derive(Clone, Copy, Debug)]
 pub struct Aws;
 
-skydock_sdk::export!(Aws: instances, load_balancers, routes);
+skydock_sdk::export!(
+    Aws: instances, load_balancers, routes, volumes, attachments, volume_expansion, volume_attributes,
+    snapshots
+);
 skydock_sdk::metadata! {
     name: "aws",
     provider_id_prefixes: ["aws://"],
@@ -53,11 +73,15 @@ impl Plugin for Aws {
     }
 
     fn info() -> PluginInfo {
+        let setup = SETUP.get().ok();
+        let has_volumes = setup.as_ref().is_none_or(|setup| setup.has_volumes());
+        let unused: &[&str] = if has_volumes { &[] } else { &OF_VOLUMES };
         PluginInfo {
             name: "aws".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             provider_id_prefixes: vec![SCHEME.into()],
-            wanted_hosts: SETUP.get().map(|setup| setup.hosts()).unwrap_or_default(),
+            wanted_hosts: setup.map(|setup| setup.hosts()).unwrap_or_default(),
+            unused: unused.iter().copied().map(str::to_owned).collect(),
             // The number of IDs that EC2 accepts in one call.
             max_batch: 1000,
             ..PluginInfo::default()
@@ -106,6 +130,72 @@ impl Routes for Aws {
     fn delete_routes(routes: Vec<Route>) -> Vec<Result<()>> {
         run(|cloud| Ok(cloud.delete_routes(&routes)))
             .unwrap_or_else(|error| vec![Err(error); routes.len()])
+    }
+}
+
+impl Volumes for Aws {
+    fn driver() -> DriverInfo {
+        volumes::driver()
+    }
+
+    fn create_volumes(volumes: Vec<NewVolume>) -> Result<Vec<Result<Volume, StorageError>>> {
+        run(|cloud| cloud.create_volumes(&volumes))
+    }
+
+    fn get_volumes(ids: Vec<String>) -> Result<Vec<Result<Volume, StorageError>>> {
+        run(|cloud| cloud.volumes(&ids))
+    }
+
+    fn list_volumes(page: Option<String>) -> Result<VolumePage> {
+        run(|cloud| cloud.list_volumes(page.as_deref()))
+    }
+
+    fn delete_volumes(ids: Vec<String>) -> Result<Vec<Result<(), StorageError>>> {
+        run(|cloud| cloud.delete_volumes(&ids))
+    }
+}
+
+impl Attachments for Aws {
+    fn attach_volumes(
+        attachments: Vec<NewAttachment>,
+    ) -> Result<Vec<Result<Vec<Pair>, StorageError>>> {
+        run(|cloud| cloud.attach_volumes(&attachments))
+    }
+
+    fn detach_volumes(attachments: Vec<Attachment>) -> Result<Vec<Result<(), StorageError>>> {
+        run(|cloud| cloud.detach_volumes(&attachments))
+    }
+}
+
+impl VolumeExpansion for Aws {
+    fn expand_volumes(expansions: Vec<Expansion>) -> Result<Vec<Result<u64, StorageError>>> {
+        run(|cloud| cloud.expand_volumes(&expansions))
+    }
+}
+
+impl VolumeAttributes for Aws {
+    fn modify_volumes(modifications: Vec<Modification>) -> Result<Vec<Result<(), StorageError>>> {
+        run(|cloud| cloud.modify_volumes(&modifications))
+    }
+}
+
+impl Snapshots for Aws {
+    fn create_snapshots(
+        snapshots: Vec<NewSnapshot>,
+    ) -> Result<Vec<Result<Snapshot, StorageError>>> {
+        run(|cloud| cloud.create_snapshots(&snapshots))
+    }
+
+    fn get_snapshots(ids: Vec<String>) -> Result<Vec<Result<Snapshot, StorageError>>> {
+        run(|cloud| cloud.snapshots(&ids))
+    }
+
+    fn list_snapshots(page: Option<String>) -> Result<SnapshotPage> {
+        run(|cloud| cloud.list_snapshots(page.as_deref()))
+    }
+
+    fn delete_snapshots(ids: Vec<String>) -> Result<Vec<Result<(), StorageError>>> {
+        run(|cloud| cloud.delete_snapshots(&ids))
     }
 }
 
@@ -185,5 +275,27 @@ impl Store for HostCache {
 
     fn remove(&self, key: &str) {
         cache::remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volumes_are_unused_unless_the_option_is_set() {
+        let configure = |options: &[(&str, &str)]| {
+            let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            Aws::configure(Settings {
+                cloud_config: Some("[Global]\nRegion = eu-west-1\n".to_owned()),
+                options: options.iter().map(owned).collect(),
+                ..Settings::default()
+            })
+        };
+        configure(&[]).unwrap();
+        assert_eq!(Aws::info().unused, OF_VOLUMES);
+        configure(&[("volumes", "true")]).unwrap();
+        assert_eq!(Aws::info().unused, [""; 0]);
+        assert!(configure(&[("volumes", "x")]).is_err());
     }
 }

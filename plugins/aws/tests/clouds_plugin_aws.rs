@@ -32,3 +32,5 @@ mod routes;
 mod takeover;
 #[path = "real/users.rs"]
 mod users;
+#[path = "real/volumes.rs"]
+mod volumes;

@@ -28,10 +28,15 @@ const GLOBAL: &[&str] = &[
     // Accepted for old files and ignored: the official provider removed it in v1.28.
     "disablestrictzonecheck",
     "endpoint",
+    "volumes",
 ];
 
 /// The options of `[Global]` that may have no value, which means true.
-const FLAGS: [&str; 2] = ["disablesecuritygroupingress", "disablestrictzonecheck"];
+const FLAGS: [&str; 3] = [
+    "disablesecuritygroupingress",
+    "disablestrictzonecheck",
+    "volumes",
+];
 
 /// The options of `[ServiceOverride "…"]`.
 const OVERRIDE: &[&str] = &[

@@ -50,6 +50,7 @@ fn every_option_of_the_official_file_is_read() {
         }),
         topology_pattern: "^x".into(),
         nlb_groups_managed: true,
+        volumes: false,
         endpoints: config.endpoints.clone(),
         cluster_name: String::new(),
         cluster_cidrs: Vec::new(),
@@ -107,6 +108,7 @@ fn plugin_options_override_the_file() {
         ("Region", "eu-north-1"),
         ("nodeIPFamilies", "ipv4, ipv6"),
         ("endpoint", "http://127.0.0.1:5000"),
+        ("volumes", "true"),
     ];
     let given = given.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let config = Config::parse("[Global]\nRegion = eu-west-1\nVPC = v\n", &given).unwrap();
@@ -116,6 +118,7 @@ fn plugin_options_override_the_file() {
         ("eu-north-1", Some("v"))
     );
     assert_eq!(config.families, [Family::V4, Family::V6]);
+    assert!(config.volumes);
     for endpoint in [
         &config.endpoints.ec2,
         &config.endpoints.elb,
@@ -167,6 +170,7 @@ fn rejects_invalid_settings_with_name_and_line() {
             Some(3),
             "true or false",
         ),
+        ("[Global]\nRegion = a-1\nvolumes = x", Some(3), "volumes"),
         (
             "[Global]\nRegion = a-1\nNLBSecurityGroupMode = Own",
             Some(3),

@@ -196,6 +196,41 @@ fn the_example_for_aws_allows_exactly_what_its_plugin_does() {
 }
 
 #[test]
+fn a_comment_names_the_actions_for_volumes_on_aws() {
+    let (plugin, _) = example("example-aws", Vec::new()).configured().unwrap();
+    let rule = plugin
+        .egress
+        .iter()
+        .find(|rule| rule.name == "ec2")
+        .unwrap();
+
+    let plugin = checkout().join("plugins/aws/src");
+    let mut source = String::new();
+    sources(&plugin.join("volumes"), &mut source);
+    for file in ["volumes.rs", "client/api/ec2/volumes.rs"] {
+        source.push_str(&fs::read_to_string(plugin.join(file)).unwrap());
+    }
+    let sent = source.split("Call::new(Api::Ec2, \"").skip(1);
+    let sent: BTreeSet<&str> = sent
+        .map(|rest| rest.split('"').next().unwrap())
+        .filter(|action| !action.starts_with("Describe"))
+        .filter(|action| !rule.actions.iter().any(|allowed| allowed == action))
+        .collect();
+    assert!(sent.len() > 5, "{sent:?}");
+
+    let text = fs::read_to_string(deploy().join("example-aws/config.yaml")).unwrap();
+    let comment = text
+        .lines()
+        .skip_while(|line| !line.starts_with("# For volumes"));
+    let named: BTreeSet<&str> = comment
+        .skip(1)
+        .map_while(|line| line.strip_prefix("#   "))
+        .flat_map(|line| line.split(", "))
+        .collect();
+    assert_eq!(named, sent);
+}
+
+#[test]
 fn the_memory_limit_covers_plugin_compiler_and_host() {
     for variant in all() {
         let configured = variant

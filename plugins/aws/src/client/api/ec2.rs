@@ -9,6 +9,7 @@ use crate::{client::endpoint::Api, tags::Tags};
 
 pub(crate) mod network;
 pub(crate) mod permission;
+pub(crate) mod volumes;
 
 /// A tag in an EC2 answer.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -42,6 +43,7 @@ pub(crate) struct Instance {
     pub(crate) ip_address: String,
     pub(crate) vpc_id: String,
     pub(crate) source_dest_check: Option<bool>,
+    pub(crate) block_device_mapping: Items<BlockDevice>,
     pub(crate) group_set: Items<Group>,
     pub(crate) network_interface_set: Items<Interface>,
     tag_set: Items<Tag>,
@@ -91,6 +93,21 @@ pub(crate) struct State {
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Placement {
     pub(crate) availability_zone: String,
+}
+
+/// A device of an instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct BlockDevice {
+    pub(crate) device_name: String,
+    pub(crate) ebs: Option<Ebs>,
+}
+
+/// The volume behind a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Ebs {
+    pub(crate) volume_id: String,
 }
 
 /// A security group of an instance.

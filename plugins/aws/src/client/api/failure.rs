@@ -146,6 +146,34 @@ impl Failure {
         kind(self.code()) == Kind::Quota
     }
 
+    /// Returns true if AWS asks for fewer requests.
+    pub(crate) fn is_throttled(&self) -> bool {
+        kind(self.code()) == Kind::Throttled
+    }
+
+    /// Returns true if AWS has certainly not done what was requested.
+    pub(crate) fn is_certain(&self) -> bool {
+        let Self::Rejected { status, code, .. } = self else {
+            return false;
+        };
+        self.is_throttled() || (!code.is_empty() && (400..500).contains(status))
+    }
+
+    /// Returns true if a parameter has a value that EC2 does not offer.
+    pub(crate) fn is_about_a_parameter(&self) -> bool {
+        matches!(
+            self.code(),
+            "InvalidParameter"
+                | "InvalidParameterCombination"
+                | "InvalidParameterDependency"
+                | "InvalidParameterValue"
+                | "UnknownParameter"
+                | "UnknownVolumeType"
+                | "UnsupportedOperation"
+                | "ValidationError"
+        )
+    }
+
     /// Returns true if AWS knows the credential, but does not permit what it requests.
     pub(crate) fn is_of_policy(&self) -> bool {
         matches!(
@@ -377,6 +405,31 @@ mod tests {
         ] {
             assert_eq!(case(code, status), expected, "{code} {status}");
         }
+    }
+
+    #[test]
+    fn only_an_error_of_the_request_is_certain() {
+        for (code, status, certain) in [
+            ("RequestLimitExceeded", 503, true),
+            ("VolumeLimitExceeded", 400, true),
+            ("UnauthorizedOperation", 403, true),
+            ("InternalError", 500, false),
+            ("Unavailable", 503, false),
+            ("", 400, false),
+        ] {
+            let failure = Failure::Rejected {
+                action: "DoThis",
+                status,
+                code: code.into(),
+                message: "words".into(),
+            };
+            assert_eq!(failure.is_certain(), certain, "{code} {status}");
+        }
+        let lost = Failure::Unanswered {
+            action: "DoThis",
+            error: CloudError::unavailable("reset"),
+        };
+        assert!(!lost.is_certain());
     }
 
     #[test]
