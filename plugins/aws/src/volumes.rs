@@ -293,9 +293,10 @@ fn step(
     new: &NewVolume,
     existing: &[ebs::Volume],
 ) -> Result<Step, StorageError> {
-    let parameters = Parameters::read(&new.parameters, &new.attributes, &new.capabilities)?;
+    let parameters = Parameters::read(&new.parameters, &new.attributes, &new.capabilities);
     let found = match existing {
         [] => {
+            let parameters = parameters?;
             let attempt = Attempt::of(cloud, &new.name);
             let Some(base) = attempt.base(&new.name, cloud.now) else {
                 let what = format!("whether the volume {} exists is not certain", new.name);
@@ -313,7 +314,9 @@ fn step(
         let call = Call::new(Api::Ec2, "DeleteVolume").with("VolumeId", &found.volume_id);
         return Ok(Step::Delete(call));
     }
-    settled(new, &parameters.context, found).map(Step::Done)
+    // A volume that exists must not be forgotten because of its parameters.
+    let context = parameters.map_or_else(|_| tags::context(&found.tags()), |it| it.context);
+    settled(new, &context, found).map(Step::Done)
 }
 
 /// Returns the request that creates a volume. It must be the same each time: then EC2 does it once.

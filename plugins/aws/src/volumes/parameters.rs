@@ -80,6 +80,7 @@ impl Parameters {
             return Err(CloudError::invalid("ext4ClusterSize needs ext4BigAlloc"));
         }
         read.context.sort();
+        read.context.dedup_by(|one, other| one.0 == other.0);
         check_format(&read.context, capabilities)?;
 
         read.attributes.replace(Attributes::read(attributes)?);
@@ -302,6 +303,7 @@ mod tests {
             ("blockExpress", "true"),
             ("fstype", "ext4"),
             ("blockSize", "4096"),
+            ("blocksize", "4096"),
             ("ext4BigAlloc", "true"),
             ("ext4ClusterSize", "16384"),
             ("ext4EncryptionSupport", "false"),

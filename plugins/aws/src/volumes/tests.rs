@@ -286,6 +286,10 @@ fn an_existing_volume_is_used_if_it_is_as_wanted() {
         snapshot: Some("snap-1".into()),
         ..new
     };
+    let unknown = |new: NewVolume| NewVolume {
+        parameters: pairs(&[("unknown", "x")]),
+        ..new
+    };
     let limited = |new: NewVolume| NewVolume {
         limit_bytes: Some(2 * GIB),
         ..new
@@ -299,6 +303,7 @@ fn an_existing_volume_is_used_if_it_is_as_wanted() {
         ("available", OURS, new("pv", 3), "exists", 0),
         ("available", OURS, limited(new("pv", 1)), "ok", 0),
         ("available", OURS, with_snapshot(new("pv", 2)), "exists", 0),
+        ("available", OURS, unknown(new("pv", 2)), "ok", 0),
         // It is deleted, so that another one can be created.
         ("error", OURS, new("pv", 2), "in progress", 1),
         // Another cluster may use the same name.
