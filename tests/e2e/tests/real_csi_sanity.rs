@@ -1,15 +1,21 @@
-//! csi-sanity, with which the CSI project tests drivers, on the built host with simcloud.
+//! csi-sanity, with which the CSI project tests drivers, on the built host with simcloud and with EBS.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     reason = "helpers of tests, which clippy does not know for such"
 )]
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
+use skydock_clouds::Aws;
 use skydock_clusters::{EmbeddedPlane, Plane as _, go_binary};
-use skydock_e2e::Hosts;
+use skydock_e2e::{AwsSite, Cluster, Hosts, Site as _};
 use skydock_simcloud::{Options, Settings, Simcloud};
 use skydock_support::{Host, Paths, Seen, eventually};
 
@@ -17,7 +23,13 @@ use skydock_support::{Host, Paths, Seen, eventually};
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/csi-sanity");
 /// Specs that a controller part without a node part and without groups has to pass, at least; the
 /// others are for capabilities that the plugin does not have.
-const PASSED: u64 = 50;
+const PASSED: usize = 50;
+/// Those without the limit of a node, which moto does not have.
+const PASSED_ON_EBS: usize = 45;
+
+fn socket(dir: &Path) -> PathBuf {
+    dir.join("csi.sock")
+}
 
 fn cloud() -> Simcloud {
     let settings = Settings {
@@ -62,13 +74,9 @@ async fn start(cloud: &Simcloud, plane: &EmbeddedPlane, socket: &Path) -> (Hosts
     (hosts, host)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn csi_sanity_passes_on_simcloud() {
+/// Runs csi-sanity as soon as a host leads, and returns how many specs passed.
+async fn passed(host: &Host, dir: &Path, flags: &[&str]) -> usize {
     let program = go_binary(Path::new(MODULE), "csi-sanity").await.unwrap();
-    let (cloud, plane) = (cloud(), EmbeddedPlane::start().await.unwrap());
-    let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().join("csi.sock");
-    let (_hosts, host) = start(&cloud, &plane, &socket).await;
     eventually(Duration::from_secs(60), || async {
         let leads = host
             .scrape()
@@ -79,11 +87,11 @@ async fn csi_sanity_passes_on_simcloud() {
     .await
     .unwrap();
 
-    let report = dir.path().join("report.json");
+    let report = dir.join("report.json");
     let mut sanity = Command::new(program);
     sanity
-        .arg(format!("-endpoint={}", socket.display()))
-        .args(["-node=srv-1", "-limit=16", "-attribute=iops", "-value=5000"])
+        .arg(format!("-endpoint={}", socket(dir).display()))
+        .args(flags)
         .arg("-ginkgo.skip=Node Service|GroupController")
         .arg("-ginkgo.no-color")
         .arg(format!("-ginkgo.json-report={}", report.display()));
@@ -94,15 +102,64 @@ async fn csi_sanity_passes_on_simcloud() {
 
     let report: Value = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
     let specs = report[0]["SpecReports"].as_array().unwrap();
-    let passed = specs.iter().filter(|it| it["State"] == "passed").count();
-    assert!(
-        u64::try_from(passed).unwrap() >= PASSED,
-        "{passed} passed\n{said}"
-    );
+    specs.iter().filter(|it| it["State"] == "passed").count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn csi_sanity_passes_on_simcloud() {
+    let (cloud, plane) = (cloud(), EmbeddedPlane::start().await.unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let (_hosts, host) = start(&cloud, &plane, &socket(dir.path())).await;
+    let flags = ["-node=srv-1", "-limit=16", "-attribute=iops", "-value=5000"];
+    let passed = passed(&host, dir.path(), &flags).await;
+    assert!(passed >= PASSED, "{passed} passed");
+
     let (_, state) = cloud.request("GET", "/_sim/state", &Value::Null);
     assert_eq!(
         (&state["volumes"], &state["snapshots"]),
         (&json!([]), &json!([]))
     );
+    Hosts::stop(host).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn csi_sanity_passes_on_ebs() {
+    let cloud = Aws::start().await.unwrap();
+    let plane = EmbeddedPlane::start_without_controllers().await.unwrap();
+    let keys = cloud.verify_signatures().await.unwrap();
+    let mut site = AwsSite::new(&cloud, keys, "sanity", 1).await.unwrap();
+    let machine = site.add(1).await.unwrap().remove(0);
+
+    let dir = tempfile::tempdir().unwrap();
+    let endpoint = format!("--csi-endpoint=unix://{}", socket(dir.path()).display());
+    let flags = ["--controllers=cloud-node", endpoint.as_str()];
+    let mut hosts = Hosts::of_site(&site, "sanity", plane.kubeconfig_path(), &flags).unwrap();
+    hosts
+        .edit(|document| document["plugins"][0]["options"]["volumes"] = json!("true"))
+        .unwrap();
+    let host = hosts.start().await.unwrap();
+
+    // Volumes that may be in any zone are in that of a node.
+    let cluster = Cluster::new(plane.client());
+    cluster.register(&machine.node).await.unwrap();
+    eventually(Duration::from_secs(60), || async {
+        let is_there = cluster.is_initialized(&machine.node).await?;
+        Ok(Seen::when(is_there, "the node is not initialized"))
+    })
+    .await
+    .unwrap();
+
+    let node = format!("-node={}", machine.id);
+    let flags = [node.as_str(), "-attribute=iops", "-value=4000"];
+    let passed = passed(&host, dir.path(), &flags).await;
+    assert!(passed >= PASSED_ON_EBS, "{passed} passed");
+
+    for (action, name) in [
+        ("DescribeVolumes", "CSIVolumeName"),
+        ("DescribeSnapshots", "CSIVolumeSnapshotName"),
+    ] {
+        let left = cloud.call("ec2", action, &[]).await.unwrap();
+        assert!(!left.contains(name), "{left}");
+    }
     Hosts::stop(host).await.unwrap();
 }
