@@ -8,6 +8,8 @@ use skydock_sdk::{
 
 use crate::{client::api::wire::Wire, config::Config, store::Store};
 
+mod identity;
+
 /// A checked configuration.
 #[derive(Clone, Debug)]
 pub struct Setup {

@@ -10,7 +10,6 @@
 mod client;
 pub mod cloud;
 mod config;
-mod identity;
 mod instances;
 mod load_balancing;
 pub mod provider;
