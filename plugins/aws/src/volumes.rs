@@ -149,7 +149,7 @@ impl Cloud<'_> {
                 Step::Done(volume) => Ok(volume),
                 Step::Create(call) => created(self, new, &call, uncertain, next(&mut answers)?),
                 Step::Delete(_) => {
-                    deleted::<ebs::Volume>(next(&mut answers)?)?;
+                    deleted::<ebs::Volume>(next(&mut answers)?).map_err(pending::not_final)?;
                     Attempt::of(self, &new.name).next_now(self, &new.name);
                     Err(in_progress(format!(
                         "the broken volume {} is deleted",

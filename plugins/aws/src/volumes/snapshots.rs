@@ -81,7 +81,7 @@ impl Cloud<'_> {
             Step::Done(snapshot) => Ok(snapshot),
             Step::Create(call) => created(self, new, &call, next(&mut answers)?),
             Step::Delete(_) => {
-                deleted::<ebs::Snapshot>(next(&mut answers)?)?;
+                deleted::<ebs::Snapshot>(next(&mut answers)?).map_err(pending::not_final)?;
                 pending::forget(self, ebs::Snapshot::ONE, &new.name);
                 Err(in_progress(format!(
                     "the broken snapshot {} is deleted",

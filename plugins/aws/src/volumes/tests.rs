@@ -321,6 +321,22 @@ fn an_existing_volume_is_used_if_it_is_as_wanted() {
 }
 
 #[test]
+fn a_broken_volume_that_cannot_be_deleted_is_not_forgotten() {
+    for (code, expected) in [
+        ("VolumeInUse", "unavailable"),
+        ("InvalidVolume.NotFound", "in progress"),
+    ] {
+        let there = item("vol-1", "pv", "error", OURS);
+        let wire = Scripted::new(|call: &Call| match call.action {
+            "DeleteVolume" => rejection(call, code),
+            _ => with_volumes(call, &there),
+        });
+        let answer = once(&wire, |cloud| cloud.create_volumes(&[new("pv", 2)]));
+        assert_eq!(case(answer), expected, "{code}");
+    }
+}
+
+#[test]
 fn a_zone_is_the_best_one_or_that_of_some_node() {
     let wanted = |preferred: &[&[(&str, &str)]], requisite: &[&[(&str, &str)]]| NewVolume {
         preferred: preferred.iter().map(|it| pairs(it)).collect(),
