@@ -1,8 +1,34 @@
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Wake, Waker},
+};
 
 use proptest::prelude::*;
+use tokio::time::advance;
 
 use super::*;
+
+/// Counts how often a future is woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Wakes {
+    /// Returns the number since the last call.
+    fn take(&self) -> usize {
+        self.0.swap(0, Ordering::Relaxed)
+    }
+}
 
 fn queue() -> Queue<u8> {
     let metrics = WorkqueueMetrics::register(&mut prometheus_client::registry::Registry::default());
@@ -452,6 +478,43 @@ async fn work_in_progress_is_measured() {
         ),
         (8.0, 5.0)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_work_in_progress_is_measured_again_and_again() {
+    let queue = queue();
+    let wakes = Arc::<Wakes>::default();
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut observing = pin!(queue.observe());
+    let mut observe = || {
+        assert!(
+            observing
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+        queue.metrics.unfinished_work.get()
+    };
+
+    assert_eq!(observe(), 0.0);
+    advance(Duration::from_secs(3600)).await;
+    assert_eq!(wakes.take(), 0, "nothing is processed");
+
+    queue.add(1, Priority::Change);
+    assert_eq!(ready(&queue, 1).await, [1]);
+    assert_eq!(wakes.take(), 1, "an item was handed out");
+    observe();
+    for half_seconds in 1..4 {
+        advance(GAUGE_PERIOD).await;
+        assert_eq!(wakes.take(), 1);
+        assert_eq!((observe() * 2.0).round(), f64::from(half_seconds));
+    }
+
+    queue.done(&1);
+    advance(GAUGE_PERIOD).await;
+    assert_eq!((wakes.take(), observe()), (1, 0.0));
+    advance(Duration::from_secs(3600)).await;
+    assert_eq!(wakes.take(), 0, "nothing is processed");
 }
 
 #[tokio::test(start_paused = true)]
