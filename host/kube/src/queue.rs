@@ -273,13 +273,19 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 .observe(since.elapsed().as_secs_f64());
         }
         // It was added again while it was processed.
-        if let Some(&Dirty { priority, .. }) = state.dirty.get(key) {
+        let again = state.dirty.get(key).map(|dirty| dirty.priority);
+        if let Some(priority) = again {
             state.ready.push(key.clone(), priority);
             self.metrics.depth.inc();
         }
 
+        // Another re-check can be taken in its place.
+        let makes_room = state.pace.is_some() && !state.ready.is_empty(Priority::Recheck);
         drop(state);
-        self.wake.notify_waiters();
+        // A batch has hundreds of items, and each would wake all workers that wait.
+        if again.is_some() || makes_room {
+            self.wake.notify_waiters();
+        }
     }
 
     /// Closes the queue: nothing is added or handed out after this.

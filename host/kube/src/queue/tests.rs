@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Wake, Waker},
+    task::{Context, Poll, Wake, Waker},
 };
 
 use proptest::prelude::*;
@@ -515,6 +515,54 @@ async fn only_work_in_progress_is_measured_again_and_again() {
     assert_eq!((wakes.take(), observe()), (1, 0.0));
     advance(Duration::from_secs(3600)).await;
     assert_eq!(wakes.take(), 0, "nothing is processed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_item_wakes_workers_only_for_others() {
+    let queue = queue();
+    queue.add_all(1..=3, Priority::Change);
+    assert_eq!(ready(&queue, 3).await, [1, 2, 3]);
+    queue.add(4, Priority::Recheck);
+
+    let wakes = Arc::<Wakes>::default();
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut worker = pin!(queue.take_changes(1));
+    let mut take = || worker.as_mut().poll(&mut Context::from_waker(&waker));
+
+    assert!(take().is_pending());
+    queue.done(&1);
+    assert_eq!(wakes.take(), 0, "no change waits");
+
+    queue.add(2, Priority::Change);
+    assert_eq!(wakes.take(), 1);
+    assert!(take().is_pending(), "it is still being processed");
+    queue.done(&2);
+    assert_eq!(wakes.take(), 1, "it waits again");
+    assert_eq!(take(), Poll::Ready(Some(vec![(2, Priority::Change)])));
+    queue.done(&3);
+    assert_eq!(wakes.take(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_recheck_wakes_workers_for_the_next_one() {
+    let queue = queue();
+    queue.pace(Pace {
+        interval: Duration::ZERO,
+        burst: 1,
+        in_flight: 1,
+    });
+    queue.add_all(1..=2, Priority::Recheck);
+    assert_eq!(ready(&queue, 2).await, [1]);
+
+    let wakes = Arc::<Wakes>::default();
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut worker = pin!(queue.take_batch(2));
+    let mut take = || worker.as_mut().poll(&mut Context::from_waker(&waker));
+
+    assert!(take().is_pending());
+    queue.done(&1);
+    assert_eq!(wakes.take(), 1);
+    assert_eq!(take(), Poll::Ready(Some(vec![(2, Priority::Recheck)])));
 }
 
 #[tokio::test(start_paused = true)]
