@@ -22,6 +22,7 @@ use tower::{
 
 use super::{
     metrics::{Measure, count_retries},
+    read_ahead::{ReadAheadConnector, read_ahead},
     unprocessed::Unprocessed,
 };
 
@@ -86,7 +87,7 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
     Ok(ClientBuilder::new(service, config.default_namespace))
 }
 
-type Connector = TimeoutConnector<hyper_rustls::HttpsConnector<HttpConnector>>;
+type Connector = TimeoutConnector<hyper_rustls::HttpsConnector<ReadAheadConnector>>;
 
 fn connector(config: &Config) -> Result<Connector, Error> {
     let mut tls = HttpsConnectorBuilder::new()
@@ -115,7 +116,8 @@ fn connector(config: &Config) -> Result<Connector, Error> {
     tcp.set_keepalive_interval(Some(PONG));
     tcp.set_keepalive_retries(Some(1));
 
-    let mut connector = TimeoutConnector::new(tls.enable_all_versions().wrap_connector(tcp));
+    let tls = tls.enable_all_versions().wrap_connector(read_ahead(tcp));
+    let mut connector = TimeoutConnector::new(tls);
     connector.set_connect_timeout(config.connect_timeout);
     Ok(connector)
 }
