@@ -20,7 +20,7 @@ use tokio_util::{
     io::StreamReader,
 };
 
-use super::{Entry, Kind};
+use super::{Entry, Informer, Kind};
 
 /// Objects per page of a list. While a page is decoded, it is in memory twice, and a node has some
 /// 20 KiB: with the 500 of client-go, pages would take most of the memory at startup.
@@ -75,8 +75,12 @@ impl<K: Kind> Event<K> {
     }
 }
 
-/// Requests a page.
-pub(super) async fn list<K: Kind>(client: &Client, next: Option<String>) -> Result<Page<K>, Error> {
+/// Requests a page. `cache` has the previous versions of the objects.
+pub(super) async fn list<K: Kind>(
+    client: &Client,
+    next: Option<String>,
+    cache: &Informer<K>,
+) -> Result<Page<K>, Error> {
     let params = ListParams {
         limit: Some(PAGE),
         continue_token: next,
@@ -89,17 +93,19 @@ pub(super) async fn list<K: Kind>(client: &Client, next: Option<String>) -> Resu
     let body = collect(body, MOST_OF_PAGE).await?;
 
     if is_protobuf {
-        Ok(protobuf::page(body)?)
+        Ok(protobuf::page(body, &|key: &str| cache.get(key))?)
     } else {
         json::page(&body).map_err(Error::SerdeError)
     }
 }
 
-/// Starts a watch. The stream ends with the answer, and after an error of the connection.
-pub(super) async fn watch<K: Kind>(
+/// Starts a watch. The stream ends with the answer, and after an error of the connection. `cache`
+/// has the previous versions of the objects.
+pub(super) async fn watch<'a, K: Kind>(
     client: &Client,
     version: &str,
-) -> Result<BoxStream<'static, Result<Event<K>, Error>>, Error> {
+    cache: &'a Informer<K>,
+) -> Result<BoxStream<'a, Result<Event<K>, Error>>, Error> {
     let params = WatchParams {
         field_selector: K::FIELDS.map(str::to_owned),
         ..WatchParams::default()
@@ -116,20 +122,25 @@ pub(super) async fn watch<K: Kind>(
 
     let (is_protobuf, body) = send::<K>(client, request).await?;
     Ok(if is_protobuf {
-        in_protobuf(body).boxed()
+        in_protobuf(body, cache).boxed()
     } else {
         in_json(body).boxed()
     })
 }
 
 /// In protobuf, each event is preceded by its length in four bytes.
-fn in_protobuf<K: Kind>(body: Body) -> impl Stream<Item = Result<Event<K>, Error>> + Send {
+fn in_protobuf<K: Kind>(
+    body: Body,
+    cache: &Informer<K>,
+) -> impl Stream<Item = Result<Event<K>, Error>> + Send {
     let bytes = StreamReader::new(body.into_data_stream().map_err(io::Error::other));
     let codec = LengthDelimitedCodec::builder()
         .max_frame_length(MOST_OF_EVENT)
         .new_codec();
-    FramedRead::new(bytes, codec)
-        .map(|event| Ok(protobuf::event(event.map_err(Error::ReadEvents)?.freeze())?))
+    FramedRead::new(bytes, codec).map(move |event| {
+        let frame = event.map_err(Error::ReadEvents)?.freeze();
+        Ok(protobuf::event(frame, &|key: &str| cache.get(key))?)
+    })
 }
 
 /// In JSON, each event is a line.
