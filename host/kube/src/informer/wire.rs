@@ -30,6 +30,11 @@ const PAGE: u32 = 100;
 /// and JSON is not several times as long.
 const MOST_OF_EVENT: usize = 16 << 20;
 
+/// Bytes of the buffer for events of a watch, which grows for larger ones. Room for a typical
+/// kubelet's node of 20 KiB, and the head of the next event: without it, each event would need
+/// another buffer.
+const ROOM_FOR_EVENT: usize = 32 << 10;
+
 /// Maximum bytes of a page of a list, after decompression: more than half a MiB for each object.
 const MOST_OF_PAGE: usize = 64 << 20;
 
@@ -137,7 +142,7 @@ fn in_protobuf<K: Kind>(
     let codec = LengthDelimitedCodec::builder()
         .max_frame_length(MOST_OF_EVENT)
         .new_codec();
-    FramedRead::new(bytes, codec).map(move |event| {
+    FramedRead::with_capacity(bytes, codec, ROOM_FOR_EVENT).map(move |event| {
         let frame = event.map_err(Error::ReadEvents)?.freeze();
         Ok(protobuf::event(frame, &|key: &str| cache.get(key))?)
     })
