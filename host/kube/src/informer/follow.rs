@@ -71,7 +71,7 @@ impl<K: Kind> Informer<K> {
         let mut listed = HashSet::new();
         let mut next = None;
         for _ in 0..MOST_PAGES {
-            let page: Page<K> = wire::list(client, next).await?;
+            let page: Page<K> = wire::list(client, next, self).await?;
             listed.extend(page.entries.into_iter().map(|entry| self.put(entry)));
             next = page.next;
 
@@ -98,7 +98,7 @@ impl<K: Kind> Informer<K> {
         version: &mut String,
         back_off: &mut Capped,
     ) -> ControlFlow<()> {
-        let mut events = match wire::watch::<K>(client, version).await {
+        let mut events = match wire::watch(client, version, self).await {
             Ok(events) => events,
             Err(Error::Api(status)) if status.code == 410 => return expired::<K>(&status),
             Err(error) => {

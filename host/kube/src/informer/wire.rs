@@ -20,7 +20,7 @@ use tokio_util::{
     io::StreamReader,
 };
 
-use super::{Entry, Kind};
+use super::{Entry, Informer, Kind};
 
 /// Objects per page of a list. While a page is decoded, it is in memory twice, and a node has some
 /// 20 KiB: with the 500 of client-go, pages would take most of the memory at startup.
@@ -29,6 +29,11 @@ const PAGE: u32 = 100;
 /// Maximum bytes of an event of a watch. An object has at most 1.5 MiB in the API server's storage,
 /// and JSON is not several times as long.
 const MOST_OF_EVENT: usize = 16 << 20;
+
+/// Bytes of the buffer for events of a watch, which grows for larger ones. Room for a typical
+/// kubelet's node of 20 KiB, and the head of the next event: without it, each event would need
+/// another buffer.
+const ROOM_FOR_EVENT: usize = 32 << 10;
 
 /// Maximum bytes of a page of a list, after decompression: more than half a MiB for each object.
 const MOST_OF_PAGE: usize = 64 << 20;
@@ -75,8 +80,12 @@ impl<K: Kind> Event<K> {
     }
 }
 
-/// Requests a page.
-pub(super) async fn list<K: Kind>(client: &Client, next: Option<String>) -> Result<Page<K>, Error> {
+/// Requests a page. `cache` has the previous versions of the objects.
+pub(super) async fn list<K: Kind>(
+    client: &Client,
+    next: Option<String>,
+    cache: &Informer<K>,
+) -> Result<Page<K>, Error> {
     let params = ListParams {
         limit: Some(PAGE),
         continue_token: next,
@@ -89,17 +98,19 @@ pub(super) async fn list<K: Kind>(client: &Client, next: Option<String>) -> Resu
     let body = collect(body, MOST_OF_PAGE).await?;
 
     if is_protobuf {
-        Ok(protobuf::page(body)?)
+        Ok(protobuf::page(body, &|key: &str| cache.get(key))?)
     } else {
         json::page(&body).map_err(Error::SerdeError)
     }
 }
 
-/// Starts a watch. The stream ends with the answer, and after an error of the connection.
-pub(super) async fn watch<K: Kind>(
+/// Starts a watch. The stream ends with the answer, and after an error of the connection. `cache`
+/// has the previous versions of the objects.
+pub(super) async fn watch<'a, K: Kind>(
     client: &Client,
     version: &str,
-) -> Result<BoxStream<'static, Result<Event<K>, Error>>, Error> {
+    cache: &'a Informer<K>,
+) -> Result<BoxStream<'a, Result<Event<K>, Error>>, Error> {
     let params = WatchParams {
         field_selector: K::FIELDS.map(str::to_owned),
         ..WatchParams::default()
@@ -116,20 +127,25 @@ pub(super) async fn watch<K: Kind>(
 
     let (is_protobuf, body) = send::<K>(client, request).await?;
     Ok(if is_protobuf {
-        in_protobuf(body).boxed()
+        in_protobuf(body, cache).boxed()
     } else {
         in_json(body).boxed()
     })
 }
 
 /// In protobuf, each event is preceded by its length in four bytes.
-fn in_protobuf<K: Kind>(body: Body) -> impl Stream<Item = Result<Event<K>, Error>> + Send {
+fn in_protobuf<K: Kind>(
+    body: Body,
+    cache: &Informer<K>,
+) -> impl Stream<Item = Result<Event<K>, Error>> + Send {
     let bytes = StreamReader::new(body.into_data_stream().map_err(io::Error::other));
     let codec = LengthDelimitedCodec::builder()
         .max_frame_length(MOST_OF_EVENT)
         .new_codec();
-    FramedRead::new(bytes, codec)
-        .map(|event| Ok(protobuf::event(event.map_err(Error::ReadEvents)?.freeze())?))
+    FramedRead::with_capacity(bytes, codec, ROOM_FOR_EVENT).map(move |event| {
+        let frame = event.map_err(Error::ReadEvents)?.freeze();
+        Ok(protobuf::event(frame, &|key: &str| cache.get(key))?)
+    })
 }
 
 /// In JSON, each event is a line.
