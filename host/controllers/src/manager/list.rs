@@ -18,7 +18,7 @@ use crate::{
     maintenance::{self, MaintenanceController},
     manager::constructor::Constructor,
     node::{self, NodeController},
-    route::{self, RouteController, RouteOptions},
+    route::{self, RouteController},
 };
 
 /// All controllers with their constructors, in the order in which they are started.
@@ -82,21 +82,16 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         by_default: true,
         disabled_by: |options| (!options.routes.configure).then_some("--configure-cloud-routes"),
         build: |setup| {
-            let RouteOptions {
-                cluster_cidrs,
-                reconciliation,
-                ..
-            } = setup.options.routes.clone();
+            let options = setup.options.routes.clone();
             let process = setup.options.process.clone();
             let metrics = setup.metrics.route.clone();
             Ok(Arc::new(RouteController::new(
                 setup.context,
                 metrics,
                 setup.client,
-                cluster_cidrs?,
-                reconciliation,
+                options,
                 process,
-            )))
+            )?))
         },
     },
     Constructor {
