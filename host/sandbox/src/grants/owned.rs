@@ -1,4 +1,4 @@
-//! What a plugin owns, and what it is permitted.
+//! What a plugin owns (prefixes of provider IDs, annotations), and what it is permitted.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The data of one store.
+//! The data of one store: everything that belongs to one instance, or to its current call.
 
 use std::{fmt, sync::Arc, time::Duration};
 
