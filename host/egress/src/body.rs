@@ -1,4 +1,4 @@
-//! Bodies on their way up and down.
+//! Bodies of requests on their way up, and of answers on their way down.
 
 pub(crate) mod download;
 pub(crate) mod upload;

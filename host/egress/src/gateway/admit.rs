@@ -1,4 +1,4 @@
-//! Decisions based on the head of a request.
+//! Decisions based on the head of a request: its method, URI and headers.
 
 use std::sync::Arc;
 

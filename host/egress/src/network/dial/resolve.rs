@@ -1,4 +1,4 @@
-//! Name resolution.
+//! Name resolution (DNS).
 
 use std::{
     collections::HashMap,
