@@ -1,4 +1,4 @@
-//! OpenStack Identity v3.
+//! Logins to Keystone (OpenStack Identity v3).
 
 mod body;
 
