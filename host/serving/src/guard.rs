@@ -1,4 +1,4 @@
-//! Lets only requests through that are allowed.
+//! Lets only requests through that are authenticated and authorized.
 
 use std::sync::Arc;
 

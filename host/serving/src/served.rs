@@ -1,4 +1,4 @@
-//! What is served.
+//! What is served: `/healthz`, `/livez` and `/readyz` with their checks, and `/metrics`.
 
 mod exposition;
 
