@@ -1,4 +1,4 @@
-//! Leader election of the process.
+//! Leader election of the process: starts the elector, and has its metrics.
 //!
 //! A number such as P-23 is that of a statement in `docs/parity.md`.
 

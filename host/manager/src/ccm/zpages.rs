@@ -1,4 +1,4 @@
-//! What the process tells about its flags and its configuration.
+//! What the process tells about its flags (`/flagz`) and its configuration (`/configz`).
 
 use std::sync::Arc;
 

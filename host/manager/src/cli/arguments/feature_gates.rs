@@ -1,4 +1,4 @@
-//! `--feature-gates`.
+//! `--feature-gates`: which gates Skydock knows, and what becomes of upstream's others.
 
 use super::parse_bool;
 
