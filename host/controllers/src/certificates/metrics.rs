@@ -1,4 +1,4 @@
-//! Metrics of the controller.
+//! Metrics of the controller that approves certificates of kubelets.
 
 use prometheus_client::{
     metrics::{counter::Counter, gauge::Gauge},
