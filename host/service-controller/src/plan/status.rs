@@ -1,4 +1,4 @@
-//! Comparison of statuses.
+//! Comparison of the statuses of load balancers.
 
 use k8s_openapi::api::core::v1::Service;
 use skydock_cloud::{Ingress, IpMode, LoadBalancerStatus};
