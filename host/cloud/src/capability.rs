@@ -1,4 +1,4 @@
-//! What a provider can do.
+//! Capabilities: what a provider can do.
 
 mod call_kind;
 

@@ -1,4 +1,4 @@
-//! What controllers and clouds exchange.
+//! What controllers and clouds exchange: nodes, Services, instances, routes, load balancers.
 //!
 //! What providers are to see of an object is a field here. `objects/convert` of
 //! `skydock-controller-base` fills it, from a Node as `objects/kinds/protobuf.rs` has decoded it,

@@ -1,4 +1,4 @@
-//! The interface between controllers and clouds.
+//! The interface between controllers and clouds: the trait `CloudProvider`.
 
 use std::sync::Arc;
 
