@@ -1,4 +1,4 @@
-//! What a service requests: the addresses of its load balancer.
+//! What a Service requests, by its annotations: the addresses or the pool of its load balancer.
 
 use std::{fmt, net::IpAddr};
 

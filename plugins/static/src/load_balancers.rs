@@ -1,4 +1,4 @@
-//! How allocations are reported on a service: its status, its events, its errors.
+//! How allocations are reported on a Service: its status, its events, its errors.
 
 use skydock_sdk::types::{CloudError, Ingress, IpMode, LoadBalancerStatus, Service};
 

@@ -1,4 +1,4 @@
-//! The addresses that services hold, according to their statuses.
+//! The addresses that Services hold, according to their statuses.
 
 use std::{collections::BTreeMap, net::IpAddr};
 

@@ -1,4 +1,4 @@
-//! Address pools for services of type LoadBalancer.
+//! Address pools for Services of type LoadBalancer.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! The subnets of an existing classic load balancer.
+//! Changes the subnets of an existing classic load balancer. `common/subnet.rs` chooses them.
 
 use std::collections::BTreeSet;
 
