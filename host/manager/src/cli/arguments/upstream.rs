@@ -1,4 +1,4 @@
-//! Flags of other cloud-controller-managers, upstream's first, that Skydock does not have, and what
+//! Flags of upstream and other cloud-controller-managers that Skydock does not have, and what
 //! becomes of them; also those of programs that start one.
 //!
 //! A flag that cannot change what Skydock does is accepted with a warning, so that the manifest of
