@@ -118,7 +118,7 @@ async fn repeated_410_answers_slow_down_the_lists() {
 
 #[test]
 fn the_watch_backoff_grows_up_to_30_seconds() {
-    let mut back_off = Capped::default();
+    let mut back_off = CappedBackoff::default();
     let first = back_off.next().unwrap();
     assert!(first < Duration::from_secs(2), "{first:?}");
     let longest = back_off.by_ref().take(50).max();

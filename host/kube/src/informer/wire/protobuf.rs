@@ -29,6 +29,7 @@ impl From<Malformed> for Error {
     }
 }
 
+/// Decodes a page of a list.
 pub(super) fn page<K: Kind>(body: Bytes) -> Result<Page<K>, Malformed> {
     let List { metadata, items } =
         List::decode(object(body, &format!("{}List", K::Object::kind(&())))?)?;
@@ -45,15 +46,16 @@ pub(super) fn page<K: Kind>(body: Bytes) -> Result<Page<K>, Malformed> {
     })
 }
 
-pub(super) fn event<K: Kind>(frame: Bytes) -> Result<Event<K>, Malformed> {
+/// Decodes an event of a watch.
+pub(super) fn event<K: Kind>(frame: Bytes) -> Result<Event<K>, Error> {
     let WatchEvent {
         r#type,
         object: sent,
-    } = WatchEvent::decode(frame)?;
+    } = WatchEvent::decode(frame).map_err(Malformed::from)?;
 
     let sent = sent.ok_or(Malformed::NoObject)?.raw;
     if r#type == "ERROR" {
-        return Ok(Event::Failed(Box::new(status(sent)?)));
+        return Err(Error::Api(Box::new(status(sent)?)));
     }
     let entry: Entry<K> = entry(object(sent, &K::Object::kind(&()))?)?;
 
@@ -61,7 +63,7 @@ pub(super) fn event<K: Kind>(frame: Bytes) -> Result<Event<K>, Malformed> {
         "ADDED" | "MODIFIED" => Event::Applied(entry),
         "DELETED" => Event::Deleted(entry),
         "BOOKMARK" => Event::Bookmark(entry.resource_version().to_owned()),
-        _ => return Err(Malformed::Kind(r#type)),
+        _ => return Err(Malformed::Kind(r#type).into()),
     })
 }
 
