@@ -48,7 +48,11 @@ use crate::{
     config::{self, Config, FileMetrics, Followed},
     credentials,
     egress::Egress,
-    process::{blocking::blocking, metrics as process_metrics, report::Reporter},
+    process::{
+        blocking::blocking,
+        metrics::{self as process_metrics, Feature},
+        report::Reporter,
+    },
 };
 
 /// Runs until `shutdown`, and then completes the work in progress.
@@ -111,7 +115,7 @@ async fn start(
     // The server takes the registry, so all metrics are registered before it starts.
     let mut registry = Registry::default();
     process_metrics::register(&mut registry);
-    process_metrics::register_features(&features(&config), &mut registry);
+    process_metrics::register_features(&[routes_feature(&config)], &mut registry);
     clients::metrics::register(&mut registry);
     let plugin_metrics = PluginMetrics::register(&mut registry);
     let election = config
@@ -148,13 +152,7 @@ async fn start(
     // From here on, /readyz depends only on the Lease.
     readiness.send_replace(Readiness::ApiServerReached);
 
-    let accepted = config
-        .accepted_in
-        .as_ref()
-        .map(|lease| AcceptedStore::new(&api_server.root, &lease.namespace, &lease.name));
-    if let Some(accepted) = &accepted {
-        accepted.check_if_known(&plugin).await?;
-    }
+    let accepted = accepted_store(&config, &plugin, &api_server.root).await?;
     if config.last_good {
         keep_last_good(&plugin, &process);
     }
@@ -176,20 +174,36 @@ async fn start(
     Ok((manager, election))
 }
 
+/// Returns where it is kept what was accepted of the plugin, after a check that it needs no more.
+async fn accepted_store(
+    config: &Config,
+    plugin: &Plugin,
+    root: &Client,
+) -> anyhow::Result<Option<AcceptedStore>> {
+    let Some(lease) = &config.accepted_in else {
+        return Ok(None);
+    };
+    let accepted = AcceptedStore::new(root, &lease.namespace, &lease.name);
+    accepted.check_if_known(plugin).await?;
+    Ok(Some(accepted))
+}
+
 fn keep_last_good(plugin: &Arc<Plugin>, process: &CancellationToken) {
     let plugin = Arc::clone(plugin);
     let keeping = async move { plugin.keep_last_good().await };
     tokio::spawn(process.clone().run_until_cancelled_owned(keeping));
 }
 
-/// Returns upstream's feature gates that Skydock supports: their names, their stages, and whether they
-/// are enabled.
-fn features(config: &Config) -> [(&'static str, &'static str, bool); 1] {
-    let watches = matches!(
-        config.options.routes.reconciliation,
-        Reconciliation::OnChange { .. }
-    );
-    [(WATCH_BASED_ROUTES, "ALPHA", watches)]
+/// Returns the only one of upstream's feature gates that Skydock supports.
+fn routes_feature(config: &Config) -> Feature {
+    Feature {
+        name: WATCH_BASED_ROUTES,
+        stage: "ALPHA",
+        is_enabled: matches!(
+            config.options.routes.reconciliation,
+            Reconciliation::OnChange { .. }
+        ),
+    }
 }
 
 /// Serves metrics and health at the addresses that there are for them, and returns these.
@@ -568,7 +582,12 @@ mod tests {
         let page = include_str!("../../../docs/operating.md");
         let mut registry = Registry::default();
         process_metrics::register(&mut registry);
-        process_metrics::register_features(&[("a", "ALPHA", true)], &mut registry);
+        let feature = Feature {
+            name: "a",
+            stage: "ALPHA",
+            is_enabled: true,
+        };
+        process_metrics::register_features(&[feature], &mut registry);
         clients::metrics::register(&mut registry);
         FileMetrics::register(&mut registry);
         let second = Duration::from_secs(1);

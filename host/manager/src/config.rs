@@ -120,11 +120,11 @@ impl Default for Defaults {
 }
 
 /// Which Lease a run uses.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeaseName {
-    /// Its namespace.
+    /// `--leader-elect-resource-namespace`.
     pub namespace: String,
-    /// Its name.
+    /// `--leader-elect-resource-name`.
     pub name: String,
 }
 
@@ -166,12 +166,7 @@ impl Config {
 
         let plugin_flags = plugin_flags(&args, file.as_ref(), &services, defaults, &mut notices)?;
         let plugin = plugin_flags.settings(file.as_ref().zip(args.config.as_deref()))?;
-        // Without rules in the file, the plugin reaches nothing.
-        let egress_policy = file
-            .as_ref()
-            .and_then(|it| Some(it.egress_policy(it.plugin(&plugin.name)?)))
-            .unwrap_or_default();
-
+        let egress_policy = egress_policy(file.as_ref(), &plugin.name);
         notices.extend(notice::of_variables(&egress_policy));
         let secure_serving = args.serving.options()?.map(|(serving, told)| {
             notices.extend(told.into_iter().map(Notice::Warning));
@@ -217,6 +212,12 @@ impl Config {
             notices,
         })
     }
+}
+
+/// Returns the rules of a plugin. Without rules in the file, it reaches nothing.
+fn egress_policy(file: Option<&SkydockConfiguration>, plugin: &str) -> EgressPolicy {
+    file.and_then(|it| Some(it.egress_policy(it.plugin(plugin)?)))
+        .unwrap_or_default()
 }
 
 /// Returns whether there is something at this path, also if it cannot be read, or is a link to

@@ -81,16 +81,22 @@ pub(crate) fn register(registry: &mut Registry) {
     );
 }
 
-/// Registers which feature gates are enabled: each with its name, its stage in upstream, and
-/// whether it is enabled.
-pub(crate) fn register_features(
-    features: &[(&'static str, &'static str, bool)],
-    registry: &mut Registry,
-) {
+/// A feature gate.
+pub(crate) struct Feature {
+    pub(crate) name: &'static str,
+    /// Its stage in upstream, for example `ALPHA`.
+    pub(crate) stage: &'static str,
+    pub(crate) is_enabled: bool,
+}
+
+/// Registers which feature gates are enabled.
+pub(crate) fn register_features(features: &[Feature], registry: &mut Registry) {
     let enabled = Family::<Labels<2>, Gauge>::default();
-    for (name, stage, is_enabled) in features {
-        let labels = [("name", *name), ("stage", *stage)];
-        enabled.get_or_create(&labels).set(i64::from(*is_enabled));
+    for feature in features {
+        let labels = [("name", feature.name), ("stage", feature.stage)];
+        enabled
+            .get_or_create(&labels)
+            .set(i64::from(feature.is_enabled));
     }
     registry.register(
         "kubernetes_feature_enabled",
@@ -204,7 +210,13 @@ mod tests {
     fn text() -> String {
         let mut registry = Registry::default();
         register(&mut registry);
-        register_features(&[("A", "ALPHA", true), ("B", "BETA", false)], &mut registry);
+        let feature = |name, stage, is_enabled| Feature {
+            name,
+            stage,
+            is_enabled,
+        };
+        let features = [feature("A", "ALPHA", true), feature("B", "BETA", false)];
+        register_features(&features, &mut registry);
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         text
