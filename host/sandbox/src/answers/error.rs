@@ -1,4 +1,4 @@
-//! What is wrong with an answer.
+//! What is wrong with an answer of a plugin.
 
 use std::net::IpAddr;
 
