@@ -31,12 +31,10 @@ const OTHERS: [&str; 3] = ["operator", "node-manager", "csi"];
 pub(super) struct Ccm {
     /// What runs it.
     pub(super) workload: Workload,
-    /// Its container.
     pub(super) container: Container,
     /// Index of the container.
     pub(super) index: usize,
     pub(super) flags: Flags,
-    /// Its Pods.
     pub(super) pods: Vec<Pod>,
     /// Whether its image or its program is one that is known, so that it has the usual defaults.
     is_usual: bool,
