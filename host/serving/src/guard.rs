@@ -1,4 +1,4 @@
-//! Lets only requests through that are authenticated and authorized.
+//! Lets only requests through that are allowed: by authentication, and then by authorization.
 
 use std::sync::Arc;
 
