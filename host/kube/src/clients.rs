@@ -1,4 +1,4 @@
-//! Clients of the API server: how to reach it, and under which name.
+//! Clients of the API server: how to reach it (kubeconfig, service account), and under which name.
 
 pub mod metrics;
 mod read_ahead;

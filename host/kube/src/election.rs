@@ -1,4 +1,4 @@
-//! Leader election on a Lease, compatible with client-go.
+//! Leader election on a Lease, compatible with client-go; its caller says when to release it.
 //!
 //! The rules are in `plan`; this is the loop around them. It runs on a separate thread with its own
 //! runtime, so that plugins and controllers cannot delay renewals. Three things go beyond client-go:

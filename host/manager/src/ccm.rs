@@ -1,5 +1,5 @@
-//! The life cycle of a cloud-controller-manager: plugin, API server, serving, Lease, controllers,
-//! and shutdown.
+//! The life cycle of a cloud-controller-manager: plugin, API server, serving, Lease and its
+//! release, controllers, and shutdown.
 //!
 //! A number such as P-23 is that of a statement in `docs/parity.md`.
 

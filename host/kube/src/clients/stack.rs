@@ -34,7 +34,7 @@ const PONG: Duration = Duration::from_secs(5);
 
 /// Maximum bytes of an HTTP/2 frame. The API server sends each frame on its own: by default they are
 /// smaller than an event of a watch with a typical kubelet's node, which has some 20 KiB.
-const MOST_OF_FRAME: u32 = 64 << 10;
+const MAX_FRAME: u32 = 64 << 10;
 
 /// What sends requests.
 type Boxed = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
@@ -63,7 +63,7 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
         // Otherwise a request that times out on a dead connection would be retried on another idle
         // one that is dead too.
         .http2_keep_alive_while_idle(true)
-        .http2_max_frame_size(MOST_OF_FRAME)
+        .http2_max_frame_size(MAX_FRAME)
         .build::<_, Body>(connector(&config)?);
 
     let service = ServiceBuilder::new()

@@ -61,7 +61,7 @@ pub struct Identity<'a> {
 pub struct Entry<K: Kind> {
     /// The part of the object that is not in the view.
     pub object: K::Kept,
-    /// Its view.
+    /// What was computed of it.
     pub view: K::View,
 }
 

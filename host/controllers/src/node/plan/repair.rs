@@ -1,4 +1,4 @@
-//! What is written to update an initialized node.
+//! What is written to update an initialized node: addresses, labels, annotations.
 
 use skydock_cloud::{Instance, Node, NodeAddress};
 

@@ -29,6 +29,7 @@ impl From<Malformed> for Error {
     }
 }
 
+/// Decodes a page of a list.
 pub(super) fn page<K: Kind>(body: Bytes, before: &Before<'_, K>) -> Result<Page<K>, Malformed> {
     let List { metadata, items } =
         List::decode(object(body, &format!("{}List", K::Object::kind(&())))?)?;
@@ -48,15 +49,16 @@ pub(super) fn page<K: Kind>(body: Bytes, before: &Before<'_, K>) -> Result<Page<
     })
 }
 
-pub(super) fn event<K: Kind>(frame: Bytes, before: &Before<'_, K>) -> Result<Event<K>, Malformed> {
+/// Decodes an event of a watch.
+pub(super) fn event<K: Kind>(frame: Bytes, before: &Before<'_, K>) -> Result<Event<K>, Error> {
     let WatchEvent {
         r#type,
         object: sent,
-    } = WatchEvent::decode(frame)?;
+    } = WatchEvent::decode(frame).map_err(Malformed::from)?;
 
     let sent = sent.ok_or(Malformed::NoObject)?.raw;
     if r#type == "ERROR" {
-        return Ok(Event::Failed(Box::new(status(sent)?)));
+        return Err(Error::Api(Box::new(status(sent)?)));
     }
     let entry = entry(object(sent, &K::Object::kind(&()))?, before)?;
 
@@ -64,7 +66,7 @@ pub(super) fn event<K: Kind>(frame: Bytes, before: &Before<'_, K>) -> Result<Eve
         "ADDED" | "MODIFIED" => Event::Applied(entry),
         "DELETED" => Event::Deleted(entry),
         "BOOKMARK" => Event::Bookmark(entry.resource_version().to_owned()),
-        _ => return Err(Malformed::Kind(r#type)),
+        _ => return Err(Malformed::Kind(r#type).into()),
     })
 }
 

@@ -173,7 +173,7 @@ async fn protobuf_watch_events_may_arrive_in_any_chunks() {
         Ok(Event::Applied(node)),
         Ok(Event::Deleted(gone)),
         Ok(Event::Bookmark(version)),
-        Ok(Event::Failed(error)),
+        Err(Error::Api(error)),
     ] = events.as_slice()
     else {
         panic!("{events:?}")
@@ -294,7 +294,7 @@ async fn a_server_may_answer_in_json() {
         Ok(Event::Applied(_)),
         Ok(Event::Deleted(_)),
         Ok(Event::Bookmark(version)),
-        Ok(Event::Failed(status)),
+        Err(Error::Api(status)),
     ] = events.as_slice()
     else {
         panic!("{events:?}")
