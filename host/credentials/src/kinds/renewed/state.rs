@@ -380,6 +380,18 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_used_until_it_expires_if_a_file_is_gone() {
+        let now = Instant::now();
+        let mut state = with_value(now);
+        // The removal is a change: an attempt follows, which fails, and is reported.
+        assert!(matches!(state.ask(now, 2), Ask::Wait { valid: true, .. }));
+        state.finish(now, Err(Failure::unavailable("no file")), 2, 0.0);
+        assert!(matches!(state.ask(now, 2), Ask::Have { version: 1, .. }));
+        assert!(matches!(state.ask(now, 1), Ask::Have { .. }), "it is back");
+        assert!(state.outcome(now + LIFETIME).is_err());
+    }
+
+    #[test]
     fn nobody_fails_while_an_attempt_is_running() {
         let now = Instant::now();
         let mut state = State::<&str>::default();
