@@ -65,7 +65,7 @@ pub(crate) enum Requeue {
 }
 
 /// How an attempt ends.
-pub(crate) type Outcome = Result<Vec<Requeue>, Failure>;
+pub(crate) type AttemptResult = Result<Vec<Requeue>, Failure>;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {

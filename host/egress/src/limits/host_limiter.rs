@@ -39,7 +39,8 @@ impl Key {
     }
 }
 
-/// Requests to one host under the same limits.
+/// Limits requests to one host: a request takes a slot once (`gateway/send.rs`), and a token for each
+/// attempt (`gateway/attempt.rs`).
 #[derive(Debug)]
 pub(crate) struct HostLimiter {
     key: Key,

@@ -3,7 +3,9 @@
 use skydock_cloud::CloudError;
 use skydock_kube::{api::ApiError, queue::Priority};
 
-use super::{Attempt, Failure, Outcome, Requeue, apply::Write, event::Event, io::Io, unless_gone};
+use super::{
+    Attempt, AttemptResult, Failure, Requeue, apply::Write, event::Event, io::Io, unless_gone,
+};
 use crate::{
     known::state::{Announced, SentNodes, State},
     nodes::selection::SelectedNodes,
@@ -14,7 +16,7 @@ impl Attempt<'_> {
     /// Adds the finalizer first, so that no load balancer is forgotten; then calls the cloud, and
     /// then writes the status. Events are published once for each sync: not again for a retry, and
     /// not at all if a re-check finds nothing to change.
-    pub(crate) async fn ensure(&self, io: &mut dyn Io) -> Outcome {
+    pub(crate) async fn ensure(&self, io: &mut dyn Io) -> AttemptResult {
         let (entry, known) = (self.entry, self.known);
         let changed = self.priority == Priority::Change;
 

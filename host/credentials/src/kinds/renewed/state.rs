@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     Issued, MOMENT,
-    rejections::{Rejections, Verdict},
+    rejections::{Rejections, RenewalDecision},
     rule,
 };
 use crate::{RequestKind, sources::failure::Failure};
@@ -177,9 +177,9 @@ impl<T> State<T> {
 
         if !current.rejected {
             match self.rejections.judge(now, kind, current.accepted) {
-                Verdict::TooSoon => return Rejection::TooSoon,
-                Verdict::Later(at) => return Rejection::Later(at),
-                Verdict::Renew => current.rejected = true,
+                RenewalDecision::TooSoon => return Rejection::TooSoon,
+                RenewalDecision::Later(at) => return Rejection::Later(at),
+                RenewalDecision::Renew => current.rejected = true,
             }
         } else if self.running.is_none() && !self.wanted {
             // The attempt after the rejection has failed. Further attempts are caused by requests

@@ -14,7 +14,7 @@ use crate::{
     execution::{
         call_site::{CallSite, ElementError},
         generation::Generation,
-        supervise::{Scope, Verdict},
+        supervise::{Evidence, Scope},
     },
     imports::{CallAnnotations, ClusterSlot, Subject},
     metrics::PluginMetrics,
@@ -114,10 +114,10 @@ async fn supervised<'s, T: Send>(
     let answer = generation.call(function, subject, call).await;
     attempt.ended(match &answer {
         // An error of the cloud shows that the plugin works.
-        Ok(_) | Err(CallError::Cloud(_)) => Verdict::Works,
-        Err(error) if error.is_plugin_failure() => Verdict::Fails,
+        Ok(_) | Err(CallError::Cloud(_)) => Evidence::Works,
+        Err(error) if error.is_plugin_failure() => Evidence::Fails,
         // For example a full queue.
-        Err(_) => Verdict::Unknown,
+        Err(_) => Evidence::Unknown,
     });
 
     answer
