@@ -11,13 +11,13 @@
 //! - A periodic check finds routes that were changed by others.
 
 mod changes;
+mod comparison;
 mod conditions;
 mod in_flight;
 pub(crate) mod metrics;
 mod network;
 mod plan;
 mod report;
-mod round;
 mod run;
 mod state;
 mod tries;

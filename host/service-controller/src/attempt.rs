@@ -97,8 +97,7 @@ impl Failure {
             | Self::Gone(error)
             | Self::Nodes(error)
             | Self::GetLoadBalancer(error) => RetryWhen::after(error),
-            Self::Api(_, ApiError::Changed(_)) => RetryWhen::Soon,
-            Self::Api(..) => RetryWhen::BackOff,
+            Self::Api(_, error) => RetryWhen::after_write(error),
             Self::Invalid(_) => RetryWhen::OnChange,
         }
     }

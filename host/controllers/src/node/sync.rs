@@ -65,8 +65,8 @@ impl NodeController {
     /// queue.
     async fn sync(&self, keys: Vec<String>, stop: &CancellationToken) {
         let info = self.context.provider.info();
-        let mut asked = Vec::new();
-        let mut labels = Vec::new();
+        let mut to_ask = Vec::new();
+        let mut to_label = Vec::new();
 
         for key in keys {
             // The cache may still have the version from before the initialization.
@@ -87,12 +87,12 @@ impl NodeController {
             }
 
             match (need, entry) {
-                (Need::Initialization, Some(entry)) => asked.push(entry),
-                (Need::Labels(pairs), Some(entry)) => labels.push((entry, pairs)),
+                (Need::Initialization, Some(entry)) => to_ask.push(entry),
+                (Need::Labels(pairs), Some(entry)) => to_label.push((entry, pairs)),
                 (Need::Nothing, Some(entry))
                     if self.due.contains(&key) && plan::kept(&entry.view, &info) =>
                 {
-                    asked.push(entry);
+                    to_ask.push(entry);
                 }
                 (Need::Foreign(id), Some(entry)) => {
                     self.skip_foreign(&entry, &id, &info.provider_id_prefixes);
@@ -101,7 +101,7 @@ impl NodeController {
             }
         }
 
-        let (slow, asked): (Vec<_>, Vec<_>) = asked
+        let (slow, to_ask): (Vec<_>, Vec<_>) = to_ask
             .into_iter()
             .partition(|entry| self.memory.batch_limit(entry.name()).slow);
 
@@ -111,7 +111,7 @@ impl NodeController {
             }
         }
 
-        let labels: BoxFuture<'_, ()> = Box::pin(stream::iter(labels).for_each_concurrent(
+        let writes: BoxFuture<'_, ()> = Box::pin(stream::iter(to_label).for_each_concurrent(
             WRITERS,
             |(entry, pairs)| async move {
                 let result = apply::labels(&self.client, &entry, &pairs).await;
@@ -123,7 +123,7 @@ impl NodeController {
             },
         ));
 
-        tokio::join!(labels, self.ask(asked, stop));
+        tokio::join!(writes, self.ask(to_ask, stop));
     }
 
     /// Marks a node for which there is nothing to do as processed.

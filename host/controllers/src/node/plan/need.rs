@@ -28,7 +28,7 @@ const TWINS: [(&str, &str); 3] = [
     (LABEL_INSTANCE_TYPE_BETA, LABEL_INSTANCE_TYPE),
 ];
 
-/// Returns what this node needs.
+/// Decides by the provider ID whether the node is one of this provider, if it has one.
 #[must_use]
 pub fn need(node: &Node, info: &ProviderInfo) -> Need {
     let foreign = node.provider_id.as_ref().filter(|id| !info.owns(id));

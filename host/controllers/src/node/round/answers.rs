@@ -65,10 +65,10 @@ impl Round<'_> {
             (true, Err(error)) => controller.reject(&entry, &error),
             (false, Ok(instance)) => {
                 controller
-                    .repair(&entry, &instance, self.marks, &self.writers)
+                    .repair(&entry, &instance, self.mark, &self.writers)
                     .await;
             }
-            (false, Err(error)) => controller.postpone(&entry, &error, self.marks),
+            (false, Err(error)) => controller.postpone(&entry, &error, self.mark),
         }
 
         controller.queue.done(&key);
