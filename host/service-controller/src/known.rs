@@ -59,8 +59,8 @@ struct ServiceMemory {
 pub(crate) struct Ensured {
     /// The version of the Service.
     pub(crate) version: ServiceEntry,
-    /// Identifies the provider, its build and its configuration (`ServiceController::build`).
-    pub(crate) build: u128,
+    /// Identifies the provider, its build and its configuration (`ServiceController::revision`).
+    pub(crate) revision: u128,
     /// When it was, in seconds since the Unix epoch.
     pub(crate) checked: u64,
     /// The provider's answer, which may not be written yet.
@@ -144,7 +144,7 @@ impl KnownService {
     }
 
     /// Continues where an earlier process has stopped.
-    pub(crate) fn restore(&self, version: &ServiceEntry, build: u128, line: Line) {
+    pub(crate) fn restore(&self, version: &ServiceEntry, revision: u128, line: Line) {
         let mut memory = self.memory.lock();
         let Line {
             node_fields,
@@ -159,7 +159,7 @@ impl KnownService {
         memory.synced = Some(Synced {
             ensured: Ensured {
                 version: Arc::clone(version),
-                build,
+                revision,
                 checked,
                 // A line is only found with the status that it was written with.
                 status: version.view.service.status.clone(),
