@@ -219,7 +219,7 @@ fn record(ty: &Record, mut json: Map<String, Value>) -> Result<Val, BadCall> {
     Ok(Val::Record(fields.collect::<Result<_, _>>()?))
 }
 
-/// Returns a variant.
+/// Returns a variant, of which recordings have the name, or the name and the payload.
 fn variant(ty: &Variant, json: Value) -> Result<Val, BadCall> {
     let (name, payload) = case(json)?;
     let mut cases = ty.cases();

@@ -65,7 +65,8 @@ impl RecordStore {
         client: &Client,
         namespace: &str,
         lease: &str,
-        (settings, annotation): (&str, LeaseAnnotation),
+        settings: &str,
+        annotation: LeaseAnnotation,
     ) -> Self {
         let mut digest = Digest::default();
         settings.hash(&mut digest);

@@ -31,7 +31,7 @@ impl Process {
         let lease = lease(5, text);
         writer.confirm(&lease, 0);
         let api = FakeApi::default();
-        let store = RecordStore::new(&api.client(), "kube-system", "ccm", ("", annotation));
+        let store = RecordStore::new(&api.client(), "kube-system", "ccm", "", annotation);
         let keeper = Keeper::new(store, PERIOD);
         Self {
             api,
