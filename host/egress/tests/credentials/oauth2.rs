@@ -1,7 +1,7 @@
 use http::Request;
 use skydock_credentials::{CredentialErrorKind, RequestKind};
 
-use crate::world::World;
+use crate::world::{World, cloud};
 
 /// All grants, each with the header that the cloud must receive.
 pub(crate) const GRANTS: &[(&str, &str)] = &[
@@ -106,7 +106,7 @@ async fn a_secret_changed_in_its_file_is_used_immediately() {
         error.to_string(),
         "credential `c`: its issuer 127.0.0.1 answered 400 (invalid_client): check its login and its URL"
     );
-    world.write("client-secret", crate::cloud::CLIENT_SECRET);
+    world.write("client-secret", cloud::CLIENT_SECRET);
     assert!(world.header(&*credential, "authorization").await.is_ok());
 }
 
