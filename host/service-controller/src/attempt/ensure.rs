@@ -66,8 +66,8 @@ impl Attempt<'_> {
         };
 
         let cached = &entry.view.service.status;
-        let differs = known.update(|state| state.ensured(cached, &status));
-        if differs {
+        let must_write_status = known.update(|state| state.ensured(cached, &status));
+        if must_write_status {
             let present = io.present();
             if present.is_some_and(|it| !wants_load_balancer(&it.object, self.classes)) {
                 // The change has queued a cleanup.
@@ -78,7 +78,7 @@ impl Attempt<'_> {
                 .map_err(|error| Failure::Api("failed to update load balancer status", error))?;
         }
 
-        if known.update(|state| state.finished(differs)) {
+        if known.update(|state| state.finished(must_write_status)) {
             io.publish(Event::Ensured);
         }
         Ok(vec![Requeue::Reset, Requeue::Check])

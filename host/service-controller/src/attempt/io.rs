@@ -18,7 +18,11 @@ use super::{
 };
 use crate::{
     NODE_CHANGE_DEBOUNCE, ServiceController, ServiceEntry,
-    known::{Ensured, KnownService, Synced, own_load_balancer::OwnLoadBalancer},
+    known::{
+        KnownService,
+        own_load_balancer::OwnLoadBalancer,
+        synced::{Ensured, Synced},
+    },
     nodes::{NodeWork, selection::SelectedNodes},
     record::keeper::unix_time,
 };
