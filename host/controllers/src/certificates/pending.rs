@@ -14,13 +14,13 @@ const MOST: usize = 10;
 
 /// A request that waits. The newest one of a node is first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Waiting {
+struct PendingRequest {
     node: String,
     created: Reverse<u64>,
     key: String,
 }
 
-impl Waiting {
+impl PendingRequest {
     /// Returns the request, if it waits.
     fn of(entry: &Entry<RequestKind>) -> Option<Self> {
         let request = entry.view.as_ref()?;
@@ -43,7 +43,7 @@ impl Waiting {
 
 /// The requests of all nodes.
 #[derive(Default)]
-pub(super) struct Pending(Mutex<BTreeSet<Waiting>>);
+pub(super) struct Pending(Mutex<BTreeSet<PendingRequest>>);
 
 impl Pending {
     /// Follows the cache, counts the requests in `gauge`, and calls `added` with the node of each
@@ -58,9 +58,9 @@ impl Pending {
 
         requests.subscribe(move |change| {
             let (old, new) = match change {
-                Change::Added(new) => (None, Waiting::of(new)),
-                Change::Updated(old, new) => (Waiting::of(old), Waiting::of(new)),
-                Change::Deleted(old) => (Waiting::of(old), None),
+                Change::Added(new) => (None, PendingRequest::of(new)),
+                Change::Updated(old, new) => (PendingRequest::of(old), PendingRequest::of(new)),
+                Change::Deleted(old) => (PendingRequest::of(old), None),
             };
             if old == new {
                 return;
@@ -88,10 +88,10 @@ impl Pending {
     pub(super) fn of(&self, node: &str) -> Vec<String> {
         self.0
             .lock()
-            .range(Waiting::first_of(node)..)
-            .take_while(|waiting| waiting.node == node)
+            .range(PendingRequest::first_of(node)..)
+            .take_while(|request| request.node == node)
             .take(MOST)
-            .map(|waiting| waiting.key.clone())
+            .map(|request| request.key.clone())
             .collect()
     }
 
@@ -100,7 +100,7 @@ impl Pending {
         self.0
             .lock()
             .iter()
-            .map(|waiting| waiting.node.clone())
+            .map(|request| request.node.clone())
             .collect()
     }
 }

@@ -348,7 +348,10 @@ fn a_record_waits_until_nothing_changes_but_not_forever() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let changed = |first, last| Stale {
-        changed: Some((at(first), at(last))),
+        changed: Some(Changes {
+            first: at(first),
+            last: at(last),
+        }),
         ..Stale::default()
     };
     let ended = |ended| Stale {
