@@ -139,7 +139,7 @@ impl NodeController {
         let _permit = writers.acquire().await;
         let info = self.context.provider.info();
         let latest = self.context.nodes.get(&entry.key()).filter(|latest| {
-            latest.uid() == entry.uid() && need(&latest.view, &info) == Need::Initialization
+            latest.uid() == entry.uid() && need(&latest.view, &info, false) == Need::Initialization
         });
         let latest = latest.ok_or(Unfinished::Needless)?;
 

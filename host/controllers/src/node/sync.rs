@@ -13,10 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     NodeController, NodeEntry, WRITERS, apply, first_priority,
     memory::Warning,
-    plan::{
-        self,
-        need::{Need, need},
-    },
+    plan::need::{Need, need},
     round::Round,
 };
 use crate::batches::ask_all;
@@ -75,9 +72,10 @@ impl NodeController {
                 .nodes
                 .get(&key)
                 .filter(|entry| !self.memory.is_initialized(entry));
+            let is_due = self.due.contains(&key);
             let need = entry
                 .as_ref()
-                .map_or(Need::Nothing, |entry| need(&entry.view, &info));
+                .map_or(Need::Nothing, |entry| need(&entry.view, &info, is_due));
 
             let delay = self.memory.restore_delay(&key, Instant::now());
             if !delay.is_zero() && matches!(need, Need::Initialization | Need::Labels(_)) {
@@ -87,13 +85,8 @@ impl NodeController {
             }
 
             match (need, entry) {
-                (Need::Initialization, Some(entry)) => to_ask.push(entry),
+                (Need::Initialization | Need::Comparison, Some(entry)) => to_ask.push(entry),
                 (Need::Labels(pairs), Some(entry)) => to_label.push((entry, pairs)),
-                (Need::Nothing, Some(entry))
-                    if self.due.contains(&key) && plan::kept(&entry.view, &info) =>
-                {
-                    to_ask.push(entry);
-                }
                 (Need::Foreign(id), Some(entry)) => {
                     self.skip_foreign(&entry, &id, &info.provider_id_prefixes);
                 }
