@@ -132,8 +132,8 @@ struct NextRun {
 }
 
 impl Reconciliation {
-    /// Returns when the next run starts after one that took so long. `again` is the delay before the
-    /// next retry, and `asked` the shortest that the cloud has asked for.
+    /// Returns when the next run starts after one that took so long. `again` is the delay before
+    /// the next retry, and `asked` the shortest that the cloud has asked for.
     fn after(self, took: Duration, again: Option<Duration>, asked: Option<Duration>) -> NextRun {
         match self {
             Self::Periodic { period } => NextRun {

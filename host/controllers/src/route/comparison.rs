@@ -97,7 +97,8 @@ impl Comparison {
         self.entries.get(index)
     }
 
-    /// Records that a route was created. Returns false if this comparison does not need it in this form.
+    /// Records that a route was created. Returns false if this comparison does not need it in this
+    /// form.
     pub(super) fn created(&mut self, route: &NewRoute) -> bool {
         let index = self.creation(route);
         self.made.extend(index);

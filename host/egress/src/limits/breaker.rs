@@ -46,7 +46,7 @@ impl Default for Breaker {
 pub(crate) enum Pass {
     /// It may be sent.
     Free,
-    /// It may be sent as a probe: its reachability closes the breaker or keeps it open.
+    /// It may be sent as a probe: what it shows closes the breaker or keeps it open.
     Probe,
     /// It must wait for this long.
     Wait(Duration),
@@ -97,7 +97,7 @@ impl Breaker {
         }
     }
 
-    /// Records the reachability of a request that was sent at `entered`.
+    /// Records what a request has shown that was sent at `entered`.
     pub(crate) fn leave(
         &mut self,
         pass: Pass,

@@ -39,8 +39,8 @@ impl Key {
     }
 }
 
-/// Limits requests to one host: a request takes a slot once (`gateway/send.rs`), and a token for each
-/// attempt (`gateway/attempt.rs`).
+/// Limits requests to one host: a request takes a slot once (`gateway/send.rs`), and a token for
+/// each attempt (`gateway/attempt.rs`).
 #[derive(Debug)]
 pub(crate) struct HostLimiter {
     key: Key,

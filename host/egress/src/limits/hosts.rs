@@ -149,7 +149,7 @@ impl HostState {
         }
     }
 
-    /// Lets a request through the breaker. The caller must report its reachability; a request that is
+    /// Lets a request through the breaker. The caller must report what it shows; a request that is
     /// canceled after `patience` counts as not answered.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ pub(crate) struct BreakerPermit {
 }
 
 impl BreakerPermit {
-    /// Reports the reachability of the request. A request that is dropped without this was canceled.
+    /// Reports what the request has shown. One that is dropped without this was canceled.
     pub(crate) fn ended(mut self, reachability: Reachability) {
         self.reachability = reachability;
     }

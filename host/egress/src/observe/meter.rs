@@ -80,8 +80,8 @@ impl Audited {
 }
 
 impl RequestMeter {
-    /// Starts the measurement of a request that is admitted with this head. The metrics are those of
-    /// the first rule that may apply.
+    /// Starts the measurement of a request that is admitted with this head. The metrics are those
+    /// of the first rule that may apply.
     pub(crate) fn start(
         head: &Parts,
         target: Target,

@@ -120,8 +120,8 @@ impl ControllerIo<'_> {
         before
     }
 
-    /// Must be called after a call that was successful. `revision` is the provider before the call; if
-    /// it has not ensured the load balancer, or was replaced meanwhile, the next check finds out
+    /// Must be called after a call that was successful. `revision` is the provider before the call;
+    /// if it has not ensured the load balancer, or was replaced meanwhile, the next check finds out
     /// about the new one.
     fn after_success(&self, ensured: Ensured, revision: u128) {
         if let Some(keeper) = &self.controller.keeper
