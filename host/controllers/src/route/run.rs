@@ -196,7 +196,12 @@ impl<'a> Run<'a> {
         }
 
         // With `Periodic`, nothing but the period starts a run, as in upstream.
-        if list_again && matches!(controller.reconciliation, Reconciliation::OnChange { .. }) {
+        if list_again
+            && matches!(
+                controller.options.reconciliation,
+                Reconciliation::OnChange { .. }
+            )
+        {
             controller
                 .queue
                 .add_after((), NODE_CHANGE_DEBOUNCE, Priority::Change);
@@ -222,7 +227,8 @@ impl<'a> Run<'a> {
         let [again, asked] = [at, asked].map(|at| at.map(|at| at.saturating_duration_since(now)));
 
         let took = self.started.elapsed();
-        let NextRun { due, pause } = self.controller.reconciliation.after(took, again, asked);
+        let reconciliation = self.controller.options.reconciliation;
+        let NextRun { due, pause } = reconciliation.after(took, again, asked);
 
         if let Some(due) = due {
             self.controller.queue.add_after((), due, Priority::Recheck);

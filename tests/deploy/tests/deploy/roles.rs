@@ -110,7 +110,9 @@ fn the_approver_may_approve_only_serving_certificates() {
             "verbs": ["approve"],
         },
     ]);
-    let approver = controllers_off_by_default().next().unwrap();
+    let approver = controllers_off_by_default()
+        .find(|it| it.alias == "node-csr-approval")
+        .unwrap();
     component_grants("node-csr-approval", &expected, approver);
 
     let patches = kustomization("components/node-csr-approval").patches;
