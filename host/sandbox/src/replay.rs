@@ -189,6 +189,8 @@ impl Replay {
             shared,
             component,
             Arc::new(settings),
+            // Requests have recorded answers.
+            None,
         )
         .map_err(|problem| LoadError::new(Stage::Type, problem))
     }

@@ -57,21 +57,21 @@ impl Candidate<'_> {
             generation: self.number,
             digest: &self.digests.component,
         };
-        let mut blueprint = Blueprint::new(
+        // A gateway of its own, because credentials may be bound to the digest of one component.
+        let gateway = shared
+            .gateways
+            .as_ref()
+            .map(|gateways| gateways.gateway(&self.digests.component));
+
+        Blueprint::new(
             self.code.pre.clone(),
             &self.code.capabilities,
             Arc::clone(shared),
             component,
             Arc::new(self.settings.clone()),
+            gateway,
         )
-        .map_err(|problem| LoadError::new(Stage::Type, problem))?;
-
-        // A gateway of its own, because credentials may be bound to the digest of one component.
-        blueprint.gateway = shared
-            .gateways
-            .as_ref()
-            .map(|gateways| gateways.gateway(&self.digests.component));
-        Ok(blueprint)
+        .map_err(|problem| LoadError::new(Stage::Type, problem))
     }
 }
 

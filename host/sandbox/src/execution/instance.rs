@@ -26,6 +26,7 @@ pub(crate) struct Blueprint {
     /// SHA-256 of the component, in hexadecimal.
     digest: String,
     pub(crate) settings: Arc<Settings>,
+    /// Nothing until the first instance has said what the plugin owns.
     pub(crate) owned: Arc<Owned>,
     /// Gateway for requests; without one, no request is allowed.
     pub(crate) gateway: Option<Arc<Gateway>>,
@@ -53,6 +54,7 @@ impl Blueprint {
         shared: Arc<PluginData>,
         component: ComponentId<'_>,
         settings: Arc<Settings>,
+        gateway: Option<Arc<Gateway>>,
     ) -> Result<Self, LoadProblem> {
         let exports = Exports::find(&pre, capabilities)?;
         Ok(Self {
@@ -61,7 +63,7 @@ impl Blueprint {
             digest: component.digest.to_owned(),
             settings,
             owned: Arc::default(),
-            gateway: None,
+            gateway,
             pre,
             exports,
         })
