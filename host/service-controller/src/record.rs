@@ -88,7 +88,6 @@ pub(crate) struct Line {
     pub(crate) checked: u64,
 }
 
-/// The line of a Service.
 #[derive(Clone)]
 pub(crate) struct ServiceLine {
     uid: String,

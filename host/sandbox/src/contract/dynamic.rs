@@ -287,12 +287,10 @@ fn to_json(val: Val) -> wasmtime::Result<Value> {
     })
 }
 
-/// Returns the name of a field in Rust.
 fn rust_field(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// Returns the name of a case in Rust.
 fn rust_case(name: &str) -> String {
     let word = |word: &str| {
         let mut letters = word.chars();

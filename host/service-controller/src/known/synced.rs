@@ -11,7 +11,6 @@ use crate::{ServiceEntry, record::Line};
 /// How a load balancer was ensured.
 #[derive(Clone)]
 pub(crate) struct Ensured {
-    /// The version of the Service.
     pub(crate) version: ServiceEntry,
     /// Identifies the provider, its build and its configuration (`ServiceController::revision`).
     pub(crate) revision: u128,
@@ -26,7 +25,6 @@ pub(crate) struct Ensured {
 #[derive(Clone)]
 pub(crate) struct Synced {
     pub(crate) ensured: Ensured,
-    /// Its nodes.
     pub(super) nodes: Fingerprint,
     pub(super) node_fields: NodeFields,
 }
