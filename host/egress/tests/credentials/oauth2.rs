@@ -111,6 +111,22 @@ async fn a_secret_changed_in_its_file_is_used_immediately() {
 }
 
 #[tokio::test]
+async fn a_token_serves_while_the_file_of_its_secret_is_gone() {
+    let world = World::new().await;
+    let credential = world.credential(GRANTS[0].0);
+    let first = world.header(&*credential, "authorization").await.unwrap();
+    std::fs::remove_file(world.path("client-secret")).unwrap();
+    for _ in 0..2 {
+        let sent = world.header(&*credential, "authorization").await.unwrap();
+        assert_eq!(sent, first);
+    }
+    world.write("client-secret", cloud::CLIENT_SECRET);
+    let sent = world.header(&*credential, "authorization").await.unwrap();
+    assert_eq!(sent, first);
+    assert_eq!(world.cloud.seen("/oauth/token").len(), 1);
+}
+
+#[tokio::test]
 async fn an_issuer_that_is_down_is_unavailable() {
     let world = World::new().await;
     world.cloud.fail(503);
