@@ -58,7 +58,7 @@ impl NodeController {
         // The cache may still have the version with the taint. `sync.rs` skips it until the handler
         // in `node.rs` sees another one.
         self.memory.mark_initialized(&latest);
-        self.memory.note_restored(latest.name(), Instant::now());
+        self.memory.restored(latest.name(), Instant::now());
         // The last write removes the taint, so that both delays are the same.
         let age = age(&latest).as_secs_f64();
         self.metrics.taint_removal_delay.observe(age);

@@ -109,7 +109,7 @@ impl NodeController {
             |(entry, pairs)| async move {
                 let result = apply::labels(&self.client, &entry, &pairs).await;
                 if result.is_ok() {
-                    self.memory.note_restored(entry.name(), Instant::now());
+                    self.memory.restored(entry.name(), Instant::now());
                 }
                 self.finish(&entry, result);
                 self.queue.done(&entry.key());
