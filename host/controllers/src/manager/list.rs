@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use skydock_controller_base::controller::descriptor::Controller;
 
-use crate::CONSTRUCTORS;
+use crate::{CONSTRUCTORS, manager::constructor::Constructor};
 
 /// Returns all controllers, in the order in which they are started.
 pub fn controllers() -> impl Iterator<Item = Controller> {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use futures::{StreamExt, stream};
+use futures::future::{join, join_all};
 use skydock_cloud::Instance;
 use skydock_controller_base::calls::retry::RetryWhen;
 
@@ -77,11 +77,13 @@ impl Round<'_> {
         }
 
         // The permits of `writers` limit the writes.
-        let initializing = stream::iter(initializations)
-            .for_each_concurrent(None, |(entry, instance)| self.initialize(entry, instance));
-        let repairing = stream::iter(repairs)
-            .for_each_concurrent(None, |(entry, plan)| self.repair(entry, plan));
-        tokio::join!(initializing, repairing);
+        let initializing = initializations
+            .into_iter()
+            .map(|(entry, instance)| self.initialize(entry, instance));
+        let repairing = repairs
+            .into_iter()
+            .map(|(entry, plan)| self.repair(entry, plan));
+        join(join_all(initializing), join_all(repairing)).await;
     }
 
     async fn initialize(&self, entry: NodeEntry, instance: Instance) {
