@@ -38,15 +38,15 @@ impl Pause {
     pub(crate) fn put_back(
         &self,
         queue: &Queue<String>,
-        key: String,
+        key: &str,
         priority: Priority,
         stop: &CancellationToken,
     ) {
         if !stop.is_cancelled() {
             let delay = self.left().unwrap_or_default();
-            queue.add_after(key.clone(), delay, priority);
+            queue.add_after(key.to_owned(), delay, priority);
         }
-        queue.done(&key);
+        queue.done(key);
     }
 
     /// Records the error of a whole call. An error that does not ask to wait is ignored.

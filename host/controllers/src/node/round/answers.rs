@@ -34,7 +34,7 @@ impl Round<'_> {
             let Some(answer) = result else {
                 let (queue, priority) = (&self.controller.queue, first_priority(&entry));
                 let pause = &self.controller.pause;
-                pause.put_back(queue, entry.key(), priority, self.stop);
+                pause.put_back(queue, &entry.key(), priority, self.stop);
                 continue;
             };
 
