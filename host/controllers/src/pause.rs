@@ -42,11 +42,12 @@ impl Pause {
         priority: Priority,
         stop: &CancellationToken,
     ) {
+        let key = key.to_owned();
         if !stop.is_cancelled() {
             let delay = self.left().unwrap_or_default();
-            queue.add_after(key.to_owned(), delay, priority);
+            queue.add_after(key.clone(), delay, priority);
         }
-        queue.done(key);
+        queue.done(&key);
     }
 
     /// Records the error of a whole call. An error that does not ask to wait is ignored.
