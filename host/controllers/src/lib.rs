@@ -20,6 +20,7 @@ mod manager;
 pub mod node;
 mod pause;
 pub mod route;
+mod volume_labels;
 
 pub use cidrs::{ClusterCidrs, ClusterCidrsError};
 pub use manager::dry_run::dry_run_provider;

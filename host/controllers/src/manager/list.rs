@@ -19,6 +19,7 @@ use crate::{
     manager::constructor::Constructor,
     node::{self, NodeController},
     route::{self, RouteController, RouteOptions},
+    volume_labels::{self, VolumeLabelController},
 };
 
 /// All controllers with their constructors, in the order in which they are started.
@@ -140,6 +141,17 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
             Ok(Arc::new(CertificateController::new(
                 setup.context,
                 metrics,
+                setup.client,
+            )))
+        },
+    },
+    Constructor {
+        controller: &volume_labels::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| {
+            Ok(Arc::new(VolumeLabelController::new(
+                setup.context,
                 setup.client,
             )))
         },
@@ -283,6 +295,13 @@ mod tests {
                 "node-controller",
                 "certificatesigningrequest-approving-controller",
             ),
+            (
+                &volume_labels::CONTROLLER,
+                "persistent-volume-label-controller",
+                "pvlabel",
+                "node-controller",
+                "persistent-volume-label-controller",
+            ),
         ];
         for &(controller, name, alias, client, source) in table {
             assert_eq!((controller.name, controller.alias), (name, alias));
@@ -320,14 +339,25 @@ mod tests {
     #[test]
     fn a_controller_that_is_off_by_default_must_be_named() {
         let off: Vec<_> = controllers_off_by_default().collect();
-        assert_eq!(off, [&certificates::CONTROLLER]);
-        for named in [
-            "node-csr-approval",
-            "certificatesigningrequest-approving-controller",
+        assert_eq!(off, [&certificates::CONTROLLER, &volume_labels::CONTROLLER]);
+        for (named, controller) in [
+            ("node-csr-approval", &certificates::CONTROLLER),
+            (
+                "certificatesigningrequest-approving-controller",
+                &certificates::CONTROLLER,
+            ),
+            ("pvlabel", &volume_labels::CONTROLLER),
+            (
+                "persistent-volume-label-controller",
+                &volume_labels::CONTROLLER,
+            ),
         ] {
-            let enabled = parse(&["*", named]);
-            assert_eq!(enabled, controllers().collect(), "{named}");
+            let mut expected = parse(&["*"]);
+            assert!(expected.insert(controller), "{named}");
+            assert_eq!(parse(&["*", named]), expected, "{named}");
         }
+        let every = parse(&["*", "node-csr-approval", "pvlabel"]);
+        assert_eq!(every, controllers().collect());
         assert!(!parse(&["*", "-node-csr-approval"]).contains(&certificates::CONTROLLER));
     }
 
