@@ -1,4 +1,4 @@
-//! The trait of cloud providers: the interface between controllers and clouds.
+//! The interface between controllers and clouds: the trait `CloudProvider`.
 
 mod info;
 

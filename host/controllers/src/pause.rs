@@ -1,4 +1,4 @@
-//! Suspends calls to a cloud for as long as it asks.
+//! Suspends calls to a cloud that throttles requests, for as long as it asks.
 
 use std::time::Duration;
 

@@ -154,7 +154,7 @@ pub(crate) struct RouteController {
     metrics: RouteMetrics,
     conditions: Conditions,
     cidrs: ClusterCidrs,
-    reconciliation: Reconciliation,
+    options: RouteOptions,
     process: ObjectReference,
     queue: Arc<Queue<()>>,
     memory: Mutex<RouteMemory>,
@@ -178,17 +178,21 @@ struct RouteMemory {
 }
 
 impl RouteController {
+    /// Creates the controller.
+    ///
+    /// # Errors
+    /// If the cluster CIDRs are missing or invalid.
     pub(crate) fn new(
         context: ControllerContext,
         metrics: RouteMetrics,
         client: Client,
-        cidrs: ClusterCidrs,
-        reconciliation: Reconciliation,
+        options: RouteOptions,
         process: ObjectReference,
-    ) -> Self {
+    ) -> Result<Self, ClusterCidrsError> {
+        let cidrs = options.cluster_cidrs.clone()?;
         let queue = Arc::new(Queue::new(LIMITER, context.metrics.queue("Routes")));
 
-        if let Reconciliation::OnChange { .. } = reconciliation {
+        if let Reconciliation::OnChange { .. } = options.reconciliation {
             let queue = Arc::clone(&queue);
             context.nodes.subscribe(move |change| {
                 if matters(&change) {
@@ -199,16 +203,16 @@ impl RouteController {
 
         queue.add((), Priority::Recheck);
         let conditions = Conditions::new(context.clone(), client);
-        Self {
+        Ok(Self {
             context,
             metrics,
             conditions,
             cidrs,
-            reconciliation,
+            options,
             process,
             queue,
             memory: Mutex::default(),
-        }
+        })
     }
 }
 

@@ -1,5 +1,6 @@
-//! Adds labels and node affinity to PersistentVolumes that people have created, so that Pods are
-//! scheduled where the volume can be attached. `plan.rs` has the rules.
+//! Adds zone labels and node affinity to PersistentVolumes that people have created (pvlabel).
+//!
+//! With them, Pods are scheduled where the volume can be attached. `plan.rs` has the rules.
 //!
 //! Earlier versions of Kubernetes did this with the admission plugin PersistentVolumeLabel. Upstream
 //! has nothing of the kind for CSI drivers, so this controller runs only if `--controllers` names

@@ -1,4 +1,4 @@
-//! Metrics of plugins.
+//! Metrics of plugins (`skydock_plugin_…`): calls, instances, traps, memory, CPU time, reloads.
 
 use std::time::Duration;
 

@@ -12,7 +12,11 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{NodeController, NodeEntry, apply, memory::Warning, plan};
+use super::{
+    NodeController, NodeEntry, apply,
+    memory::Warning,
+    plan::{self, repair::Repair},
+};
 
 impl NodeController {
     /// Makes all initialized nodes due, now and after every period. Never returns.
@@ -42,14 +46,8 @@ impl NodeController {
             .add_all(self.due.mark(kept, all), Priority::Recheck);
     }
 
-    pub(super) async fn repair(
-        &self,
-        entry: &NodeEntry,
-        instance: &Instance,
-        asked: u64,
-        writers: &Semaphore,
-    ) {
-        let _permit = writers.acquire().await;
+    /// Returns what to write to update an initialized node, and logs what is ignored of the answer.
+    pub(super) fn plan_repair(&self, entry: &NodeEntry, instance: &Instance) -> Repair {
         let mut plan = plan::repair::repair(&entry.view, instance, self.options.kept);
         let info = self.context.provider.info();
         plan.annotations
@@ -69,7 +67,19 @@ impl NodeController {
             tracing::warn!(node = entry.name(), "addresses are not updated: {rejected}");
         }
 
-        let result = apply::repair(&self.client, entry, &plan).await;
+        plan
+    }
+
+    /// Writes this plan.
+    pub(super) async fn repair(
+        &self,
+        entry: &NodeEntry,
+        plan: &Repair,
+        asked: u64,
+        writers: &Semaphore,
+    ) {
+        let _permit = writers.acquire().await;
+        let result = apply::repair(&self.client, entry, plan).await;
         if let Err(error) = &result {
             self.context.api_error(entry.name(), error);
         }
@@ -118,7 +128,8 @@ impl NodeController {
         }
     }
 
-    fn next_period(&self, entry: &NodeEntry, asked: u64) {
+    /// There is nothing to do for an initialized node until the next period.
+    pub(super) fn next_period(&self, entry: &NodeEntry, asked: u64) {
         self.queue.forget(&entry.key());
         self.due.done(entry.name(), asked);
     }

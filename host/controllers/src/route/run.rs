@@ -196,7 +196,12 @@ impl<'a> Run<'a> {
         }
 
         // With `Periodic`, nothing but the period starts a run, as in upstream.
-        if list_again && matches!(controller.reconciliation, Reconciliation::OnChange { .. }) {
+        if list_again
+            && matches!(
+                controller.options.reconciliation,
+                Reconciliation::OnChange { .. }
+            )
+        {
             controller
                 .queue
                 .add_after((), NODE_CHANGE_DEBOUNCE, Priority::Change);
@@ -223,6 +228,7 @@ impl<'a> Run<'a> {
 
         let (next, pause) =
             self.controller
+                .options
                 .reconciliation
                 .after(self.started.elapsed(), again, asked);
 

@@ -28,15 +28,15 @@ fn bench(reconciliation: Reconciliation) -> Bench {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let context = context(&CONTROLLER, &api, cloud.clone(), &metrics.shared);
-    let cidrs = ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]).unwrap();
-    let controller = Arc::new(RouteController::new(
-        context,
-        metrics.route,
-        api.client(),
-        cidrs,
+    let options = RouteOptions {
+        cluster_cidrs: ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]),
         reconciliation,
-        crate::Options::default().process,
-    ));
+        ..RouteOptions::default()
+    };
+    let process = crate::Options::default().process;
+    let controller =
+        RouteController::new(context, metrics.route, api.client(), options, process).unwrap();
+    let controller = Arc::new(controller);
     Bench {
         api,
         cloud,

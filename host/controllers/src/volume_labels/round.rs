@@ -1,4 +1,4 @@
-//! One round of questions to the cloud about volumes.
+//! One round of questions to the cloud about the topology of volumes, and the writes that follow.
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};

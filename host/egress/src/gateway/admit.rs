@@ -1,4 +1,4 @@
-//! Admission of requests: the decision based on the head.
+//! Decisions based on the head of a request: its method, URI and headers.
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! The rate and the concurrency of requests to one host.
+//! The rate and the concurrency of requests to one host: a token for each attempt, a slot for each
+//! request.
 
 use std::time::Duration;
 

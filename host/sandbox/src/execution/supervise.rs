@@ -1,6 +1,6 @@
-//! Back-off of a capability whose calls fail repeatedly, so that a broken plugin is not called in a
-//! loop. Calls about Services of each namespace have one of their own: whoever can write there
-//! could make them fail.
+//! Suspends a capability whose calls fail repeatedly (back-off), so that a broken plugin is not
+//! called in a loop. Calls about Services of each namespace have a back-off of their own: whoever
+//! can write there could make them fail.
 
 use std::{
     collections::BTreeMap,

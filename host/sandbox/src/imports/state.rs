@@ -1,4 +1,4 @@
-//! The data of one Wasmtime store: what an instance has, and the call that it runs.
+//! The data of one store: everything that belongs to one instance, or to its current call.
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Deletes the load balancer of a Service, and removes what it has left on the object.
+//! Deletes the load balancer of a Service, and removes what it has left on the object: finalizer,
+//! class annotation, status.
 
 use skydock_cloud::{CloudError, LoadBalancerStatus};
 use skydock_kube::api::ApiError;

@@ -1,4 +1,4 @@
-//! What a node needs before the cloud is asked.
+//! What a node needs before the cloud is asked: initialization, labels, or nothing.
 
 use skydock_cloud::{Node, Pairs, ProviderInfo};
 use skydock_controller_base::objects::constants::{

@@ -3,13 +3,16 @@
 use std::sync::atomic::Ordering;
 
 use futures::{StreamExt, stream};
-use skydock_cloud::{CloudError, Instance};
+use skydock_cloud::Instance;
 use skydock_controller_base::calls::retry::RetryWhen;
 
 use super::Round;
 use crate::{
     batches::Answered,
-    node::{NodeEntry, first_priority, plan},
+    node::{
+        NodeEntry, first_priority,
+        plan::{self, repair::Repair},
+    },
 };
 
 impl Round<'_> {
@@ -50,27 +53,49 @@ impl Round<'_> {
             self.controller.queue.retry_together(failed, takes_token);
         }
 
-        // The permits of `writers` limit the writes.
-        stream::iter(answers)
-            .for_each_concurrent(None, |(entry, answer)| self.follow(entry, answer))
-            .await;
-    }
-
-    async fn follow(&self, entry: NodeEntry, answer: Result<Instance, CloudError>) {
-        let controller = self.controller;
-        let key = entry.key();
-
-        match (plan::uninitialized(&entry.view), answer) {
-            (true, Ok(instance)) => controller.initialize(entry, &instance, &self.writers).await,
-            (true, Err(error)) => controller.reject(&entry, &error),
-            (false, Ok(instance)) => {
-                controller
-                    .repair(&entry, &instance, self.marks, &self.writers)
-                    .await;
+        let mut initializations = Vec::new();
+        let mut repairs = Vec::new();
+        for (entry, answer) in answers {
+            match (plan::uninitialized(&entry.view), answer) {
+                (true, Ok(instance)) => {
+                    initializations.push((entry, instance));
+                    continue;
+                }
+                (true, Err(error)) => self.controller.reject(&entry, &error),
+                (false, Ok(instance)) => {
+                    let plan = self.controller.plan_repair(&entry, &instance);
+                    if !plan.is_empty() {
+                        repairs.push((entry, plan));
+                        continue;
+                    }
+                    self.controller.next_period(&entry, self.marks);
+                }
+                (false, Err(error)) => self.controller.postpone(&entry, &error, self.marks),
             }
-            (false, Err(error)) => controller.postpone(&entry, &error, self.marks),
+
+            self.controller.queue.done(&entry.key());
         }
 
-        controller.queue.done(&key);
+        // The permits of `writers` limit the writes.
+        let initializing = stream::iter(initializations)
+            .for_each_concurrent(None, |(entry, instance)| self.initialize(entry, instance));
+        let repairing = stream::iter(repairs)
+            .for_each_concurrent(None, |(entry, plan)| self.repair(entry, plan));
+        tokio::join!(initializing, repairing);
+    }
+
+    async fn initialize(&self, entry: NodeEntry, instance: Instance) {
+        let key = entry.key();
+        self.controller
+            .initialize(entry, &instance, &self.writers)
+            .await;
+        self.controller.queue.done(&key);
+    }
+
+    async fn repair(&self, entry: NodeEntry, plan: Repair) {
+        self.controller
+            .repair(&entry, &plan, self.marks, &self.writers)
+            .await;
+        self.controller.queue.done(&entry.key());
     }
 }
