@@ -1,8 +1,9 @@
 //! Decides which labels and node affinity a PersistentVolume lacks, from its volume's topology.
 //!
-//! All functions are pure. The labels are for the scheduler's plugin VolumeZone, and for people; the node affinity is that
-//! of csi-provisioner. A driver has its own keys of topology, of which those that are named `zone`
-//! and `region` say the same as the labels of nodes, as in `k8s.io/csi-translation-lib`.
+//! All functions are pure. The labels are for the scheduler's plugin VolumeZone, and for people; the
+//! node affinity is that of csi-provisioner. A driver has its own keys of topology, of which those
+//! that are named `zone` and `region` say the same as the labels of nodes, as in
+//! `k8s.io/csi-translation-lib`.
 
 use std::collections::BTreeSet;
 
