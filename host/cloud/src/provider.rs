@@ -45,7 +45,7 @@ macro_rules! provider {
 
             /// Returns what identifies the build of the provider and its configuration, in each
             /// process: with another one, equal questions may have other answers.
-            fn build(&self) -> String {
+            fn revision(&self) -> String {
                 String::new()
             }
 

@@ -11,13 +11,13 @@
 //! - A periodic check finds routes that were changed by others.
 
 mod changes;
+mod comparison;
 mod conditions;
 mod in_flight;
 pub(crate) mod metrics;
 mod network;
 mod plan;
 mod report;
-mod round;
 mod run;
 mod state;
 mod tries;
@@ -123,26 +123,30 @@ pub enum Reconciliation {
     },
 }
 
+/// Delays before the next run.
+struct NextRun {
+    /// If nothing changes; `None` if it waits for a change.
+    due: Option<Duration>,
+    /// At least, if something changes.
+    pause: Duration,
+}
+
 impl Reconciliation {
-    /// Returns, after a run, when the next one is due if nothing changes, and when it may start at
-    /// the earliest if something does. `again` is the delay before the next retry, and `asked` the
-    /// shortest that the cloud has asked for.
-    fn after(
-        self,
-        took: Duration,
-        again: Option<Duration>,
-        asked: Option<Duration>,
-    ) -> (Option<Duration>, Duration) {
+    /// Returns when the next run starts after one that took so long. `again` is the delay before
+    /// the next retry, and `asked` the shortest that the cloud has asked for.
+    fn after(self, took: Duration, again: Option<Duration>, asked: Option<Duration>) -> NextRun {
         match self {
-            Self::Periodic { period } => (
-                Some(period.max(LEAST_PERIOD).saturating_sub(took)),
-                Duration::ZERO,
-            ),
+            Self::Periodic { period } => NextRun {
+                due: Some(period.max(LEAST_PERIOD).saturating_sub(took)),
+                pause: Duration::ZERO,
+            },
             Self::OnChange { check_period } => {
                 let check = Some(check_period).filter(|period| !period.is_zero());
-                let next = again.into_iter().chain(check).min();
                 let pause = SPACING.saturating_sub(took);
-                (next, asked.map_or(pause, |asked| asked.min(pause)))
+                NextRun {
+                    due: again.into_iter().chain(check).min(),
+                    pause: asked.map_or(pause, |asked| asked.min(pause)),
+                }
             }
         }
     }

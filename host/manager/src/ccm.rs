@@ -539,7 +539,7 @@ impl StartedManager {
         let ElectionConfig {
             namespace, name, ..
         } = lease;
-        RecordStore::new(&self.root, namespace, name, (&settings, annotation))
+        RecordStore::new(&self.root, namespace, name, &settings, annotation)
     }
 
     async fn clients(&self) -> anyhow::Result<Clients> {

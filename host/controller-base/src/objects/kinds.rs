@@ -52,7 +52,7 @@ struct Rest {
 /// A version of a node in the cache.
 pub type NodeEntry = Arc<Entry<NodeKind>>;
 
-/// Nodes.
+/// Nodes, which are read as protobuf. What their view lacks is kept as a [`KeptNode`].
 #[derive(Debug)]
 pub struct NodeKind;
 
@@ -212,7 +212,7 @@ pub struct ServiceView {
     pub problem: Option<ConvertError>,
 }
 
-/// Services.
+/// Services, which are read as JSON.
 #[derive(Debug)]
 pub struct ServiceKind;
 

@@ -75,7 +75,7 @@ impl NodeController {
         &self,
         entry: &NodeEntry,
         plan: &Repair,
-        asked: u64,
+        mark: u64,
         writers: &Semaphore,
     ) {
         let _permit = writers.acquire().await;
@@ -87,13 +87,13 @@ impl NodeController {
         // What the next attempt would fix is retried; everything else waits for the next period.
         match result.map_err(|error| RetryWhen::after_write(&error)) {
             Err(again @ RetryWhen::Soon) => again.schedule(&self.queue, &entry.key()),
-            _ => self.next_period(entry, asked),
+            _ => self.next_period(entry, mark),
         }
     }
 
     /// Handles an error about an initialized node: the node is not changed, and is due again in the
     /// next period at the latest.
-    pub(super) fn postpone(&self, entry: &NodeEntry, error: &CloudError, asked: u64) {
+    pub(super) fn postpone(&self, entry: &NodeEntry, error: &CloudError, mark: u64) {
         self.note_cloud_error(entry, error);
         if matches!(error, CloudError::NotFound(_)) && entry.view.ready {
             self.report_unknown(entry, error);
@@ -102,9 +102,9 @@ impl NodeController {
         match RetryWhen::after(error) {
             RetryWhen::OnChange => {
                 self.queue.forget(&entry.key());
-                self.due.skip_until_change(&entry.view, asked);
+                self.due.skip_until_change(&entry.view, mark);
             }
-            RetryWhen::BackOff => self.next_period(entry, asked),
+            RetryWhen::BackOff => self.next_period(entry, mark),
             again @ (RetryWhen::After(_) | RetryWhen::Soon) => {
                 again.schedule(&self.queue, &entry.key());
             }
@@ -129,8 +129,8 @@ impl NodeController {
     }
 
     /// There is nothing to do for an initialized node until the next period.
-    pub(super) fn next_period(&self, entry: &NodeEntry, asked: u64) {
+    pub(super) fn next_period(&self, entry: &NodeEntry, mark: u64) {
         self.queue.forget(&entry.key());
-        self.due.done(entry.name(), asked);
+        self.due.done(entry.name(), mark);
     }
 }

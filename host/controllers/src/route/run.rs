@@ -13,7 +13,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    NODE_CHANGE_DEBOUNCE, Reconciliation, RouteController,
+    NODE_CHANGE_DEBOUNCE, NextRun, Reconciliation, RouteController,
     changes::{Done, RouteClient},
     plan,
     report::Report,
@@ -226,14 +226,12 @@ impl<'a> Run<'a> {
         let Next { at, asked } = self.next_try();
         let [again, asked] = [at, asked].map(|at| at.map(|at| at.saturating_duration_since(now)));
 
-        let (next, pause) =
-            self.controller
-                .options
-                .reconciliation
-                .after(self.started.elapsed(), again, asked);
+        let took = self.started.elapsed();
+        let reconciliation = self.controller.options.reconciliation;
+        let NextRun { due, pause } = reconciliation.after(took, again, asked);
 
-        if let Some(next) = next {
-            self.controller.queue.add_after((), next, Priority::Recheck);
+        if let Some(due) = due {
+            self.controller.queue.add_after((), due, Priority::Recheck);
         }
         self.not_before = now + pause;
     }

@@ -1302,9 +1302,8 @@ fn the_next_run_starts_when_it_is_due() {
             (Some(0), 0),
         ),
     ] {
-        let (next, pause) =
-            reconciliation.after(seconds(took), again.map(seconds), asked.map(seconds));
-        let seen = (next.map(|next| next.as_secs()), pause.as_secs());
+        let next = reconciliation.after(seconds(took), again.map(seconds), asked.map(seconds));
+        let seen = (next.due.map(|due| due.as_secs()), next.pause.as_secs());
         assert_eq!(
             seen, expected,
             "{reconciliation:?} {took} {again:?} {asked:?}"

@@ -41,7 +41,7 @@ pub(super) fn entry(
         return Ok(entry);
     }
 
-    let mut entry = Entry::new(node(raw)?);
+    let mut entry = Entry::<NodeKind>::new(node(raw)?);
     entry.object.digest = digest;
     Ok(entry)
 }

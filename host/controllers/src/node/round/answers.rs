@@ -68,9 +68,9 @@ impl Round<'_> {
                         repairs.push((entry, plan));
                         continue;
                     }
-                    self.controller.next_period(&entry, self.marks);
+                    self.controller.next_period(&entry, self.mark);
                 }
-                (false, Err(error)) => self.controller.postpone(&entry, &error, self.marks),
+                (false, Err(error)) => self.controller.postpone(&entry, &error, self.mark),
             }
 
             self.controller.queue.done(&entry.key());
@@ -94,7 +94,7 @@ impl Round<'_> {
 
     async fn repair(&self, entry: NodeEntry, plan: Repair) {
         self.controller
-            .repair(&entry, &plan, self.marks, &self.writers)
+            .repair(&entry, &plan, self.mark, &self.writers)
             .await;
         self.controller.queue.done(&entry.key());
     }
