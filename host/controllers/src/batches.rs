@@ -8,6 +8,8 @@
 //! [`ask_all`] calls [`Ask::ask`] for each batch, and then, before it returns, [`Ask::handle`] of
 //! the same [`Ask`] with the answers, or with the error of elements that are not retried.
 
+pub(crate) mod asked;
+
 use std::{
     sync::atomic::{AtomicU32, AtomicUsize, Ordering},
     time::Duration,

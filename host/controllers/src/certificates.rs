@@ -4,7 +4,6 @@
 //! Requests are never denied: one that is not approved waits, and Kubernetes deletes it after a
 //! day. Upstream has no such controller, so it runs only if `--controllers` names it.
 
-mod asked;
 pub(crate) mod metrics;
 mod pending;
 mod pkcs10;
@@ -42,7 +41,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    asked::Asked,
     metrics::CertificateMetrics,
     pending::Pending,
     plan::{Claim, Flaw, Wait},
@@ -51,7 +49,7 @@ use self::{
 };
 use crate::{
     ClientName,
-    batches::{BatchLimit, Lanes, ask_all},
+    batches::{BatchLimit, Lanes, ask_all, asked::Asked},
     pause::Pause,
 };
 

@@ -26,6 +26,7 @@ mod manager;
 pub mod node;
 mod pause;
 pub mod route;
+mod volume_labels;
 
 pub use cidrs::{ClusterCidrs, ClusterCidrsError};
 pub use manager::dry_run::dry_run_provider;
@@ -50,7 +51,7 @@ use skydock_service_controller::ServiceController;
 use crate::{
     certificates::CertificateController, ipam::IpamController, lifecycle::LifecycleController,
     maintenance::MaintenanceController, manager::constructor::Constructor, node::NodeController,
-    route::RouteController,
+    route::RouteController, volume_labels::VolumeLabelController,
 };
 
 /// All controllers with their constructors, in the order in which they are started.
@@ -167,6 +168,17 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
             Ok(Arc::new(CertificateController::new(
                 setup.context,
                 metrics,
+                setup.client,
+            )))
+        },
+    },
+    Constructor {
+        controller: &volume_labels::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| {
+            Ok(Arc::new(VolumeLabelController::new(
+                setup.context,
                 setup.client,
             )))
         },
