@@ -25,6 +25,8 @@ const DRIVER: &str = "csi.simcloud.example";
 const ZONE: &str = "topology.csi.simcloud.example/zone";
 /// The only parameter of a StorageClass or a VolumeAttributesClass.
 const IOPS: &str = "iops";
+/// From this number of volumes on, a list costs less than a request for each.
+const MANY: usize = 10;
 /// When to look again at a volume that changes.
 const CHANGING: Duration = Duration::from_secs(1);
 const GIB: u64 = 1 << 30;
@@ -39,14 +41,18 @@ pub(crate) fn driver() -> DriverInfo {
     }
 }
 
-/// Creates volumes, or finds those that exist. A list of all answers most questions about volumes
+/// Creates volumes, or finds those that exist. A list of all answers most questions about many volumes
 /// that are being created; it may lag behind, so that only a create, whose name is unique, shows that
 /// a volume does not exist.
 pub(crate) fn create(
     cloud: &Cloud<'_>,
     volumes: &[NewVolume],
 ) -> Result<Vec<Result<Volume, StorageError>>> {
-    let existing = all(cloud)?;
+    let existing = if is_list_worthwhile(volumes) {
+        all(cloud)?
+    } else {
+        Vec::new()
+    };
     let found = |new: &NewVolume| existing.iter().find(|it| it.name == new.name);
 
     let missing: Vec<_> = volumes.iter().filter(|it| found(it).is_none()).collect();
@@ -59,6 +65,12 @@ pub(crate) fn create(
             .unwrap_or_else(|| Err(CloudError::internal("not created").into())),
     };
     Ok(volumes.iter().map(answer).collect())
+}
+
+/// Returns whether to list all volumes first. A list has many pages in a large cluster, and a create
+/// finds a volume that exists, too, unless its snapshot was deleted in the meantime.
+fn is_list_worthwhile(volumes: &[NewVolume]) -> bool {
+    volumes.len() >= MANY || volumes.iter().any(|new| new.snapshot.is_some())
 }
 
 fn create_missing(cloud: &Cloud<'_>, volumes: &[&NewVolume]) -> Vec<Result<Volume, StorageError>> {
