@@ -37,7 +37,7 @@ pub(crate) fn driver() -> DriverInfo {
         name: DRIVER.into(),
         topology_keys: vec![ZONE.into()],
         access_modes: vec![AccessMode::SingleNodeWriter],
-        clones: false,
+        clones: true,
     }
 }
 
@@ -68,9 +68,10 @@ pub(crate) fn create(
 }
 
 /// Returns whether to list all volumes first. A list has many pages in a large cluster, and a create
-/// finds a volume that exists, too, unless its snapshot was deleted in the meantime.
+/// finds a volume that exists, too, unless what it began as was deleted in the meantime.
 fn is_list_worthwhile(volumes: &[NewVolume]) -> bool {
-    volumes.len() >= MANY || volumes.iter().any(|new| new.snapshot.is_some())
+    let has_content = |new: &NewVolume| new.snapshot.is_some() || new.original.is_some();
+    volumes.len() >= MANY || volumes.iter().any(has_content)
 }
 
 fn create_missing(cloud: &Cloud<'_>, volumes: &[&NewVolume]) -> Vec<Result<Volume, StorageError>> {
@@ -234,10 +235,11 @@ fn wanted(
     new: &NewVolume,
     first_zone: Option<&Result<String>>,
 ) -> Result<VolumeSpec, StorageError> {
-    let zone = match (zone(new), first_zone) {
-        (Some(zone), _) => zone.to_owned(),
-        (None, Some(zone)) => zone.clone()?,
-        (None, None) => return Err(CloudError::internal("no zone was chosen").into()),
+    let zone = match (original_zone(cloud, new)?, zone(new), first_zone) {
+        (Some(zone), ..) => zone,
+        (None, Some(zone), _) => zone.to_owned(),
+        (None, None, Some(zone)) => zone.clone()?,
+        (None, None, None) => return Err(CloudError::internal("no zone was chosen").into()),
     };
 
     // The content of another cluster's snapshot is none of this one's business.
@@ -256,8 +258,29 @@ fn wanted(
         zone,
         iops: iops(&new.attributes)?.or(iops(&new.parameters)?),
         snapshot: new.snapshot.clone(),
+        original: new.original.clone(),
         labels: cloud.labels([("claim", claim.as_deref().unwrap_or_default())]),
     })
+}
+
+/// Returns the zone of the volume that a new one begins as a copy of, which is that of the copy, too.
+fn original_zone(cloud: &Cloud<'_>, new: &NewVolume) -> Result<Option<String>, StorageError> {
+    let Some(id) = &new.original else {
+        return Ok(None);
+    };
+    let found = cloud.by_id::<api::Volume>(KIND, &[id]).into_iter().next();
+    let original = found.transpose()?.flatten().ok_or_else(|| no_volume(id))?;
+    if !fits(new, &original) {
+        let what = format!("a copy is in {}, as the volume {id} is", original.zone);
+        return Err(StorageError::exhausted(what));
+    }
+    Ok(Some(original.zone))
+}
+
+/// Returns whether a volume can be reached as a new one has to.
+fn fits(new: &NewVolume, volume: &api::Volume) -> bool {
+    let is_in_zone = |topology: &Topology| zone_of(topology) == Some(&volume.zone);
+    new.requisite.is_empty() || new.requisite.iter().any(is_in_zone)
 }
 
 /// Returns the size in the cloud's unit.
@@ -322,14 +345,13 @@ fn settled(
     existing: &api::Volume,
 ) -> Result<Volume, StorageError> {
     let id = &existing.id;
-    let zones = &new.requisite;
-    let is_in_zone = |topology: &Topology| zone_of(topology) == Some(&existing.zone);
     let limit = new.limit_bytes.unwrap_or(u64::MAX);
 
     let is_wanted = cloud.owns(&existing.labels)
         && (new.size_bytes..=limit).contains(&bytes(existing))
         && existing.snapshot == new.snapshot
-        && (zones.is_empty() || zones.iter().any(is_in_zone));
+        && existing.original == new.original
+        && fits(new, existing);
     if !is_wanted {
         let what = format!("the volume {id} has the name {}", new.name);
         return Err(StorageError::exists(what));

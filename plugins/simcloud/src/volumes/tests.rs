@@ -277,6 +277,39 @@ fn a_volume_grows_and_changes_its_properties() {
 }
 
 #[test]
+fn a_copy_is_where_its_original_is() {
+    let world = World::start();
+    let cloud = world.cluster("c1");
+    create(&cloud, &[new_volume("pvc-1")]).unwrap();
+    let copy = |name: &str, original: &str, preferred: &str| NewVolume {
+        original: Some(original.into()),
+        preferred: vec![zone(preferred)],
+        ..new_volume(name)
+    };
+    let elsewhere = NewVolume {
+        requisite: vec![zone("zone-b")],
+        ..copy("pvc-3", "vol-1", "zone-b")
+    };
+    let new = [
+        copy("pvc-2", "vol-1", "zone-b"),
+        elsewhere,
+        copy("pvc-4", "vol-9", "zone-a"),
+    ];
+    let answers = create(&cloud, &new).unwrap();
+    assert_eq!(answers[0], Ok(created("vol-2")));
+    assert_eq!(cases(&answers), ["ok", "exhausted", "not-found"]);
+    let copied = &world.all("volumes")[1];
+    assert_eq!([&copied["original"], &copied["zone"]], ["vol-1", "zone-a"]);
+
+    // It is not the copy that is wanted.
+    let other = [copy("pvc-1", "vol-2", "zone-a")];
+    assert_eq!(cases(&create(&cloud, &other).unwrap()), ["exists"]);
+    let ids = ["vol-1".to_owned()];
+    assert_eq!(delete(&cloud, &ids), [Ok(())]);
+    assert_eq!(create(&cloud, &new[..1]), Ok(vec![Ok(created("vol-2"))]));
+}
+
+#[test]
 fn volumes_of_other_clusters_do_not_exist() {
     let world = World::start();
     let (ours, others) = (world.cluster("c1"), world.cluster("c2"));

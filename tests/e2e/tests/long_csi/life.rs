@@ -32,7 +32,7 @@ pub(crate) async fn run(lab: &Lab, replicas: &mut [Replica]) -> Result<()> {
     changed(lab).await.context("changed")?;
     snapshotted(lab).await.context("snapshotted")?;
     restored(lab).await.context("restored")?;
-    not_cloned(lab).await.context("not cloned")?;
+    cloned(lab).await.context("cloned")?;
     detached(lab).await.context("detached")?;
     deleted(lab).await.context("deleted")?;
     for replica in replicas {
@@ -238,18 +238,16 @@ async fn restored(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// simcloud has no clones: a claim for one says so, and nothing is created.
-async fn not_cloned(lab: &Lab) -> Result<()> {
-    let before = lab.has("volumes")?.len();
+async fn cloned(lab: &Lab) -> Result<()> {
     let source = json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "data"}});
-    create_claim(lab, "clone", IMMEDIATE, 2, &source).await?;
-    let message = lab.objects.told("clone", "ProvisioningFailed").await?;
-    ensure!(message.contains("clone"), "{message}");
-    ensure!(lab.has("volumes")?.len() == before, "something was created");
-
-    let path = format!("{CLAIMS}/clone");
-    lab.objects.delete(&path).await?;
-    lab.objects.is_gone(&path).await
+    create_claim(lab, "clone", IMMEDIATE, 3, &source).await?;
+    let Bound { volume: copy, .. } = bound(lab, "clone").await?;
+    let Bound { volume, .. } = current(lab, "data").await?;
+    ensure!(
+        copy["original"] == volume["id"] && copy["zone"] == volume["zone"],
+        "{copy} {volume}"
+    );
+    Ok(())
 }
 
 async fn detached(lab: &Lab) -> Result<()> {
