@@ -30,8 +30,9 @@ use tokio::sync::Mutex;
 
 use crate::{lab::Lab, replica::Replica};
 
-/// How long a step may take. The sidecars wait longer after each failure.
-const LIMIT: Duration = Duration::from_secs(240);
+/// How long a step may take. The sidecars wait longer after each failure, and csi-provisioner looks only
+/// every five minutes for finalizers of snapshots that it could not remove.
+const LIMIT: Duration = Duration::from_secs(420);
 
 /// Each test has a control plane, which is enough for one machine.
 static ALONE: Mutex<()> = Mutex::const_new(());
