@@ -74,7 +74,9 @@ async fn check(count: usize, test: impl AsyncFnOnce(&Lab, &mut [Replica]) -> Res
         test(&lab, replicas.as_mut_slice()).await?;
         lab.nothing_was_denied()
     };
-    if let Err(error) = Box::pin(ran).await {
-        panic!("{error:?}\n{}", lab.report(&mut replicas).await);
+    let ran = Box::pin(ran).await;
+    if let Err(error) = ran {
+        let report = lab.report(&mut replicas).await;
+        panic!("{error:?}\n{report}");
     }
 }
