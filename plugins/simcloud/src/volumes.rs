@@ -48,11 +48,7 @@ pub(crate) fn create(
     cloud: &Cloud<'_>,
     volumes: &[NewVolume],
 ) -> Result<Vec<Result<Volume, StorageError>>> {
-    let existing = if is_list_worthwhile(volumes) {
-        all(cloud)?
-    } else {
-        Vec::new()
-    };
+    let existing = existing(cloud, volumes)?;
     let found = |new: &NewVolume| existing.iter().find(|it| it.name == new.name);
 
     let missing: Vec<_> = volumes.iter().filter(|it| found(it).is_none()).collect();
@@ -67,11 +63,24 @@ pub(crate) fn create(
     Ok(volumes.iter().map(answer).collect())
 }
 
-/// Returns whether to list all volumes first. A list has many pages in a large cluster, and a create
-/// finds a volume that exists, too, unless what it began as was deleted in the meantime.
-fn is_list_worthwhile(volumes: &[NewVolume]) -> bool {
-    let has_content = |new: &NewVolume| new.snapshot.is_some() || new.original.is_some();
-    volumes.len() >= MANY || volumes.iter().any(has_content)
+/// Returns volumes that may be some of the new ones. A list of all has many pages in a large cluster, and
+/// a create finds a volume that exists, too, unless what it began as was deleted in the meantime.
+fn existing(cloud: &Cloud<'_>, volumes: &[NewVolume]) -> Result<Vec<api::Volume>> {
+    let mut existing = if volumes.len() >= MANY {
+        all(cloud)?
+    } else {
+        Vec::new()
+    };
+
+    let has_content = |new: &&NewVolume| new.snapshot.is_some() || new.original.is_some();
+    let is_unseen = |new: &&NewVolume| existing.iter().all(|it| it.name != new.name);
+    let unsure = volumes.iter().filter(has_content).filter(is_unseen);
+    let named = unsure.map(|new| Ok(cloud.config.named(KIND, &new.name)));
+    for answer in send_all(named.collect()) {
+        let page: Page<api::Volume> = certain(answer?)?.json()?;
+        existing.extend(page.items);
+    }
+    Ok(existing)
 }
 
 fn create_missing(cloud: &Cloud<'_>, volumes: &[&NewVolume]) -> Vec<Result<Volume, StorageError>> {

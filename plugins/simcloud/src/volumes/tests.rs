@@ -74,6 +74,8 @@ fn a_volume_exists_although_its_snapshot_was_deleted() {
         snapshot: Some("snap-1".into()),
         ..new_volume("pvc-2")
     }];
+    // The list lags behind.
+    world.hook("PATCH", "/_sim/settings", &json!({"lag_ms": 60_000}));
     assert_eq!(create(&cloud, &restored), Ok(vec![Ok(created("vol-2"))]));
     world.hook("DELETE", "/v1/snapshots/snap-1", &json!(null));
     assert_eq!(create(&cloud, &restored), Ok(vec![Ok(created("vol-2"))]));
