@@ -51,7 +51,7 @@ impl<'a> Round<'a> {
         let again = match result {
             None => {
                 let (queue, pause) = (&controller.queue, &controller.pause);
-                return pause.put_back(queue, key, Priority::Change, self.stop);
+                return pause.put_back(queue, &key, Priority::Change, self.stop);
             }
             Some(Ok(found)) => controller.add_missing(&question, &found).await,
             Some(Err(error)) => controller.follow_error(&question, &error),
